@@ -1,0 +1,38 @@
+#include "formats/error.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+std::string_view to_string(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kLengthCrc: return "length_crc";
+    case ErrorCode::kPayloadCrc: return "payload_crc";
+    case ErrorCode::kTruncated: return "truncated";
+    case ErrorCode::kRecordTooLarge: return "record_too_large";
+    case ErrorCode::kCompression: return "compression";
+    case ErrorCode::kParse: return "parse";
+    case ErrorCode::kMissingFeature: return "missing_feature";
+    case ErrorCode::kWrongShape: return "wrong_shape";
+    case ErrorCode::kIo: return "io";
+    case ErrorCode::kCardinality: return "cardinality";
+    case ErrorCode::kInvalidArgument: return "invalid_argument";
+    case ErrorCode::kUserFunction: return "user_function";
+  }
+  return "unknown";
+}
+
+std::string Error::to_string() const {
+  std::vector<std::string> places;
+  if (!shard.empty()) places.push_back(fmt::format("shard {}", shard));
+  if (offset >= 0) places.push_back(fmt::format("offset {}", offset));
+  if (record >= 0) places.push_back(fmt::format("record {}", record));
+  if (!stage.empty()) places.push_back(fmt::format("stage {}", stage));
+  std::string text = fmt::format("{}: {}", millrace::to_string(code), message);
+  if (!places.empty()) text += fmt::format(" ({})", fmt::join(places, ", "));
+  return text;
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+/// What went wrong. One code has one meaning wherever it appears.
+enum class ErrorCode {
+  kLengthCrc,        ///< the CRC of a record's length does not match: where the next record begins is unknown
+  kPayloadCrc,       ///< the CRC of a record's payload does not match; the next record can be found
+  kTruncated,        ///< the file ends inside a record, a header or a compressed stream
+  kRecordTooLarge,   ///< a record is longer than the bytes left in the shard, or than the limit set by the caller
+  kCompression,      ///< damaged or unknown compressed data
+  kParse,            ///< bytes that are no valid message of their format
+  kMissingFeature,   ///< a feature without a default is not in the record
+  kWrongShape,       ///< a value has another shape than its feature declares, or than its neighbours in a batch
+  kIo,               ///< the storage failed: missing file, permission, full disk, device error
+  kCardinality,      ///< another number of records than was promised
+  kInvalidArgument,  ///< an argument that cannot work, found in the builder or on a command line
+  kUserFunction,     ///< a function given by the user threw
+};
+
+/// The code as it appears in messages: `length_crc`, `payload_crc`, `truncated`, ...
+std::string_view to_string(ErrorCode code);
+
+/// One error as a value. Layers add what they know once: the reader the shard, offset and record, the pipeline the
+/// stage.
+struct Error {
+  ErrorCode code = ErrorCode::kIo;
+  std::string message;  ///< what was expected and what was found, without the place
+  std::string shard;    ///< file the bytes came from. Default: none
+  int64_t offset = -1;  ///< byte in the shard (in the uncompressed bytes of a compressed one). Default: -1, unknown
+  int64_t record = -1;  ///< index of the record in the shard, from 0. Default: -1, unknown
+  std::string stage;    ///< pipeline stage, such as `3:parse_example`. Default: none
+
+  /// One line: `payload_crc: expected 1a2b3c4d, found 00000000 (shard train-3.tfrecord, offset 1040, record 17)`.
+  std::string to_string() const;
+};
+
+/// An `Error` as an exception. Formats throw it, builders throw it with `kInvalidArgument`.
+class ErrorException : public std::runtime_error {
+ public:
+  explicit ErrorException(Error error) : std::runtime_error(error.to_string()), error_(std::move(error)) {}
+  ErrorException(ErrorCode code, std::string message)
+      : ErrorException(Error{.code = code, .message = std::move(message)}) {}
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs what Millrace needs and this machine lacks, from Debian's packages (Debian 12). Called by tests/run.sh and
+# examples/mlm/run.sh; safe to call again: with nothing missing it only looks. Why each library: docs/dependencies.md.
+# usage: ./setup.sh [--tests]   (--tests: also what only the tests and checks need)
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build                     # the build
+  libtbb-dev libfmt-dev libboost-container-dev libboost-program-options-dev
+  libprotobuf-dev protobuf-compiler         # tensorflow.Example
+  zlib1g-dev libisal-dev                    # compressed shards, CRC32C
+  librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
+  libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer
+  nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output
+  libsentencepiece-dev                      # training subword tokenizers
+  dict-gcide                                # the default corpus of examples/mlm: a dictionary of English prose
+)
+if [ "${1:-}" = --tests ]; then
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git)
+elif [ -n "${1:-}" ]; then
+  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests]" >&2
+  exit 2
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+sudo=""
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "setup.sh: needs root (or sudo) to install: ${missing[*]}" >&2; exit 1; }
+  sudo=sudo
+fi
+echo "setup.sh: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -q >/dev/null
+$sudo apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null

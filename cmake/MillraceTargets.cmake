@@ -1,6 +1,6 @@
 # Flags that every Millrace target shares, and the two ways to make one.
 add_library(millrace_flags INTERFACE)
-target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                                                 $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
 if(MILLRACE_SANITIZE STREQUAL "address")
   target_compile_options(millrace_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all

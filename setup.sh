@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build                     # the build
-  libtbb-dev libfmt-dev libboost-container-dev libboost-program-options-dev
+  libtbb-dev libfmt-dev libboost-program-options-dev
   libprotobuf-dev protobuf-compiler         # tensorflow.Example
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD

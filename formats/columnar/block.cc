@@ -1,0 +1,80 @@
+#include "formats/columnar/block.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+void Block::add_error(size_t element, std::shared_ptr<const Error> error) {
+  const auto place = std::lower_bound(errors_.begin(), errors_.end(), element,
+                                      [](const ElementError& a, size_t b) { return a.element < b; });
+  // The first error of an element is the one that counts.
+  if (place != errors_.end() && place->element == element) return;
+  errors_.insert(place, {element, std::move(error)});
+}
+
+std::shared_ptr<const Error> Block::error_at(size_t element) const {
+  for (const ElementError& entry : errors_) {
+    if (entry.element == element) return entry.error;
+  }
+  return nullptr;
+}
+
+int64_t Block::byte_size() const {
+  int64_t bytes = 0;
+  for (const Column& column : columns_) bytes += column.byte_size();
+  return bytes;
+}
+
+Block Block::slice(size_t first, size_t count) const {
+  Block part = *this;
+  part.errors_.clear();
+  for (Column& column : part.columns_) column = column.slice(first, count);
+  part.num_elements_ = count;
+  part.first_row += rows_per_element * static_cast<int64_t>(first);
+  for (const ElementError& entry : errors_) {
+    if (entry.element >= first && entry.element < first + count) part.add_error(entry.element - first, entry.error);
+  }
+  return part;
+}
+
+Block Block::select(std::span<const size_t> indices, BufferPool& pool) const {
+  Columns columns;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    ColumnBuilder builder(pool, (*schema_)[c]);
+    for (const size_t element : indices) {
+      if (error_at(element) != nullptr) {
+        builder.append_nothing();
+      } else {
+        builder.append(columns_[c], element);
+      }
+    }
+    columns.push_back(builder.finish());
+  }
+  Block chosen(schema_, std::move(columns), indices.size());
+  chosen.rows_per_element = rows_per_element;
+  chosen.first_row = first_row;
+  chosen.iteration = iteration;
+  chosen.epoch = epoch;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (auto error = error_at(indices[i])) chosen.add_error(i, std::move(error));
+  }
+  return chosen;
+}
+
+Block Block::with_columns(SchemaPtr schema, Columns columns) const {
+  Block other(std::move(schema), std::move(columns), num_elements_);
+  other.rows_per_element = rows_per_element;
+  other.first_row = first_row;
+  other.iteration = iteration;
+  other.epoch = epoch;
+  other.errors_ = errors_;
+  return other;
+}
+
+const SchemaPtr& record_schema() {
+  static const SchemaPtr schema =
+      std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "record", .dtype = DType::kBytes, .shape = {}}});
+  return schema;
+}
+
+}  // namespace millrace

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "formats/columnar/column.h"
+#include "formats/error.h"
+
+namespace millrace {
+
+/// An error that stands in the place of one element. The columns hold nothing of meaning at that place.
+struct ElementError {
+  size_t element = 0;  ///< index in the block
+  std::shared_ptr<const Error> error;
+};
+
+/// Which run through a nested or repeated dataset a block belongs to. With the ordinal of a row it is the counter of
+/// every random choice, so that each row of each epoch of each nested input draws its own numbers.
+struct Iteration {
+  int64_t epoch = 0;  ///< how often the input was started before, counted over the whole stream
+  uint64_t path = 0;  ///< digest of the ordinals of the nested inputs on the way here; 0 outside of nested datasets
+  friend bool operator==(const Iteration&, const Iteration&) = default;
+};
+
+/// k elements of a dataset in columnar form: what moves along the edges of a pipeline. Raw records are a block with one
+/// `bytes` column; behind `batch` each element is a dense tensor per feature with the rows as first dimension.
+/// A block is built by one thread and then read only; copies share the buffers.
+class Block {
+ public:
+  using Columns = std::vector<Column>;
+
+  Block() = default;
+  /// Every column must have `num_elements` elements.
+  Block(SchemaPtr schema, Columns columns, size_t num_elements)
+      : schema_(std::move(schema)), columns_(std::move(columns)), num_elements_(num_elements) {}
+
+  const SchemaPtr& schema() const { return schema_; }
+  size_t num_elements() const { return num_elements_; }
+  const Columns& columns() const { return columns_; }
+  Columns& mutable_columns() { return columns_; }
+  const Column& column(size_t index) const { return columns_[index]; }
+  /// The column of a feature; throws `kInvalidArgument` when there is none.
+  const Column& column(std::string_view name) const { return columns_[schema_->column(name)]; }
+
+  /// Errors in order of their elements; mostly empty.
+  const std::vector<ElementError>& errors() const { return errors_; }
+  void add_error(size_t element, std::shared_ptr<const Error> error);
+  /// The error in the place of `element`, or null.
+  std::shared_ptr<const Error> error_at(size_t element) const;
+
+  /// Rows in each element: 1, or behind `batch` the batch's rows.
+  int64_t rows_per_element = 1;
+  /// Ordinal of the first row: its number in the input of the operators that the block meets, from 0 in each iteration.
+  int64_t first_row = 0;
+  /// The iteration in which `first_row` counts.
+  Iteration iteration;
+  /// The epoch of the rows: how often the data had been repeated before them. A batch that spans epochs has its first
+  /// row's.
+  int64_t epoch = 0;
+
+  int64_t num_rows() const { return rows_per_element * static_cast<int64_t>(num_elements_); }
+  int64_t byte_size() const;
+
+  /// Elements [first, first + count) without a copy, with their errors, ordinals and epoch.
+  [[nodiscard]] Block slice(size_t first, size_t count) const;
+  /// The elements `indices`, in that order, copied; errors go with them. Ordinals and epoch are those of the block.
+  [[nodiscard]] Block select(std::span<const size_t> indices, BufferPool& pool) const;
+  /// The same elements with other columns.
+  [[nodiscard]] Block with_columns(SchemaPtr schema, Columns columns) const;
+
+ private:
+  SchemaPtr schema_;
+  Columns columns_;
+  size_t num_elements_ = 0;
+  std::vector<ElementError> errors_;
+};
+
+/// The schema of raw records: one `bytes` scalar named `record`.
+const SchemaPtr& record_schema();
+
+}  // namespace millrace

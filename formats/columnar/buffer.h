@@ -1,0 +1,111 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace millrace {
+
+/// Something that blocks keep alive by counting references: a buffer, or the rows that a stage lent out. `release()`
+/// runs on whichever thread drops the last reference.
+class Resource {
+ public:
+  Resource() = default;
+  Resource(const Resource&) = delete;
+  Resource& operator=(const Resource&) = delete;
+
+ protected:
+  virtual ~Resource() = default;
+  virtual void release() noexcept = 0;
+
+ private:
+  template <typename T>
+  friend class Ref;
+  std::atomic<int32_t> references_{0};
+};
+
+/// A counted reference to a `Resource`. Copies may live on any thread.
+template <typename T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(T* resource) : resource_(resource) { add(); }
+  Ref(const Ref& other) : resource_(other.resource_) { add(); }
+  Ref(Ref&& other) noexcept : resource_(std::exchange(other.resource_, nullptr)) {}
+  template <typename U>
+  Ref(const Ref<U>& other) : resource_(other.get()) {  // NOLINT(google-explicit-constructor): like a pointer to a base
+    add();
+  }
+  Ref& operator=(Ref other) noexcept {
+    std::swap(resource_, other.resource_);
+    return *this;
+  }
+  ~Ref() { drop(); }
+
+  T* get() const { return resource_; }
+  T* operator->() const { return resource_; }
+  T& operator*() const { return *resource_; }
+  explicit operator bool() const { return resource_ != nullptr; }
+  friend bool operator==(const Ref& a, const Ref& b) { return a.resource_ == b.resource_; }
+
+ private:
+  void add() {
+    if (resource_ != nullptr) base().references_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void drop() {
+    if (resource_ != nullptr && base().references_.fetch_sub(1, std::memory_order_acq_rel) == 1) base().release();
+  }
+  Resource& base() const { return *resource_; }
+
+  T* resource_ = nullptr;
+};
+
+class BufferPool;
+
+/// A block of memory, 64-byte aligned, that goes back to its pool when the last reference is dropped. The bytes are not
+/// initialised. Whoever fills it is its only writer; after that it is read only.
+class BufferBody final : public Resource {
+ public:
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  /// Bytes that may be used: at least what was asked for.
+  size_t capacity() const { return capacity_; }
+
+ private:
+  friend class BufferPool;
+  struct PoolState;
+  BufferBody() = default;
+  ~BufferBody() override = default;
+  void release() noexcept override;
+
+  std::byte* data_ = nullptr;
+  size_t capacity_ = 0;
+  int size_class_ = 0;
+  std::shared_ptr<PoolState> pool_;
+};
+
+using Buffer = Ref<BufferBody>;
+
+/// Hands out buffers and recycles them, so that a pipeline in steady state neither allocates nor faults in fresh pages.
+/// Thread safe and free of locks. Buffers may outlive the pool.
+///
+///     BufferPool pool;
+///     Buffer buffer = pool.allocate(256 << 10);
+///     std::memcpy(buffer->data(), source, size);
+class BufferPool {
+ public:
+  BufferPool();
+  /// A buffer of at least `bytes` bytes. Throws std::bad_alloc when the system has none.
+  [[nodiscard]] Buffer allocate(size_t bytes);
+  /// Bytes in buffers that somebody holds now.
+  int64_t bytes_in_use() const;
+  /// Buffers made from fresh memory since the pool began: constant in steady state.
+  int64_t fresh_allocations() const;
+
+ private:
+  std::shared_ptr<BufferBody::PoolState> state_;
+};
+
+}  // namespace millrace

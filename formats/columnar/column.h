@@ -1,0 +1,181 @@
+#pragma once
+
+#include <cassert>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "formats/columnar/buffer.h"
+#include "formats/columnar/schema.h"
+
+namespace millrace {
+
+/// Resources that a column keeps alive. The first has its place in the object: most columns hold one buffer.
+class Holds {
+ public:
+  /// The same resource as the last one counts once.
+  void add(const Ref<Resource>& resource) {
+    if (!first_) {
+      first_ = resource;
+    } else if (!(resource == last())) {
+      more_.push_back(resource);
+    }
+  }
+  /// Adds unless it is there already.
+  void add_once(const Ref<Resource>& resource) {
+    if (!contains(resource)) add(resource);
+  }
+  bool contains(const Ref<Resource>& resource) const {
+    if (first_ == resource) return true;
+    for (const auto& held : more_) {
+      if (held == resource) return true;
+    }
+    return false;
+  }
+  template <typename Function>
+  void for_each(Function&& function) const {
+    if (first_) function(first_);
+    for (const auto& held : more_) function(held);
+  }
+
+ private:
+  const Ref<Resource>& last() const { return more_.empty() ? first_ : more_.back(); }
+
+  Ref<Resource> first_;
+  std::vector<Ref<Resource>> more_;
+};
+
+/// One feature of the k elements of a block: one values buffer, and where shapes vary the place and shape of each
+/// element.
+///
+///     Column ids = Column::fixed(pool, DType::kInt32, {512}, 128);     // 128 elements of shape [512]
+///     std::span<int32_t> row = ids.mutable_values<int32_t>(7);         // element 7
+///
+/// A column is filled by one writer and then shared by const reference; copies share the buffers. `bytes` values are
+/// std::string_views into resources that the column holds (see `hold`).
+class Column {
+ public:
+  Column() = default;
+
+  /// k elements of one fixed shape, values not initialised.
+  [[nodiscard]] static Column fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elements);
+
+  /// k elements whose shapes vary: `offsets` has k + 1 entries (values before each element; the last is the total) and,
+  /// when rank > 1, `dims` has k × rank sizes. With rank 1 the length is the difference of two offsets.
+  [[nodiscard]] static Column varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
+                                      std::span<const int64_t> dims = {});
+
+  DType dtype() const { return dtype_; }
+  size_t num_elements() const { return num_elements_; }
+  int rank() const { return rank_; }
+  /// True when all elements have the shape `fixed_shape()`.
+  bool has_fixed_shape() const { return offsets_ == nullptr; }
+  const Shape& fixed_shape() const { return shape_; }
+  /// The shape of one element.
+  Shape shape(size_t element) const;
+  /// Number of values of one element.
+  int64_t num_values(size_t element) const {
+    return offsets_ == nullptr ? stride_ : offsets_[element + 1] - offsets_[element];
+  }
+
+  /// The values of one element, row-major.
+  template <typename T>
+  std::span<const T> values(size_t element) const {
+    assert(DTypeOf<T>::value == dtype_ && element < num_elements_);
+    return {reinterpret_cast<const T*>(data_) + begin(element), static_cast<size_t>(num_values(element))};
+  }
+  template <typename T>
+  std::span<T> mutable_values(size_t element) {
+    const auto read_only = std::as_const(*this).template values<T>(element);
+    return {const_cast<T*>(read_only.data()), read_only.size()};
+  }
+  /// The values of all elements, one after the other.
+  template <typename T>
+  std::span<const T> values() const {
+    assert(DTypeOf<T>::value == dtype_);
+    return {reinterpret_cast<const T*>(data_) + (num_elements_ == 0 ? 0 : begin(0)),
+            static_cast<size_t>(total_values())};
+  }
+  template <typename T>
+  std::span<T> mutable_values() {
+    const auto read_only = std::as_const(*this).template values<T>();
+    return {const_cast<T*>(read_only.data()), read_only.size()};
+  }
+  /// The same without a type: `num_values(element) * size_of(dtype())` bytes.
+  const std::byte* data(size_t element) const { return data_ + begin(element) * size_of(dtype_); }
+  std::byte* mutable_data(size_t element) { return const_cast<std::byte*>(data(element)); }
+  int64_t total_values() const {
+    if (num_elements_ == 0) return 0;
+    return offsets_ == nullptr ? stride_ * static_cast<int64_t>(num_elements_) : offsets_[num_elements_] - offsets_[0];
+  }
+
+  /// Keeps a resource alive as long as this column and its copies live. The same one twice in a row counts once.
+  void hold(const Ref<Resource>& resource) { holds_.add(resource); }
+  const Holds& holds() const { return holds_; }
+
+  /// Elements [begin, begin + count) without a copy.
+  [[nodiscard]] Column slice(size_t first, size_t count) const;
+
+  /// Elements [0, count) × rows become one element each: k elements of shape [s…] become k / rows elements of shape
+  /// [rows, s…] without a copy. Needs a fixed shape and k divisible by rows.
+  [[nodiscard]] Column grouped(size_t rows) const;
+
+  /// Bytes of values, and for `bytes` columns also of what the views point to.
+  int64_t byte_size() const;
+
+ private:
+  int64_t begin(size_t element) const {
+    return offsets_ == nullptr ? stride_ * static_cast<int64_t>(element) : offsets_[element];
+  }
+
+  DType dtype_ = DType::kInt64;
+  int rank_ = 0;
+  Shape shape_;         // when fixed
+  int64_t stride_ = 1;  // values of an element, when fixed
+  size_t num_elements_ = 0;
+  const std::byte* data_ = nullptr;
+  const int64_t* offsets_ = nullptr;  // num_elements_ + 1 entries, counted from data_
+  const int64_t* dims_ = nullptr;     // num_elements_ * rank_ entries
+  Holds holds_;
+};
+
+/// Collects elements of one feature whose shapes may vary, then makes a column of them.
+/// With `fixed` given, every element must have that shape.
+class ColumnBuilder {
+ public:
+  ColumnBuilder(BufferPool& pool, const FeatureSpec& feature);
+
+  /// Appends one element: `values` in row-major order, `shape` its sizes. `bytes` values are views: `hold` what they
+  /// point into, or use `append_bytes` to copy.
+  template <typename T>
+  void append(std::span<const T> values, std::span<const int64_t> shape) {
+    assert(DTypeOf<T>::value == dtype_);
+    append_raw(reinterpret_cast<const std::byte*>(values.data()), static_cast<int64_t>(values.size()), shape);
+  }
+  /// Appends element `element` of `column`, which has the same dtype and rank; views keep what they point into.
+  void append(const Column& column, size_t element);
+  /// Appends an element that stands in the place of an error: no values, or zeros where the shape is fixed.
+  void append_nothing();
+  void hold(const Ref<Resource>& resource) { holds_.add_once(resource); }
+
+  size_t num_elements() const { return num_elements_; }
+  [[nodiscard]] Column finish();
+
+ private:
+  void append_raw(const std::byte* values, int64_t count, std::span<const int64_t> shape);
+  void reserve(int64_t bytes);
+
+  BufferPool& pool_;
+  DType dtype_;
+  Shape shape_;
+  bool fixed_;
+  size_t num_elements_ = 0;
+  Buffer values_;
+  size_t used_ = 0;
+  std::vector<int64_t> offsets_{0};
+  std::vector<int64_t> dims_;
+  Holds holds_;
+};
+
+}  // namespace millrace

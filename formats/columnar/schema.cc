@@ -1,0 +1,84 @@
+#include "formats/columnar/schema.h"
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::kInt32: return "int32";
+    case DType::kInt64: return "int64";
+    case DType::kFloat32: return "float32";
+    case DType::kBytes: return "bytes";
+  }
+  return "unknown";
+}
+
+size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::kInt32: return sizeof(int32_t);
+    case DType::kInt64: return sizeof(int64_t);
+    case DType::kFloat32: return sizeof(float);
+    case DType::kBytes: return sizeof(std::string_view);
+  }
+  return 0;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ',';
+    text += shape[i] == kVaries ? "?" : fmt::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+int64_t num_values(const Shape& shape) {
+  int64_t product = 1;
+  for (const int64_t size : shape) {
+    if (size == kVaries) return kVaries;
+    product *= size;
+  }
+  return product;
+}
+
+Schema::Schema(std::vector<FeatureSpec> features) : features_(std::move(features)) {
+  for (size_t i = 0; i < features_.size(); ++i) {
+    if (features_[i].name.empty()) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("feature {} has an empty name", i));
+    }
+    if (find(features_[i].name) != static_cast<int>(i)) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("feature '{}' occurs twice", features_[i].name));
+    }
+  }
+}
+
+int Schema::find(std::string_view name) const {
+  for (size_t i = 0; i < features_.size(); ++i) {
+    if (features_[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int Schema::column(std::string_view name) const {
+  const int found = find(name);
+  if (found < 0) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("no feature '{}' here; there are: {}", name, to_string()));
+  }
+  return found;
+}
+
+std::string Schema::to_string() const {
+  std::string text;
+  for (const FeatureSpec& feature : features_) {
+    if (!text.empty()) text += ", ";
+    text +=
+        fmt::format("{} {} {}", feature.name, millrace::to_string(feature.dtype), millrace::to_string(feature.shape));
+  }
+  return text;
+}
+
+}  // namespace millrace

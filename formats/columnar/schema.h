@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+/// The type of one value.
+enum class DType : uint8_t {
+  kInt32,    ///< int32_t
+  kInt64,    ///< int64_t
+  kFloat32,  ///< float
+  kBytes,    ///< a string of bytes of any length; in memory a std::string_view into a buffer that the column holds
+};
+
+/// `int32`, `int64`, `float32`, `bytes`.
+std::string_view to_string(DType dtype);
+
+/// Bytes of one value in a values buffer; for `kBytes` those of its std::string_view.
+size_t size_of(DType dtype);
+
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeOf<std::string_view> {
+  static constexpr DType value = DType::kBytes;
+};
+
+/// Sizes of a tensor's dimensions, outermost first; empty for a scalar.
+using Shape = std::vector<int64_t>;
+
+/// In a FeatureSpec: this dimension's size may differ from element to element.
+constexpr int64_t kVaries = -1;
+
+/// `[128,512]`, `[]`, `[?,3]`.
+std::string to_string(const Shape& shape);
+
+/// The product of the sizes; `kVaries` when one of them varies.
+int64_t num_values(const Shape& shape);
+
+/// One feature of every element of a dataset.
+struct FeatureSpec {
+  std::string name;
+  DType dtype = DType::kInt64;
+  Shape shape;  ///< shape of one element's value; `kVaries` where it differs. Default: scalar
+
+  bool has_fixed_shape() const { return num_values(shape) != kVaries; }
+  friend bool operator==(const FeatureSpec&, const FeatureSpec&) = default;
+};
+
+/// The features of every element of a dataset, in column order.
+class Schema {
+ public:
+  Schema() = default;
+  /// Throws `kInvalidArgument` when a name is empty or occurs twice.
+  explicit Schema(std::vector<FeatureSpec> features);
+
+  const std::vector<FeatureSpec>& features() const { return features_; }
+  size_t size() const { return features_.size(); }
+  const FeatureSpec& operator[](size_t column) const { return features_[column]; }
+  /// The column of a feature, or -1.
+  int find(std::string_view name) const;
+  /// The column of a feature; throws `kInvalidArgument` that lists the names there are.
+  int column(std::string_view name) const;
+  /// `input_ids int32 [512], labels int32 [512]`.
+  std::string to_string() const;
+  friend bool operator==(const Schema&, const Schema&) = default;
+
+ private:
+  std::vector<FeatureSpec> features_;
+};
+
+using SchemaPtr = std::shared_ptr<const Schema>;
+
+}  // namespace millrace

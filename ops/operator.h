@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/columnar/block.h"
+#include "ops/stage.h"
+
+namespace millrace {
+
+/// How many elements a dataset has.
+class Cardinality {
+ public:
+  static Cardinality known(int64_t count) { return Cardinality(count); }
+  static Cardinality infinite() { return Cardinality(kInfinite); }
+  static Cardinality unknown() { return Cardinality(kUnknown); }
+  bool is_known() const { return value_ >= 0; }
+  bool is_infinite() const { return value_ == kInfinite; }
+  bool is_unknown() const { return value_ == kUnknown; }
+  /// The count; only when `is_known()`.
+  int64_t count() const { return value_; }
+  std::string to_string() const { return is_known() ? std::to_string(value_) : is_infinite() ? "infinite" : "unknown"; }
+  friend bool operator==(const Cardinality&, const Cardinality&) = default;
+
+ private:
+  static constexpr int64_t kInfinite = -1;
+  static constexpr int64_t kUnknown = -2;
+  explicit Cardinality(int64_t value) : value_(value) {}
+  int64_t value_;
+};
+
+/// The immutable description of one operator of a dataset. Its constructor checks the arguments and throws
+/// `kInvalidArgument` naming parameter, limit and value. Thread safe. Derive from `StageOperator` or `MapOperator`.
+class Operator {
+ public:
+  explicit Operator(SchemaPtr schema) : schema_(std::move(schema)) {}
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+  virtual ~Operator() = default;
+
+  /// The builder's name: `shuffle`.
+  virtual std::string_view name() const = 0;
+  /// What decides the stream, as `explain()` prints it: `buffer_size=16384, seed=42`.
+  virtual std::string arguments() const { return ""; }
+  /// The features of the elements that come out.
+  const SchemaPtr& schema() const { return schema_; }
+  virtual Cardinality cardinality(std::span<const Cardinality> inputs) const = 0;
+
+ private:
+  SchemaPtr schema_;
+};
+
+/// An operator with state from row to row. It runs as a poll stage in the serial chain of a segment, so a row must cost
+/// no more than some tens of nanoseconds.
+class StageOperator : public Operator {
+ public:
+  using Operator::Operator;
+  /// A fresh run in `context.iteration`. `inputs[i]` opens input i; an operator may open it again (a repeat) or late.
+  [[nodiscard]] virtual std::unique_ptr<Stage> open(std::vector<OpenStage> inputs,
+                                                    const StageContext& context) const = 0;
+  /// Nested inputs that run at the same time. Default: 0, no lanes.
+  virtual size_t num_lanes() const { return 0; }
+};
+
+/// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order behind it.
+class MapOperator : public Operator {
+ public:
+  using Operator::Operator;
+  /// The block after the operator. Error elements pass on untouched. What it throws becomes an error of every element.
+  virtual Block apply(Block block, BufferPool& pool) const = 0;
+  /// Whether every element that comes in goes out again, in its place. Default: yes.
+  virtual bool one_to_one() const { return true; }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override {
+    return one_to_one() ? inputs[0] : inputs[0].is_infinite() ? Cardinality::infinite() : Cardinality::unknown();
+  }
+};
+
+}  // namespace millrace

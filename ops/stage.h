@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "formats/columnar/block.h"
+
+namespace millrace {
+
+/// What `Stage::next` answers.
+enum class Poll {
+  kBlock,    ///< `out` holds the next elements, at least one
+  kEnd,      ///< no more elements in this iteration; so does every later call
+  kPending,  ///< not now: the stage's waker will be woken when asking again makes sense
+};
+
+/// Wakes the node that polls a chain of stages. Any thread; a wake is never lost and never blocks.
+class Waker {
+ public:
+  virtual void wake() noexcept = 0;
+
+ protected:
+  ~Waker() = default;
+};
+
+/// How much a stage that gathers rows puts into one block: a message between segments must carry 50 to 100 µs of work,
+/// and a block must stay in the cache of a core.
+constexpr size_t kBlockElements = 1024;
+constexpr int64_t kBlockBytes = 256 << 10;
+
+/// The mutable side of an operator: one run through its elements. A stage is polled by one thread at a time and never
+/// blocks; a new epoch is a new stage. The destructor may run at any moment between two calls.
+class Stage {
+ public:
+  Stage() = default;
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  virtual ~Stage() = default;
+
+  /// The next elements of this iteration. Errors of elements come inside the block; nothing is thrown but
+  /// std::bad_alloc. A block may hold fewer elements than asked for whenever its input was pending: how elements are
+  /// cut into blocks is not part of the stream.
+  virtual Poll next(Block& out) = 0;
+};
+
+class Lanes;
+
+/// What a stage gets from whoever runs it. Copied by value; the referenced objects outlive every stage.
+struct StageContext {
+  BufferPool& pool;
+  Waker& waker;
+  Iteration iteration;
+  Lanes& lanes;  ///< where nested inputs run
+};
+
+/// Opens the stage of one input for one iteration.
+using OpenStage = std::function<std::unique_ptr<Stage>(const StageContext&)>;
+
+/// Runs nested inputs ahead and side by side: each open input has a lane of its own, and the stage that comes back only
+/// takes finished blocks from it. `lane` is below the operator's `num_lanes()`; the stage opened before in the same
+/// lane must be destroyed first. Without a scheduler (`InlineLanes`) the input is polled directly.
+class Lanes {
+ public:
+  [[nodiscard]] virtual std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context) = 0;
+
+ protected:
+  ~Lanes() = default;
+};
+
+/// Polls nested inputs in place.
+class InlineLanes final : public Lanes {
+ public:
+  [[nodiscard]] std::unique_ptr<Stage> open(size_t, OpenStage open, const StageContext& context) override {
+    return open(context);
+  }
+};
+
+}  // namespace millrace

@@ -1,0 +1,56 @@
+#include "trainer/optimizers/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+std::vector<UpdateRange> ranges_of(const ParameterLayout& layout, const Bucket& bucket) {
+  std::vector<UpdateRange> ranges;
+  for (int id : bucket.parameters) {
+    const Parameter& parameter = layout.parameters()[static_cast<size_t>(id)];
+    const int64_t begin = std::max(parameter.offset, bucket.begin);
+    const int64_t end = std::min(parameter.offset + parameter.size, bucket.end);
+    if (begin < end) ranges.push_back({.parameter = id, .begin = begin, .end = end});
+  }
+  return ranges;
+}
+
+LayerSquares Optimizer::direction(const UpdateRange&, const UpdateStep&, const UpdateBuffers&) const {
+  throw ErrorException(ErrorCode::kInvalidArgument, describe() + " is not a layer-wise rule");
+}
+
+void Optimizer::apply(const UpdateRange&, const UpdateStep&, const UpdateBuffers&, const LayerSquares&) const {
+  throw ErrorException(ErrorCode::kInvalidArgument, describe() + " is not a layer-wise rule");
+}
+
+std::vector<double> weight_decays(const ParameterLayout& layout, double decay, const std::string& exclude) {
+  if (!(decay >= 0) || !std::isfinite(decay)) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("weight_decay is {}; at least 0 is needed", decay));
+  }
+  std::vector<double> decays(layout.parameters().size(), decay);
+  if (exclude.empty()) return decays;
+  std::regex pattern;
+  try {
+    pattern.assign(exclude);
+  } catch (const std::regex_error& error) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("exclude_from_decay '{}' is no regular expression: {}", exclude, error.what()));
+  }
+  for (size_t id = 0; id < decays.size(); ++id) {
+    if (std::regex_search(layout.parameters()[id].name, pattern)) decays[id] = 0;
+  }
+  return decays;
+}
+
+double clip_scale(double norm, double clip_norm, ClipForm form) {
+  if (form == ClipForm::kTf) return clip_norm / std::max(norm, clip_norm);
+  return std::min(1.0, clip_norm / (norm + 1e-6));
+}
+
+}  // namespace millrace

@@ -2,7 +2,17 @@
 
 #include <algorithm>
 
+#include "formats/columnar/block_builder.h"
+
 namespace millrace {
+
+Iteration Iteration::nested(uint64_t ordinal) const {
+  // The finaliser of MurmurHash3, once for each level.
+  uint64_t digest = path ^ (0x9e3779b97f4a7c15ULL * (ordinal + 1));
+  digest = (digest ^ (digest >> 33)) * 0xff51afd7ed558ccdULL;
+  digest = (digest ^ (digest >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return {epoch, digest ^ (digest >> 33)};
+}
 
 void Block::add_error(size_t element, std::shared_ptr<const Error> error) {
   const auto place = std::lower_bound(errors_.begin(), errors_.end(), element,
@@ -13,10 +23,9 @@ void Block::add_error(size_t element, std::shared_ptr<const Error> error) {
 }
 
 std::shared_ptr<const Error> Block::error_at(size_t element) const {
-  for (const ElementError& entry : errors_) {
-    if (entry.element == element) return entry.error;
-  }
-  return nullptr;
+  const auto place = std::lower_bound(errors_.begin(), errors_.end(), element,
+                                      [](const ElementError& a, size_t b) { return a.element < b; });
+  return place == errors_.end() || place->element != element ? nullptr : place->error;
 }
 
 int64_t Block::byte_size() const {
@@ -38,26 +47,18 @@ Block Block::slice(size_t first, size_t count) const {
 }
 
 Block Block::select(std::span<const size_t> indices, BufferPool& pool) const {
-  Columns columns;
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    ColumnBuilder builder(pool, (*schema_)[c]);
-    for (const size_t element : indices) {
-      if (error_at(element) != nullptr) {
-        builder.append_nothing();
-      } else {
-        builder.append(columns_[c], element);
-      }
-    }
-    columns.push_back(builder.finish());
+  BlockBuilder builder(schema_, pool);
+  for (size_t i = 0; i < indices.size();) {
+    size_t run = 1;
+    while (i + run < indices.size() && indices[i + run] == indices[i] + run) ++run;
+    builder.append_range(*this, indices[i], run);
+    i += run;
   }
-  Block chosen(schema_, std::move(columns), indices.size());
+  Block chosen = builder.finish();
   chosen.rows_per_element = rows_per_element;
   chosen.first_row = first_row;
   chosen.iteration = iteration;
   chosen.epoch = epoch;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (auto error = error_at(indices[i])) chosen.add_error(i, std::move(error));
-  }
   return chosen;
 }
 

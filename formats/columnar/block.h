@@ -19,6 +19,8 @@ struct ElementError {
 struct Iteration {
   int64_t epoch = 0;  ///< how often the input was started before, counted over the whole stream
   uint64_t path = 0;  ///< digest of the ordinals of the nested inputs on the way here; 0 outside of nested datasets
+  /// The same epoch inside the nested input of this ordinal.
+  Iteration nested(uint64_t ordinal) const;
   friend bool operator==(const Iteration&, const Iteration&) = default;
 };
 

@@ -1,5 +1,6 @@
 #include "formats/columnar/column.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace millrace {
@@ -15,7 +16,7 @@ const int64_t* copy_numbers(BufferPool& pool, std::span<const int64_t> numbers, 
 
 }  // namespace
 
-Column Column::fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elements) {
+Column Column::of_fixed(Buffer values, DType dtype, Shape shape, size_t num_elements) {
   Column column;
   column.dtype_ = dtype;
   column.rank_ = static_cast<int>(shape.size());
@@ -23,25 +24,49 @@ Column Column::fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elem
   assert(column.stride_ >= 0);
   column.shape_ = std::move(shape);
   column.num_elements_ = num_elements;
-  Buffer buffer = pool.allocate(static_cast<size_t>(column.stride_) * num_elements * size_of(dtype));
-  column.data_ = buffer->data();
-  column.holds_.add(buffer);
+  column.data_ = values->data();
+  column.own_.add(values);
   return column;
 }
 
-Column Column::varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
-                       std::span<const int64_t> dims) {
+Column Column::of_varying(BufferPool& pool, Buffer values, DType dtype, int rank, std::span<const int64_t> offsets,
+                          std::span<const int64_t> dims) {
   assert(!offsets.empty() && rank >= 1);
   assert(rank == 1 || dims.size() == (offsets.size() - 1) * static_cast<size_t>(rank));
   Column column;
   column.dtype_ = dtype;
   column.rank_ = rank;
   column.num_elements_ = offsets.size() - 1;
-  Buffer buffer = pool.allocate(static_cast<size_t>(offsets.back()) * size_of(dtype));
-  column.data_ = buffer->data();
-  column.holds_.add(buffer);
-  column.offsets_ = copy_numbers(pool, offsets, column.holds_);
-  if (rank > 1) column.dims_ = copy_numbers(pool, dims, column.holds_);
+  column.data_ = values->data();
+  column.own_.add(values);
+  column.offsets_ = copy_numbers(pool, offsets, column.own_);
+  if (rank > 1) column.dims_ = copy_numbers(pool, dims, column.own_);
+  return column;
+}
+
+Column Column::fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elements) {
+  const int64_t stride = millrace::num_values(shape);
+  assert(stride >= 0);
+  Buffer values = pool.allocate(static_cast<size_t>(stride) * num_elements * size_of(dtype));
+  return of_fixed(std::move(values), dtype, std::move(shape), num_elements);
+}
+
+Column Column::varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
+                       std::span<const int64_t> dims) {
+  Buffer values = pool.allocate(static_cast<size_t>(offsets.back()) * size_of(dtype));
+  return of_varying(pool, std::move(values), dtype, rank, offsets, dims);
+}
+
+Column Column::like(BufferPool& pool, DType dtype, const Column& shapes) {
+  if (shapes.has_fixed_shape()) return fixed(pool, dtype, shapes.shape_, shapes.num_elements_);
+  // Offsets of a slice do not begin at 0: the new values are addressed as the old ones were.
+  Column column = shapes;
+  column.dtype_ = dtype;
+  column.holds_ = {};
+  const int64_t first = shapes.begin(0);
+  Buffer values = pool.allocate(static_cast<size_t>(shapes.total_values()) * size_of(dtype));
+  column.data_ = values->data() - first * static_cast<int64_t>(size_of(dtype));
+  column.own_.add(values);
   return column;
 }
 
@@ -75,6 +100,45 @@ Column Column::grouped(size_t rows) const {
   return batches;
 }
 
+Column Column::grouped(size_t rows, BufferPool& pool) const {
+  if (has_fixed_shape()) return grouped(rows);
+  assert(rows > 0 && num_elements_ % rows == 0);
+  const size_t groups = num_elements_ / rows;
+  const auto inner = static_cast<size_t>(rank_);
+  std::vector<int64_t> offsets(groups + 1);
+  std::vector<int64_t> dims(groups * (inner + 1), 1);
+  for (size_t g = 0; g <= groups; ++g) offsets[g] = offsets_[g * rows];
+  for (size_t g = 0; g < groups; ++g) {
+    int64_t* sizes = dims.data() + g * (inner + 1);
+    if (!same_shapes(g * rows, rows)) {
+      sizes[0] = offsets[g + 1] - offsets[g];
+      continue;
+    }
+    const Shape one = shape(g * rows);
+    sizes[0] = static_cast<int64_t>(rows);
+    std::copy(one.begin(), one.end(), sizes + 1);
+  }
+  Column batches = *this;
+  batches.rank_ += 1;
+  batches.num_elements_ = groups;
+  batches.offsets_ = copy_numbers(pool, offsets, batches.own_);
+  batches.dims_ = copy_numbers(pool, dims, batches.own_);
+  return batches;
+}
+
+bool Column::same_shapes(size_t first, size_t count) const {
+  if (offsets_ == nullptr || count == 0) return true;
+  for (size_t i = first + 1; i < first + count; ++i) {
+    if (dims_ == nullptr
+            ? num_values(i) != num_values(first)
+            : !std::equal(dims_ + i * static_cast<size_t>(rank_), dims_ + (i + 1) * static_cast<size_t>(rank_),
+                          dims_ + first * static_cast<size_t>(rank_))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 int64_t Column::byte_size() const {
   int64_t bytes = total_values() * static_cast<int64_t>(size_of(dtype_));
   if (dtype_ == DType::kBytes) {
@@ -84,59 +148,140 @@ int64_t Column::byte_size() const {
 }
 
 ColumnBuilder::ColumnBuilder(BufferPool& pool, const FeatureSpec& feature)
-    : pool_(pool), dtype_(feature.dtype), shape_(feature.shape), fixed_(feature.has_fixed_shape()) {}
+    : pool_(pool),
+      dtype_(feature.dtype),
+      shape_(feature.shape),
+      fixed_(feature.has_fixed_shape()),
+      stride_(fixed_ ? static_cast<size_t>(millrace::num_values(shape_)) : 0) {}
 
-void ColumnBuilder::reserve(int64_t bytes) {
-  const size_t needed = used_ + static_cast<size_t>(bytes);
-  if (values_ && needed <= values_->capacity()) return;
-  Buffer larger = pool_.allocate(std::max(needed, 2 * used_));
+void ColumnBuilder::grow(size_t bytes) {
+  Buffer larger = pool_.allocate(std::max({used_ + bytes, 2 * used_, last_used_}));
   if (used_ > 0) std::memcpy(larger->data(), values_->data(), used_);
   values_ = std::move(larger);
+  capacity_ = values_->capacity();
+}
+
+int64_t ColumnBuilder::payload_of(size_t begin, size_t end) const {
+  if (dtype_ != DType::kBytes || begin == end) return 0;
+  int64_t bytes = 0;
+  const auto* views = reinterpret_cast<const std::string_view*>(values_->data());
+  for (size_t i = begin / sizeof(std::string_view); i < end / sizeof(std::string_view); ++i) {
+    bytes += static_cast<int64_t>(views[i].size());
+  }
+  return bytes;
 }
 
 void ColumnBuilder::append_raw(const std::byte* values, int64_t count, std::span<const int64_t> shape) {
   assert(shape.size() == shape_.size());
-  const int64_t bytes = count * static_cast<int64_t>(size_of(dtype_));
+  assert(!fixed_ || count == static_cast<int64_t>(stride_));
+  const size_t bytes = static_cast<size_t>(count) * size_of(dtype_);
   reserve(bytes);
-  if (bytes > 0) std::memcpy(values_->data() + used_, values, static_cast<size_t>(bytes));
-  used_ += static_cast<size_t>(bytes);
+  if (values != nullptr) {
+    if (bytes > 0) std::memcpy(values_->data() + used_, values, bytes);
+  } else if (dtype_ == DType::kBytes && bytes > 0) {
+    std::memset(values_->data() + used_, 0, bytes);
+  }
+  used_ += bytes;
+  payload_ += payload_of(used_ - bytes, used_);
   ++num_elements_;
   if (fixed_) return;
   offsets_.push_back(offsets_.back() + count);
-  dims_.insert(dims_.end(), shape.begin(), shape.end());
+  if (shape_.size() > 1) dims_.insert(dims_.end(), shape.begin(), shape.end());
 }
 
-void ColumnBuilder::append(const Column& column, size_t element) {
-  assert(column.dtype() == dtype_);
-  const Shape shape = column.shape(element);
-  append_raw(column.data(element), column.num_values(element), shape);
+void ColumnBuilder::append(const Column& column, size_t first, size_t count) {
+  assert(column.dtype() == dtype_ && column.rank() == static_cast<int>(shape_.size()));
   if (dtype_ == DType::kBytes) {
     column.holds().for_each([this](const Ref<Resource>& resource) { hold(resource); });
+    if (count == 1 && stride_ == 1) {
+      append_view(*reinterpret_cast<const std::string_view*>(column.data(first)));
+      return;
+    }
+  }
+  const int64_t begin = column.begin(first);
+  const size_t bytes = static_cast<size_t>(column.begin(first + count) - begin) * size_of(dtype_);
+  assert(!fixed_ || bytes == stride_ * count * size_of(dtype_));
+  reserve(bytes);
+  if (bytes > 0) std::memcpy(values_->data() + used_, column.data(first), bytes);
+  used_ += bytes;
+  payload_ += payload_of(used_ - bytes, used_);
+  num_elements_ += count;
+  if (fixed_) return;
+  const int64_t shift = offsets_.back() - begin;
+  for (size_t i = first; i < first + count; ++i) {
+    offsets_.push_back(column.begin(i + 1) + shift);
+    if (shape_.size() == 1) continue;
+    if (column.has_fixed_shape()) {
+      dims_.insert(dims_.end(), column.shape_.begin(), column.shape_.end());
+    } else {
+      const int64_t* sizes = column.dims_ + i * shape_.size();
+      dims_.insert(dims_.end(), sizes, sizes + shape_.size());
+    }
   }
 }
 
 void ColumnBuilder::append_nothing() {
   if (!fixed_) {
-    const Shape nothing(shape_.size(), 0);
-    append_raw(nullptr, 0, nothing);
+    offsets_.push_back(offsets_.back());
+    if (shape_.size() > 1) dims_.insert(dims_.end(), shape_.size(), 0);
+    ++num_elements_;
     return;
   }
-  const int64_t bytes = millrace::num_values(shape_) * static_cast<int64_t>(size_of(dtype_));
+  const size_t bytes = stride_ * size_of(dtype_);
   reserve(bytes);
-  std::memset(values_->data() + used_, 0, static_cast<size_t>(bytes));
-  used_ += static_cast<size_t>(bytes);
+  if (bytes > 0) std::memset(values_->data() + used_, 0, bytes);
+  used_ += bytes;
   ++num_elements_;
 }
 
-Column ColumnBuilder::finish() {
-  Column column;
-  if (fixed_) {
-    column = Column::fixed(pool_, dtype_, shape_, num_elements_);
-  } else {
-    column = Column::varying(pool_, dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
+void ColumnBuilder::truncate(size_t num_elements) {
+  if (num_elements >= num_elements_) return;
+  const size_t kept = (fixed_ ? stride_ * num_elements : static_cast<size_t>(offsets_[num_elements])) * size_of(dtype_);
+  payload_ -= payload_of(kept, used_);
+  used_ = kept;
+  num_elements_ = num_elements;
+  if (fixed_) return;
+  offsets_.resize(num_elements + 1);
+  if (shape_.size() > 1) dims_.resize(num_elements * shape_.size());
+}
+
+void ColumnBuilder::hold(const Ref<Resource>& resource) {
+  // The upper bits of the product depend on all of the address.
+  const Resource*& seen = seen_[(reinterpret_cast<uintptr_t>(resource.get()) * 0x9e3779b97f4a7c15ULL) >> 58];
+  if (seen == resource.get()) return;
+  seen = resource.get();
+  holds_.add_once(resource);
+}
+
+std::string_view ColumnBuilder::store(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  if (!store_ || store_used_ + bytes.size() > store_->capacity()) {
+    constexpr size_t kStoreBytes = 64 << 10;
+    store_ = pool_.allocate(std::max(bytes.size(), kStoreBytes));
+    store_used_ = 0;
+    hold(store_);
   }
-  if (used_ > 0) std::memcpy(column.mutable_data(0), values_->data(), used_);
-  holds_.for_each([&column](const Ref<Resource>& resource) { column.hold(resource); });
+  char* place = reinterpret_cast<char*>(store_->data()) + store_used_;
+  std::memcpy(place, bytes.data(), bytes.size());
+  store_used_ += bytes.size();
+  return {place, bytes.size()};
+}
+
+Column ColumnBuilder::finish() {
+  if (!values_) grow(0);
+  Column column =
+      fixed_ ? Column::of_fixed(std::move(values_), dtype_, shape_, num_elements_)
+             : Column::of_varying(pool_, std::move(values_), dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
+  column.holds_ = std::move(holds_);
+  last_used_ = used_;
+  values_ = {};
+  capacity_ = used_ = num_elements_ = 0;
+  payload_ = 0;
+  offsets_.assign(1, 0);
+  dims_.clear();
+  holds_ = {};
+  seen_.fill(nullptr);
+  store_ = {};
   return column;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cassert>
 #include <span>
 #include <string_view>
@@ -33,6 +34,7 @@ class Holds {
     }
     return false;
   }
+  bool empty() const { return !first_; }
   template <typename Function>
   void for_each(Function&& function) const {
     if (first_) function(first_);
@@ -65,6 +67,9 @@ class Column {
   /// when rank > 1, `dims` has k × rank sizes. With rank 1 the length is the difference of two offsets.
   [[nodiscard]] static Column varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
                                       std::span<const int64_t> dims = {});
+
+  /// Elements with the shapes of those of `shapes`, values not initialised.
+  [[nodiscard]] static Column like(BufferPool& pool, DType dtype, const Column& shapes);
 
   DType dtype() const { return dtype_; }
   size_t num_elements() const { return num_elements_; }
@@ -112,19 +117,29 @@ class Column {
 
   /// Keeps a resource alive as long as this column and its copies live. The same one twice in a row counts once.
   void hold(const Ref<Resource>& resource) { holds_.add(resource); }
+  /// What `bytes` values point into; the column's own values are not among it.
   const Holds& holds() const { return holds_; }
 
   /// Elements [begin, begin + count) without a copy.
   [[nodiscard]] Column slice(size_t first, size_t count) const;
 
-  /// Elements [0, count) × rows become one element each: k elements of shape [s…] become k / rows elements of shape
-  /// [rows, s…] without a copy. Needs a fixed shape and k divisible by rows.
+  /// Each `rows` neighbours become one element: k elements of shape [s…] become k / rows elements of shape [rows, s…],
+  /// the values not copied. Needs a fixed shape and k divisible by rows.
   [[nodiscard]] Column grouped(size_t rows) const;
+  /// The same where shapes may vary from group to group but not inside one: a group of unlike shapes becomes a flat
+  /// element of no meaning, [values, 1…].
+  [[nodiscard]] Column grouped(size_t rows, BufferPool& pool) const;
+  /// Whether elements [first, first + count) have one shape.
+  bool same_shapes(size_t first, size_t count) const;
 
   /// Bytes of values, and for `bytes` columns also of what the views point to.
   int64_t byte_size() const;
 
  private:
+  friend class ColumnBuilder;
+  static Column of_fixed(Buffer values, DType dtype, Shape shape, size_t num_elements);
+  static Column of_varying(BufferPool& pool, Buffer values, DType dtype, int rank, std::span<const int64_t> offsets,
+                           std::span<const int64_t> dims);
   int64_t begin(size_t element) const {
     return offsets_ == nullptr ? stride_ * static_cast<int64_t>(element) : offsets_[element];
   }
@@ -137,45 +152,86 @@ class Column {
   const std::byte* data_ = nullptr;
   const int64_t* offsets_ = nullptr;  // num_elements_ + 1 entries, counted from data_
   const int64_t* dims_ = nullptr;     // num_elements_ * rank_ entries
+  Holds own_;                         // the buffers of values, offsets and sizes
   Holds holds_;
 };
 
-/// Collects elements of one feature whose shapes may vary, then makes a column of them.
-/// With `fixed` given, every element must have that shape.
+/// Collects elements of one feature whose shapes may vary, then makes a column of them and begins anew. Where the
+/// feature's shape is fixed, every element must have it. Values are copied once; a run of neighbours is one copy.
 class ColumnBuilder {
  public:
   ColumnBuilder(BufferPool& pool, const FeatureSpec& feature);
 
   /// Appends one element: `values` in row-major order, `shape` its sizes. `bytes` values are views: `hold` what they
-  /// point into, or use `append_bytes` to copy.
+  /// point into, or `store` them.
   template <typename T>
   void append(std::span<const T> values, std::span<const int64_t> shape) {
     assert(DTypeOf<T>::value == dtype_);
     append_raw(reinterpret_cast<const std::byte*>(values.data()), static_cast<int64_t>(values.size()), shape);
   }
+  /// Appends one element of this shape and returns its values to be filled. `bytes` values start empty.
+  template <typename T>
+  std::span<T> append_space(std::span<const int64_t> shape) {
+    assert(DTypeOf<T>::value == dtype_);
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    append_raw(nullptr, count, shape);
+    if (count == 0) return {};
+    return {reinterpret_cast<T*>(values_->data() + used_) - count, static_cast<size_t>(count)};
+  }
   /// Appends element `element` of `column`, which has the same dtype and rank; views keep what they point into.
-  void append(const Column& column, size_t element);
+  void append(const Column& column, size_t element) { append(column, element, 1); }
+  /// Appends elements [first, first + count) of `column`.
+  void append(const Column& column, size_t first, size_t count);
+  /// Appends one scalar `bytes` value, a view.
+  void append_view(std::string_view value) {
+    assert(dtype_ == DType::kBytes && fixed_ && stride_ == 1);
+    reserve(sizeof(value));
+    *reinterpret_cast<std::string_view*>(values_->data() + used_) = value;
+    used_ += sizeof(value);
+    payload_ += static_cast<int64_t>(value.size());
+    ++num_elements_;
+  }
   /// Appends an element that stands in the place of an error: no values, or zeros where the shape is fixed.
   void append_nothing();
-  void hold(const Ref<Resource>& resource) { holds_.add_once(resource); }
+  /// Drops all elements but the first `num_elements`.
+  void truncate(size_t num_elements);
+
+  void hold(const Ref<Resource>& resource);
+  /// Copies bytes to where they live as long as the column does.
+  [[nodiscard]] std::string_view store(std::string_view bytes);
 
   size_t num_elements() const { return num_elements_; }
+  /// As `Column::byte_size`, of what was appended so far.
+  int64_t byte_size() const { return static_cast<int64_t>(used_) + payload_; }
   [[nodiscard]] Column finish();
 
  private:
   void append_raw(const std::byte* values, int64_t count, std::span<const int64_t> shape);
-  void reserve(int64_t bytes);
+  void reserve(size_t bytes) {
+    if (used_ + bytes > capacity_) grow(bytes);
+  }
+  void grow(size_t bytes);
+  int64_t payload_of(size_t begin, size_t end) const;
 
   BufferPool& pool_;
   DType dtype_;
   Shape shape_;
   bool fixed_;
+  size_t stride_;  // values of an element, when fixed
   size_t num_elements_ = 0;
   Buffer values_;
+  size_t capacity_ = 0;
   size_t used_ = 0;
+  size_t last_used_ = 0;  // by the column before: what the next one will need
+  int64_t payload_ = 0;   // bytes that views point to
   std::vector<int64_t> offsets_{0};
   std::vector<int64_t> dims_;
   Holds holds_;
+  // Resources seen lately, by address: gathering from some inputs in turn must not search the list for each element.
+  std::array<const Resource*, 64> seen_{};
+  Buffer store_;
+  size_t store_used_ = 0;
 };
 
 }  // namespace millrace

@@ -1,0 +1,59 @@
+#include "formats/columnar/block_builder.h"
+
+namespace millrace {
+
+BlockBuilder::BlockBuilder(SchemaPtr schema, BufferPool& pool) : schema_(std::move(schema)) {
+  columns_.reserve(schema_->size());
+  for (const FeatureSpec& feature : schema_->features()) columns_.emplace_back(pool, feature);
+}
+
+void BlockBuilder::append_with_errors(const Block& block, size_t first, size_t count) {
+  size_t next = first;
+  const auto append_good_ones_before = [&](size_t end) {
+    if (next == end) return;
+    for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), next, end - next);
+    num_elements_ += end - next;
+  };
+  for (const ElementError& entry : block.errors()) {
+    if (entry.element < first) continue;
+    if (entry.element >= first + count) break;
+    append_good_ones_before(entry.element);
+    append_error(entry.error);
+    next = entry.element + 1;
+  }
+  append_good_ones_before(first + count);
+}
+
+void BlockBuilder::append_error(std::shared_ptr<const Error> error) {
+  for (ColumnBuilder& column : columns_) column.append_nothing();
+  errors_.push_back({num_elements_, std::move(error)});
+  ++num_elements_;
+}
+
+void BlockBuilder::truncate(size_t num_elements) {
+  if (num_elements >= num_elements_) return;
+  for (ColumnBuilder& column : columns_) column.truncate(num_elements);
+  num_elements_ = num_elements;
+  while (!errors_.empty() && errors_.back().element >= num_elements) errors_.pop_back();
+}
+
+Block BlockBuilder::finish() {
+  Block::Columns columns;
+  columns.reserve(columns_.size());
+  for (ColumnBuilder& column : columns_) columns.push_back(column.finish());
+  Block block(schema_, std::move(columns), num_elements_);
+  for (ElementError& entry : errors_) block.add_error(entry.element, std::move(entry.error));
+  num_elements_ = 0;
+  errors_.clear();
+  return block;
+}
+
+Block error_block(const SchemaPtr& schema, BufferPool& pool, std::shared_ptr<const Error> error, int64_t rows) {
+  BlockBuilder builder(schema, pool);
+  builder.append_error(std::move(error));
+  Block block = builder.finish();
+  block.rows_per_element = rows;
+  return block;
+}
+
+}  // namespace millrace

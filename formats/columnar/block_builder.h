@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "formats/columnar/block.h"
+
+namespace millrace {
+
+/// Gathers elements, with their errors, from any number of blocks of one schema into a new block. Values are copied;
+/// views of `bytes` features are not followed: the new block holds what they point into, each resource once.
+///
+///     BlockBuilder builder(schema, pool);
+///     builder.append_range(first, 0, 3);
+///     builder.append(second, 7);
+///     Block gathered = builder.finish();   // four elements; the builder is empty again
+///
+/// Ordinals, epoch and rows per element of the new block are the caller's to set. One thread at a time.
+class BlockBuilder {
+ public:
+  BlockBuilder(SchemaPtr schema, BufferPool& pool);
+
+  void append(const Block& block, size_t element) { append_range(block, element, 1); }
+  /// Elements [first, first + count) of `block`.
+  void append_range(const Block& block, size_t first, size_t count) {
+    if (!block.errors().empty()) return append_with_errors(block, first, count);
+    for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), first, count);
+    num_elements_ += count;
+  }
+  /// An error in the place of an element.
+  void append_error(std::shared_ptr<const Error> error);
+  /// Drops all elements but the first `num_elements`.
+  void truncate(size_t num_elements);
+
+  /// The builder of one feature. Whoever appends to it appends one element to each of them, then says so.
+  ColumnBuilder& column(size_t index) { return columns_[index]; }
+  void added_elements(size_t count) { num_elements_ += count; }
+
+  const SchemaPtr& schema() const { return schema_; }
+  bool empty() const { return num_elements_ == 0; }
+  size_t num_elements() const { return num_elements_; }
+  int64_t byte_size() const {
+    int64_t bytes = 0;
+    for (const ColumnBuilder& column : columns_) bytes += column.byte_size();
+    return bytes;
+  }
+  [[nodiscard]] Block finish();
+
+ private:
+  void append_with_errors(const Block& block, size_t first, size_t count);
+
+  SchemaPtr schema_;
+  std::vector<ColumnBuilder> columns_;
+  size_t num_elements_ = 0;
+  std::vector<ElementError> errors_;
+};
+
+/// A block of one element that is an error, and stands for `rows` rows.
+[[nodiscard]] Block error_block(const SchemaPtr& schema, BufferPool& pool, std::shared_ptr<const Error> error,
+                                int64_t rows = 1);
+
+}  // namespace millrace

@@ -1,0 +1,158 @@
+#include "ops/interleave.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+void InterleaveOptions::check() const {
+  const auto at_least_one = [](const char* parameter, size_t value) {
+    if (value < 1) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("interleave: {} must be at least 1, not {}", parameter, value));
+    }
+  };
+  at_least_one("cycle_length", cycle_length);
+  at_least_one("block_length", block_length);
+}
+
+InterleaveStage::InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs> inputs,
+                                 const InterleaveOptions& options, const StageContext& context)
+    : options_(options), context_(context), inputs_(std::move(inputs)), builder_(std::move(schema), context.pool) {
+  for (size_t lane = options_.num_lanes(); lane-- > 0;) free_lanes_.push_back(lane);
+}
+
+void InterleaveStage::open_ahead() {
+  while (!inputs_ended_ && !free_lanes_.empty()) {
+    OpenStage open;
+    switch (inputs_->next(open)) {
+      case Poll::kPending: return;
+      case Poll::kEnd: inputs_ended_ = true; return;
+      case Poll::kBlock: break;
+    }
+    StageContext nested = context_;
+    nested.iteration = context_.iteration.nested(opened_++);
+    Input input;
+    input.lane = free_lanes_.back();
+    input.stage = context_.lanes.open(input.lane, std::move(open), nested);
+    free_lanes_.pop_back();
+    ahead_.push_back(std::move(input));
+  }
+}
+
+void InterleaveStage::end_turn() {
+  taken_in_turn_ = 0;
+  turn_ = turn_ + 1 == options_.cycle_length ? 0 : turn_ + 1;
+}
+
+void InterleaveStage::close(Input& input) {
+  free_lanes_.push_back(input.lane);
+  input = Input();
+  --num_open_;
+}
+
+// What the input gives in this turn out of its block, or less when the block that is gathered is full.
+void InterleaveStage::take_run(Input& input) {
+  const size_t left = input.block.num_elements() - input.taken;
+  size_t run = std::min(left, options_.block_length - taken_in_turn_);
+  if (!input.block.errors().empty()) {
+    // One by one: errors do not count.
+    run = 1;
+    if (input.block.error_at(input.taken) == nullptr) ++taken_in_turn_;
+  } else {
+    if (run == left && builder_.empty() && run > 1) {
+      whole_ = input.taken == 0 ? std::move(input.block) : input.block.slice(input.taken, run);
+      input.block = Block();
+      input.taken = 0;
+      taken_in_turn_ += run;
+      return;
+    }
+    run = std::min(run, kBlockElements - builder_.num_elements());
+    taken_in_turn_ += run;
+  }
+  if (builder_.empty()) rows_per_element_ = input.block.rows_per_element;
+  builder_.append_range(input.block, input.taken, run);
+  input.taken += run;
+}
+
+Poll InterleaveStage::deliver(Block& out) {
+  if (whole_.num_elements() > 0) {
+    out = std::move(whole_);
+    whole_ = Block();
+  } else {
+    out = builder_.finish();
+    out.rows_per_element = rows_per_element_;
+  }
+  out.epoch = context_.iteration.epoch;
+  return Poll::kBlock;
+}
+
+Poll InterleaveStage::next(Block& out) {
+  if (cycle_.empty()) cycle_.resize(options_.cycle_length);
+  size_t turns_in_vain = 0;
+  while (true) {
+    if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
+    Input& input = cycle_[turn_];
+    if (input.stage == nullptr) {
+      open_ahead();
+      if (!ahead_.empty()) {
+        input = std::move(ahead_.front());
+        ahead_.pop_front();
+        ++num_open_;
+        open_ahead();
+      } else if (!inputs_ended_ && (options_.ordered || num_open_ == 0)) {
+        return builder_.empty() ? Poll::kPending : deliver(out);
+      } else if (num_open_ == 0) {
+        return builder_.empty() ? Poll::kEnd : deliver(out);
+      } else {
+        end_turn();
+        if (!options_.ordered && ++turns_in_vain >= options_.cycle_length) {
+          return builder_.empty() ? Poll::kPending : deliver(out);
+        }
+        continue;
+      }
+    }
+    if (input.exhausted()) {
+      const Poll poll = input.stage->next(input.block);
+      input.taken = 0;
+      if (poll == Poll::kEnd) {
+        close(input);
+        end_turn();
+        turns_in_vain = 0;
+        open_ahead();
+        continue;
+      }
+      if (poll == Poll::kPending) {
+        input.block = Block();
+        if (options_.ordered || ++turns_in_vain >= options_.cycle_length) {
+          return builder_.empty() ? Poll::kPending : deliver(out);
+        }
+        end_turn();
+        continue;
+      }
+    }
+    if (!builder_.empty() && input.block.rows_per_element != rows_per_element_) return deliver(out);
+    turns_in_vain = 0;
+    take_run(input);
+    if (taken_in_turn_ == options_.block_length) end_turn();
+    if (whole_.num_elements() > 0) return deliver(out);
+  }
+}
+
+InterleaveOperator::InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options)
+    : StageOperator(std::move(schema)), options_(options) {
+  options_.check();
+}
+
+std::string InterleaveOperator::arguments() const {
+  return fmt::format("cycle_length={}, block_length={}{}", options_.cycle_length, options_.block_length,
+                     options_.ordered ? "" : ", ordered=false");
+}
+
+std::unique_ptr<Stage> InterleaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), options_,
+                                           context);
+}
+
+}  // namespace millrace

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "formats/columnar/block_builder.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// How nested inputs are mixed.
+struct InterleaveOptions {
+  size_t cycle_length = 16;  ///< inputs that take turns; at least 1. Default: 16
+  size_t block_length = 1;   ///< elements that an input gives in its turn; at least 1. Default: 1
+  size_t read_ahead = 2;     ///< inputs opened before their turn comes. Changes speed only. Default: 2
+  bool ordered = true;       ///< false: whichever input is ready gives its elements first. Default: true
+
+  /// Throws `kInvalidArgument`.
+  void check() const;
+  /// Inputs that are open at the same time.
+  size_t num_lanes() const { return cycle_length + read_ahead; }
+};
+
+/// The inputs of an interleave, in the order in which they are opened.
+class NestedInputs {
+ public:
+  virtual ~NestedInputs() = default;
+  /// `kBlock`: `out` opens the next input. `kEnd`: there are no more. `kPending`: as for a stage.
+  virtual Poll next(OpenStage& out) = 0;
+};
+
+/// Inputs that are known from the start.
+class ListedInputs final : public NestedInputs {
+ public:
+  explicit ListedInputs(std::vector<OpenStage> inputs) : inputs_(std::move(inputs)) {}
+  Poll next(OpenStage& out) override {
+    if (next_ == inputs_.size()) return Poll::kEnd;
+    out = std::move(inputs_[next_++]);
+    return Poll::kBlock;
+  }
+
+ private:
+  std::vector<OpenStage> inputs_;
+  size_t next_ = 0;
+};
+
+/// Takes `block_length` elements from an input, then the next one's turn comes. An input is found to have ended when it
+/// is asked in its turn; it loses what is left of that turn, and the next input takes its place when the turn comes
+/// back. This is tf.data's order. Errors of elements pass and do not count as elements of a turn. Rows get the epoch of
+/// the context: those that nested inputs count are no epochs of the data.
+///
+/// Each input runs in a lane of its own, in the iteration `context.iteration.nested(ordinal of the input)`; up to
+/// `read_ahead` inputs are opened before there is a place for them.
+class InterleaveStage final : public Stage {
+ public:
+  InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs> inputs, const InterleaveOptions& options,
+                  const StageContext& context);
+  Poll next(Block& out) override;
+
+ private:
+  struct Input {
+    std::unique_ptr<Stage> stage;
+    size_t lane = 0;
+    Block block;
+    size_t taken = 0;  // elements of `block` that went out
+    bool exhausted() const { return taken == block.num_elements(); }
+  };
+
+  void open_ahead();
+  void end_turn();
+  void close(Input& input);
+  void take_run(Input& input);
+  Poll deliver(Block& out);
+
+  InterleaveOptions options_;
+  StageContext context_;
+  std::unique_ptr<NestedInputs> inputs_;
+  bool inputs_ended_ = false;
+  uint64_t opened_ = 0;
+  std::deque<Input> ahead_;
+  std::vector<size_t> free_lanes_;
+  std::vector<Input> cycle_;  // places without a stage are empty
+  size_t num_open_ = 0;       // places with a stage
+  size_t turn_ = 0;           // place whose turn it is
+  size_t taken_in_turn_ = 0;
+  BlockBuilder builder_;
+  int64_t rows_per_element_ = 1;
+  Block whole_;  // goes out as it is
+};
+
+/// Interleaves explicit nested inputs of one schema; with `cycle_length` 1, one after the other (flat_map).
+class InterleaveOperator final : public StageOperator {
+ public:
+  InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options);
+  std::string_view name() const override { return "interleave"; }
+  std::string arguments() const override;
+  /// Unknown, as tf.data has it.
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  size_t num_lanes() const override { return options_.num_lanes(); }
+
+ private:
+  InterleaveOptions options_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Rows of one feature, kept in memory. A scalar feature takes a vector of values, one for each element; a vector
+/// feature takes a vector of rows, whose lengths may differ.
+struct MemoryFeature {
+  std::string name;
+  std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
+               std::vector<std::vector<int32_t>>, std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>,
+               std::vector<std::vector<std::string>>>
+      values;
+};
+
+/// Source: elements from memory, in order. The features have equally many rows. The operator keeps the values; blocks
+/// share them. A vector feature whose rows have one length gets that as its shape.
+///
+///     RowsOperator rows({{"tokens", std::vector<std::vector<int64_t>>{{1, 2}, {3}, {}}},
+///                        {"name", std::vector<std::string>{"a", "b", "c"}}});
+class RowsOperator final : public StageOperator {
+ public:
+  explicit RowsOperator(const std::vector<MemoryFeature>& features);
+  std::string_view name() const override { return "rows"; }
+  std::string arguments() const override;
+  Cardinality cardinality(std::span<const Cardinality>) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+
+ private:
+  Block all_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,153 @@
+#include "formats/storage/local.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <glob.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace millrace {
+namespace {
+
+StorageError system_error(const std::string& path, std::string_view what, int number) {
+  StorageError result;
+  result.error.code = ErrorCode::kIo;
+  result.error.message = fmt::format("{}: {}", what, std::strerror(number));
+  result.error.shard = path;
+  // A device that is busy or out of memory may answer later; everything else stays as it is.
+  result.retriable = number == EINTR || number == EAGAIN || number == ENOMEM || number == ESTALE || number == ETIMEDOUT;
+  return result;
+}
+
+class LocalFile final : public File, public std::enable_shared_from_this<LocalFile> {
+ public:
+  LocalFile(IoExecutor& executor, std::string path, int descriptor, const struct stat& status)
+      : executor_(executor), path_(std::move(path)), descriptor_(descriptor), status_(status) {}
+  LocalFile(const LocalFile&) = delete;
+  LocalFile& operator=(const LocalFile&) = delete;
+  ~LocalFile() override { ::close(descriptor_); }
+
+  uint64_t size() const override { return static_cast<uint64_t>(status_.st_size); }
+  std::string version() const override {
+    return fmt::format("{}.{:09}-{}-{}", status_.st_mtim.tv_sec, status_.st_mtim.tv_nsec, status_.st_ino,
+                       status_.st_size);
+  }
+
+  void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
+    if (cached_reads_.load(std::memory_order_relaxed)) {
+      iovec part{destination.data(), destination.size()};
+      ssize_t count;
+      do {
+        count = ::preadv2(descriptor_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+      } while (count < 0 && errno == EINTR);
+      if (count >= 0) {
+        sink->read_done({.bytes = static_cast<size_t>(count)});
+        return;
+      }
+      // Some file systems (tmpfs before Linux 6.x) cannot tell whether they would block: never ask again.
+      if (errno != EAGAIN) cached_reads_.store(false, std::memory_order_relaxed);
+    }
+    executor_.submit([self = shared_from_this(), offset, destination, sink = std::move(sink)] {
+      sink->read_done(self->read_blocking(offset, destination));
+    });
+  }
+
+ private:
+  ReadResult read_blocking(uint64_t offset, std::span<std::byte> destination) const {
+    ssize_t count;
+    do {
+      count = ::pread(descriptor_, destination.data(), destination.size(), static_cast<off_t>(offset));
+    } while (count < 0 && errno == EINTR);
+    if (count >= 0) return {.bytes = static_cast<size_t>(count)};
+    ReadResult result{.ok = false, .error = system_error(path_, "cannot read", errno)};
+    result.error.error.offset = static_cast<int64_t>(offset);
+    return result;
+  }
+
+  IoExecutor& executor_;
+  const std::string path_;
+  const int descriptor_;
+  const struct stat status_;
+  std::atomic<bool> cached_reads_{true};
+};
+
+// Takes the descriptor (or the errno in its place) to an open file.
+OpenResult finish_open(IoExecutor& executor, const std::string& path, int descriptor, int number) {
+  if (descriptor < 0) return {.error = system_error(path, "cannot open", number)};
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    const int failed = errno;
+    ::close(descriptor);
+    return {.error = system_error(path, "cannot open", failed)};
+  }
+  if (!S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    return {.error = system_error(path, "cannot open: not a regular file", S_ISDIR(status.st_mode) ? EISDIR : EINVAL)};
+  }
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);  // advice: a refusal changes nothing
+  return {.file = std::make_shared<LocalFile>(executor, path, descriptor, status)};
+}
+
+// O_NONBLOCK: opening a named pipe must not wait for its writer; regular files ignore it.
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+int open_cached(const std::string& path) {
+  open_how how{};
+  how.flags = kOpenFlags;
+  how.resolve = RESOLVE_CACHED;
+  return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how)));
+}
+
+}  // namespace
+
+void LocalStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
+  const int descriptor = open_cached(path);
+  if (descriptor >= 0) {
+    sink->open_done(finish_open(executor_, path, descriptor, 0));
+    return;
+  }
+  // Whatever the reason (not cached, no such call, no such file), the ordinary call has the final word.
+  executor_.submit([&executor = executor_, path, sink = std::move(sink)] {
+    int opened;
+    do {
+      opened = ::open(path.c_str(), kOpenFlags);
+    } while (opened < 0 && errno == EINTR);
+    sink->open_done(finish_open(executor, path, opened, errno));
+  });
+}
+
+std::vector<std::string> LocalStorage::glob(const std::string& pattern) { return glob_local(pattern); }
+
+std::vector<std::string> glob_local(const std::string& pattern) {
+  static thread_local std::string failed;
+  failed.clear();
+  glob_t found{};
+  const auto on_error = [](const char* path, int number) {
+    failed = fmt::format("{}: {}", path, std::strerror(number));
+    // A folder that is not there matches nothing; one that may not be read could hide matches.
+    return number == ENOENT || number == ENOTDIR ? 0 : 1;
+  };
+  const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_MARK, on_error, &found);
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < found.gl_pathc; ++i) {
+    std::string path = found.gl_pathv[i];
+    if (!path.ends_with('/')) paths.push_back(std::move(path));  // GLOB_MARK: folders end in a slash
+  }
+  ::globfree(&found);
+  if (status != 0 && status != GLOB_NOMATCH) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("cannot list '{}': {}", pattern, failed));
+  }
+  std::sort(paths.begin(), paths.end());  // by bytes, whatever the locale
+  return paths;
+}
+
+}  // namespace millrace

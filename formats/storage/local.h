@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/storage/storage.h"
+
+namespace millrace {
+
+/// Runs functions that may block on the device. A pipeline implements it with a few I/O threads.
+class IoExecutor {
+ public:
+  virtual ~IoExecutor() = default;
+  /// Runs `function` soon, on a thread that may block; it does not throw. Any thread. A function that can no longer be
+  /// run (the executor is stopping) is still run, or run inline.
+  virtual void submit(std::function<void()> function) = 0;
+};
+
+/// Runs every function inside `submit`. For tools that read one file after the other and may block.
+class InlineExecutor final : public IoExecutor {
+ public:
+  void submit(std::function<void()> function) override { function(); }
+};
+
+/// Files of the local file system. What lies in the page cache is read inside the call, without blocking (`preadv2`
+/// with `RWF_NOWAIT`, `openat2` with `RESOLVE_CACHED`); the rest goes to the executor.
+///
+///     InlineExecutor executor;
+///     LocalStorage storage(executor);
+///     for (const std::string& path : storage.glob("data/train-*.tfrecord")) storage.open(path, sink);
+class LocalStorage final : public Storage {
+ public:
+  /// `executor` must outlive every read.
+  explicit LocalStorage(IoExecutor& executor) : executor_(executor) {}
+  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override;
+
+ private:
+  IoExecutor& executor_;
+};
+
+/// What `LocalStorage::glob` does; needs no executor.
+[[nodiscard]] std::vector<std::string> glob_local(const std::string& pattern);
+
+}  // namespace millrace

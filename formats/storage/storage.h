@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+/// An error of a storage. `retriable` says that asking again may help (a lost connection, an interrupted call).
+struct StorageError {
+  Error error;
+  bool retriable = false;
+};
+
+/// What a read came to: `bytes` read, or an error (`ok` false). Fewer bytes than asked for are no error and say nothing
+/// about the end of the file, except that 0 bytes mean that the file ends at or before the offset.
+struct ReadResult {
+  bool ok = true;
+  size_t bytes = 0;
+  StorageError error;  ///< when not ok; its shard is the path
+};
+
+/// Is told when a read is done. Called exactly once for each read, on any thread, also inside the call that started it;
+/// must not block and must not throw.
+class ReadSink {
+ public:
+  virtual ~ReadSink() = default;
+  virtual void read_done(ReadResult result) noexcept = 0;
+};
+
+/// One open file behind a path. Its content is taken not to change while it is open.
+///
+/// A handle has one owner, who has at most one read in flight. The owner may drop the handle, and everything else
+/// except the destination, while a read is in flight: the read keeps what it needs alive, the sink included, and the
+/// sink owns (or keeps alive) the destination.
+class File {
+ public:
+  virtual ~File() = default;
+  /// Bytes in the file when it was opened.
+  virtual uint64_t size() const = 0;
+  /// Text that differs between two contents of the same path (modification time, inode, entity tag).
+  virtual std::string version() const = 0;
+  /// Reads up to `destination.size()` (at least 1) bytes from `offset` on.
+  virtual void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) = 0;
+  /// Asks a read in flight to come to an end soon; its sink is still told, with what was read or a final error. Any
+  /// thread. A store whose reads end soon anyway does nothing.
+  virtual void cancel() {}
+};
+
+/// What opening a file came to: the file, or an error.
+struct OpenResult {
+  std::shared_ptr<File> file;  ///< null on an error
+  StorageError error;          ///< when there is no file; its shard is the path
+};
+
+/// Is told when a file is open; the rules of `ReadSink`.
+class OpenSink {
+ public:
+  virtual ~OpenSink() = default;
+  virtual void open_done(OpenResult result) noexcept = 0;
+};
+
+/// Files behind paths: a local disk, an object store. All calls from any thread. `open` and `File::read` never block:
+/// a slow store never holds a worker of a pipeline. Waiting between attempts after a retriable error is the store's
+/// business, which has the timers; how often to ask again is the caller's (see retry.h).
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  virtual void open(const std::string& path, std::shared_ptr<OpenSink> sink) = 0;
+  /// The paths of files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by their bytes. Blocks: called
+  /// when a dataset is described, never by a running pipeline. Throws `kIo` when a folder cannot be read; no match is
+  /// an empty list.
+  [[nodiscard]] virtual std::vector<std::string> glob(const std::string& pattern) = 0;
+};
+
+}  // namespace millrace

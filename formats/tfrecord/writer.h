@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formats/compression/deflate.h"
+
+namespace millrace {
+
+struct RecordWriterOptions {
+  /// How the file is stored. Default: none.
+  Compression compression = Compression::kNone;
+  /// Level of zlib, 0 to 9, or -1 for its default of 6. Default: -1.
+  int level = -1;
+  /// Write under the final name from the start, appending nothing to what was there before: for logs that are read
+  /// while they grow (see `flush`). Default: false, a temporary name until `close`.
+  bool in_place = false;
+};
+
+/// Writes a TFRecord file: per record its length (8 bytes), the masked CRC32C of the length, the payload, the masked
+/// CRC32C of the payload (https://www.tensorflow.org/tutorials/load_data/tfrecord).
+///
+///     RecordWriter writer("train-0.tfrecord", {.compression = Compression::kGzip});
+///     writer.write(example.SerializeAsString());
+///     writer.close();
+///
+/// The final name appears only when `close` has brought everything to the disk: a process that dies before leaves at
+/// most `NAME.tmp-PID-N`, which no `*.tfrecord` pattern matches. A writer destroyed without `close` removes that file.
+/// Every failure throws `kIo` and names the file; after one only destruction is left. One thread at a time.
+class RecordWriter {
+ public:
+  explicit RecordWriter(std::string path, RecordWriterOptions options = {});
+  ~RecordWriter();
+  RecordWriter(RecordWriter&& other) noexcept;
+  RecordWriter& operator=(RecordWriter&&) = delete;
+
+  void write(std::string_view record);
+  /// Hands all that was written to the operating system, so that readers of an `in_place` file see it.
+  void flush();
+  /// Writes the rest, brings it to the disk (fsync) and gives the file its final name. A second call does nothing.
+  void close();
+
+  int64_t num_records() const { return num_records_; }
+  /// Bytes of records with their frames, before compression.
+  int64_t num_bytes() const { return num_bytes_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  void write_out();
+  [[noreturn]] void fail(std::string_view what);
+  void discard() noexcept;
+
+  std::string path_;
+  std::string written_path_;  // the name that the file has now
+  RecordWriterOptions options_;
+  std::optional<Deflater> deflater_;
+  int descriptor_ = -1;
+  bool failed_ = false;
+  std::string frames_;  // not compressed yet
+  std::string buffer_;  // ready for the disk
+  int64_t num_records_ = 0;
+  int64_t num_bytes_ = 0;
+};
+
+}  // namespace millrace

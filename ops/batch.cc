@@ -1,0 +1,176 @@
+#include "ops/batch.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size,
+                       bool drop_remainder, Assemble assemble, const StageContext& context)
+    : schema_(std::move(schema)),
+      input_(std::move(input)),
+      size_(size),
+      drop_remainder_(drop_remainder),
+      assemble_(std::move(assemble)),
+      context_(context),
+      builder_(std::move(input_schema), context.pool) {}
+
+bool BatchStage::full() const {
+  return complete_rows() > 0 && (complete_rows() >= kBlockElements || builder_.byte_size() >= kBlockBytes);
+}
+
+Poll BatchStage::deliver(const Block& elements, size_t rows, Block& out) const {
+  out = assemble_(elements, rows);
+  out.rows_per_element = static_cast<int64_t>(rows) * rows_per_element_;
+  out.epoch = epoch_;
+  return Poll::kBlock;
+}
+
+Poll BatchStage::deliver_complete(Block& out) {
+  const size_t complete = complete_rows();
+  const Block gathered = builder_.finish();
+  builder_.append_range(gathered, complete, gathered.num_elements() - complete);
+  return deliver(gathered.slice(0, complete), size_, out);
+}
+
+Poll BatchStage::next(Block& out) {
+  while (true) {
+    if (full()) return deliver_complete(out);
+    if (taken_ == block_.num_elements()) {
+      taken_ = 0;
+      block_ = Block();
+      const Poll poll = ended_ ? Poll::kEnd : input_->next(block_);
+      if (poll != Poll::kBlock) {
+        ended_ = poll == Poll::kEnd;
+        if (complete_rows() > 0) return deliver_complete(out);
+        if (ended_ && open_rows() > 0 && !drop_remainder_) {
+          const Block gathered = builder_.finish();
+          return deliver(gathered, gathered.num_elements(), out);
+        }
+        return poll;
+      }
+    }
+
+    // Up to the next error.
+    size_t run = block_.num_elements() - taken_;
+    if (!block_.errors().empty()) {
+      const auto error = std::lower_bound(block_.errors().begin(), block_.errors().end(), taken_,
+                                          [](const ElementError& a, size_t b) { return a.element < b; });
+      if (error != block_.errors().end()) run = error->element - taken_;
+      if (run == 0) {
+        builder_.truncate(complete_rows());
+        if (!builder_.empty()) return deliver_complete(out);
+        out = error_block(schema_, context_.pool, error->error, static_cast<int64_t>(size_) * block_.rows_per_element);
+        out.epoch = block_.epoch;
+        ++taken_;
+        return Poll::kBlock;
+      }
+    }
+
+    // The batches of a block have one epoch, that of their first rows.
+    const bool like_the_others = block_.epoch == epoch_ && block_.rows_per_element == rows_per_element_;
+    if (open_rows() == 0) {
+      if (!builder_.empty() && !like_the_others) return deliver_complete(out);
+      epoch_ = block_.epoch;
+      rows_per_element_ = block_.rows_per_element;
+      const size_t whole = run - run % size_;
+      if (builder_.empty() && whole > 0) {
+        const Block elements = block_.slice(taken_, whole);
+        if (2 * whole >= kBlockElements || 2 * elements.byte_size() >= kBlockBytes) {
+          taken_ += whole;
+          return deliver(elements, size_, out);
+        }
+      }
+    }
+    size_t wanted = size_ - open_rows();
+    constexpr size_t kRunOfSmallBatches = 64;  // how far a block may grow before its bytes are looked at
+    if (size_ < kRunOfSmallBatches && (open_rows() == 0 || like_the_others)) {
+      wanted += kRunOfSmallBatches / size_ * size_;
+    }
+    run = std::min(run, wanted);
+    builder_.append_range(block_, taken_, run);
+    taken_ += run;
+  }
+}
+
+namespace {
+
+SchemaPtr batched_schema(const SchemaPtr& input, int64_t rows) {
+  std::vector<FeatureSpec> features = input->features();
+  for (FeatureSpec& feature : features) feature.shape.insert(feature.shape.begin(), rows);
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+// The first element of [first, first + rows) whose shape is another than the first one's.
+std::shared_ptr<const Error> unlike_shapes(const FeatureSpec& feature, const Column& column, size_t first,
+                                           size_t rows) {
+  const Shape shape = column.shape(first);
+  for (size_t row = 1; row < rows; ++row) {
+    const Shape other = column.shape(first + row);
+    if (other == shape) continue;
+    return std::make_shared<const Error>(
+        Error{.code = ErrorCode::kWrongShape,
+              .message = fmt::format("batch: feature '{}' has shape {} in the batch's first row and {} in row {}; all "
+                                     "rows of a batch need one shape (padded_batch pads them)",
+                                     feature.name, to_string(shape), to_string(other), row)});
+  }
+  return nullptr;
+}
+
+Block stack(const Block& elements, size_t rows, const SchemaPtr& schema, BufferPool& pool) {
+  const size_t num_batches = elements.num_elements() / rows;
+  Block::Columns columns;
+  columns.reserve(elements.columns().size());
+  for (const Column& column : elements.columns()) columns.push_back(column.grouped(rows, pool));
+  Block batches(schema, std::move(columns), num_batches);
+  for (size_t c = 0; c < elements.columns().size(); ++c) {
+    const Column& column = elements.column(c);
+    if (column.has_fixed_shape()) continue;
+    for (size_t b = 0; b < num_batches; ++b) {
+      if (column.same_shapes(b * rows, rows)) continue;
+      batches.add_error(b, unlike_shapes((*elements.schema())[c], column, b * rows, rows));
+    }
+  }
+  return batches;
+}
+
+}  // namespace
+
+size_t checked_batch_size(std::string_view operator_name, int64_t size) {
+  if (size < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{}: size must be at least 1, not {}", operator_name, size));
+  }
+  return static_cast<size_t>(size);
+}
+
+Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainder) {
+  if (!input.is_known()) return input;
+  const auto rows = static_cast<int64_t>(size);
+  return Cardinality::known(input.count() / rows + (!drop_remainder && input.count() % rows != 0 ? 1 : 0));
+}
+
+BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options)
+    : StageOperator(batched_schema(input, options.drop_remainder ? size : kVaries)),
+      input_schema_(std::move(input)),
+      size_(checked_batch_size("batch", size)),
+      options_(options) {}
+
+std::string BatchOperator::arguments() const {
+  return fmt::format("size={}, drop_remainder={}", size_, options_.drop_remainder);
+}
+
+Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) const {
+  return batch_cardinality(inputs[0], size_, options_.drop_remainder);
+}
+
+std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  const auto assemble = [schema = schema(), &pool = context.pool](const Block& elements, size_t rows) {
+    return stack(elements, rows, schema, pool);
+  };
+  return std::make_unique<BatchStage>(input_schema_, schema(), inputs[0](context), size_, options_.drop_remainder,
+                                      assemble, context);
+}
+
+}  // namespace millrace

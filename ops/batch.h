@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "formats/columnar/block_builder.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+struct BatchOptions {
+  bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
+};
+
+/// Gathers `size` elements for each batch and has them assembled. A short last batch comes at the end or is dropped.
+/// An error element loses the open batch and goes out in its place, counted as a full one. Several small batches share
+/// a block; runs of elements that fill batches by themselves are not copied.
+class BatchStage final : public Stage {
+ public:
+  /// Makes k batches of k × `rows` elements, none of which is an error. A batch that cannot be made is an error.
+  using Assemble = std::function<Block(const Block& elements, size_t rows)>;
+
+  BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size, bool drop_remainder,
+             Assemble assemble, const StageContext& context);
+  Poll next(Block& out) override;
+
+ private:
+  size_t open_rows() const { return builder_.num_elements() % size_; }
+  size_t complete_rows() const { return builder_.num_elements() - open_rows(); }
+  bool full() const;
+  Poll deliver(const Block& elements, size_t rows, Block& out) const;
+  Poll deliver_complete(Block& out);
+
+  SchemaPtr schema_;
+  std::unique_ptr<Stage> input_;
+  size_t size_;
+  bool drop_remainder_;
+  Assemble assemble_;
+  StageContext context_;
+  Block block_;       // of the input
+  size_t taken_ = 0;  // elements of `block_` that are gathered
+  BlockBuilder builder_;
+  int64_t epoch_ = 0;             // of the first row of the batches in `builder_`
+  int64_t rows_per_element_ = 1;  // of the elements in `builder_`
+  bool ended_ = false;
+};
+
+/// Gathers `size` elements into one, each feature [s…] becoming [size, s…]. The shapes of a feature must be equal
+/// within a batch; else the batch is an error that names the feature and both shapes.
+///
+///     range(7), batch(3)                          // [0,1,2] [3,4,5] [6]
+///     range(7), batch(3, {.drop_remainder = true})   // [0,1,2] [3,4,5]
+class BatchOperator final : public StageOperator {
+ public:
+  BatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {});
+  std::string_view name() const override { return "batch"; }
+  std::string arguments() const override;
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+
+ private:
+  SchemaPtr input_schema_;
+  size_t size_;
+  BatchOptions options_;
+};
+
+/// Throws `kInvalidArgument` when a batch size is below 1.
+size_t checked_batch_size(std::string_view operator_name, int64_t size);
+/// Batches that `inputs[0]` elements make.
+Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainder);
+
+}  // namespace millrace

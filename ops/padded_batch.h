@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "ops/batch.h"
+
+namespace millrace {
+
+/// To which length `padded_batch` pads vectors.
+class PadLength {
+ public:
+  /// To the longest of the batch.
+  static PadLength longest() { return {false, 1}; }
+  /// To exactly `length` values; a longer row is an error.
+  static PadLength fixed(int64_t length) { return {true, length}; }
+  /// To the longest of the batch, rounded up to a multiple of `n`: few distinct shapes.
+  static PadLength multiple_of(int64_t n) { return {false, n}; }
+
+  bool is_fixed() const { return fixed_; }
+  int64_t fixed_length() const { return number_; }
+  int64_t multiple() const { return number_; }
+  /// The length for a batch whose longest row has `longest` values.
+  int64_t length_for(int64_t longest) const { return fixed_ ? number_ : (longest + number_ - 1) / number_ * number_; }
+
+ private:
+  PadLength(bool fixed, int64_t number) : fixed_(fixed), number_(number) {}
+  bool fixed_;
+  int64_t number_;
+};
+
+/// What is put behind a row; of the feature's kind: an integer, a floating-point number, or bytes.
+using PaddingValue = std::variant<int64_t, double, std::string>;
+
+/// Another rule for one feature.
+struct FeaturePadding {
+  std::optional<PadLength> length;    ///< vectors only. Default: that of the operator
+  std::optional<PaddingValue> value;  ///< Default: that of the operator
+};
+
+struct PaddedBatchOptions {
+  bool drop_remainder = false;                          ///< drop the last batch when it is short. Default: false
+  PadLength length = PadLength::longest();              ///< of vector features. Default: the longest of the batch
+  std::optional<PaddingValue> value = {};               ///< of features of its kind. Default: 0, 0.0 or no bytes
+  std::map<std::string, FeaturePadding> features = {};  ///< other rules, by name. Default: none
+};
+
+/// Gathers `size` elements into one and pads: scalars are stacked as `batch` does; vectors are padded to the length
+/// asked for; features of higher rank to the largest of the batch in every dimension. A batch with too long a row is an
+/// error.
+///
+///     rows [1,2] [3] [] [4,5,6], padded_batch(2, {.value = -1})   // [[1,2],[3,-1]] [[-1,-1,-1],[4,5,6]]
+class PaddedBatchOperator final : public StageOperator {
+ public:
+  PaddedBatchOperator(SchemaPtr input, int64_t size, PaddedBatchOptions options = {});
+  std::string_view name() const override { return "padded_batch"; }
+  std::string arguments() const override;
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+
+  /// The rule of one feature, all defaults filled in.
+  struct Rule {
+    PadLength length = PadLength::longest();
+    PaddingValue value;
+  };
+
+ private:
+  SchemaPtr input_schema_;
+  size_t size_;
+  PaddedBatchOptions options_;
+  std::vector<Rule> rules_;  // by column
+};
+
+}  // namespace millrace

@@ -1,0 +1,193 @@
+#include "ops/batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/padded_batch.h"
+#include "ops/range.h"
+#include "ops/rows.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using testing::Chain;
+using ::testing::ElementsAre;
+using testing::FaultyRange;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Stream;
+
+Chain range(int64_t count) { return Chain::source<RangeOperator>(0, count, 1, "x"); }
+Chain tokens(const std::vector<std::vector<int64_t>>& rows) {
+  return Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"tokens", rows}});
+}
+
+template <typename Function>
+std::string refusal(Function&& function) {
+  try {
+    function();
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kInvalidArgument);
+    return e.error().message;
+  }
+  return "accepted";
+}
+
+TEST(BatchTest, GathersElementsAndKeepsOrDropsTheRemainder) {
+  EXPECT_THAT(range(7).then<BatchOperator>(3).elements(), ElementsAre("x=[0,1,2]", "x=[3,4,5]", "x=[6]"));
+  EXPECT_THAT(range(7).then<BatchOperator>(3, BatchOptions{.drop_remainder = true}).elements(),
+              ElementsAre("x=[0,1,2]", "x=[3,4,5]"));
+  EXPECT_THAT(range(2).then<BatchOperator>(5).elements(), ElementsAre("x=[0,1]"));
+  EXPECT_THAT(range(2).then<BatchOperator>(5, BatchOptions{.drop_remainder = true}).elements(), IsEmpty());
+  EXPECT_THAT(range(0).then<BatchOperator>(5).elements(), IsEmpty());
+}
+
+TEST(BatchTest, ManyBatchesKeepTheirOrderOverBlocks) {
+  for (const int64_t size : {1, 3, 63, 64, 65, 128, 1000, 1024, 1500}) {
+    const auto elements = range(5000).then<BatchOperator>(size).elements();
+    ASSERT_EQ(elements.size(), static_cast<size_t>((5000 + size - 1) / size));
+    int64_t next = 0;
+    for (const std::string& element : elements) {
+      std::string expected = "x=[";
+      for (int64_t i = 0; i < size && next < 5000; ++i) {
+        if (i > 0) expected += ',';
+        expected += std::to_string(next++);
+      }
+      ASSERT_EQ(element, expected + "]");
+    }
+  }
+}
+
+TEST(BatchTest, SmallBatchesShareABlock) {
+  BufferPool pool;
+  testing::CountingWaker waker;
+  InlineLanes lanes;
+  const Chain chain = range(10000).then<BatchOperator>(10);
+  const auto stage = chain.opener(0)({pool, waker, {}, lanes});
+  Block block;
+  ASSERT_EQ(stage->next(block), Poll::kBlock);
+  EXPECT_GE(block.num_elements(), 100u);
+  EXPECT_EQ(block.rows_per_element, 10);
+}
+
+TEST(BatchTest, BatchesOfBatchesHaveOneMoreDimensionAndMultiplyTheirRows) {
+  const Chain chain = range(12).then<BatchOperator>(2).then<BatchOperator>(3);
+  EXPECT_THAT(chain.elements(), ElementsAre("x=[[0,1],[2,3],[4,5]]", "x=[[6,7],[8,9],[10,11]]"));
+  EXPECT_THAT(chain.run().rows, ElementsAre(6, 6));
+}
+
+TEST(BatchTest, UnlikeShapesAreAnErrorThatNamesFeatureAndBothShapes) {
+  const auto elements = tokens({{1, 2}, {3, 4}, {5}, {6, 7}, {8}, {9}}).then<BatchOperator>(2).elements();
+  ASSERT_EQ(elements.size(), 3u);
+  EXPECT_EQ(elements[0], "tokens=[[1,2],[3,4]]");
+  EXPECT_THAT(elements[1], HasSubstr("feature 'tokens' has shape [1] in the batch's first row and [2] in row 1"));
+  EXPECT_EQ(elements[2], "tokens=[[8],[9]]");
+}
+
+TEST(BatchTest, AShortBatchBesideAFullOneIsAnError) {
+  const auto elements = range(7).then<BatchOperator>(2).then<BatchOperator>(2).elements();
+  ASSERT_EQ(elements.size(), 2u);
+  EXPECT_THAT(elements[1], HasSubstr("has shape [2] in the batch's first row and [1]"));
+}
+
+TEST(BatchTest, EachBatchMayHaveItsOwnWidth) {
+  EXPECT_THAT(tokens({{1, 2}, {3, 4}, {5}, {6}}).then<BatchOperator>(2).elements(),
+              ElementsAre("tokens=[[1,2],[3,4]]", "tokens=[[5],[6]]"));
+  EXPECT_THAT(tokens({{}, {}, {}}).then<BatchOperator>(2).elements(), ElementsAre("tokens=[[],[]]", "tokens=[[]]"));
+}
+
+TEST(BatchTest, AnErrorLosesTheOpenBatchAndGoesOutInItsPlace) {
+  const Chain faulty = Chain::source<FaultyRange>(12, std::vector<int64_t>{1, 5, 9});
+  const Chain chain = faulty.then<BatchOperator>(3);
+  EXPECT_THAT(chain.elements(), ElementsAre("error: parse: at 1", "x=[2,3,4]", "error: parse: at 5", "x=[6,7,8]",
+                                            "error: parse: at 9", "x=[10,11]"));
+  EXPECT_THAT(chain.run().rows, ElementsAre(3, 3, 3, 3, 3, 2));
+}
+
+TEST(BatchTest, RefusesASizeBelowOne) {
+  EXPECT_EQ(refusal([] { range(3).then<BatchOperator>(0); }), "batch: size must be at least 1, not 0");
+  EXPECT_EQ(refusal([] { range(3).then<PaddedBatchOperator>(-2); }), "padded_batch: size must be at least 1, not -2");
+}
+
+TEST(BatchTest, CardinalityCountsTheShortBatchUnlessItIsDropped) {
+  EXPECT_EQ(range(7).then<BatchOperator>(3).cardinality(), Cardinality::known(3));
+  EXPECT_EQ(range(7).then<BatchOperator>(3, BatchOptions{.drop_remainder = true}).cardinality(), Cardinality::known(2));
+  EXPECT_EQ(range(6).then<PaddedBatchOperator>(3).cardinality(), Cardinality::known(2));
+}
+
+TEST(PaddedBatchTest, PadsToTheLongestOfTheBatch) {
+  EXPECT_THAT(tokens({{1, 2}, {3}, {}, {4, 5, 6}, {7, 8}, {9}})
+                  .then<PaddedBatchOperator>(4, PaddedBatchOptions{.value = -1})
+                  .elements(),
+              ElementsAre("tokens=[[1,2,-1],[3,-1,-1],[-1,-1,-1],[4,5,6]]", "tokens=[[7,8],[9,-1]]"));
+}
+
+TEST(PaddedBatchTest, PadsToAFixedLengthAndReportsALongerRow) {
+  const Chain rows = tokens({{1, 2}, {3}, {}, {4, 5, 6}, {7, 8}, {9}});
+  const Chain padded = rows.then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::fixed(2)});
+  const auto elements = padded.elements();
+  ASSERT_EQ(elements.size(), 3u);
+  EXPECT_EQ(elements[0], "tokens=[[1,2],[3,0]]");
+  EXPECT_THAT(elements[1], HasSubstr("wrong_shape: padded_batch: feature 'tokens' has 3 values in row 1 of the batch, "
+                                     "more than length 2"));
+  EXPECT_EQ(elements[2], "tokens=[[7,8],[9,0]]");
+  EXPECT_EQ((*padded.schema())[0].shape, (Shape{kVaries, 2}));
+}
+
+TEST(PaddedBatchTest, PadsUpToAMultiple) {
+  EXPECT_THAT(
+      tokens({{1, 2}, {3}, {1, 2, 3, 4, 5}, {4}, {}, {}})
+          .then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::multiple_of(4), .value = 9})
+          .elements(),
+      ElementsAre("tokens=[[1,2,9,9],[3,9,9,9]]", "tokens=[[1,2,3,4,5,9,9,9],[4,9,9,9,9,9,9,9]]", "tokens=[[],[]]"));
+}
+
+TEST(PaddedBatchTest, PadsEachFeatureByItsOwnRuleAndStacksScalars) {
+  const Chain rows = Chain::source<RowsOperator>(
+      std::vector<MemoryFeature>{{"ids", std::vector<std::vector<int32_t>>{{1}, {2, 3}}},
+                                 {"mask", std::vector<std::vector<int64_t>>{{1}, {1, 1}}},
+                                 {"scores", std::vector<std::vector<float>>{{0.5F, 1.5F}, {2.5F}}},
+                                 {"words", std::vector<std::vector<std::string>>{{"a"}, {"bc", "d"}}},
+                                 {"label", std::vector<int64_t>{7, 8}}});
+  const Chain padded = rows.then<PaddedBatchOperator>(
+      2, PaddedBatchOptions{.value = 3,
+                            .features = {{"ids", {.length = PadLength::fixed(3), .value = 1}},
+                                         {"scores", {.value = -1.5}},
+                                         {"words", {.length = PadLength::multiple_of(3), .value = "<pad>"}}}});
+  EXPECT_THAT(padded.elements(), ElementsAre("ids=[[1,1,1],[2,3,1]] mask=[[1,3],[1,1]] scores=[[0.5,1.5],[2.5,-1.5]] "
+                                             "words=[[a,<pad>,<pad>],[bc,d,<pad>]] label=[7,8]"));
+}
+
+TEST(PaddedBatchTest, PadsMatricesInEveryDimension) {
+  EXPECT_THAT(tokens({{1, 2}, {3}, {}, {4, 5, 6}, {7, 8}, {9}})
+                  .then<PaddedBatchOperator>(2)
+                  .then<PaddedBatchOperator>(2, PaddedBatchOptions{.value = -5})
+                  .elements(),
+              ElementsAre("tokens=[[[1,2,-5],[3,0,-5]],[[0,0,0],[4,5,6]]]", "tokens=[[[7,8],[9,0]]]"));
+}
+
+TEST(PaddedBatchTest, RefusesRulesThatCannotWork) {
+  const Chain rows = tokens({{1, 2}, {3}});
+  const auto with = [&](const PaddedBatchOptions& options) {
+    return refusal([&] { rows.then<PaddedBatchOperator>(2, options); });
+  };
+  EXPECT_THAT(with({.length = PadLength::fixed(-1)}), HasSubstr("length must not be negative, not -1"));
+  EXPECT_THAT(with({.length = PadLength::multiple_of(0)}), HasSubstr("multiple of at least 1, not 0"));
+  EXPECT_THAT(with({.value = "text"}), HasSubstr("value text is of no feature's type"));
+  EXPECT_THAT(with({.features = {{"tokens", {.value = 0.5}}}}), HasSubstr("is not of feature 'tokens''s type int64"));
+  EXPECT_THAT(with({.features = {{"labels", {}}}}), HasSubstr("no feature 'labels'"));
+  EXPECT_THAT(
+      refusal([] {
+        tokens({{1, 2}, {3, 4}}).then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::fixed(1)});
+      }),
+      HasSubstr("has 2 values, more than length 1"));
+  EXPECT_THAT(refusal([] {
+                range(3).then<BatchOperator>(1).then<BatchOperator>(1).then<PaddedBatchOperator>(
+                    1, PaddedBatchOptions{.features = {{"x", {.length = PadLength::fixed(3)}}}});
+              }),
+              HasSubstr("feature 'x' has rank 2; a length is for vectors"));
+}
+
+}  // namespace
+}  // namespace millrace

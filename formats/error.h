@@ -12,7 +12,7 @@ enum class ErrorCode {
   kLengthCrc,        ///< the CRC of a record's length does not match: where the next record begins is unknown
   kPayloadCrc,       ///< the CRC of a record's payload does not match; the next record can be found
   kTruncated,        ///< the file ends inside a record, a header or a compressed stream
-  kRecordTooLarge,   ///< a record is longer than the bytes left in the shard, or than the limit set by the caller
+  kRecordTooLarge,   ///< a record is longer than the limit set by the caller
   kCompression,      ///< damaged or unknown compressed data
   kParse,            ///< bytes that are no valid message of their format
   kMissingFeature,   ///< a feature without a default is not in the record

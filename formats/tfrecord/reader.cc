@@ -1,0 +1,260 @@
+#include "formats/tfrecord/reader.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/tfrecord/crc.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 12;  // length and its CRC
+constexpr uint64_t kFrameBytes = 16;   // and the CRC of the payload
+
+template <typename T>
+T load(const char* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+RecordReader::RecordReader(BufferPool& pool, RecordReaderOptions options)
+    : pool_(pool), options_(std::move(options)), position_(options_.start) {}
+
+RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
+  batch.clear();
+  batch.first_record = position_.record;
+  if (!has_fault_ && !ended_) walk(batch, max_records);
+  if (!batch.empty()) return Step::kRecords;
+  if (!has_fault_ && !ended_ && finished_) {
+    if (num_available() == 0) {
+      ended_ = true;
+    } else if (num_available() < kHeaderBytes) {
+      set_fault(
+          ErrorCode::kTruncated,
+          fmt::format("the file ends {} bytes into the {} bytes in front of a record", num_available(), kHeaderBytes),
+          num_available(), false);
+    } else {
+      const uint64_t length = load<uint64_t>(reinterpret_cast<const char*>(buffer_->data()) + begin_);
+      set_fault(ErrorCode::kTruncated,
+                fmt::format("the file ends inside a record of {} bytes, {} of the {} bytes with its frame are there",
+                            length, num_available(), length + kFrameBytes),
+                num_available(), false);
+    }
+  }
+  if (has_fault_) {
+    has_fault_ = false;
+    if (fault_.can_continue) {
+      begin_ += fault_.end - fault_.begin;
+      position_.offset = fault_.end;
+      ++position_.record;
+    } else {
+      ended_ = true;
+      buffer_ = {};
+      begin_ = end_ = 0;
+    }
+    return Step::kError;
+  }
+  return ended_ ? Step::kEnd : Step::kNeedBytes;
+}
+
+void RecordReader::walk(RecordBatch& batch, size_t max_records) {
+  if (!buffer_) return;
+  const char* const data = reinterpret_cast<const char*>(buffer_->data());
+  uint64_t offset = position_.offset;
+  size_t at = begin_;
+  while (batch.payloads.size() < max_records) {
+    const uint64_t available = end_ - at;
+    if (available < kHeaderBytes) {
+      num_missing_ = kHeaderBytes - available;
+      break;
+    }
+    const auto length = load<uint64_t>(data + at);
+    const auto length_crc = load<uint32_t>(data + at + 8);
+    // The frame is at hand in nearly every turn; only then the sum cannot overflow.
+    const bool whole = length <= available && length + kFrameBytes <= available;
+    if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) [[unlikely]] {
+      position_ = {offset, position_.record + batch.payloads.size()};
+      begin_ = at;
+      set_fault(ErrorCode::kLengthCrc,
+                fmt::format("the record's length {} has the masked CRC {:08x}, its field says {:08x}", length, found,
+                            length_crc),
+                0, false);
+      break;
+    }
+    if (length > options_.max_record_bytes || !whole) [[unlikely]] {
+      const uint64_t left = options_.max_shard_bytes - std::min(offset, options_.max_shard_bytes);
+      if (length > options_.max_record_bytes) {
+        position_ = {offset, position_.record + batch.payloads.size()};
+        begin_ = at;
+        set_fault(ErrorCode::kRecordTooLarge,
+                  fmt::format("the record's length is {} bytes, the limit {}{}", length, options_.max_record_bytes,
+                              describe_bytes_left(left)),
+                  0, false);
+        break;
+      }
+      if (left < kFrameBytes || length > left - kFrameBytes) {
+        position_ = {offset, position_.record + batch.payloads.size()};
+        begin_ = at;
+        set_fault(ErrorCode::kTruncated,
+                  fmt::format("the file ends inside a record of {} bytes{}", length, describe_bytes_left(left)), 0,
+                  false);
+        break;
+      }
+      num_missing_ = length + kFrameBytes - available;
+      break;
+    }
+    const std::string_view payload(data + at + kHeaderBytes, length);
+    const auto payload_crc = load<uint32_t>(payload.data() + length);
+    if (const uint32_t found = masked_crc32c(payload); found != payload_crc) [[unlikely]] {
+      position_ = {offset, position_.record + batch.payloads.size()};
+      begin_ = at;
+      set_fault(ErrorCode::kPayloadCrc,
+                fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says {:08x}", length, found,
+                            payload_crc),
+                length + kFrameBytes, true);
+      break;
+    }
+    batch.payloads.push_back(payload);
+    batch.offsets.push_back(offset);
+    offset += length + kFrameBytes;
+    at += length + kFrameBytes;
+  }
+  if (!has_fault_) {
+    position_ = {offset, position_.record + batch.payloads.size()};
+    begin_ = at;
+  }
+  if (!batch.empty()) batch.buffer = buffer_;
+}
+
+std::string RecordReader::describe_bytes_left(uint64_t left) const {
+  if (options_.max_shard_bytes == UINT64_MAX) return {};
+  return fmt::format("; from its beginning {}{} bytes are left", options_.size_is_exact ? "" : "at most ", left);
+}
+
+void RecordReader::set_fault(ErrorCode code, std::string message, uint64_t num_bytes, bool can_continue) {
+  has_fault_ = true;
+  fault_.error = Error{.code = code,
+                       .message = std::move(message),
+                       .shard = options_.shard,
+                       .offset = static_cast<int64_t>(position_.offset),
+                       .record = static_cast<int64_t>(position_.record)};
+  fault_.can_continue = can_continue;
+  fault_.begin = position_.offset;
+  // What follows a length that cannot be believed is lost up to the end.
+  fault_.end = can_continue || num_bytes > 0 ? position_.offset + num_bytes
+               : options_.size_is_exact      ? options_.max_shard_bytes
+                                             : next_byte();
+}
+
+void RecordReader::make_room(size_t wanted) {
+  const size_t at_hand = num_available();
+  if (buffer_ && buffer_->capacity() - end_ >= std::max<uint64_t>(wanted, num_missing_)) return;
+  // With the next record's header read in one go, its length is known before the next read is planned.
+  uint64_t room = num_missing_ + kHeaderBytes;
+  if (!options_.size_is_exact) room = std::min<uint64_t>(room, at_hand);  // at most twice what has really come
+  room = std::max<uint64_t>(room, wanted);
+  Buffer larger = pool_.allocate(at_hand + room);
+  if (at_hand > 0) std::memcpy(larger->data(), buffer_->data() + begin_, at_hand);
+  buffer_ = std::move(larger);
+  begin_ = 0;
+  end_ = at_hand;
+}
+
+std::span<std::byte> RecordReader::prepare(size_t wanted) {
+  const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
+  wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come));
+  make_room(wanted);
+  // A long record is read to its end and no further (but for the next header), so that the one behind it can be read
+  // straight into a place of its own.
+  uint64_t size = buffer_->capacity() - end_;
+  const uint64_t goal = std::max<uint64_t>(wanted, num_missing_ + kHeaderBytes);
+  size = std::min({size, goal, can_come});
+  return {buffer_->data() + end_, static_cast<size_t>(size)};
+}
+
+void RecordReader::commit(size_t bytes) {
+  assert(bytes <= buffer_->capacity() - end_);
+  end_ += bytes;
+}
+
+void RecordReader::feed(Buffer chunk, size_t begin, size_t end) {
+  const size_t at_hand = num_available();
+  if (at_hand <= begin) {
+    if (at_hand > 0) std::memcpy(chunk->data() + begin - at_hand, buffer_->data() + begin_, at_hand);
+    buffer_ = std::move(chunk);
+    begin_ = begin - at_hand;
+    end_ = end;
+    return;
+  }
+  make_room(end - begin);
+  std::memcpy(buffer_->data() + end_, chunk->data() + begin, end - begin);
+  end_ += end - begin;
+}
+
+void fuzz_record_reader(std::string_view bytes) {
+  BufferPool pool;
+  uint64_t sizes = bytes.empty() ? 0 : static_cast<unsigned char>(bytes[0]);
+  for (const bool exact : {true, false}) {
+    RecordReader reader(pool, {.max_shard_bytes = exact ? bytes.size() : UINT64_MAX, .size_is_exact = exact});
+    RecordBatch batch;
+    size_t fed = 0;
+    uint64_t record = 0;
+    uint64_t offset = 0;
+    const auto expect = [](bool condition) {
+      if (!condition) __builtin_trap();
+    };
+    for (;;) {
+      const RecordReader::Step step = reader.next(batch);
+      if (step == RecordReader::Step::kRecords) {
+        expect(batch.first_record == record);
+        for (size_t i = 0; i < batch.size(); ++i) {
+          expect(batch.offsets[i] >= offset && batch.offsets[i] + kFrameBytes + batch.payloads[i].size() <= fed);
+          expect(bytes.substr(batch.offsets[i] + kHeaderBytes, batch.payloads[i].size()) == batch.payloads[i]);
+          expect(masked_crc32c(batch.payloads[i]) ==
+                 load<uint32_t>(bytes.data() + batch.offsets[i] + kHeaderBytes + batch.payloads[i].size()));
+          offset = batch.offsets[i] + kFrameBytes + batch.payloads[i].size();
+        }
+        record += batch.size();
+      } else if (step == RecordReader::Step::kNeedBytes) {
+        const size_t left = bytes.size() - fed;
+        if (left == 0) {
+          reader.finish();
+          continue;
+        }
+        sizes = sizes * 6364136223846793005U + 1442695040888963407U;
+        const size_t wanted = 1 + (sizes >> 33) % ((sizes & 1) != 0 ? 7 : 300);
+        const size_t count = std::min(left, wanted);
+        if ((sizes & 2) != 0) {
+          const std::span<std::byte> room = reader.prepare(wanted);
+          const size_t taken = std::min(room.size(), left);
+          std::memcpy(room.data(), bytes.data() + fed, taken);
+          reader.commit(taken);
+          fed += taken;
+        } else {
+          const size_t headroom = (sizes & 4) != 0 ? 64 : 0;
+          Buffer chunk = pool.allocate(headroom + count);
+          std::memcpy(chunk->data() + headroom, bytes.data() + fed, count);
+          reader.feed(std::move(chunk), headroom, headroom + count);
+          fed += count;
+        }
+        expect(pool.bytes_in_use() <= 4 * static_cast<int64_t>(bytes.size()) + 8192);
+      } else if (step == RecordReader::Step::kError) {
+        expect(reader.fault().begin >= offset && reader.fault().end <= bytes.size());
+        if (reader.fault().can_continue) ++record;
+      } else {
+        // Without an error every byte was delivered.
+        expect(reader.next(batch) == RecordReader::Step::kEnd);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace millrace

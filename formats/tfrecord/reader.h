@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/columnar/buffer.h"
+#include "formats/error.h"
+
+namespace millrace {
+
+/// Where a record begins. In a compressed shard offsets count uncompressed bytes.
+struct RecordPosition {
+  uint64_t offset = 0;  ///< of the record's length field
+  uint64_t record = 0;  ///< index in the shard
+  friend bool operator==(const RecordPosition&, const RecordPosition&) = default;
+};
+
+/// Some records of a shard, one after the other. Reuse one object: its arrays keep their memory.
+struct RecordBatch {
+  std::vector<std::string_view> payloads;  ///< views into `buffer`
+  std::vector<uint64_t> offsets;           ///< where each record begins (its length field)
+  uint64_t first_record = 0;               ///< index of payloads[0] in the shard
+  Buffer buffer;                           ///< keep it as long as the payloads are read
+
+  bool empty() const { return payloads.empty(); }
+  size_t size() const { return payloads.size(); }
+  void clear() {
+    payloads.clear();
+    offsets.clear();
+    buffer = {};
+  }
+};
+
+/// An error of a reader, and what it costs.
+struct RecordFault {
+  Error error;  ///< with shard, offset and record
+  /// True when the next record can be found: `next` goes on with it. Otherwise `next` gives the end.
+  bool can_continue = false;
+  /// The bytes [begin, end) hold no record that is delivered. `end` is the next record, or where the shard ends (for a
+  /// compressed shard that cannot be known: the end of the bytes that were there).
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+/// Room in front of the bytes of a chunk that is read ahead of the walk (see RecordReader::feed).
+constexpr size_t kChunkHeadroom = 16 << 10;
+
+struct RecordReaderOptions {
+  /// Name in errors. Default: none.
+  std::string shard;
+  /// Where the first byte fed lies. Default: the beginning.
+  RecordPosition start;
+  /// No more bytes than these can come, counted from the beginning of the shard: the size of a plain file. Lengths are
+  /// checked against it. Default: no bound.
+  uint64_t max_shard_bytes = UINT64_MAX;
+  /// Whether exactly max_shard_bytes will come: then memory for a whole record may be taken at once. Otherwise memory
+  /// grows only as bytes really come. Default: false.
+  bool size_is_exact = false;
+  /// Longer records are the error `record_too_large`. Default: 1 GiB.
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+};
+
+/// Finds the records in the bytes of a TFRecord file (uncompressed): a pure state machine without I/O. Both CRCs of
+/// each record are checked, and each length against the bytes that can still come before memory is taken for it.
+///
+///     RecordReader reader(pool, {.shard = path, .max_shard_bytes = size, .size_is_exact = true});
+///     for (RecordBatch batch;;) {
+///       switch (reader.next(batch)) {
+///         case RecordReader::Step::kRecords: use(batch.payloads); break;
+///         case RecordReader::Step::kNeedBytes: {
+///           const size_t count = read_some(reader.prepare(256 << 10));
+///           count > 0 ? reader.commit(count) : reader.finish();
+///           break;
+///         }
+///         case RecordReader::Step::kEnd: return;
+///         case RecordReader::Step::kError: throw ErrorException(reader.fault().error);
+///       }
+///     }
+///
+/// Payloads are views; a record that crosses two chunks is put together by copying the part at hand once. One thread at
+/// a time. A checkpoint holds `position()`.
+class RecordReader {
+ public:
+  enum class Step {
+    kRecords,    ///< the batch holds at least one record
+    kNeedBytes,  ///< `prepare` and `commit`, or `feed`, or `finish`
+    kEnd,        ///< the shard ended after a whole record, or `fault()` cannot be passed
+    kError,      ///< see `fault()`; the batch is empty
+  };
+
+  explicit RecordReader(BufferPool& pool, RecordReaderOptions options = {});
+
+  /// The next records, at most `max_records`, all from one buffer. Records before an error come first.
+  Step next(RecordBatch& batch, size_t max_records = SIZE_MAX);
+  /// The last error. Valid after kError.
+  const RecordFault& fault() const { return fault_; }
+  /// The record that `next` gives next.
+  RecordPosition position() const { return position_; }
+
+  /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
+  /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes.
+  [[nodiscard]] std::span<std::byte> prepare(size_t wanted);
+  void commit(size_t bytes);
+  /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom they
+  /// are rarely copied; the reader writes to the memory before `begin`, so the chunk must have no other reader.
+  void feed(Buffer chunk, size_t begin, size_t end);
+  /// No bytes follow.
+  void finish() { finished_ = true; }
+
+  /// Bytes that are certainly missing for the record that is being read; at least 1. Valid after kNeedBytes.
+  uint64_t num_missing() const { return num_missing_; }
+  /// Bytes at hand that `next` has not delivered.
+  size_t num_available() const { return end_ - begin_; }
+  /// Offset of the byte that `commit` or `feed` brings next.
+  uint64_t next_byte() const { return position_.offset + num_available(); }
+
+ private:
+  void walk(RecordBatch& batch, size_t max_records);
+  void set_fault(ErrorCode code, std::string message, uint64_t num_bytes, bool can_continue);
+  std::string describe_bytes_left(uint64_t left) const;
+  void make_room(size_t wanted);
+
+  BufferPool& pool_;
+  const RecordReaderOptions options_;
+  RecordPosition position_;
+  Buffer buffer_;
+  size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
+  size_t end_ = 0;
+  uint64_t num_missing_ = 1;
+  bool finished_ = false;
+  bool ended_ = false;
+  bool has_fault_ = false;  // fault_ is still to be reported
+  RecordFault fault_;
+};
+
+/// Lets a reader walk over any bytes, cut into chunks whose sizes come from the first bytes: never crashes, hangs, or
+/// delivers a record whose CRC is wrong. The entry point for fuzzers, and a unit test.
+void fuzz_record_reader(std::string_view bytes);
+
+}  // namespace millrace

@@ -44,13 +44,15 @@ class Stage {
 };
 
 class Lanes;
+class Storage;
 
 /// What a stage gets from whoever runs it. Copied by value; the referenced objects outlive every stage.
 struct StageContext {
   BufferPool& pool;
   Waker& waker;
   Iteration iteration;
-  Lanes& lanes;  ///< where nested inputs run
+  Lanes& lanes;                ///< where nested inputs run
+  Storage* storage = nullptr;  ///< where sources read; null where nothing is read from files
 };
 
 /// Opens the stage of one input for one iteration.

@@ -1,0 +1,21 @@
+#include "ops/prefetch.h"
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+PrefetchOperator::PrefetchOperator(SchemaPtr input, int64_t buffer_size)
+    : StageOperator(std::move(input)), buffer_size_(buffer_size) {
+  if (buffer_size < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("prefetch: buffer_size is {}, must be at least 1", buffer_size));
+  }
+}
+
+std::string PrefetchOperator::arguments() const { return fmt::format("buffer_size={}", buffer_size_); }
+
+std::unique_ptr<Stage> PrefetchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  return inputs[0](context);
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+#include "pipeline/apply_map.h"
+
+#include <exception>
+
+#include "formats/columnar/block_builder.h"
+
+namespace millrace {
+namespace {
+
+std::shared_ptr<const Error> error_of(const std::exception_ptr& exception, std::string_view stage) {
+  Error error;
+  try {
+    std::rethrow_exception(exception);
+  } catch (const ErrorException& e) {
+    error = e.error();
+  } catch (const std::exception& e) {
+    error = {.code = ErrorCode::kUserFunction, .message = e.what()};
+  } catch (...) {
+    error = {.code = ErrorCode::kUserFunction, .message = "an exception that is no std::exception"};
+  }
+  if (error.stage.empty()) error.stage = stage;
+  return std::make_shared<const Error>(std::move(error));
+}
+
+}  // namespace
+
+Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept {
+  // What the map may leave half moved is remembered before.
+  const size_t num_elements = block.num_elements();
+  const int64_t rows_per_element = block.rows_per_element;
+  const int64_t first_row = block.first_row;
+  const Iteration iteration = block.iteration;
+  const int64_t epoch = block.epoch;
+  try {
+    return map.apply(std::move(block), pool);
+  } catch (...) {
+    const auto error = error_of(std::current_exception(), map.name());
+    BlockBuilder builder(map.schema(), pool);
+    for (size_t i = 0; i < num_elements; ++i) builder.append_error(error);
+    Block failed = builder.finish();
+    failed.rows_per_element = rows_per_element;
+    failed.first_row = first_row;
+    failed.iteration = iteration;
+    failed.epoch = epoch;
+    return failed;
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include "formats/columnar/buffer.h"
+#include "ops/stage.h"
+#include "pipeline/tsan.h"
+
+namespace millrace {
+
+/// The number of workers that `threads` of the start options stands for: 0 is the number of cores. Throws
+/// `kInvalidArgument` when it is negative or above 1,024.
+[[nodiscard]] int checked_threads(int threads);
+
+/// One pipeline's arena and flow graph. Bodies of its nodes never block and never throw. Segments make their nodes
+/// here.
+class Executor {
+ public:
+  using Node = tbb::flow::function_node<size_t, tbb::flow::continue_msg>;
+
+  /// `threads`: size of the arena, at least 1. Workers come from oneTBB's process-wide pool, so fewer may run (see
+  /// `WorkerLimit`); even none must do: a wake from outside forces one into being.
+  explicit Executor(int threads);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  int threads() const { return threads_; }
+  BufferPool& pool() { return pool_; }
+  const BufferPool& pool() const { return pool_; }
+  tbb::flow::graph& graph() { return *graph_; }
+
+  /// Sends a message to a node, from any thread: from a body of this executor at once, from elsewhere through the
+  /// arena's queue, since a message put by a stranger only advertises work to workers that may not exist. `token` marks
+  /// the hand-off; the body acquires the same.
+  void submit(Node& node, size_t message, void* token) noexcept;
+
+  /// Marks the calling thread as inside a body, for the length of the body.
+  class Body {
+   public:
+    explicit Body(Executor& executor);
+    ~Body();
+    Body(const Body&) = delete;
+    Body& operator=(const Body&) = delete;
+
+   private:
+    const Executor* outer_;
+  };
+  /// Whether the calling thread is inside a body of this executor.
+  bool inside() const;
+  /// Whether the calling thread is inside a body of any executor: blocking there could wait for itself.
+  static bool inside_any();
+
+  /// No body starts work after this; running ones end soon.
+  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+  /// Cancels and waits until no body runs and none will. After it the segments may be destroyed.
+  void stop() noexcept;
+
+  /// How many different threads have run bodies so far.
+  int distinct_workers() const { return distinct_workers_.load(std::memory_order_relaxed); }
+
+ private:
+  const int threads_;
+  const uint64_t id_;
+  BufferPool pool_;
+  tbb::task_arena arena_;
+  std::optional<tbb::flow::graph> graph_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> strangers_submitting_{0};
+  std::atomic<int> distinct_workers_{0};
+};
+
+}  // namespace millrace

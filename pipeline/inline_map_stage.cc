@@ -1,0 +1,19 @@
+#include "pipeline/inline_map_stage.h"
+
+#include "pipeline/apply_map.h"
+
+namespace millrace {
+
+Poll InlineMapStage::next(Block& out) {
+  while (true) {
+    const Poll poll = input_->next(out);
+    if (poll != Poll::kBlock) return poll;
+    out.first_row = next_row_;
+    out.iteration = iteration_;
+    next_row_ += out.num_rows();
+    out = apply_map(*map_, std::move(out), pool_);
+    if (out.num_elements() > 0) return Poll::kBlock;
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,216 @@
+#include "pipeline/lowering.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ops/prefetch.h"
+#include "pipeline/inline_map_stage.h"
+#include "pipeline/metered_stage.h"
+
+namespace millrace {
+namespace {
+
+// A lane's ring: one block being taken, one ready.
+constexpr size_t kLaneCredits = 2;
+// A serial segment's ring, without a body behind it.
+constexpr size_t kSerialCredits = 4;
+
+std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
+  return std::dynamic_pointer_cast<const MapOperator>(node.op);
+}
+
+bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
+
+}  // namespace
+
+/// The segments of one operator's lanes, made once and opened again for each nested input.
+class LoweredPlan::LaneSet final : public Lanes {
+ public:
+  /// `reading`: counts what the stages of the lanes do, when they are no operators of the plan; or null.
+  LaneSet(Executor& executor, size_t num_lanes, SegmentRecord& record, StageStatistics* reading) : reading_(reading) {
+    for (size_t lane = 0; lane < num_lanes; ++lane) {
+      segments_.push_back(std::make_unique<Segment>(
+          executor, Segment::Options{.credits = kLaneCredits, .statistics = &record.statistics}));
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context) override {
+    return segments_[lane]->open(
+        [this, open = std::move(open)](const StageContext& lane_context) -> std::unique_ptr<Stage> {
+          // Lanes within lanes would multiply: deeper inputs are polled in place.
+          const StageContext inner = {.pool = lane_context.pool,
+                                      .waker = lane_context.waker,
+                                      .iteration = lane_context.iteration,
+                                      .lanes = inline_,
+                                      .storage = lane_context.storage};
+          std::unique_ptr<Stage> stage = open(inner);
+          if (reading_ == nullptr) return stage;
+          return std::make_unique<MeteredStage>(std::move(stage), *reading_);
+        },
+        context);
+  }
+
+  void drop_chains() {
+    for (auto& segment : segments_) segment->drop_chain();
+  }
+
+ private:
+  InlineLanes inline_;
+  StageStatistics* reading_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+};
+
+LoweredPlan::LoweredPlan(Executor& executor, const PlanNodePtr& plan, const Options& options)
+    : executor_(executor), options_(options) {
+  output_ = cut(plan, 0);
+}
+
+LoweredPlan::~LoweredPlan() = default;
+
+std::unique_ptr<Stage> LoweredPlan::start(const StageContext& context) { return output_(context); }
+
+void LoweredPlan::drop_chains() {
+  for (auto& segment : segments_) segment->drop_chain();
+  for (auto& lanes : lane_sets_) lanes->drop_chains();
+}
+
+LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name, SegmentRecord& segment) {
+  OperatorRecord& entry = operators_.emplace_back();
+  entry.statistics.name = fmt::format("{}:{}", operators_.size() - 1, name);
+  entry.segment = &segment;
+  return entry;
+}
+
+void LoweredPlan::number(SegmentRecord& segment) {
+  segment.number = static_cast<int>(numbered_segments_.size());
+  numbered_segments_.push_back(&segment);
+}
+
+// The segment whose output is `node`. Inputs are lowered first, so that numbers follow the way of the data.
+OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
+  if (const auto* prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get())) {
+    return cut(node->inputs[0], extra_credits + static_cast<size_t>(prefetch->buffer_size()));
+  }
+  std::vector<PlanNodePtr> maps;
+  PlanNodePtr below = node;
+  while (is_map(*below) && (maps.empty() || as_map(*below)->one_to_one())) {
+    maps.push_back(below);
+    below = below->inputs[0];
+  }
+  std::reverse(maps.begin(), maps.end());
+
+  SegmentRecord& segment = segment_records_.emplace_back();
+  OpenStage chain = lower(below, segment, /*nested=*/false);
+  number(segment);
+
+  Segment::Options options;
+  options.credits = extra_credits + (maps.empty() ? kSerialCredits : 2 * static_cast<size_t>(executor_.threads()) + 2);
+  options.ordered = options_.ordered;
+  options.statistics = &segment.statistics;
+  for (const PlanNodePtr& map : maps) {
+    OperatorRecord& entry = record_operator(map->op->name(), segment);
+    entry.parallel = true;
+    options.maps.push_back(as_map(*map));
+    options.map_statistics.push_back(&entry.statistics);
+    segment.body.push_back(entry.statistics.name);
+  }
+  segment.credits = options.credits;
+  segments_.push_back(std::make_unique<Segment>(executor_, std::move(options)));
+  return [segment = segments_.back().get(), chain = std::move(chain)](const StageContext& context) {
+    return segment->open(chain, context);
+  };
+}
+
+// The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
+OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested) {
+  const bool prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get()) != nullptr;
+  if (!nested && (prefetch || is_map(*node))) return cut(node, 0);
+  if (prefetch) return lower(node->inputs[0], segment, nested);
+  if (is_map(*node)) return lower_nested_map(node, segment);
+  return lower_stage(node, segment, nested);
+}
+
+OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment) {
+  OpenStage input = lower(node->inputs[0], segment, /*nested=*/true);
+  OperatorRecord& entry = record_operator(node->op->name(), segment);
+  segment.chain.push_back(entry.statistics.name);
+  return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
+    return std::make_unique<MeteredStage>(std::make_unique<InlineMapStage>(input(context), map, context),
+                                          entry.statistics);
+  };
+}
+
+OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested) {
+  const auto op = std::dynamic_pointer_cast<const StageOperator>(node->op);
+  SegmentRecord* lane_segment = nullptr;
+  StageStatistics* reading = nullptr;
+  if (op->num_lanes() > 0 && !nested) {
+    lane_segment = &segment_records_.emplace_back();
+    lane_segment->lanes = op->num_lanes();
+    lane_segment->credits = kLaneCredits;
+    if (node->inputs.empty()) {
+      // The nested inputs are no operators of the plan (the shards of a source); their work is counted here.
+      OperatorRecord& entry = record_operator(fmt::format("{}.read", op->name()), *lane_segment);
+      lane_segment->chain.push_back(entry.statistics.name);
+      reading = &entry.statistics;
+    }
+  }
+  std::vector<OpenStage> inputs;
+  for (const PlanNodePtr& input : node->inputs) {
+    inputs.push_back(
+        lower(input, lane_segment != nullptr ? *lane_segment : segment, nested || lane_segment != nullptr));
+  }
+  Lanes* lanes = nullptr;
+  if (lane_segment != nullptr) {
+    number(*lane_segment);
+    lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), *lane_segment, reading));
+    lanes = lane_sets_.back().get();
+  }
+  OperatorRecord& entry = record_operator(op->name(), segment);
+  segment.chain.push_back(entry.statistics.name);
+  return [op, inputs = std::move(inputs), &entry, lanes](const StageContext& context) -> std::unique_ptr<Stage> {
+    const StageContext inner = {.pool = context.pool,
+                                .waker = context.waker,
+                                .iteration = context.iteration,
+                                .lanes = lanes != nullptr ? *lanes : context.lanes,
+                                .storage = context.storage};
+    return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
+  };
+}
+
+std::vector<StageReport> LoweredPlan::report() const {
+  constexpr double kSeconds = 1e-9;
+  std::vector<StageReport> reports;
+  for (const OperatorRecord& entry : operators_) {
+    const StageStatistics& counted = entry.statistics;
+    const SegmentStatistics& segment = entry.segment->statistics;
+    reports.push_back(
+        {.name = counted.name,
+         .segment = entry.segment->number,
+         .parallel = entry.parallel,
+         .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
+         .rows = counted.rows.load(std::memory_order_relaxed),
+         .bytes = counted.bytes.load(std::memory_order_relaxed),
+         .busy_seconds = kSeconds * static_cast<double>(counted.inclusive_ns.load(std::memory_order_relaxed) -
+                                                        counted.input_ns.load(std::memory_order_relaxed)),
+         .waiting_for_input_seconds = kSeconds * static_cast<double>(segment.waiting_for_input_ns.load()),
+         .waiting_for_output_seconds = kSeconds * static_cast<double>(segment.waiting_for_output_ns.load()),
+         .queue_high_water = segment.queue_high_water.load()});
+  }
+  return reports;
+}
+
+std::string LoweredPlan::to_string() const {
+  std::string text;
+  for (const SegmentRecord* segment : numbered_segments_) {
+    text += fmt::format("segment {}{}: chain [{}]", segment->number,
+                        segment->lanes > 0 ? fmt::format(", {} lanes", segment->lanes) : "",
+                        fmt::join(segment->chain, " | "));
+    if (!segment->body.empty()) text += fmt::format(" -> parallel body [{}]", fmt::join(segment->body, " + "));
+    text += fmt::format(" -> ring of {} slots\n", segment->credits);
+  }
+  return text;
+}
+
+}  // namespace millrace

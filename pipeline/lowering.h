@@ -1,0 +1,78 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/executor.h"
+#include "pipeline/plan.h"
+#include "pipeline/segment.h"
+#include "pipeline/stage_statistics.h"
+#include "pipeline/statistics.h"
+
+namespace millrace {
+
+/// How a plan is cut into segments.
+///
+/// Going from the output to the sources: maps next to each other become the parallel body of one segment; the stage
+/// operators before them, up to the next map, become its serial chain. A cut also stands at `prefetch`, and behind a
+/// map that drops elements when another map follows, because rows are numbered behind the chain. Nested inputs of an
+/// operator with lanes get one segment each; inside of them maps run in the chain.
+class LoweredPlan {
+ public:
+  struct Options {
+    bool ordered = true;
+  };
+
+  /// Makes the segments. `executor` must outlive this object.
+  LoweredPlan(Executor& executor, const PlanNodePtr& plan, const Options& options);
+  ~LoweredPlan();
+
+  /// Starts the plan; the reader belongs to the consumer whose waker is in `context`.
+  [[nodiscard]] std::unique_ptr<Stage> start(const StageContext& context);
+
+  /// Destroys all chains; only when no body runs.
+  void drop_chains();
+
+  /// The reports of all operators, the source first.
+  [[nodiscard]] std::vector<StageReport> report() const;
+
+  /// One line for each segment: chain, body, slots.
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  struct SegmentRecord {
+    SegmentStatistics statistics;
+    int number = 0;
+    std::vector<std::string> chain;
+    std::vector<std::string> body;
+    size_t credits = 0;
+    size_t lanes = 0;  // > 0: stands for all lanes of one operator
+  };
+  struct OperatorRecord {
+    StageStatistics statistics;
+    SegmentRecord* segment = nullptr;
+    bool parallel = false;
+  };
+  class LaneSet;
+
+  OpenStage cut(const PlanNodePtr& node, size_t extra_credits);
+  OpenStage lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested);
+  OpenStage lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested);
+  OpenStage lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment);
+  OperatorRecord& record_operator(std::string_view name, SegmentRecord& segment);
+  void number(SegmentRecord& segment);
+
+  Executor& executor_;
+  Options options_;
+  // Deques: stages and segments keep pointers to the records.
+  std::deque<SegmentRecord> segment_records_;
+  std::vector<SegmentRecord*> numbered_segments_;
+  std::deque<OperatorRecord> operators_;
+  std::vector<std::unique_ptr<LaneSet>> lane_sets_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+  OpenStage output_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "ops/stage.h"
+#include "pipeline/stage_statistics.h"
+
+namespace millrace {
+
+/// Counts what a stage delivers and the time inside it, and tells the stage that polls it in the same chain how much of
+/// its time that was.
+class MeteredStage final : public Stage {
+ public:
+  MeteredStage(std::unique_ptr<Stage> stage, StageStatistics& statistics)
+      : stage_(std::move(stage)), statistics_(statistics) {}
+  Poll next(Block& out) override;
+
+ private:
+  std::unique_ptr<Stage> stage_;
+  StageStatistics& statistics_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/columnar/block.h"
+#include "formats/storage/storage.h"
+#include "pipeline/statistics.h"
+
+namespace millrace {
+
+struct PlanNode;
+
+/// One element of a running dataset: behind `batch`, a dense tensor [batch, …] for each feature. Holds its buffers
+/// alive by itself, also after the pipeline is gone.
+class Batch {
+ public:
+  /// `element`: a block of one element.
+  explicit Batch(Block element) : element_(std::move(element)) {}
+
+  const Schema& schema() const { return *element_.schema(); }
+  /// Rows of the batch: the first dimension behind `batch`; 1 for a single row.
+  int64_t num_rows() const { return element_.rows_per_element; }
+  /// The epoch of its first row, from 0.
+  int64_t epoch() const { return element_.epoch; }
+  /// Shape of a feature's tensor.
+  Shape shape(std::string_view feature) const { return element_.column(feature).shape(0); }
+  /// The values of a feature, row-major. T must be the feature's type (`bytes`: std::string_view). Throws
+  /// `kInvalidArgument` when there is no such feature.
+  template <typename T>
+  std::span<const T> values(std::string_view feature) const {
+    return element_.column(feature).values<T>(0);
+  }
+  const Block& block() const { return element_; }
+
+ private:
+  Block element_;
+};
+
+/// What `next()` throws: the error of an element that nobody handled, once, in the element's place.
+class PipelineError final : public ErrorException {
+ public:
+  using ErrorException::ErrorException;
+};
+
+struct StartOptions {
+  int threads = 0;  ///< workers of the pipeline's arena; see WorkerLimit. Default: 0, as many as there are cores
+  bool ordered =
+      true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always
+  std::vector<std::string> disabled_rewrites = {};  ///< names of rewrites not to use. Default: none
+  std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
+};
+
+/// A running dataset. Move-only; one thread at a time calls `next()`. The destructor stops the work, also half way and
+/// after an error, and returns when no thread of it runs any more; batches stay valid.
+class Pipeline {
+ public:
+  Pipeline(std::shared_ptr<const PlanNode> plan, const StartOptions& options);
+  ~Pipeline();
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&&) noexcept;
+
+  /// The next element, or nothing at the end of the data; waits until it is there. Throws PipelineError for an element
+  /// that is an error; after that and after the end it gives nothing. Throws `kInvalidArgument` when called from inside
+  /// a function that a pipeline runs: it could wait for itself.
+  std::optional<Batch> next();
+
+  /// What every operator has done so far. Any thread.
+  Statistics stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace

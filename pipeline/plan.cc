@@ -1,0 +1,71 @@
+#include "pipeline/plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "pipeline/rewrites/late_parse.h"
+
+namespace millrace {
+namespace {
+
+void print_into(const PlanNode& node, int depth, std::string& text) {
+  if (node.inputs.size() == 1) {
+    print_into(*node.inputs[0], depth, text);
+  } else {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      text += fmt::format("{:{}}input {}:\n", "", 2 * depth + 2, i);
+      print_into(*node.inputs[i], depth + 2, text);
+    }
+  }
+  text += fmt::format("{:{}}{}({}) -> {}\n", "", 2 * depth, node.op->name(), node.op->arguments(),
+                      node.op->schema()->to_string());
+}
+
+}  // namespace
+
+PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make) {
+  std::vector<SchemaPtr> schemas;
+  schemas.reserve(inputs.size());
+  for (const PlanNodePtr& input : inputs) schemas.push_back(input->op->schema());
+  auto op = make(schemas);
+  return std::make_shared<const PlanNode>(PlanNode{std::move(op), std::move(inputs), std::move(make)});
+}
+
+Cardinality plan_cardinality(const PlanNode& node) {
+  std::vector<Cardinality> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const PlanNodePtr& input : node.inputs) inputs.push_back(plan_cardinality(*input));
+  return node.op->cardinality(inputs);
+}
+
+std::string print_plan(const PlanNode& node) {
+  std::string text;
+  print_into(node, 0, text);
+  return text;
+}
+
+std::span<const Rewrite> all_rewrites() {
+  static constexpr std::array kRewrites = {
+      Rewrite{"late_parse", "records are shuffled and batched as compact bytes and parsed into the batch", late_parse},
+  };
+  return kRewrites;
+}
+
+PlanNodePtr rewrite_plan(PlanNodePtr plan, std::span<const std::string> disabled,
+                         std::vector<AppliedRewrite>& applied) {
+  for (const std::string& name : disabled) {
+    const auto rewrites = all_rewrites();
+    if (std::none_of(rewrites.begin(), rewrites.end(), [&](const Rewrite& rewrite) { return rewrite.name == name; })) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no rewrite '{}'", name));
+    }
+  }
+  for (const Rewrite& rewrite : all_rewrites()) {
+    if (std::find(disabled.begin(), disabled.end(), rewrite.name) == disabled.end())
+      plan = rewrite.apply(plan, applied);
+  }
+  return plan;
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+struct PlanNode;
+using PlanNodePtr = std::shared_ptr<const PlanNode>;
+
+/// Makes an operator for inputs with these schemas: how a rewrite puts an operator in another place.
+using MakeOperator = std::function<std::shared_ptr<const Operator>(std::span<const SchemaPtr> inputs)>;
+
+/// One operator of a dataset with its inputs. Immutable and shared between datasets.
+struct PlanNode {
+  std::shared_ptr<const Operator> op;
+  std::vector<PlanNodePtr> inputs;
+  MakeOperator make;
+};
+
+/// Makes the node of an operator on top of `inputs`.
+[[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make);
+
+/// How many elements the plan delivers, computed from the sources up.
+[[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);
+
+/// One line for each operator, the source first, inputs of operators with several indented.
+[[nodiscard]] std::string print_plan(const PlanNode& node);
+
+/// A rewrite that was applied, and why.
+struct AppliedRewrite {
+  std::string name;
+  std::string reason;
+};
+
+/// A change of a plan that keeps its stream, errors included.
+struct Rewrite {
+  std::string_view name;
+  std::string_view what;  ///< one line for `--help` and `explain()`
+  PlanNodePtr (*apply)(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied);
+};
+
+/// All rewrites, in the order in which they run.
+std::span<const Rewrite> all_rewrites();
+
+/// The plan after all rewrites except the ones named. Throws `kInvalidArgument` when a name is no rewrite's.
+[[nodiscard]] PlanNodePtr rewrite_plan(PlanNodePtr plan, std::span<const std::string> disabled,
+                                       std::vector<AppliedRewrite>& applied);
+
+}  // namespace millrace

@@ -1,0 +1,249 @@
+#include "pipeline/segment.h"
+
+#include "pipeline/apply_map.h"
+
+namespace millrace {
+namespace {
+
+// After so many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
+constexpr int kBlocksPerTurn = 16;
+
+}  // namespace
+
+/// Takes blocks from the ring, in order of position, and gives the slots back.
+class Segment::Reader final : public Stage {
+ public:
+  Reader(Segment& segment, uint64_t generation) : segment_(segment), generation_(generation) {}
+  // What the chain still holds is dropped by its own poller.
+  ~Reader() override {
+    if (!ended_ && !segment_.executor_.stopping()) segment_.request(nullptr, std::nullopt);
+  }
+
+  Poll next(Block& out) override {
+    if (ended_) return Poll::kEnd;
+    while (true) {
+      Slot* slot = take();
+      if (slot == nullptr) return Poll::kPending;
+      handoff_acquire(slot);
+      const bool stale = slot->generation != generation_;
+      const bool end = slot->end;
+      Block block = std::move(slot->block);
+      give_back(*slot);
+      if (stale) continue;
+      if (end) {
+        ended_ = true;
+        return Poll::kEnd;
+      }
+      if (block.num_elements() == 0) continue;  // a filter took them all
+      out = std::move(block);
+      return Poll::kBlock;
+    }
+  }
+
+ private:
+  Slot* take() {
+    std::atomic<uint32_t>& ready =
+        segment_.ready_[segment_.tail_.load(std::memory_order_relaxed) % segment_.options_.credits];
+    uint32_t index = ready.load();
+    if (index == 0) {
+      // Say that we starve, then look again; the publisher publishes first and looks at the flag after.
+      segment_.reader_starved_.store(true);
+      index = ready.load();
+      if (index == 0) return nullptr;
+      segment_.reader_starved_.store(false);
+    }
+    ready.store(0, std::memory_order_relaxed);
+    return &segment_.slots_[index - 1];
+  }
+
+  void give_back(Slot& slot) {
+    segment_.tail_.fetch_add(1);
+    slot.state.store(SlotState::kFree);
+    if (segment_.out_of_credits_.exchange(false)) segment_.wake();
+  }
+
+  Segment& segment_;
+  const uint64_t generation_;
+  bool ended_ = false;
+};
+
+Segment::Segment(Executor& executor, Options options)
+    : executor_(executor),
+      options_(std::move(options)),
+      slots_(std::make_unique<Slot[]>(options_.credits)),
+      ready_(std::make_unique<std::atomic<uint32_t>[]>(options_.credits)),
+      body_(executor.graph(), tbb::flow::unlimited,
+            [this](size_t index) {
+              handoff_acquire(&slots_[index]);
+              run_body(index);
+              return tbb::flow::continue_msg();
+            }),
+      poller_(executor.graph(), tbb::flow::unlimited, [this](size_t) {
+        handoff_acquire(this);
+        run_node();
+        handoff_release(this);
+        return tbb::flow::continue_msg();
+      }) {}
+
+Segment::~Segment() = default;
+
+std::unique_ptr<Stage> Segment::open(OpenStage open, const StageContext& context) {
+  reader_waker_.store(&context.waker);
+  request(std::move(open), context);
+  return std::make_unique<Reader>(*this, requested_generation_);
+}
+
+void Segment::request(OpenStage open, std::optional<StageContext> context) {
+  {
+    const std::lock_guard lock(request_mutex_);
+    request_ = std::make_unique<Request>(Request{std::move(open), context, ++requested_generation_});
+  }
+  has_request_.store(true);
+  wake();
+}
+
+void Segment::wake() noexcept {
+  if (wakes_.fetch_add(1) == 0) executor_.submit(poller_, 0, this);
+}
+
+void Segment::run_node() noexcept {
+  const Executor::Body mark(executor_);
+  if (waiting_since_) {
+    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *waiting_since_).count();
+    auto& counter =
+        waiting_for_output_ ? options_.statistics->waiting_for_output_ns : options_.statistics->waiting_for_input_ns;
+    counter.fetch_add(waited, std::memory_order_relaxed);
+    waiting_since_.reset();
+  }
+  for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
+    if (executor_.stopping()) return;
+    if (poll_until_blocked()) {
+      executor_.submit(poller_, 0, this);
+      return;
+    }
+    if (!ended_) waiting_since_ = Clock::now();
+    if (wakes_.fetch_sub(seen) == seen) return;
+  }
+}
+
+void Segment::take_request() {
+  std::unique_ptr<Request> request;
+  {
+    const std::lock_guard lock(request_mutex_);
+    has_request_.store(false);
+    request = std::move(request_);
+  }
+  if (request == nullptr) return;
+  chain_.reset();
+  ended_ = true;
+  end_due_ = false;
+  if (!request->open) return;
+  generation_ = request->generation;
+  iteration_ = request->context->iteration;
+  next_row_ = 0;
+  StageContext context = {.pool = executor_.pool(),
+                          .waker = *this,
+                          .iteration = iteration_,
+                          .lanes = request->context->lanes,
+                          .storage = request->context->storage};
+  chain_ = request->open(context);
+  ended_ = false;
+}
+
+Segment::Slot* Segment::free_slot() {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    for (size_t i = 0; i < options_.credits; ++i) {
+      Slot& slot = slots_[(next_slot_ + i) % options_.credits];
+      if (slot.state.load() == SlotState::kFree) {
+        next_slot_ = (next_slot_ + i + 1) % options_.credits;
+        return &slot;
+      }
+    }
+    // Say so first, then look once more: the reader frees first and looks at the flag after.
+    out_of_credits_.store(true);
+  }
+  return nullptr;
+}
+
+// Answers true when the poller's turn is over but it could go on.
+bool Segment::poll_until_blocked() {
+  for (int blocks = 0; blocks < kBlocksPerTurn; ++blocks) {
+    if (has_request_.load()) take_request();
+    if (ended_ && !end_due_) return false;
+    // An unordered end must not overtake blocks that bodies still hold; the last body wakes us.
+    if (end_due_ && !options_.ordered && in_bodies_.load() > 0) return false;
+    Slot* slot = free_slot();
+    if (slot == nullptr) {
+      waiting_for_output_ = true;
+      return false;
+    }
+    if (end_due_) {
+      end_due_ = false;
+      fill(*slot, Block(), /*end=*/true);
+      continue;
+    }
+    Block block;
+    const Poll poll = chain_->next(block);
+    if (poll == Poll::kPending) {
+      waiting_for_output_ = false;
+      return false;
+    }
+    if (poll == Poll::kEnd) {
+      ended_ = true;
+      end_due_ = true;
+      chain_.reset();
+      continue;
+    }
+    block.first_row = next_row_;
+    block.iteration = iteration_;
+    next_row_ += block.num_rows();
+    fill(*slot, std::move(block), /*end=*/false);
+  }
+  return true;
+}
+
+void Segment::fill(Slot& slot, Block block, bool end) {
+  slot.block = std::move(block);
+  slot.end = end;
+  slot.generation = generation_;
+  slot.position = next_position_++;
+  slot.state.store(SlotState::kTaken);
+  raise_to(options_.statistics->queue_high_water,
+           static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
+  if (end || options_.maps.empty()) {
+    publish(slot);
+    return;
+  }
+  if (!options_.ordered) in_bodies_.fetch_add(1);
+  executor_.submit(body_, static_cast<size_t>(&slot - slots_.get()), &slot);
+}
+
+void Segment::run_body(size_t index) noexcept {
+  const Executor::Body mark(executor_);
+  if (executor_.stopping()) return;
+  run_maps(slots_[index].block);
+  publish(slots_[index]);
+  if (!options_.ordered && in_bodies_.fetch_sub(1) == 1) wake();
+}
+
+void Segment::run_maps(Block& block) {
+  for (size_t i = 0; i < options_.maps.size(); ++i) {
+    const auto begin = Clock::now();
+    block = apply_map(*options_.maps[i], std::move(block), executor_.pool());
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+    options_.map_statistics[i]->add(block.num_rows(), block.byte_size(), ns);
+  }
+}
+
+void Segment::publish(Slot& slot) {
+  const uint64_t position = options_.ordered ? slot.position : completed_.fetch_add(1);
+  const auto index = static_cast<uint32_t>(&slot - slots_.get());
+  handoff_release(&slot);
+  ready_[position % options_.credits].store(index + 1);
+  // Only the block that the reader waits for wakes it. Reader: flag, then look; here: publish, then look at the flag.
+  if (reader_starved_.load() && tail_.load() == position && reader_starved_.exchange(false)) {
+    reader_waker_.load()->wake();
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "ops/operator.h"
+#include "pipeline/executor.h"
+#include "pipeline/stage_statistics.h"
+
+namespace millrace {
+
+/// A piece of a running plan: one serial chain of stages, a parallel body of maps, and one ring of slots that is order,
+/// bounded queue and credit in one.
+///
+///     chain (one poller at a time) ──► body (any number in parallel) ──► slot[position % credits] ──► reader
+///
+/// The chain is polled by an unlimited node behind a wake counter: `wakes_` is the exclusion, so a wake is never lost
+/// and never queues more than one message. The message to the body is the number of a slot. A segment is made once and
+/// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader.
+class Segment final : public Waker {
+ public:
+  struct Options {
+    size_t credits = 4;   ///< slots: blocks polled and not yet taken
+    bool ordered = true;  ///< readers see the chain's order; otherwise the order in which bodies end
+    std::vector<std::shared_ptr<const MapOperator>> maps;
+    std::vector<StageStatistics*> map_statistics;  ///< one for each map
+    SegmentStatistics* statistics = nullptr;
+  };
+
+  Segment(Executor& executor, Options options);
+  ~Segment();
+
+  /// Starts a new run of the chain that `open` makes and returns its reader. The reader of the run before must be gone.
+  /// `context` is the reader's: its waker is woken when a block is ready.
+  [[nodiscard]] std::unique_ptr<Stage> open(OpenStage open, const StageContext& context);
+
+  void wake() noexcept override;
+
+  /// Destroys the chain; only when no body runs.
+  void drop_chain() { chain_.reset(); }
+
+ private:
+  class Reader;
+  using Clock = std::chrono::steady_clock;
+
+  enum class SlotState : uint32_t { kFree, kTaken };
+
+  struct Slot {
+    Block block;
+    uint64_t generation = 0;
+    uint64_t position = 0;
+    bool end = false;
+    std::atomic<SlotState> state{SlotState::kFree};
+  };
+
+  struct Request {
+    OpenStage open;
+    std::optional<StageContext> context;
+    uint64_t generation = 0;
+  };
+
+  void request(OpenStage open, std::optional<StageContext> context);
+  void run_node() noexcept;
+  bool poll_until_blocked();
+  void take_request();
+  Slot* free_slot();
+  void fill(Slot& slot, Block block, bool end);
+  void run_body(size_t index) noexcept;
+  void publish(Slot& slot);
+  void run_maps(Block& block);
+
+  Executor& executor_;
+  Options options_;
+  std::unique_ptr<Slot[]> slots_;
+  std::unique_ptr<std::atomic<uint32_t>[]> ready_;  // [position % credits] = slot + 1, or 0
+
+  // The poller's side; only inside run_node().
+  std::unique_ptr<Stage> chain_;
+  bool ended_ = true;     // the chain gives no more blocks in this run
+  bool end_due_ = false;  // and the reader has not been told
+  uint64_t generation_ = 0;
+  Iteration iteration_;
+  int64_t next_row_ = 0;
+  uint64_t next_position_ = 0;
+  size_t next_slot_ = 0;
+  std::optional<Clock::time_point> waiting_since_;
+  bool waiting_for_output_ = false;
+
+  // Between poller, bodies and reader.
+  std::atomic<uint64_t> wakes_{0};
+  std::atomic<bool> out_of_credits_{false};
+  std::atomic<uint64_t> completed_{0};  // when unordered: positions given out so far
+  std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
+  std::atomic<uint64_t> tail_{0};
+  std::atomic<bool> reader_starved_{false};
+  std::atomic<Waker*> reader_waker_{nullptr};
+
+  std::mutex request_mutex_;  // once per iteration, never on the way of a block
+  std::unique_ptr<Request> request_;
+  uint64_t requested_generation_ = 0;
+  std::atomic<bool> has_request_{false};
+
+  Executor::Node body_;
+  Executor::Node poller_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// What one operator of a running pipeline has done so far.
+struct StageReport {
+  std::string name;                       ///< `2:shuffle`: number in the plan, from the source, and operator
+  int segment = 0;                        ///< operators of one segment share its waits and its queue
+  bool parallel = false;                  ///< a map, run by any number of workers at once
+  int copies = 1;                         ///< lanes that run side by side
+  int64_t rows = 0;                       ///< rows that came out
+  int64_t bytes = 0;                      ///< their bytes
+  double busy_seconds = 0;                ///< time worked, over all threads, without its inputs
+  double waiting_for_input_seconds = 0;   ///< the segment's serial chain had nothing to take
+  double waiting_for_output_seconds = 0;  ///< the segment's ring was full
+  int64_t queue_high_water = 0;           ///< most blocks in the segment's ring
+};
+
+/// What a pipeline has done since `start()`.
+struct Statistics {
+  std::vector<StageReport> stages;  ///< from the source to the consumer
+  double wall_seconds = 0;
+  double consumer_waiting_seconds = 0;  ///< time the caller spent waiting in `next()`
+  int threads = 0;                      ///< size of the arena
+  int distinct_workers = 0;             ///< threads that really ran bodies
+  int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now
+  int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
+
+  /// The operator that limits the throughput, or `consumer`, or `storage`: the consumer when the last ring was full
+  /// most of the time; else the busiest operator (of a serial one the share of wall time, of a parallel one the share
+  /// of all threads' time); storage when nobody is busy.
+  std::string bottleneck() const;
+  /// A table for people.
+  std::string to_string() const;
+};
+
+}  // namespace millrace

@@ -1,0 +1,193 @@
+#include "pipeline/pipeline.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "pipeline/dataset.h"
+#include "pipeline/worker_limit.h"
+
+namespace millrace {
+namespace {
+
+/// Spins, then adds 1; different blocks take different times, so that bodies overtake each other.
+class SlowAddOne final : public MapOperator {
+ public:
+  using MapOperator::MapOperator;
+  std::string_view name() const override { return "slow_add_one"; }
+  Block apply(Block block, BufferPool& pool) const override {
+    Column sums = Column::fixed(pool, DType::kInt64, {}, block.num_elements());
+    for (size_t i = 0; i < block.num_elements(); ++i) {
+      const int64_t value = block.column(0).values<int64_t>(i)[0];
+      if (value == fail_at) throw std::runtime_error("value " + std::to_string(value));
+      sums.mutable_values<int64_t>()[i] = value + 1;
+    }
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(block.first_row * 7919 % 200);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    return block.with_columns(block.schema(), {std::move(sums)});
+  }
+  int64_t fail_at = -1;
+};
+
+Dataset slow_add_one(const Dataset& input, int64_t fail_at = -1) {
+  return Dataset::from_operator({input}, [=](std::span<const SchemaPtr> inputs) {
+    auto op = std::make_shared<SlowAddOne>(inputs[0]);
+    op->fail_at = fail_at;
+    return op;
+  });
+}
+
+std::vector<int64_t> run(const Dataset& dataset, const StartOptions& options) {
+  Pipeline pipeline = dataset.start(options);
+  std::vector<int64_t> values;
+  while (std::optional<Batch> batch = pipeline.next()) {
+    const auto batch_values = batch->values<int64_t>("value");
+    values.insert(values.end(), batch_values.begin(), batch_values.end());
+  }
+  EXPECT_EQ(pipeline.next(), std::nullopt) << "the end stays the end";
+  return values;
+}
+
+std::vector<int64_t> numbers(int64_t from, int64_t to) {
+  std::vector<int64_t> values;
+  for (int64_t i = from; i < to; ++i) values.push_back(i);
+  return values;
+}
+
+class Threads : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(, Threads, testing::Values(1, 2, 4, 8));
+
+TEST_P(Threads, GiveTheSameOrder) {
+  const WorkerLimit limit(GetParam());
+  const Dataset dataset = slow_add_one(Dataset::range(0, 100000)).batch(32);
+  EXPECT_EQ(run(dataset, {.threads = GetParam()}), numbers(1, 100001));
+}
+
+TEST_P(Threads, ReallyRun) {
+  const WorkerLimit limit(GetParam());
+  Pipeline pipeline = slow_add_one(Dataset::range(0, 1 << 22)).batch(1024).start({.threads = GetParam()});
+  // Workers come as work is found; with endless work all of them do.
+  while (pipeline.stats().distinct_workers < GetParam()) {
+    ASSERT_TRUE(pipeline.next().has_value()) << pipeline.stats().to_string();
+  }
+  EXPECT_EQ(pipeline.stats().distinct_workers, GetParam());
+}
+
+TEST_P(Threads, UnorderedGivesEveryElementOnce) {
+  const WorkerLimit limit(GetParam());
+  std::vector<int64_t> values = run(slow_add_one(Dataset::range(0, 50000)), {.threads = GetParam(), .ordered = false});
+  std::sort(values.begin(), values.end());  // order is what this option gives up
+  EXPECT_EQ(values, numbers(1, 50001));
+}
+
+TEST_P(Threads, AnErrorIsThrownOnceInItsPlaceAndEndsTheData) {
+  const WorkerLimit limit(GetParam());
+  Pipeline pipeline = slow_add_one(Dataset::range(0, 10000), 5000).start({.threads = GetParam()});
+  int64_t delivered = 0;
+  try {
+    while (pipeline.next()) ++delivered;
+    FAIL() << "no error";
+  } catch (const PipelineError& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kUserFunction);
+    EXPECT_EQ(e.error().message, "value 5000");
+    EXPECT_EQ(e.error().stage, "slow_add_one");
+  }
+  // A function on blocks loses its block: elements before it have come.
+  EXPECT_EQ(delivered, 5000 / kBlockElements * kBlockElements);
+  EXPECT_EQ(pipeline.next(), std::nullopt);
+}
+
+TEST_P(Threads, DroppedAtAnyMomentEndsPromptly) {
+  const WorkerLimit limit(GetParam());
+  for (int taken = 0; taken < 40; ++taken) {
+    Pipeline pipeline =
+        slow_add_one(slow_add_one(Dataset::range(0, 1 << 20)).batch(8)).batch(4).start({.threads = GetParam()});
+    for (int i = 0; i < taken; ++i) ASSERT_TRUE(pipeline.next().has_value());
+  }
+}
+
+TEST(Pipeline, WorksWithoutAnyWorkerOfItsOwn) {
+  const WorkerLimit limit(0);  // a host's limit of 1: only threads forced by a wake
+  EXPECT_EQ(run(slow_add_one(Dataset::range(0, 20000)).batch(7), {.threads = 2}), numbers(1, 20001));
+}
+
+TEST(Pipeline, InterleavesInputsThatRunInLanes) {
+  std::vector<Dataset> inputs;
+  for (int64_t i = 0; i < 40; ++i) inputs.push_back(slow_add_one(Dataset::range(1000 * i, 1000 * i + i)));
+  std::vector<int64_t> expected;
+  {
+    // A plain model of the turns: cycle length 3, block length 2.
+    std::vector<std::vector<int64_t>> rest;
+    for (int64_t i = 0; i < 40; ++i) rest.push_back(numbers(1000 * i + 1, 1000 * i + i + 1));
+    std::vector<std::vector<int64_t>> cycle(3);
+    std::vector<bool> open(3, false);
+    size_t next_input = 0;
+    size_t place = 0;
+    while (next_input < rest.size() || open[0] || open[1] || open[2]) {
+      if (!open[place] && next_input < rest.size()) {
+        cycle[place] = rest[next_input++];
+        open[place] = true;
+      }
+      for (int n = 0; open[place] && n < 2; ++n) {
+        if (cycle[place].empty()) {
+          open[place] = false;
+          break;
+        }
+        expected.push_back(cycle[place].front());
+        cycle[place].erase(cycle[place].begin());
+      }
+      place = (place + 1) % 3;
+    }
+  }
+  for (const int threads : {1, 2, 4}) {
+    const WorkerLimit limit(threads);
+    EXPECT_EQ(run(Dataset::interleave(inputs, {.cycle_length = 3, .block_length = 2}), {.threads = threads}), expected);
+  }
+}
+
+TEST(Pipeline, RefusesToWaitInsideABody) {
+  const auto inner = std::make_shared<Pipeline>(Dataset::range(0, 10).start({.threads = 1}));
+  class Nested final : public MapOperator {
+   public:
+    Nested(SchemaPtr schema, std::shared_ptr<Pipeline> pipeline)
+        : MapOperator(std::move(schema)), pipeline_(std::move(pipeline)) {}
+    std::string_view name() const override { return "nested"; }
+    Block apply(Block block, BufferPool&) const override {
+      (void)pipeline_->next();
+      return block;
+    }
+
+   private:
+    std::shared_ptr<Pipeline> pipeline_;
+  };
+  Pipeline outer = Dataset::from_operator({Dataset::range(0, 3)}, [&](std::span<const SchemaPtr> inputs) {
+                     return std::make_shared<Nested>(inputs[0], inner);
+                   }).start({.threads = 1});
+  EXPECT_THROW(outer.next(), PipelineError);
+}
+
+TEST(Pipeline, BatchesOutliveIt) {
+  std::optional<Batch> batch;
+  {
+    Pipeline pipeline = slow_add_one(Dataset::range(0, 64)).batch(64).start({.threads = 2});
+    batch = pipeline.next();
+  }
+  ASSERT_TRUE(batch.has_value());
+  const auto values = batch->values<int64_t>("value");
+  EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), numbers(1, 65));
+}
+
+TEST(Pipeline, NamesTheStageThatLimits) {
+  const WorkerLimit limit(2);
+  Pipeline slow = slow_add_one(Dataset::range(0, 200000)).batch(1024).start({.threads = 2});
+  while (slow.next()) {
+  }
+  EXPECT_EQ(slow.stats().bottleneck(), "1:slow_add_one") << slow.stats().to_string();
+  Pipeline waiting = Dataset::range(0, 100000).batch(1024).start({.threads = 2});
+  while (waiting.next()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(waiting.stats().bottleneck(), "consumer") << waiting.stats().to_string();
+}
+
+}  // namespace
+}  // namespace millrace

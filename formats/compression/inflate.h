@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/compression/compression.h"
+#include "formats/error.h"
+
+namespace millrace {
+
+/// What unpacks the deflate data inside the streams.
+enum class InflateEngine {
+  kFastest,  ///< ISA-L where the build has it, else zlib
+  kZlib,     ///< zlib
+};
+
+/// Unpacks a file of zlib streams or gzip members, any number of them one after the other, empty ones included
+/// (RFC 1950, 1951, 1952), a piece at a time and without I/O. Checksums and sizes are checked when a stream ends, after
+/// its bytes were delivered; anything but another stream behind a stream is an error. A file of no bytes is a file of
+/// no streams. One thread at a time.
+class Inflater {
+ public:
+  enum class Status {
+    kNeedInput,   ///< all input was taken
+    kOutputFull,  ///< the output is full; more may be waiting
+    kError,       ///< see `error`; what was written to the output before is whole
+  };
+  struct Result {
+    Status status;
+    size_t num_read;     ///< bytes of the input that are done with
+    size_t num_written;  ///< bytes of the output that are filled
+  };
+
+  /// `compression` is kZlib or kGzip; throws kInvalidArgument for kNone.
+  explicit Inflater(Compression compression, InflateEngine engine = InflateEngine::kFastest);
+  ~Inflater();
+  Inflater(Inflater&&) noexcept;
+  Inflater& operator=(Inflater&&) noexcept;
+
+  /// Unpacks from `input` to `output` until one of them is used up. After an error every call gives it again.
+  Result run(std::span<const std::byte> input, std::span<std::byte> output);
+
+  /// The file ends here: false, with `error` set (`truncated`), when that is inside a stream.
+  bool finish();
+
+  /// What is wrong, with the place in the compressed bytes in its message. Code `compression` or `truncated`; shard,
+  /// offset and record are the caller's to add.
+  const Error& error() const;
+  /// Compressed bytes taken so far.
+  uint64_t num_read() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Unpacks any bytes both ways, cut into pieces whose sizes come from the first bytes: never crashes or hangs, and both
+/// engines give the same bytes. The entry point for fuzzers, and a unit test.
+void fuzz_inflater(std::string_view bytes);
+
+}  // namespace millrace

@@ -37,7 +37,7 @@ Executor::Executor(int threads) : threads_(threads), id_(next_id()), arena_(thre
 
 Executor::~Executor() { stop(); }
 
-Executor::Body::Body(Executor& executor) : outer_(current_executor) {
+Executor::Body::Body(Executor& executor) : executor_(executor), outer_(current_executor) {
   current_executor = &executor;
   if (last_counted_executor != executor.id_) {
     last_counted_executor = executor.id_;
@@ -45,7 +45,10 @@ Executor::Body::Body(Executor& executor) : outer_(current_executor) {
   }
 }
 
-Executor::Body::~Body() { current_executor = outer_; }
+Executor::Body::~Body() {
+  current_executor = outer_;
+  handoff_release(&executor_);  // stop() acquires it
+}
 
 bool Executor::inside() const { return current_executor == this; }
 
@@ -62,12 +65,12 @@ void Executor::submit(Node& node, size_t message, void* token) noexcept {
   if (!stopping_.load()) {
     graph_->reserve_wait();
     handoff_release(token);
-    arena_.enqueue([this, &node, message, token] {
+    arena_.enqueue(HandedOver([this, &node, message, token] {
       handoff_acquire(token);
       handoff_release(token);
       node.try_put(message);
       graph_->release_wait();
-    });
+    }));
   }
   strangers_submitting_.fetch_sub(1);
 }

@@ -49,6 +49,7 @@ class Executor {
     Body& operator=(const Body&) = delete;
 
    private:
+    Executor& executor_;
     const Executor* outer_;
   };
   /// Whether the calling thread is inside a body of this executor.

@@ -72,18 +72,17 @@ Segment::Segment(Executor& executor, Options options)
       options_(std::move(options)),
       slots_(std::make_unique<Slot[]>(options_.credits)),
       ready_(std::make_unique<std::atomic<uint32_t>[]>(options_.credits)),
-      body_(executor.graph(), tbb::flow::unlimited,
-            [this](size_t index) {
+      body_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t index) {
               handoff_acquire(&slots_[index]);
               run_body(index);
               return tbb::flow::continue_msg();
-            }),
-      poller_(executor.graph(), tbb::flow::unlimited, [this](size_t) {
-        handoff_acquire(this);
-        run_node();
-        handoff_release(this);
-        return tbb::flow::continue_msg();
-      }) {}
+            })),
+      poller_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t) {
+                handoff_acquire(this);
+                run_node();
+                handoff_release(this);
+                return tbb::flow::continue_msg();
+              })) {}
 
 Segment::~Segment() = default;
 

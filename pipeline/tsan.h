@@ -4,6 +4,8 @@
 // see that a task runs after whatever was done before it was put; these two marks say so. Without ThreadSanitizer they
 // are nothing. Only oneTBB's own frames are suppressed besides (tests/tsan.supp), never ours.
 
+#include <utility>
+
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
@@ -24,5 +26,30 @@ inline void handoff_acquire([[maybe_unused]] void* address) {
   __tsan_acquire(address);
 #endif
 }
+
+/// A function that oneTBB copies into its own memory and calls on other threads. The copy, each call and the reuse of
+/// the memory are hand-offs too: the function's own captures are read before its body could acquire anything.
+template <typename Function>
+class HandedOver {
+ public:
+  explicit HandedOver(Function function) : function_(std::move(function)) { handoff_release(this); }
+  HandedOver(const HandedOver& other) : function_((handoff_acquire(this), other.function_)) { handoff_release(this); }
+  HandedOver& operator=(const HandedOver&) = delete;
+  ~HandedOver() = default;
+
+  template <typename... Arguments>
+  auto operator()(Arguments... arguments) const {
+    handoff_acquire(const_cast<HandedOver*>(this));
+    const ReleaseAtEnd release{const_cast<HandedOver*>(this)};
+    return function_(arguments...);
+  }
+
+ private:
+  struct ReleaseAtEnd {
+    HandedOver* self;
+    ~ReleaseAtEnd() { handoff_release(self); }
+  };
+  Function function_;
+};
 
 }  // namespace millrace

@@ -30,7 +30,7 @@ RecordReader::RecordReader(BufferPool& pool, RecordReaderOptions options)
 RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
   batch.clear();
   batch.first_record = position_.record;
-  if (!has_fault_ && !ended_) walk(batch, max_records);
+  if (!has_fault_ && !ended_ && max_records > 0) walk(batch, max_records);
   if (!batch.empty()) return Step::kRecords;
   if (!has_fault_ && !ended_ && finished_) {
     if (num_available() == 0) {
@@ -65,7 +65,11 @@ RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
 }
 
 void RecordReader::walk(RecordBatch& batch, size_t max_records) {
-  if (!buffer_) return;
+  if (!buffer_) {
+    num_missing_ = kHeaderBytes;
+    return;
+  }
+  num_missing_ = 0;
   const char* const data = reinterpret_cast<const char*>(buffer_->data());
   uint64_t offset = position_.offset;
   size_t at = begin_;
@@ -157,7 +161,7 @@ void RecordReader::make_room(size_t wanted) {
   const size_t at_hand = num_available();
   if (buffer_ && buffer_->capacity() - end_ >= std::max<uint64_t>(wanted, num_missing_)) return;
   // With the next record's header read in one go, its length is known before the next read is planned.
-  uint64_t room = num_missing_ + kHeaderBytes;
+  uint64_t room = num_missing_ + kHeaderBytes;                            // cannot overflow: walk checked the length
   if (!options_.size_is_exact) room = std::min<uint64_t>(room, at_hand);  // at most twice what has really come
   room = std::max<uint64_t>(room, wanted);
   Buffer larger = pool_.allocate(at_hand + room);

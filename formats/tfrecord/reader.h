@@ -103,7 +103,8 @@ class RecordReader {
   RecordPosition position() const { return position_; }
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
-  /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes.
+  /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes
+  /// (or while `num_missing` is not 0).
   [[nodiscard]] std::span<std::byte> prepare(size_t wanted);
   void commit(size_t bytes);
   /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom they
@@ -112,8 +113,11 @@ class RecordReader {
   /// No bytes follow.
   void finish() { finished_ = true; }
 
-  /// Bytes that are certainly missing for the record that is being read; at least 1. Valid after kNeedBytes.
+  /// Bytes that are certainly missing for the record that is being read; 0 while more records are at hand. When it is
+  /// not 0, `prepare` may be called before `next` says kNeedBytes.
   uint64_t num_missing() const { return num_missing_; }
+  /// The memory that `prepare` gave a part of: keep a reference while somebody else writes to it.
+  const Buffer& buffer() const { return buffer_; }
   /// Bytes at hand that `next` has not delivered.
   size_t num_available() const { return end_ - begin_; }
   /// Offset of the byte that `commit` or `feed` brings next.

@@ -11,7 +11,7 @@
 #include "formats/columnar/block_builder.h"
 #include "ops/operator.h"
 
-namespace millrace::testing {
+namespace millrace::test {
 
 // The value of one feature of one element, nested as its shape says: `[[1,2],[3,4]]`.
 template <typename T>
@@ -280,4 +280,4 @@ class FaultyRange final : public StageOperator {
   std::vector<int64_t> faults_;
 };
 
-}  // namespace millrace::testing
+}  // namespace millrace::test

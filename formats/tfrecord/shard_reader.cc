@@ -1,0 +1,539 @@
+#include "formats/tfrecord/shard_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/tfrecord/crc.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kHeaderBytes = 12;
+// Deflate packs at most 258 bytes into two bits.
+constexpr uint64_t kMostInflation = 1032;
+constexpr size_t kInflatedBytes = 256 << 10;
+
+bool begins_like_records(std::string_view first_bytes) {
+  if (first_bytes.size() < kHeaderBytes) return false;
+  uint64_t length = 0;
+  uint32_t crc = 0;
+  std::memcpy(&length, first_bytes.data(), sizeof(length));
+  std::memcpy(&crc, first_bytes.data() + sizeof(length), sizeof(crc));
+  return masked_crc32c_of_length(length) == crc;
+}
+
+uint64_t most_inflated_bytes(uint64_t file_bytes) {
+  constexpr uint64_t kMost = UINT64_MAX / kMostInflation - 1;
+  return file_bytes > kMost ? UINT64_MAX : file_bytes * kMostInflation + kMostInflation;
+}
+
+}  // namespace
+
+// The side that reads in flight may still touch when the reader is gone: everything that a completion needs. A read
+// goes either to a chunk of its own (read-ahead, and all chunks of compressed shards) or straight into the memory of
+// the record reader (`direct`).
+class ShardReader::Feed final : public ReadSink, public OpenSink, public std::enable_shared_from_this<Feed> {
+ public:
+  struct Chunk {
+    Buffer buffer;
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
+  Feed(BufferPool pool, const ShardReaderOptions& options, std::function<void()> wake)
+      : pool_(std::move(pool)),
+        chunk_bytes_(std::max<size_t>(options.chunk_bytes, 1)),
+        read_ahead_(options.read_ahead),
+        max_attempts_(options.max_attempts),
+        wake_(std::move(wake)) {}
+
+  // --- called by the reader -------------------------------------------------------------------------------------
+
+  void open(Storage& storage, const std::string& path) {
+    busy_ = true;
+    open_with_retries(storage, path, max_attempts_, shared_from_this());
+  }
+
+  /// Only while nothing is in flight.
+  void seek(uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    next_offset_ = offset;
+  }
+
+  /// Starts reading one chunk, into a buffer of its own.
+  void start_chunk(size_t max_bytes) {
+    const std::lock_guard lock(mutex_);
+    prepare_chunk(max_bytes);
+  }
+
+  /// Starts reading into `destination`, a part of `buffer`.
+  void start_direct(std::span<std::byte> destination, const Buffer& buffer) {
+    const std::lock_guard lock(mutex_);
+    direct_ = true;
+    set_in_flight(buffer, static_cast<size_t>(destination.data() - buffer->data()), destination.size());
+  }
+
+  /// Calls the storage for what was started. Apart from starting, because an answer may come inside the call.
+  void run() {
+    std::span<std::byte> destination;
+    uint64_t offset = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      destination = {in_flight_.buffer->data() + in_flight_.begin, in_flight_.end - in_flight_.begin};
+      offset = next_offset_;
+      calling_ = true;
+    }
+    file_->read(offset, destination, shared_from_this());
+    const std::lock_guard lock(mutex_);
+    calling_ = false;
+  }
+
+  /// True when something is in flight; then `wake` will be called.
+  bool wait() {
+    const std::lock_guard lock(mutex_);
+    waiting_ = busy_;
+    return busy_;
+  }
+  bool busy() {
+    const std::lock_guard lock(mutex_);
+    return busy_;
+  }
+
+  /// What a direct read brought, if one is done.
+  std::optional<size_t> take_direct() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(direct_bytes_, std::nullopt);
+  }
+  std::optional<Chunk> take_chunk() {
+    const std::lock_guard lock(mutex_);
+    if (chunks_.empty()) return std::nullopt;
+    Chunk chunk = std::move(chunks_.front());
+    chunks_.pop_front();
+    return chunk;
+  }
+  std::optional<Error> error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+  /// True when `take_direct` or `take_chunk` has something to give.
+  bool has_bytes() {
+    const std::lock_guard lock(mutex_);
+    return direct_bytes_.has_value() || !chunks_.empty();
+  }
+  /// True when nothing more can be asked for.
+  bool at_end() {
+    const std::lock_guard lock(mutex_);
+    return next_offset_ >= file_bytes_;
+  }
+  uint64_t next_offset() {
+    const std::lock_guard lock(mutex_);
+    return next_offset_;
+  }
+  /// Whether the last answer came later than its call returned: then it pays to read ahead.
+  bool is_slow() {
+    const std::lock_guard lock(mutex_);
+    return slow_;
+  }
+  /// Whether completions go on with the next chunk by themselves.
+  void allow_read_ahead(bool allowed) {
+    const std::lock_guard lock(mutex_);
+    may_read_ahead_ = allowed;
+  }
+  /// Starts a chunk ahead of the walk if that is wanted and nothing is in flight.
+  void read_ahead() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!wants_chunk()) return;
+      prepare_chunk(chunk_bytes_);
+    }
+    run();
+  }
+
+  WholeReader* file() const { return file_.get(); }
+
+  void close() {
+    {
+      const std::lock_guard lock(wake_mutex_);
+      wake_ = nullptr;
+    }
+    bool reading;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      chunks_.clear();
+      reading = busy_ && file_ != nullptr;
+    }
+    if (reading) file_->file().cancel();
+  }
+
+  // --- called by the storage ------------------------------------------------------------------------------------
+
+  void open_done(OpenResult result) noexcept override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (result.file) {
+        file_bytes_ = result.file->size();
+        file_ = std::make_shared<WholeReader>(std::move(result.file), max_attempts_);
+      } else {
+        error_ = std::move(result.error.error);
+      }
+      busy_ = false;
+    }
+    wake();
+  }
+
+  void read_done(ReadResult result) noexcept override {
+    bool again = false;
+    {
+      const std::lock_guard lock(mutex_);
+      slow_ = !calling_;
+      Chunk chunk = std::move(in_flight_);
+      in_flight_ = {};
+      busy_ = false;
+      const size_t asked = chunk.end - chunk.begin;
+      next_offset_ += result.bytes;
+      if (!result.ok) {
+        error_ = std::move(result.error.error);
+      } else if (result.bytes < asked) {
+        error_ = Error{.code = ErrorCode::kTruncated,
+                       .message = fmt::format("the file had {} bytes when it was opened and now ends after {}",
+                                              file_bytes_, next_offset_)};
+      }
+      if (std::exchange(direct_, false)) {
+        direct_bytes_ = result.bytes;
+      } else if (result.bytes > 0 && !closed_) {
+        chunk.end = chunk.begin + result.bytes;
+        chunks_.push_back(std::move(chunk));
+      }
+      if (wants_chunk()) {
+        again = true;
+        prepare_chunk(chunk_bytes_);
+      }
+    }
+    wake();
+    if (again) run();
+  }
+
+ private:
+  bool wants_chunk() const {
+    return may_read_ahead_ && slow_ && !busy_ && !closed_ && !error_ && next_offset_ < file_bytes_ &&
+           chunks_.size() < read_ahead_;
+  }
+
+  void prepare_chunk(size_t max_bytes) {
+    const auto size = static_cast<size_t>(std::min<uint64_t>(max_bytes, file_bytes_ - next_offset_));
+    set_in_flight(pool_.allocate(kChunkHeadroom + size), kChunkHeadroom, size);
+  }
+
+  void set_in_flight(Buffer buffer, size_t begin, size_t size) {
+    in_flight_ = {std::move(buffer), begin, begin + size};
+    busy_ = true;
+  }
+
+  void wake() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!std::exchange(waiting_, false)) return;
+    }
+    // Not under mutex_: whoever is woken may ask for the next records at once.
+    const std::lock_guard lock(wake_mutex_);
+    if (wake_) wake_();
+  }
+
+  BufferPool pool_;
+  const size_t chunk_bytes_;
+  const size_t read_ahead_;
+  const int max_attempts_;
+
+  std::mutex wake_mutex_;
+  std::function<void()> wake_;
+
+  std::mutex mutex_;
+  bool busy_ = false;     // an open or a read is in flight
+  bool calling_ = false;  // the call that started it has not returned
+  bool waiting_ = false;  // somebody was told kPending
+  bool closed_ = false;
+  bool slow_ = false;
+  bool may_read_ahead_ = false;
+  bool direct_ = false;  // the read in flight goes into the memory of the record reader
+  std::optional<size_t> direct_bytes_;
+  Chunk in_flight_;
+  std::deque<Chunk> chunks_;
+  uint64_t next_offset_ = 0;
+  uint64_t file_bytes_ = 0;
+  std::optional<Error> error_;
+  std::shared_ptr<WholeReader> file_;
+};
+
+ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
+                         std::function<void()> wake)
+    : storage_(storage),
+      pool_(pool),
+      path_(std::move(path)),
+      options_(options),
+      feed_(std::make_shared<Feed>(pool, options, std::move(wake))) {}
+
+ShardReader::~ShardReader() { feed_->close(); }
+
+ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
+  batch.clear();
+  while (!ended_) {
+    if (records_) {
+      switch (records_->next(batch, max_records)) {
+        case RecordReader::Step::kRecords: plan(); return Step::kRecords;
+        case RecordReader::Step::kError:
+          fault_ = records_->fault();
+          lost_the_rest_ = !fault_.can_continue;
+          return Step::kError;
+        case RecordReader::Step::kEnd: return end();
+        case RecordReader::Step::kNeedBytes: break;
+      }
+    }
+    if (failure_) {
+      const bool is_plain = compression_ == Compression::kNone;
+      const uint64_t lost_to = is_plain ? file_bytes_ : records_ ? records_->next_byte() : options_.start.offset;
+      return fail(std::move(*failure_), std::max(lost_to, position().offset));
+    }
+    switch (!opened_ ? open() : !records_ ? begin() : fetch()) {
+      case Got::kBytes: break;
+      case Got::kNothing: {
+        if (records_) {
+          records_->finish();
+          break;
+        }
+        return end();  // an empty file
+      }
+      case Got::kPending: return Step::kPending;
+      case Got::kFailed: break;  // failure_ is set
+    }
+  }
+  return Step::kEnd;
+}
+
+ShardReader::Step ShardReader::fail(Error error, uint64_t end) {
+  ended_ = true;
+  if (error.shard.empty()) error.shard = path_;
+  error.offset = static_cast<int64_t>(position().offset);
+  error.record = static_cast<int64_t>(position().record);
+  fault_ = {.error = std::move(error), .can_continue = false, .begin = position().offset, .end = end};
+  return Step::kError;
+}
+
+ShardReader::Step ShardReader::end() {
+  ended_ = true;
+  if (lost_the_rest_ || !options_.num_records || *options_.num_records == position().record) return Step::kEnd;
+  return fail(
+      Error{.code = ErrorCode::kCardinality,
+            .message = fmt::format("{} records were promised, {} are there", *options_.num_records, position().record)},
+      position().offset);
+}
+
+ShardReader::Got ShardReader::open() {
+  if (!std::exchange(open_started_, true)) feed_->open(storage_, path_);
+  if (feed_->wait()) return Got::kPending;
+  if (std::optional<Error> error = feed_->error()) {
+    failure_ = std::move(error);
+    return Got::kFailed;
+  }
+  opened_ = true;
+  File& file = feed_->file()->file();
+  file_bytes_ = file.size();
+  file_version_ = file.version();
+  // Only the beginning shows how a file is stored.
+  const bool known = options_.compression == Compression::kNone;
+  if (options_.start.offset > 0 && known) {
+    if (options_.start.offset > file_bytes_) {
+      failure_ =
+          Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
+      return Got::kFailed;
+    }
+    feed_->seek(options_.start.offset);
+  }
+  return Got::kBytes;
+}
+
+ShardReader::Got ShardReader::begin() {
+  if (feed_->at_end() && !feed_->has_bytes()) {
+    return Got::kNothing;
+  }
+  std::optional<Feed::Chunk> chunk = feed_->take_chunk();
+  if (!chunk) {
+    if (feed_->wait()) return Got::kPending;
+    if (std::optional<Error> error = feed_->error()) {
+      failure_ = std::move(error);
+      return Got::kFailed;
+    }
+    feed_->start_chunk(std::max(options_.chunk_bytes, kHeaderBytes));
+    feed_->run();
+    return Got::kBytes;  // look again
+  }
+  const bool at_beginning = feed_->next_offset() == chunk->end - chunk->begin;
+  if (at_beginning) {
+    const std::string_view bytes(reinterpret_cast<const char*>(chunk->buffer->data()) + chunk->begin,
+                                 chunk->end - chunk->begin);
+    if (choose_compression(bytes) == Got::kFailed) return Got::kFailed;
+  } else {
+    compression_ = Compression::kNone;
+  }
+  RecordReaderOptions options{.shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes};
+  if (compression_ == Compression::kNone) {
+    options.max_shard_bytes = file_bytes_;
+    options.size_is_exact = true;
+    records_.emplace(pool_, options);
+    if (at_beginning && options_.start.offset > 0) {
+      feed_->seek(options_.start.offset);  // the beginning was read only to see how the file is stored
+    } else {
+      records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+    }
+  } else {
+    options.max_shard_bytes = most_inflated_bytes(file_bytes_);
+    records_.emplace(pool_, options);
+    inflater_.emplace(*compression_);
+    num_to_drop_ = options_.start.offset;
+    input_ = std::move(chunk->buffer);
+    input_begin_ = chunk->begin;
+    input_end_ = chunk->end;
+    feed_->allow_read_ahead(true);
+  }
+  return Got::kBytes;
+}
+
+ShardReader::Got ShardReader::choose_compression(std::string_view first_bytes) {
+  const bool like_records = begins_like_records(first_bytes);
+  const ContentGuess guess = guess_compression(first_bytes);
+  const auto refuse = [this](std::string message) {
+    failure_ = Error{.code = ErrorCode::kCompression, .message = std::move(message)};
+    return Got::kFailed;
+  };
+  if (!options_.compression) {
+    if (!like_records && !guess.compression) {
+      return refuse(fmt::format("the content is {}; shards are uncompressed, ZLIB or GZIP", guess.description));
+    }
+    compression_ = like_records ? Compression::kNone : *guess.compression;
+    return Got::kBytes;
+  }
+  compression_ = *options_.compression;
+  if (compression_ == Compression::kNone) {
+    if (like_records || guess.compression == Compression::kNone) return Got::kBytes;
+    return refuse(fmt::format("declared uncompressed, the content is {}", guess.description));
+  }
+  if (guess.compression == compression_) return Got::kBytes;
+  if (like_records) {
+    return refuse(fmt::format("declared {}, the content is an uncompressed TFRecord file", to_string(*compression_)));
+  }
+  if (guess.compression == Compression::kNone) return Got::kBytes;  // the inflater says what is wrong
+  return refuse(fmt::format("declared {}, the content is {}", to_string(*compression_), guess.description));
+}
+
+ShardReader::Got ShardReader::fetch() { return inflater_ ? fetch_inflated() : fetch_plain(); }
+
+ShardReader::Got ShardReader::fetch_plain() {
+  if (const std::optional<size_t> bytes = feed_->take_direct(); bytes && *bytes > 0) {
+    records_->commit(*bytes);
+    feed_->read_ahead();
+    return Got::kBytes;
+  }
+  if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+    records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+    feed_->read_ahead();
+    return Got::kBytes;
+  }
+  // A long record is read in one piece, straight to its place: no chunks of it ahead.
+  const bool is_long = records_->num_missing() > options_.chunk_bytes;
+  feed_->allow_read_ahead(!is_long);
+  if (feed_->wait()) return Got::kPending;
+  if (feed_->has_bytes()) return Got::kBytes;  // an answer came between two looks
+  if (std::optional<Error> error = feed_->error()) {
+    failure_ = std::move(error);
+    return Got::kFailed;
+  }
+  if (feed_->at_end()) return Got::kNothing;
+  const std::span<std::byte> room = records_->prepare(options_.chunk_bytes);
+  feed_->start_direct(room, records_->buffer());
+  feed_->run();
+  return Got::kBytes;
+}
+
+// While the caller works on a batch, a slow store reads what the walk needs next.
+void ShardReader::plan() {
+  if (inflater_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
+  if (feed_->busy() || feed_->has_bytes() || feed_->error() || feed_->at_end()) return;
+  feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
+  const std::span<std::byte> room = records_->prepare(options_.chunk_bytes);
+  feed_->start_direct(room, records_->buffer());
+  feed_->run();
+}
+
+// Makes `input_` hold bytes.
+ShardReader::Got ShardReader::take_input() {
+  input_ = {};
+  input_begin_ = input_end_ = 0;
+  for (;;) {
+    if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+      input_ = std::move(chunk->buffer);
+      input_begin_ = chunk->begin;
+      input_end_ = chunk->end;
+      feed_->read_ahead();
+      return Got::kBytes;
+    }
+    if (feed_->wait()) return Got::kPending;
+    if (feed_->has_bytes()) continue;
+    if (std::optional<Error> error = feed_->error()) {
+      failure_ = std::move(error);
+      return Got::kFailed;
+    }
+    if (feed_->at_end()) return Got::kNothing;
+    feed_->start_chunk(options_.chunk_bytes);
+    feed_->run();
+  }
+}
+
+ShardReader::Got ShardReader::fetch_inflated() {
+  std::span<std::byte> room = records_->prepare(std::max(kInflatedBytes, options_.chunk_bytes));
+  size_t filled = 0;
+  Got got = Got::kBytes;
+  if (room.empty()) {
+    failure_ = Error{.code = ErrorCode::kCompression,
+                     .message = fmt::format("{} compressed bytes unpack to more than is possible", file_bytes_)};
+    return Got::kFailed;
+  }
+  while (filled < room.size()) {
+    // While the inflater holds bytes back, it gives them without more input.
+    if (!inflater_is_full_ && (!input_ || input_begin_ == input_end_)) {
+      got = take_input();
+      if (got == Got::kNothing && !inflater_->finish()) {
+        failure_ = inflater_->error();
+        got = Got::kFailed;
+      }
+      if (got != Got::kBytes) break;
+    }
+    std::span<const std::byte> input;
+    if (input_) input = {input_->data() + input_begin_, input_end_ - input_begin_};
+    const Inflater::Result result = inflater_->run(input, room.subspan(filled));
+    input_begin_ += result.num_read;
+    inflater_is_full_ = result.status == Inflater::Status::kOutputFull;
+    if (num_to_drop_ > 0) {
+      const auto dropped = static_cast<size_t>(std::min<uint64_t>(num_to_drop_, result.num_written));
+      num_to_drop_ -= dropped;
+      std::memmove(room.data(), room.data() + dropped, result.num_written - dropped);
+      filled = result.num_written - dropped;
+    } else {
+      filled += result.num_written;
+    }
+    if (result.status == Inflater::Status::kError) {
+      failure_ = inflater_->error();
+      got = Got::kFailed;
+      break;
+    }
+  }
+  records_->commit(filled);
+  if (filled > 0) return Got::kBytes;
+  return got;
+}
+
+}  // namespace millrace

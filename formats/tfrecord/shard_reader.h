@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "formats/compression/compression.h"
+#include "formats/compression/inflate.h"
+#include "formats/storage/retry.h"
+#include "formats/storage/storage.h"
+#include "formats/tfrecord/reader.h"
+
+namespace millrace {
+
+struct ShardReaderOptions {
+  /// How the shard is stored. A file whose content says otherwise is an error. Default: as its first bytes say.
+  std::optional<Compression> compression;
+  /// The record to begin with. In a compressed shard everything before it is unpacked and dropped. Default: the first.
+  RecordPosition start;
+  /// The number of records in the whole shard: another number is the error `cardinality`. Default: not known.
+  std::optional<uint64_t> num_records;
+  /// Longer records are the error `record_too_large`. Default: 1 GiB.
+  uint64_t max_record_bytes = uint64_t{1} << 30;
+  /// Bytes asked from the storage at a time; a longer record is read in one piece. Default: 256 KiB.
+  size_t chunk_bytes = 256 << 10;
+  /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
+  size_t read_ahead = 2;
+  /// How often a retriable error is tried, see retry.h. Default: 5.
+  int max_attempts = kDefaultMaxAttempts;
+};
+
+/// Reads the records of one TFRecord shard from a storage without ever blocking: file, decompression and frames tied
+/// together.
+///
+///     ShardReader reader(storage, pool, "train-0.tfrecord", {}, [&] { node.wake(); });
+///     RecordBatch batch;
+///     switch (reader.next(batch)) {
+///       case ShardReader::Step::kRecords: ...   // batch.payloads
+///       case ShardReader::Step::kPending: ...   // wake is called when asking again makes sense
+///       case ShardReader::Step::kError: ...     // reader.fault()
+///       case ShardReader::Step::kEnd: ...
+///     }
+///
+/// Nothing is read before the first `next`. What the page cache holds is read inside `next`; otherwise the chunks that
+/// follow are read while the caller works on a batch. `next` is called by one thread at a time; `wake` comes from any
+/// thread, only after kPending, and must not destroy the reader. The reader may be destroyed at any moment between two
+/// calls: reads in flight end by themselves, and `wake` is not called any more. `storage` must outlive the reader and
+/// its reads in flight. A checkpoint holds `position()` and `compression()`.
+class ShardReader {
+ public:
+  enum class Step {
+    kRecords,  ///< the batch holds at least one record
+    kEnd,      ///< no more records, or after an error that cannot be passed
+    kPending,  ///< not now: `wake` will be called
+    kError,    ///< see `fault()`; when it `can_continue`, the next record is next
+  };
+
+  ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
+              std::function<void()> wake);
+  ~ShardReader();
+  ShardReader(const ShardReader&) = delete;
+  ShardReader& operator=(const ShardReader&) = delete;
+
+  /// The next records, at most `max_records`. Records before an error come first.
+  Step next(RecordBatch& batch, size_t max_records = SIZE_MAX);
+  /// The last error. Valid after kError.
+  const RecordFault& fault() const { return fault_; }
+  /// The record that `next` gives next.
+  RecordPosition position() const { return records_ ? records_->position() : options_.start; }
+
+  const std::string& path() const { return path_; }
+  /// How the shard is stored. Known after the first records.
+  std::optional<Compression> compression() const { return compression_; }
+  /// Bytes of the file and its version (see File). Known after the first records or a clean end.
+  uint64_t file_bytes() const { return file_bytes_; }
+  const std::string& file_version() const { return file_version_; }
+
+ private:
+  class Feed;
+  enum class Got { kBytes, kNothing, kPending, kFailed };
+
+  Step fail(Error error, uint64_t end);
+  Step end();
+  Got open();
+  Got begin();
+  Got fetch();
+  Got fetch_plain();
+  Got fetch_inflated();
+  Got take_input();
+  void plan();
+  Got choose_compression(std::string_view first_bytes);
+
+  Storage& storage_;
+  BufferPool& pool_;
+  const std::string path_;
+  const ShardReaderOptions options_;
+  std::shared_ptr<Feed> feed_;
+
+  std::optional<Compression> compression_;
+  uint64_t file_bytes_ = 0;
+  std::string file_version_;
+  bool open_started_ = false;
+  bool opened_ = false;
+  bool ended_ = false;
+  bool lost_the_rest_ = false;  // an error could not be passed: the number of records means nothing
+  std::optional<RecordReader> records_;
+  std::optional<Inflater> inflater_;
+  bool inflater_is_full_ = false;
+  std::optional<Error> failure_;  // found when fetching bytes; told when the records before it are delivered
+  RecordFault fault_;
+
+  // Compressed shards: the chunk that is being unpacked, and bytes that still lie before `start`.
+  Buffer input_;
+  size_t input_begin_ = 0;
+  size_t input_end_ = 0;
+  uint64_t num_to_drop_ = 0;
+};
+
+}  // namespace millrace

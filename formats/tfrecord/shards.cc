@@ -1,0 +1,127 @@
+#include "formats/tfrecord/shards.h"
+
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "formats/storage/local.h"
+
+namespace millrace {
+namespace {
+
+[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kInvalidArgument, std::move(message)); }
+
+Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
+  if (paths.empty()) refuse(fmt::format("no file matches '{}'", pattern));
+  return Shards::files(std::move(paths));
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// One part of a name pattern: text to match, then (but for the last) a field behind it.
+enum class Field { kEnd, kAnything, kIndex, kCount };
+struct Part {
+  std::string text;
+  Field field;
+};
+
+std::vector<Part> split(std::string_view pattern) {
+  std::vector<Part> parts;
+  std::string text;
+  int num_counts = 0;
+  while (!pattern.empty()) {
+    Field field = Field::kEnd;
+    size_t size = 1;
+    if (pattern.starts_with("{count}")) {
+      field = Field::kCount;
+      size = 7;
+      ++num_counts;
+    } else if (pattern.starts_with("{index}")) {
+      field = Field::kIndex;
+      size = 7;
+    } else if (pattern.front() == '*') {
+      field = Field::kAnything;
+    } else if (pattern.front() == '{') {
+      refuse(fmt::format("'{}' in a pattern of shard names: only {{count}}, {{index}} and * mean something", pattern));
+    }
+    if (field == Field::kEnd) {
+      text += pattern.front();
+    } else {
+      parts.push_back({std::exchange(text, {}), field});
+    }
+    pattern.remove_prefix(size);
+  }
+  parts.push_back({text, Field::kEnd});
+  if (num_counts != 1) {
+    refuse(fmt::format("a pattern of shard names needs {{count}} once, found it {} times", num_counts));
+  }
+  return parts;
+}
+
+// Matches `name` from `part` on; the first match that is found counts, fields take as much as they can.
+bool match(std::string_view name, const std::vector<Part>& parts, size_t part, std::string_view& count) {
+  const Part& now = parts[part];
+  if (!name.starts_with(now.text)) return false;
+  name.remove_prefix(now.text.size());
+  if (now.field == Field::kEnd) return name.empty();
+  const bool digits = now.field != Field::kAnything;
+  size_t longest = 0;
+  while (longest < name.size() && (!digits || is_digit(name[longest]))) ++longest;
+  for (size_t size = longest + 1; size-- > (digits ? 1U : 0U);) {
+    // A number is never cut: what follows it is no digit.
+    if (digits && size < longest) return false;
+    std::string_view later;
+    if (!match(name.substr(size), parts, part + 1, later)) continue;
+    count = now.field == Field::kCount ? name.substr(0, size) : later;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Shards Shards::glob(const std::string& pattern) { return from_matches(pattern, glob_local(pattern)); }
+
+Shards Shards::glob(Storage& storage, const std::string& pattern) {
+  return from_matches(pattern, storage.glob(pattern));
+}
+
+Shards Shards::files(std::vector<std::string> paths) {
+  if (paths.empty()) refuse("a list of shards is empty");
+  std::vector<Shard> shards;
+  shards.reserve(paths.size());
+  for (std::string& path : paths) {
+    if (path.empty()) refuse(fmt::format("the path of shard {} is empty", shards.size()));
+    shards.push_back({.path = std::move(path)});
+  }
+  return Shards(std::move(shards));
+}
+
+Shards Shards::counts_from(std::string_view name_pattern) const {
+  const std::vector<Part> parts = split(name_pattern);
+  std::vector<Shard> shards = shards_;
+  for (Shard& shard : shards) {
+    const std::string_view name = std::string_view(shard.path).substr(shard.path.rfind('/') + 1);
+    std::string_view count;
+    uint64_t number = 0;
+    if (!match(name, parts, 0, count) ||
+        std::from_chars(count.data(), count.data() + count.size(), number).ec != std::errc()) {
+      refuse(fmt::format("the name of shard '{}' does not match '{}'", shard.path, name_pattern));
+    }
+    shard.num_records = number;
+  }
+  return Shards(std::move(shards));
+}
+
+std::optional<uint64_t> Shards::num_records() const {
+  uint64_t sum = 0;
+  for (const Shard& shard : shards_) {
+    if (!shard.num_records) return std::nullopt;
+    sum += *shard.num_records;
+  }
+  return sum;
+}
+
+}  // namespace millrace

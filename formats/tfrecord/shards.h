@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+class Storage;
+
+/// One file of a sharded data set.
+struct Shard {
+  std::string path;
+  /// Records that it is said to have; a reader that finds another number reports `cardinality`. Default: not known.
+  std::optional<uint64_t> num_records;
+  friend bool operator==(const Shard&, const Shard&) = default;
+};
+
+/// The files of a data set, in order. An immutable value: what a pattern matches is looked up when it is given, so an
+/// empty match fails where it is written.
+///
+///     Shards::glob("wikitext/train/dataset-*.tfrecord").counts_from("dataset-{index}-{count}.tfrecord")
+class Shards {
+ public:
+  /// Local files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by the bytes of their paths. Throws
+  /// kInvalidArgument when there is none, kIo when a folder cannot be read.
+  [[nodiscard]] static Shards glob(const std::string& pattern);
+  /// The same in another storage.
+  [[nodiscard]] static Shards glob(Storage& storage, const std::string& pattern);
+  /// These files, in this order. Throws kInvalidArgument for an empty list or an empty path. Whether they are there is
+  /// seen when they are opened.
+  [[nodiscard]] static Shards files(std::vector<std::string> paths);
+
+  /// Takes the number of records of each shard from its file name (without folders). In `name_pattern` `{count}` stands
+  /// for the number and must be there once, `{index}` for the shard's number, which is only skipped, and `*` for
+  /// anything. Throws kInvalidArgument when a name does not match, and names it. The numbers are promises: readers
+  /// check them.
+  [[nodiscard]] Shards counts_from(std::string_view name_pattern) const;
+
+  const std::vector<Shard>& list() const { return shards_; }
+  size_t size() const { return shards_.size(); }
+  const Shard& operator[](size_t index) const { return shards_[index]; }
+  /// Records of all shards together, when every one has a number.
+  std::optional<uint64_t> num_records() const;
+
+  friend bool operator==(const Shards&, const Shards&) = default;
+
+ private:
+  explicit Shards(std::vector<Shard> shards) : shards_(std::move(shards)) {}
+
+  std::vector<Shard> shards_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,396 @@
+#include "formats/tfrecord/shard_reader.h"
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "formats/storage/local.h"
+#include "formats/tfrecord/writer.h"
+#include "tests/support/injecting_storage.h"
+#include "tests/support/memory_storage.h"
+#include "tests/support/shard_driver.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using test::InjectingStorage;
+using test::MemoryStorage;
+using test::read_shard;
+using test::ReadShard;
+using test::WakeFlag;
+using ::testing::HasSubstr;
+using Step = ShardReader::Step;
+
+class ShardReaderTest : public ::testing::Test {
+ protected:
+  ShardReaderTest() {
+    std::string name = (fs::temp_directory_path() / "millrace-shard-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~ShardReaderTest() override { fs::remove_all(folder_); }
+
+  static std::string record(size_t i, size_t size) {
+    std::string text;
+    while (text.size() < size) text += std::to_string(i * 7919 + text.size()) + " ";
+    text.resize(size);
+    return text;
+  }
+  std::string write(const std::string& name, const std::vector<std::string>& records,
+                    RecordWriterOptions options = {}) {
+    const std::string path = (folder_ / name).string();
+    RecordWriter writer(path, options);
+    for (const std::string& one : records) writer.write(one);
+    writer.close();
+    return path;
+  }
+  static std::vector<std::string> payloads(const ReadShard& read) {
+    std::vector<std::string> result;
+    for (const auto& one : read.records) result.push_back(one.payload);
+    return result;
+  }
+
+  fs::path folder_;
+  BufferPool pool_;
+  InlineExecutor executor_;
+  LocalStorage local_{executor_};
+};
+
+std::vector<std::string> many_records(size_t (*size)(size_t), size_t count) {
+  std::vector<std::string> records;
+  for (size_t i = 0; i < count; ++i) {
+    std::string text;
+    while (text.size() < size(i)) text += std::to_string(i * 7919 + text.size()) + " ";
+    text.resize(size(i));
+    records.push_back(std::move(text));
+  }
+  return records;
+}
+
+TEST_F(ShardReaderTest, ReadsBackWhatTheWriterWrote) {
+  const auto records = many_records([](size_t i) { return i % 7 == 0 ? i * 501 : i % 90; }, 400);
+  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+    const std::string path = write("a.tfrecord", records, {.compression = compression});
+    const ReadShard read = read_shard(local_, pool_, path, {.num_records = records.size()}, true);
+    EXPECT_TRUE(read.faults.empty());
+    EXPECT_EQ(payloads(read), records);
+  }
+}
+
+TEST_F(ShardReaderTest, BatchesNeverExceedTheNumberAskedFor) {
+  const auto records = many_records([](size_t i) { return i % 50; }, 100);
+  const std::string path = write("a.tfrecord", records);
+  ShardReader reader(local_, pool_, path, {}, [] {});
+  RecordBatch batch;
+  size_t seen = 0;
+  for (Step step; (step = reader.next(batch, 7)) != Step::kEnd;) {
+    ASSERT_EQ(step, Step::kRecords);
+    EXPECT_LE(batch.size(), 7U);
+    EXPECT_EQ(batch.first_record, seen);
+    seen += batch.size();
+  }
+  EXPECT_EQ(seen, 100U);
+}
+
+TEST_F(ShardReaderTest, SlowStorageMakesItPendingAndThenWakes) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 2000);
+  const std::string path = write("a.tfrecord", records);
+  InjectingStorage storage(local_, {.min_latency = milliseconds(2), .max_latency = milliseconds(2)});
+  WakeFlag flag;
+  ShardReader reader(storage, pool_, path, {}, [&flag] { flag.wake(); });
+  RecordBatch batch;
+  std::vector<std::string> seen;
+  int num_pending = 0;
+  for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
+    ASSERT_NE(step, Step::kError);
+    if (step == Step::kPending) {
+      ++num_pending;
+      ASSERT_TRUE(flag.wait());
+    }
+    for (const std::string_view payload : batch.payloads) seen.emplace_back(payload);
+  }
+  EXPECT_EQ(seen, records);
+  EXPECT_GT(num_pending, 2);
+}
+
+TEST_F(ShardReaderTest, SlowStorageIsReadAheadWhileABatchIsUsed) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 4000);
+  const std::string path = write("a.tfrecord", records);
+  const auto pending_with = [&](size_t read_ahead) {
+    InjectingStorage storage(local_, {.min_latency = milliseconds(4), .max_latency = milliseconds(4)});
+    WakeFlag flag;
+    ShardReader reader(storage, pool_, path, {.read_ahead = read_ahead}, [&flag] { flag.wake(); });
+    RecordBatch batch;
+    int num_pending = 0;
+    for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
+      if (step == Step::kPending) {
+        ++num_pending;
+        EXPECT_TRUE(flag.wait());
+      } else {
+        std::this_thread::sleep_for(milliseconds(12));  // the caller is slower than the storage
+      }
+    }
+    return num_pending;
+  };
+  EXPECT_LE(pending_with(2), 6);  // 16 chunks: only the first wait for the storage
+}
+
+TEST_F(ShardReaderTest, LongRecordsAreReadInOnePieceEach) {
+  const auto records = many_records([](size_t i) { return (size_t{3} << 20) + i * 1000; }, 6);
+  const std::string path = write("a.tfrecord", records);
+  InjectingStorage fast(local_, {});
+  const ReadShard read = read_shard(fast, pool_, path, {}, true);
+  EXPECT_EQ(payloads(read), records);
+  EXPECT_LE(fast.counts().reads, 7U);
+  InjectingStorage slow(local_, {.min_latency = milliseconds(1), .max_latency = milliseconds(1)});
+  EXPECT_EQ(payloads(read_shard(slow, pool_, path, {}, true)), records);
+  EXPECT_LE(slow.counts().reads, 10U);
+}
+
+TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
+  const auto records = many_records(
+      [](size_t i) { return i % 11 == 0  ? 40000 + i * 300
+                            : i % 5 == 0 ? size_t{15900} + i
+                                         : i % 200; }, 300);
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const std::string path = write("a.tfrecord", records, {.compression = compression});
+    for (const size_t read_ahead : {0, 1, 2, 5}) {
+      for (const uint64_t seed : {1, 2, 3}) {
+        InjectingStorage storage(local_, {.seed = seed,
+                                          .min_latency = microseconds(0),
+                                          .max_latency = microseconds(100),
+                                          .max_read_bytes = 60000,
+                                          .retriable_error_rate = 0.1});
+        const ReadShard read =
+            read_shard(storage, pool_, path, {.chunk_bytes = 20000, .read_ahead = read_ahead}, true, 50);
+        ASSERT_TRUE(read.faults.empty()) << read.faults[0].error.to_string();
+        ASSERT_EQ(payloads(read), records);
+      }
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, ReadingCanBeginAtAnyRecord) {
+  const auto records = many_records([](size_t i) { return i % 13 * 100; }, 120);
+  for (const Compression compression : {Compression::kNone, Compression::kZlib}) {
+    const std::string path = write("a.tfrecord", records, {.compression = compression});
+    const ReadShard all = read_shard(local_, pool_, path, {}, true);
+    for (const std::optional<Compression> declared : {std::optional(compression), std::optional<Compression>()}) {
+      for (const size_t first : {0, 1, 50, 119}) {
+        const ReadShard rest = read_shard(local_, pool_, path,
+                                          {.compression = declared,
+                                           .start = {all.records[first].offset, first},
+                                           .num_records = 120,
+                                           .chunk_bytes = 1000},
+                                          true);
+        EXPECT_TRUE(rest.faults.empty());
+        ASSERT_EQ(rest.records.size(), 120 - first);
+        EXPECT_TRUE(std::equal(rest.records.begin(), rest.records.end(), all.records.begin() + first));
+      }
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, PositionAfterTheLastRecordIsTheEnd) {
+  const std::string path = write("a.tfrecord", {"abc"});
+  const ReadShard rest =
+      read_shard(local_, pool_, path, {.compression = Compression::kNone, .start = {19, 1}, .num_records = 1}, true);
+  EXPECT_TRUE(rest.records.empty());
+  EXPECT_TRUE(rest.faults.empty());
+  const ReadShard beyond = read_shard(local_, pool_, path, {.compression = Compression::kNone, .start = {20, 1}}, true);
+  ASSERT_EQ(beyond.faults.size(), 1U);
+  EXPECT_EQ(beyond.faults[0].error.code, ErrorCode::kTruncated);
+}
+
+TEST_F(ShardReaderTest, WrongNumberOfRecordsIsCardinalityWithBothNumbers) {
+  const std::string path = write("a.tfrecord", {"a", "b", "c"});
+  for (const uint64_t promised : {0, 2, 4}) {
+    const ReadShard read = read_shard(local_, pool_, path, {.num_records = promised}, false);
+    EXPECT_EQ(read.records.size(), 3U);
+    ASSERT_EQ(read.faults.size(), 1U);
+    EXPECT_EQ(read.faults[0].error.code, ErrorCode::kCardinality);
+    EXPECT_THAT(read.faults[0].error.message,
+                HasSubstr(std::to_string(promised) + " records were promised, 3 are there"));
+    EXPECT_THAT(read.faults[0].error.shard, HasSubstr("a.tfrecord"));
+  }
+}
+
+TEST_F(ShardReaderTest, EmptyFileHasNoRecords) {
+  const std::string path = write("a.tfrecord", {});
+  EXPECT_TRUE(read_shard(local_, pool_, path, {.num_records = 0}, true).faults.empty());
+  const ReadShard promised = read_shard(local_, pool_, path, {.num_records = 5}, true);
+  ASSERT_EQ(promised.faults.size(), 1U);
+  EXPECT_EQ(promised.faults[0].error.code, ErrorCode::kCardinality);
+}
+
+TEST_F(ShardReaderTest, MissingFileAndFolderAreErrorsOfTheStorage) {
+  for (const std::string& path : {(folder_ / "none").string(), folder_.string()}) {
+    const ReadShard read = read_shard(local_, pool_, path, {}, false);
+    ASSERT_EQ(read.faults.size(), 1U);
+    EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIo);
+    EXPECT_EQ(read.faults[0].error.shard, path);
+    EXPECT_FALSE(read.faults[0].can_continue);
+  }
+}
+
+TEST_F(ShardReaderTest, RetriableErrorsThatDoNotEndAreFinal) {
+  const std::string path = write("a.tfrecord", {"a"});
+  InjectingStorage storage(local_, {.retriable_error_rate = 1});  // two in a row, then success
+  EXPECT_EQ(read_shard(storage, pool_, path, {.max_attempts = 3}, true).records.size(), 1U);
+  const ReadShard read = read_shard(storage, pool_, path, {.max_attempts = 2}, true);
+  ASSERT_EQ(read.faults.size(), 1U);
+  EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIo);
+  EXPECT_THAT(read.faults[0].error.message, HasSubstr("after 2 attempts"));
+}
+
+TEST_F(ShardReaderTest, ErrorOfTheStorageComesAfterTheRecordsBeforeIt) {
+  const auto records = many_records([](size_t) { return size_t{100}; }, 1000);
+  const std::string path = write("a.tfrecord", records);
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    for (const int latency : {0, 50}) {
+      InjectingStorage storage(
+          local_,
+          {.seed = seed, .max_latency = microseconds(latency), .max_read_bytes = 4000, .final_error_rate = 0.05});
+      const ReadShard read = read_shard(storage, pool_, path, {.chunk_bytes = 10000}, false);
+      if (storage.counts().final_errors == 0) continue;
+      ASSERT_EQ(read.faults.size(), 1U);
+      EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIo);
+      EXPECT_EQ(read.faults[0].error.record, static_cast<int64_t>(read.records.size()));
+      EXPECT_EQ(read.faults[0].end, fs::file_size(path));
+      for (size_t i = 0; i < read.records.size(); ++i) ASSERT_EQ(read.records[i].payload, records[i]);
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, FileThatShrinksIsTruncated) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 100);
+  const std::string path = write("a.tfrecord", records);
+  ShardReader reader(local_, pool_, path, {.chunk_bytes = 5000}, [] {});
+  RecordBatch batch;
+  ASSERT_EQ(reader.next(batch), Step::kRecords);
+  fs::resize_file(path, 50000);
+  size_t seen = batch.size();
+  Step step;
+  while ((step = reader.next(batch)) == Step::kRecords) seen += batch.size();
+  ASSERT_EQ(step, Step::kError);
+  EXPECT_EQ(reader.fault().error.code, ErrorCode::kTruncated);
+  EXPECT_THAT(reader.fault().error.message, HasSubstr("101600 bytes when it was opened and now ends after 50000"));
+  EXPECT_EQ(seen, 50000U / 1016);
+  EXPECT_EQ(reader.next(batch), Step::kEnd);
+}
+
+TEST_F(ShardReaderTest, OtherCompressedFormatsAreRefusedByName) {
+  MemoryStorage storage;
+  storage.add("z", std::string("\x28\xb5\x2f\xfd", 4) + std::string(100, 'x'));
+  const ReadShard read = read_shard(storage, pool_, "z", {}, true);
+  ASSERT_EQ(read.faults.size(), 1U);
+  EXPECT_EQ(read.faults[0].error.code, ErrorCode::kCompression);
+  EXPECT_THAT(read.faults[0].error.message, HasSubstr("zstd"));
+}
+
+TEST_F(ShardReaderTest, DeclaredCompressionThatIsNotTheContentsSaysBoth) {
+  const std::string plain = write("plain", {"abc"});
+  const std::string gzip = write("gzip", {"abc"}, {.compression = Compression::kGzip});
+  const auto message = [&](const std::string& path, Compression declared) {
+    const ReadShard read = read_shard(local_, pool_, path, {.compression = declared}, true);
+    EXPECT_EQ(read.records.size(), 0U);
+    return read.faults.size() == 1 ? read.faults[0].error.to_string() : "no error";
+  };
+  EXPECT_THAT(message(plain, Compression::kGzip),
+              HasSubstr("compression: declared GZIP, the content is an uncompressed TFRecord file"));
+  EXPECT_THAT(message(gzip, Compression::kNone), HasSubstr("declared uncompressed, the content is gzip"));
+  EXPECT_THAT(message(gzip, Compression::kZlib), HasSubstr("declared ZLIB, the content is gzip"));
+}
+
+TEST_F(ShardReaderTest, PlainFileWhoseLengthLooksLikeAMagicNumberIsStillPlain) {
+  // 0x8b1f and 0x9c78 bytes: the length fields begin like gzip and zlib.
+  const std::vector<std::string> records{std::string(0x8b1f, 'x'), std::string(0x9c78, 'y')};
+  EXPECT_EQ(payloads(read_shard(local_, pool_, write("a", {records[0]}), {}, true)).size(), 1U);
+  EXPECT_EQ(payloads(read_shard(local_, pool_, write("b", {records[1]}), {}, true)).size(), 1U);
+}
+
+TEST_F(ShardReaderTest, DestructionInTheMiddleOfAReadIsSafeAndWakesNobody) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 300);
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const std::string path = write("a.tfrecord", records, {.compression = compression});
+    for (int round = 0; round < 60; ++round) {
+      InjectingStorage storage(
+          local_, {.seed = static_cast<uint64_t>(round), .max_latency = microseconds(200), .max_read_bytes = 9000});
+      auto alive = std::make_unique<std::atomic<bool>>(true);
+      {
+        BufferPool pool;
+        ShardReader reader(storage, pool, path, {.chunk_bytes = 8000}, [&alive] { EXPECT_TRUE(alive->load()); });
+        RecordBatch batch;
+        for (int i = 0; i < round % 12; ++i) {
+          if (reader.next(batch) == Step::kPending) std::this_thread::sleep_for(microseconds(round * 7));
+        }
+        (void)reader.next(batch);
+      }
+      alive.reset();  // a wake from here on would be a use after free
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, DestructionCancelsASlowRead) {
+  const std::string path = write("a.tfrecord", {"abc"});
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    InjectingStorage storage(local_, {.seed = 3, .max_latency = std::chrono::seconds(20)});
+    WakeFlag flag;
+    ShardReader reader(storage, pool_, path, {}, [&flag] { flag.wake(); });
+    RecordBatch batch;
+    EXPECT_EQ(reader.next(batch), Step::kPending);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST_F(ShardReaderTest, SteadyStateTakesNoFreshMemory) {
+  const auto records = many_records([](size_t) { return size_t{500}; }, 20000);
+  const std::string path = write("a.tfrecord", records);
+  ShardReader reader(local_, pool_, path, {}, [] {});
+  RecordBatch batch;
+  for (int i = 0; i < 8; ++i) ASSERT_EQ(reader.next(batch), Step::kRecords);
+  const int64_t before = pool_.fresh_allocations();
+  int num_batches = 0;
+  // The last chunk is shorter: its buffer is of another size.
+  while (reader.position().offset + (512 << 10) < reader.file_bytes()) {
+    ASSERT_EQ(reader.next(batch), Step::kRecords);
+    ++num_batches;
+  }
+  EXPECT_GT(num_batches, 20);
+  EXPECT_EQ(pool_.fresh_allocations(), before);
+}
+
+TEST_F(ShardReaderTest, ForgedLengthInACompressedShardTakesNoMemory) {
+  for (const char* name : {"gzip_length_2e62_inside", "gzip_length_2e31_inside"}) {
+    BufferPool pool;
+    const std::string path = std::string(MILLRACE_TEST_DATA) + "/tfrecord/corrupt/" + name + ".tfrecord";
+    EXPECT_EQ(read_shard(local_, pool, path, {}, true).faults.size(), 1U);
+    // Within the limit: then only what the file can unpack to is left to stop it.
+    EXPECT_EQ(read_shard(local_, pool, path, {.max_record_bytes = UINT64_MAX}, true).faults.size(), 1U);
+    EXPECT_LE(pool.fresh_allocations(), 6);
+    EXPECT_EQ(pool.bytes_in_use(), 0);
+  }
+}
+
+TEST_F(ShardReaderTest, TellsHowTheShardIsStored) {
+  const std::string path = write("a.tfrecord", {"abc"}, {.compression = Compression::kGzip});
+  ShardReader reader(local_, pool_, path, {}, [] {});
+  RecordBatch batch;
+  ASSERT_EQ(reader.next(batch), Step::kRecords);
+  EXPECT_EQ(reader.compression(), Compression::kGzip);
+  EXPECT_EQ(reader.file_bytes(), fs::file_size(path));
+  EXPECT_FALSE(reader.file_version().empty());
+  EXPECT_EQ(reader.position(), (RecordPosition{19, 1}));
+}
+
+}  // namespace
+}  // namespace millrace

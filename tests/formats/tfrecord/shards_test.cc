@@ -1,0 +1,90 @@
+#include "formats/tfrecord/shards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/support/memory_storage.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <typename Function>
+std::string message_of(Function&& function) {
+  try {
+    function();
+  } catch (const ErrorException& exception) {
+    EXPECT_EQ(exception.error().code, ErrorCode::kInvalidArgument);
+    return exception.what();
+  }
+  return "no error";
+}
+
+TEST(Shards, GlobIsSortedByBytes) {
+  const Shards shards = Shards::glob(std::string(MILLRACE_TEST_DATA) + "/tfrecord/gzip_members_empty_*.tfrecord");
+  ASSERT_EQ(shards.size(), 3U);
+  EXPECT_THAT(shards[0].path, ::testing::EndsWith("gzip_members_empty_first.tfrecord"));
+  EXPECT_THAT(shards[1].path, ::testing::EndsWith("gzip_members_empty_last.tfrecord"));
+  EXPECT_THAT(shards[2].path, ::testing::EndsWith("gzip_members_empty_middle.tfrecord"));
+  EXPECT_EQ(shards.num_records(), std::nullopt);
+}
+
+TEST(Shards, GlobLooksIntoTheStorageItIsGiven) {
+  test::MemoryStorage storage;
+  storage.add("b-10.tfrecord", "");
+  storage.add("b-9.tfrecord", "");
+  storage.add("c.txt", "");
+  const Shards shards = Shards::glob(storage, "b-*.tfrecord");
+  EXPECT_THAT(shards.list(), ElementsAre(Shard{"b-10.tfrecord", {}}, Shard{"b-9.tfrecord", {}}));
+}
+
+TEST(Shards, EmptyGlobNamesThePattern) {
+  EXPECT_THAT(message_of([] { (void)Shards::glob("/no/such/folder/*.tfrecord"); }),
+              HasSubstr("no file matches '/no/such/folder/*.tfrecord'"));
+}
+
+TEST(Shards, EmptyListAndEmptyPathAreRefused) {
+  EXPECT_THAT(message_of([] { (void)Shards::files({}); }), HasSubstr("empty"));
+  EXPECT_THAT(message_of([] { (void)Shards::files({"a", ""}); }), HasSubstr("shard 1"));
+}
+
+TEST(Shards, ListKeepsItsOrder) {
+  EXPECT_THAT(Shards::files({"z", "a"}).list(), ElementsAre(Shard{"z", {}}, Shard{"a", {}}));
+}
+
+TEST(Shards, CountsComeFromNamesWhenAsked) {
+  const Shards shards = Shards::files({"train/dataset-0-1000.tfrecord", "train/dataset-1-998.tfrecord"});
+  const Shards counted = shards.counts_from("dataset-{index}-{count}.tfrecord");
+  EXPECT_EQ(shards.num_records(), std::nullopt);  // the first list is as it was
+  EXPECT_EQ(counted[0].num_records, 1000U);
+  EXPECT_EQ(counted[1].num_records, 998U);
+  EXPECT_EQ(counted.num_records(), 1998U);
+}
+
+TEST(Shards, StarStandsForAnythingInAPatternOfNames) {
+  const Shards shards = Shards::files({"x-y-7-0012-9-8.tfrec"});
+  EXPECT_EQ(shards.counts_from("*-{index}-{count}-*-8.tfrec")[0].num_records, 12U);
+  EXPECT_EQ(shards.counts_from("*-{count}.tfrec")[0].num_records, 8U);
+  EXPECT_EQ(shards.counts_from("*{count}.tfrec")[0].num_records, 8U);
+}
+
+TEST(Shards, NameThatDoesNotMatchIsNamed) {
+  const Shards shards = Shards::files({"a-1-2.tfrecord", "a-1-x.tfrecord"});
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("*-{index}-{count}.tfrecord"); }),
+              HasSubstr("'a-1-x.tfrecord' does not match '*-{index}-{count}.tfrecord'"));
+  EXPECT_THAT(message_of([] { (void)Shards::files({"a-99999999999999999999"}).counts_from("a-{count}"); }),
+              HasSubstr("does not match"));
+}
+
+TEST(Shards, PatternOfNamesNeedsOneCount) {
+  const Shards shards = Shards::files({"a-1-2.tfrecord"});
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("*-{index}.tfrecord"); }), HasSubstr("found it 0 times"));
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("{count}{count}"); }), HasSubstr("found it 2 times"));
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("{number}"); }), HasSubstr("{number}"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ops/counter_rng.h"
+
+namespace millrace {
+
+/// The words of `num_draws` draws of one row, from draw 0 on: `words[4 * draw + i] = rng.words(ordinal, draw)[i]`,
+/// computed many at once with the widest instructions of the machine. `words` has room for 4 * num_draws.
+void philox_words(const CounterRng& rng, uint64_t ordinal, size_t num_draws, std::span<uint32_t> words);
+
+}  // namespace millrace

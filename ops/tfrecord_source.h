@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "formats/compression/compression.h"
+#include "formats/tfrecord/shards.h"
+#include "ops/interleave.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+struct TfrecordOptions {
+  size_t cycle_length = 16;     ///< shards that take turns; at least 1, which reads one after the other. Default: 16
+  size_t block_length = 1;      ///< records that a shard gives in its turn; at least 1. Default: 1
+  bool shuffle_shards = false;  ///< another order of the shards in each epoch, drawn from `seed`. Default: false
+  uint64_t seed = 0;            ///< of the order of shards. Default: 0
+  bool ordered = true;          ///< false: whichever shard is ready gives its records first. Default: true
+  std::optional<Compression> compression = {};    ///< how the shards are stored. Default: as their first bytes say
+  uint64_t max_record_bytes = uint64_t{1} << 30;  ///< longer records are `record_too_large`. Default: 1 GiB
+};
+
+/// Source: the records of TFRecord shards as raw bytes, one `bytes` scalar named `record`. Shards are interleaved in
+/// tf.data's order (see InterleaveStage), each read and checked in a lane of its own. Both CRCs of every record are
+/// checked. An error stands in the place of a record; it names shard, offset and record.
+class TfrecordOperator final : public StageOperator {
+ public:
+  TfrecordOperator(Shards shards, const TfrecordOptions& options);
+  std::string_view name() const override { return "tfrecord"; }
+  std::string arguments() const override;
+  /// The sum of the shards' counts where all are known, else unknown.
+  Cardinality cardinality(std::span<const Cardinality>) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  size_t num_lanes() const override { return interleave_.num_lanes(); }
+
+ private:
+  Shards shards_;
+  TfrecordOptions options_;
+  InterleaveOptions interleave_;
+};
+
+/// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only
+/// (Fisher and Yates, counter-based numbers).
+[[nodiscard]] std::vector<size_t> permutation(size_t count, uint64_t seed, const Iteration& iteration);
+
+}  // namespace millrace

@@ -171,7 +171,7 @@ int64_t ColumnBuilder::payload_of(size_t begin, size_t end) const {
   return bytes;
 }
 
-void ColumnBuilder::append_raw(const std::byte* values, int64_t count, std::span<const int64_t> shape) {
+void ColumnBuilder::append_untyped(const std::byte* values, int64_t count, std::span<const int64_t> shape) {
   assert(shape.size() == shape_.size());
   assert(!fixed_ || count == static_cast<int64_t>(stride_));
   const size_t bytes = static_cast<size_t>(count) * size_of(dtype_);

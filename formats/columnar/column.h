@@ -167,7 +167,7 @@ class ColumnBuilder {
   template <typename T>
   void append(std::span<const T> values, std::span<const int64_t> shape) {
     assert(DTypeOf<T>::value == dtype_);
-    append_raw(reinterpret_cast<const std::byte*>(values.data()), static_cast<int64_t>(values.size()), shape);
+    append_untyped(reinterpret_cast<const std::byte*>(values.data()), static_cast<int64_t>(values.size()), shape);
   }
   /// Appends one element of this shape and returns its values to be filled. `bytes` values start empty.
   template <typename T>
@@ -175,10 +175,12 @@ class ColumnBuilder {
     assert(DTypeOf<T>::value == dtype_);
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
-    append_raw(nullptr, count, shape);
+    append_untyped(nullptr, count, shape);
     if (count == 0) return {};
     return {reinterpret_cast<T*>(values_->data() + used_) - count, static_cast<size_t>(count)};
   }
+  /// The same for `count` values of the builder's type at any address. With null, space for them is left.
+  void append_untyped(const std::byte* values, int64_t count, std::span<const int64_t> shape);
   /// Appends element `element` of `column`, which has the same dtype and rank; views keep what they point into.
   void append(const Column& column, size_t element) { append(column, element, 1); }
   /// Appends elements [first, first + count) of `column`.
@@ -207,7 +209,6 @@ class ColumnBuilder {
   [[nodiscard]] Column finish();
 
  private:
-  void append_raw(const std::byte* values, int64_t count, std::span<const int64_t> shape);
   void reserve(size_t bytes) {
     if (used_ + bytes > capacity_) grow(bytes);
   }

@@ -11,12 +11,12 @@
 namespace millrace {
 namespace {
 
-using testing::Chain;
+using test::Chain;
+using test::FaultyRange;
+using test::Stream;
 using ::testing::ElementsAre;
-using testing::FaultyRange;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::Stream;
 
 Chain range(int64_t count) { return Chain::source<RangeOperator>(0, count, 1, "x"); }
 Chain tokens(const std::vector<std::vector<int64_t>>& rows) {
@@ -61,7 +61,7 @@ TEST(BatchTest, ManyBatchesKeepTheirOrderOverBlocks) {
 
 TEST(BatchTest, SmallBatchesShareABlock) {
   BufferPool pool;
-  testing::CountingWaker waker;
+  test::CountingWaker waker;
   InlineLanes lanes;
   const Chain chain = range(10000).then<BatchOperator>(10);
   const auto stage = chain.opener(0)({pool, waker, {}, lanes});

@@ -10,9 +10,9 @@
 namespace millrace {
 namespace {
 
-using testing::Chain;
+using test::Chain;
+using test::FaultyRange;
 using ::testing::ElementsAre;
-using testing::FaultyRange;
 using ::testing::HasSubstr;
 
 Chain interleave(const std::vector<Chain>& inputs, const InterleaveOptions& options) {
@@ -117,7 +117,7 @@ TEST(InterleaveTest, EachInputHasALaneOfItsOwnAndItsOwnIteration) {
   const InterleaveOperator op(RangeOperator(0, 1, 1, "x").schema(), options);
   LanesThatCount lanes(op.num_lanes());
   BufferPool pool;
-  testing::CountingWaker waker;
+  test::CountingWaker waker;
   {
     const auto stage = op.open(inputs, {pool, waker, {.epoch = 7, .path = 0}, lanes});
     Block block;

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+
+/// Entries in order of a fixed-point key, for keys that never lie far ahead of the least one: a ring of buckets, each
+/// for a few neighbouring keys, so that putting an entry in and taking it out cost the same however many there are.
+/// `Entry` has the members `uint64_t key` and `uint32_t next`. Of equal keys the one put in first comes first.
+///
+/// Until `start`, entries are only collected: whoever knows that none may leave yet need not have room for the ring.
+template <typename Entry>
+class Calendar {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  bool started() const { return !heads_.empty(); }
+  uint32_t size() const { return size_; }
+
+  /// From now on entries leave. No key is below `first`, nor will any be further than `span` ahead of the next bucket;
+  /// `density` are the entries expected at most for each 2^`fraction_bits` of key.
+  void start(uint64_t first, uint64_t span, int fraction_bits, double density) {
+    // Two entries to a bucket: short lists, and few empty buckets to pass.
+    shift_ = fraction_bits + 1;
+    while (density < 1 && shift_ < 60) {
+      density *= 2;
+      ++shift_;
+    }
+    size_t buckets = 4;
+    while (buckets < (span >> shift_) + 2) buckets *= 2;
+    heads_.assign(buckets, kNone);
+    mask_ = buckets - 1;
+    next_bucket_ = first >> shift_;
+    for (uint32_t i = 0; i < entries_.size(); ++i) link(i);
+  }
+
+  void push(Entry entry) {
+    uint32_t index = free_;
+    if (index == kNone) {
+      index = static_cast<uint32_t>(entries_.size());
+      entries_.push_back(entry);
+    } else {
+      free_ = entries_[index].next;
+      entries_[index] = entry;
+    }
+    ++size_;
+    if (started()) link(index);
+  }
+
+  /// Whether every entry with a key below `limit` that is still here is known to be so, and the next bucket ends there.
+  bool bucket_ends_by(uint64_t limit) const { return (next_bucket_ + 1) << shift_ <= limit; }
+
+  /// Moves the entries of the next bucket to `out`, in order.
+  void take_bucket(std::vector<Entry>& out) {
+    // Its entries lie anywhere: ask for those of the buckets to come.
+    const uint32_t ahead = heads_[(next_bucket_ + 8) & mask_];
+    if (ahead != kNone) __builtin_prefetch(&entries_[ahead]);
+    uint32_t& head = heads_[next_bucket_++ & mask_];
+    out.clear();
+    for (uint32_t i = head; i != kNone;) {
+      Entry& entry = entries_[i];
+      const uint32_t next = entry.next;
+      // The list has the last one put in first: of equal keys this one goes before those that are there.
+      size_t place = 0;
+      while (place < out.size() && out[place].key < entry.key) ++place;
+      out.insert(out.begin() + static_cast<std::ptrdiff_t>(place), entry);
+      entry.next = free_;
+      free_ = i;
+      --size_;
+      i = next;
+    }
+    head = kNone;
+  }
+
+ private:
+  void link(uint32_t index) {
+    uint32_t& head = heads_[(entries_[index].key >> shift_) & mask_];
+    entries_[index].next = head;
+    head = index;
+  }
+
+  std::vector<Entry> entries_;
+  uint32_t free_ = kNone;
+  uint32_t size_ = 0;
+  std::vector<uint32_t> heads_;
+  uint64_t mask_ = 0;
+  uint64_t next_bucket_ = 0;
+  int shift_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,135 @@
+#include "ops/row_slab.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace millrace {
+namespace {
+
+constexpr size_t kChunkBytes = 256 << 10;
+
+}  // namespace
+
+RowSlab::Shared::~Shared() {
+  for (Loan* loan = returned.load(std::memory_order_acquire); loan != nullptr;) {
+    delete std::exchange(loan, loan->next_);
+  }
+}
+
+void RowSlab::Loan::release() noexcept {
+  // When the slab is gone and this is its last loan, the shared part goes at the end of this function, and with it
+  // every loan that was returned.
+  const std::shared_ptr<Shared> shared = std::move(shared_);
+  next_ = shared->returned.load(std::memory_order_relaxed);
+  while (!shared->returned.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+RowSlab::RowSlab(BufferPool& pool) : pool_(pool), shared_(std::make_shared<Shared>()) {}
+
+RowSlab::~RowSlab() = default;
+
+void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
+  // Chunks grow with what their class already has, so that a class with few rows stays small.
+  SizeClass& slots = classes_[static_cast<size_t>(size_class)];
+  const size_t wanted = size_class == kOwnBuffer ? 1 : std::clamp(slots.num_slots, size_t{8}, kChunkBytes / slot_bytes);
+  if (unused_chunks_.empty()) {
+    unused_chunks_.push_back(static_cast<uint32_t>(shared_->chunks.size()));
+    shared_->chunks.emplace_back();
+  }
+  const uint32_t id = unused_chunks_.back();
+  Chunk& chunk = shared_->chunks[id];
+  chunk.buffer = pool_.allocate(wanted * slot_bytes);
+  chunk.data = chunk.buffer->data();
+  chunk.slot_bytes = slot_bytes;
+  chunk.num_slots = chunk.num_fresh = static_cast<uint32_t>(wanted);
+  chunk.free.reserve(wanted);
+  chunk.size_class = size_class;
+  chunk.place = static_cast<uint32_t>(slots.with_room.size());
+  slots.with_room.push_back(id);
+  slots.num_slots += wanted;
+  unused_chunks_.pop_back();
+  bytes_ += static_cast<int64_t>(chunk.buffer->capacity());
+}
+
+void RowSlab::forget_room(uint32_t id) {
+  std::vector<uint32_t>& with_room = classes_[static_cast<size_t>(chunks()[id].size_class)].with_room;
+  const uint32_t place = chunks()[id].place;
+  with_room[place] = with_room.back();
+  shared_->chunks[with_room[place]].place = place;
+  with_room.pop_back();
+}
+
+void RowSlab::remove_chunk(uint32_t id) {
+  forget_room(id);
+  Chunk& chunk = shared_->chunks[id];
+  classes_[static_cast<size_t>(chunk.size_class)].num_slots -= chunk.num_slots;
+  bytes_ -= static_cast<int64_t>(chunk.buffer->capacity());
+  chunk.buffer = {};
+  chunk.free.clear();
+  unused_chunks_.push_back(id);
+}
+
+RowSlab::Slot RowSlab::allocate(size_t bytes) {
+  int size_class = kOwnBuffer;
+  size_t slot_bytes = bytes;
+  if (bytes <= kSmallest) {
+    size_class = 0;
+    slot_bytes = kSmallest;
+  } else if (bytes <= kLargest) {
+    const int doubling = std::bit_width(bytes - 1) - 1;  // 2^doubling < bytes <= 2^(doubling + 1)
+    const size_t step = (size_t{1} << doubling) / kStepsPerDoubling;
+    const size_t steps = (bytes - (size_t{1} << doubling) + step - 1) / step;
+    size_class = (doubling - (std::bit_width(unsigned{kSmallest}) - 1)) * kStepsPerDoubling + static_cast<int>(steps);
+    slot_bytes = (size_t{1} << doubling) + steps * step;
+  }
+  SizeClass& slots = classes_[static_cast<size_t>(size_class)];
+  // A buffer of its own has its own size: none that came back would do.
+  if (slots.with_room.empty()) collect();
+  if (slots.with_room.empty() || size_class == kOwnBuffer) add_chunk(size_class, slot_bytes);
+  const uint32_t id = slots.with_room.back();
+  Chunk& chunk = shared_->chunks[id];
+  Slot slot{.chunk = id, .index = 0};
+  if (!chunk.free.empty()) {
+    slot.index = chunk.free.back();
+    chunk.free.pop_back();
+  } else {
+    slot.index = chunk.num_slots - chunk.num_fresh--;
+  }
+  if (chunk.room() == 0) forget_room(id);
+  return slot;
+}
+
+void RowSlab::free(Slot slot) {
+  Chunk& chunk = shared_->chunks[slot.chunk];
+  SizeClass& slots = classes_[static_cast<size_t>(chunk.size_class)];
+  if (chunk.room() == 0) {
+    chunk.place = static_cast<uint32_t>(slots.with_room.size());
+    slots.with_room.push_back(slot.chunk);
+  }
+  chunk.free.push_back(slot.index);
+  // One empty chunk stays, so that a class that goes up and down by a row does not allocate.
+  if (chunk.room() == chunk.num_slots && (slots.with_room.size() > 1 || chunk.size_class == kOwnBuffer)) {
+    remove_chunk(slot.chunk);
+  }
+}
+
+Ref<RowSlab::Loan> RowSlab::lend() {
+  if (unused_loans_.empty()) unused_loans_.emplace_back(new Loan, [](Loan* unused) { delete unused; });
+  Loan* loan = unused_loans_.back().release();
+  unused_loans_.pop_back();
+  loan->shared_ = shared_;
+  return Ref<Loan>(loan);
+}
+
+void RowSlab::collect() {
+  for (Loan* loan = shared_->returned.exchange(nullptr, std::memory_order_acquire); loan != nullptr;) {
+    Loan* next = loan->next_;
+    for (const Slot slot : loan->slots_) free(slot);
+    loan->slots_.clear();
+    unused_loans_.emplace_back(loan, [](Loan* unused) { delete unused; });
+    loan = next;
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,173 @@
+#include "ops/shuffle.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/columnar/row_codec.h"
+#include "ops/calendar.h"
+#include "ops/row_slab.h"
+#include "ops/shuffle_keys.h"
+
+namespace millrace {
+namespace {
+
+class ShuffleStage final : public Stage {
+ public:
+  ShuffleStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const ShuffleKeys& keys,
+               const StageContext& context)
+      : input_(std::move(input)), keys_(keys), codec_(schema), slab_(context.pool), builder_(schema, context.pool) {}
+
+  Poll next(Block& out) override {
+    slab_.collect();
+    while (true) {
+      // What has left the buffer.
+      while (next_leaving_ < leaving_.size()) {
+        const Held& row = leaving_[next_leaving_];
+        if (!builder_.empty() && (row.label != label_ || full())) return deliver(out);
+        append(row);
+        ++next_leaving_;
+      }
+      if (full()) return deliver(out);
+      if (waiting_.started() && waiting_.size() > 0 &&
+          (ended_ || waiting_.bucket_ends_by(static_cast<uint64_t>(position_) << ShuffleKeys::kFractionBits))) {
+        waiting_.take_bucket(leaving_);
+        next_leaving_ = 0;
+        continue;
+      }
+      if (ended_) return builder_.empty() ? Poll::kEnd : deliver(out);
+
+      if (taken_ == block_.num_elements()) {
+        taken_ = 0;
+        block_ = Block();
+        const Poll poll = input_->next(block_);
+        if (poll == Poll::kPending) return builder_.empty() ? Poll::kPending : deliver(out);
+        if (poll == Poll::kEnd) {
+          ended_ = true;
+          if (!waiting_.started()) start();
+          continue;
+        }
+        note_label();
+      }
+      take_in(taken_++);
+    }
+  }
+
+ private:
+  // What blocks say of all their elements, for an element that goes into another block.
+  struct Label {
+    int64_t epoch;
+    int64_t rows_per_element;
+    friend bool operator==(const Label&, const Label&) = default;
+  };
+  struct Held {
+    uint64_t key;
+    uint64_t bytes;
+    RowSlab::Slot slot;  // or, of an error, its index in `errors_`
+    uint32_t next;
+    uint32_t label;
+  };
+  static constexpr uint32_t kError = UINT32_MAX;  // as slot.chunk
+
+  bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
+
+  void note_label() {
+    const Label label{block_.epoch, block_.rows_per_element};
+    if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(label);
+  }
+
+  // Before as many rows are read as the buffer holds, none leaves.
+  void start() {
+    const auto rows = static_cast<uint64_t>(keys_.buffer_size());
+    waiting_.start(rows << ShuffleKeys::kFractionBits, (5 * rows + 2) << ShuffleKeys::kFractionBits,
+                   ShuffleKeys::kFractionBits, static_cast<double>(waiting_.size()) / static_cast<double>(rows));
+  }
+
+  void take_in(size_t element) {
+    Held row{};
+    row.key = keys_.key(position_++);
+    row.label = static_cast<uint32_t>(labels_.size() - 1);
+    if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
+      if (free_errors_.empty()) {
+        free_errors_.push_back(static_cast<uint32_t>(errors_.size()));
+        errors_.emplace_back();
+      }
+      row.slot = {kError, free_errors_.back()};
+      errors_[free_errors_.back()] = std::move(error);
+      free_errors_.pop_back();
+    } else {
+      row.bytes = codec_.encoded_size(block_, element);
+      row.slot = slab_.allocate(row.bytes);
+      codec_.encode(block_, element, slab_.data(row.slot));
+    }
+    waiting_.push(row);
+    if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
+  }
+
+  void append(const Held& row) {
+    label_ = row.label;
+    if (row.slot.chunk == kError) {
+      builder_.append_error(std::move(errors_[row.slot.index]));
+      free_errors_.push_back(row.slot.index);
+      return;
+    }
+    codec_.decode({slab_.data(row.slot), row.bytes}, builder_);
+    if (!codec_.has_views()) {
+      slab_.free(row.slot);
+      return;
+    }
+    if (!loan_) loan_ = slab_.lend();
+    loan_->add(row.slot);
+  }
+
+  Poll deliver(Block& out) {
+    if (loan_) codec_.hold(std::exchange(loan_, {}), builder_);
+    out = builder_.finish();
+    out.epoch = labels_[label_].epoch;
+    out.rows_per_element = labels_[label_].rows_per_element;
+    return Poll::kBlock;
+  }
+
+  std::unique_ptr<Stage> input_;
+  ShuffleKeys keys_;
+  RowCodec codec_;
+  RowSlab slab_;
+  Block block_;           // of the input
+  size_t taken_ = 0;      // elements of `block_` that are in the buffer
+  int64_t position_ = 0;  // elements read
+  bool ended_ = false;
+  Calendar<Held> waiting_;
+  std::vector<Held> leaving_;  // in order
+  size_t next_leaving_ = 0;
+  std::vector<std::shared_ptr<const Error>> errors_;
+  std::vector<uint32_t> free_errors_;
+  std::vector<Label> labels_;
+  uint32_t label_ = 0;  // of the elements in `builder_`
+  Ref<RowSlab::Loan> loan_;
+  BlockBuilder builder_;
+};
+
+int64_t checked_buffer_size(int64_t buffer_size) {
+  if (buffer_size < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("shuffle: buffer_size must be at least 1, not {}", buffer_size));
+  }
+  return buffer_size;
+}
+
+}  // namespace
+
+ShuffleOperator::ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options)
+    : StageOperator(std::move(schema)), buffer_size_(checked_buffer_size(buffer_size)), options_(options) {}
+
+std::string ShuffleOperator::arguments() const {
+  return fmt::format("buffer_size={}, seed={}{}", buffer_size_, options_.seed,
+                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false");
+}
+
+std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration);
+  return std::make_unique<ShuffleStage>(schema(), inputs[0](context), keys, context);
+}
+
+}  // namespace millrace

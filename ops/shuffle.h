@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+struct ShuffleOptions {
+  uint64_t seed = 0;                     ///< another seed, another order. Default: 0
+  bool reshuffle_each_iteration = true;  ///< each epoch has its own order. Default: true
+};
+
+/// Brings elements into a random order, as if a buffer of `buffer_size` of them were picked from at random. Which
+/// element leaves when is decided by `ShuffleKeys`, a pure function of seed, epoch and the element's number in its
+/// input. Data that fits the buffer comes out as a uniform permutation. Error elements move like any other. Elements of
+/// two epochs mix only behind a repeat.
+///
+/// Rows are copied into the stage's own memory: a view would keep the chunk it came in. About `buffer_size` rows are
+/// held, now and then 2 √`buffer_size` more.
+class ShuffleOperator final : public StageOperator {
+ public:
+  ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {});
+  std::string_view name() const override { return "shuffle"; }
+  std::string arguments() const override;
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+
+ private:
+  int64_t buffer_size_;
+  ShuffleOptions options_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/counter_rng.h"
+
+namespace millrace {
+
+/// When each row of an iteration leaves a shuffle buffer of B rows: row i has the key max(i, B) + D(i), rows leave in
+/// order of key (of equal ones the earlier row first), and every row whose key is below the number of rows read so far
+/// has left. D(i) is drawn from an exponential distribution cut off at 5 B, by (seed, iteration, i) alone, so which row
+/// leaves next can be computed again from any place: a resumed run reads at most the last five buffers of rows again.
+///
+/// The mean of the uncut distribution is max(B, 1.035 B - 2 √B): with it about as many rows are held as a buffer of
+/// B rows has room for, and rows move nearly as far as in one from which a uniform pick leaves at each step
+/// (tests/ops/shuffle_keys_test.cc has the table). With B = 1 nothing moves.
+///
+/// Keys are fixed-point numbers of `kFractionBits` bits behind the point, made by integer arithmetic only: the same on
+/// every machine. The iteration's epoch is left out where each is to have the same order.
+class ShuffleKeys {
+ public:
+  static constexpr int kFractionBits = 24;
+  /// Larger buffers are treated as this many rows, which no memory holds.
+  static constexpr int64_t kLargestBuffer = int64_t{1} << 36;
+
+  ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration);
+
+  uint64_t key(int64_t row) const;
+  int64_t buffer_size() const { return buffer_size_; }
+
+  /// -ln((bits | 1) / 2^64) with 32 bits behind the point, within 2e-7.
+  static uint64_t negative_log(uint64_t bits);
+
+ private:
+  int64_t buffer_size_;
+  uint64_t mean_;  // 16 bits behind the point
+  CounterRng rng_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,134 @@
+#include "ops/shuffle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/batch.h"
+#include "ops/range.h"
+#include "ops/rows.h"
+#include "ops/shuffle_keys.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using test::Chain;
+using test::FaultyRange;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
+
+Chain range(int64_t count) { return Chain::source<RangeOperator>(0, count, 1, "x"); }
+
+// By sorting all the keys.
+std::vector<int64_t> expected_order(int64_t count, int64_t buffer_size, uint64_t seed, int64_t epoch = 0) {
+  const ShuffleKeys keys(buffer_size, seed, {.epoch = epoch, .path = 0}, true);
+  std::vector<int64_t> rows;
+  for (int64_t row = 0; row < count; ++row) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(), [&](int64_t a, int64_t b) { return keys.key(a) < keys.key(b); });
+  return rows;
+}
+
+std::vector<std::string> printed(const std::vector<int64_t>& values) {
+  std::vector<std::string> elements;
+  for (const int64_t value : values) elements.push_back("x=" + std::to_string(value));
+  return elements;
+}
+
+TEST(ShuffleTest, RowsLeaveInOrderOfTheirKeys) {
+  for (const int64_t buffer_size : {1, 2, 3, 10, 64, 500, 1000, 3000, 100000}) {
+    for (const int64_t count : {0, 1, 2, 63, 500, 501, 3000}) {
+      ASSERT_EQ(range(count).then<ShuffleOperator>(buffer_size, ShuffleOptions{.seed = 9}).elements(),
+                printed(expected_order(count, buffer_size, 9)))
+          << count << " rows, buffer of " << buffer_size;
+    }
+  }
+}
+
+TEST(ShuffleTest, EveryEpochHasItsOwnOrderUnlessToldOtherwise) {
+  const Chain shuffled = range(50).then<ShuffleOperator>(20, ShuffleOptions{.seed = 1});
+  EXPECT_EQ(shuffled.run(0, SIZE_MAX, {.epoch = 2, .path = 0}).elements, printed(expected_order(50, 20, 1, 2)));
+  EXPECT_NE(shuffled.run(0, SIZE_MAX, {.epoch = 2, .path = 0}).elements, shuffled.run().elements);
+  const Chain same = range(50).then<ShuffleOperator>(20, ShuffleOptions{.seed = 1, .reshuffle_each_iteration = false});
+  EXPECT_EQ(same.run(0, SIZE_MAX, {.epoch = 2, .path = 0}).elements, shuffled.run().elements);
+}
+
+TEST(ShuffleTest, ErrorsMoveLikeRows) {
+  const Chain shuffled = Chain::source<FaultyRange>(200, std::vector<int64_t>{0, 50, 51, 199})
+                             .then<ShuffleOperator>(30, ShuffleOptions{.seed = 4});
+  auto expected = printed(expected_order(200, 30, 4));
+  for (std::string& element : expected) {
+    for (const int64_t fault : {0, 50, 51, 199}) {
+      if (element == "x=" + std::to_string(fault)) element = "error: parse: at " + std::to_string(fault);
+    }
+  }
+  EXPECT_EQ(shuffled.elements(), expected);
+}
+
+TEST(ShuffleTest, RowsOfEverySchemaArriveWhole) {
+  std::vector<MemoryFeature> features{{"text", std::vector<std::vector<std::string>>{}},
+                                      {"ids", std::vector<std::vector<int32_t>>{}},
+                                      {"score", std::vector<float>{}}};
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::string> text;
+    for (int k = 0; k < i % 4; ++k) text.push_back(std::string(static_cast<size_t>(i * k), 'a'));
+    std::get<std::vector<std::vector<std::string>>>(features[0].values).push_back(text);
+    std::get<std::vector<std::vector<int32_t>>>(features[1].values)
+        .push_back(std::vector<int32_t>(static_cast<size_t>(i % 7), i));
+    std::get<std::vector<float>>(features[2].values).push_back(static_cast<float>(i) / 2);
+  }
+  const Chain rows = Chain::source<RowsOperator>(features);
+  const auto in_order = rows.run().elements;
+  std::vector<std::string> expected;
+  for (const int64_t row : expected_order(300, 40, 8)) expected.push_back(in_order[static_cast<size_t>(row)]);
+  EXPECT_EQ(rows.then<ShuffleOperator>(40, ShuffleOptions{.seed = 8}).elements(), expected);
+}
+
+TEST(ShuffleTest, ShufflesBatchesWithTheirRows) {
+  const Chain shuffled = range(10).then<BatchOperator>(4).then<ShuffleOperator>(100);
+  EXPECT_THAT(shuffled.elements(), UnorderedElementsAreArray({"x=[0,1,2,3]", "x=[4,5,6,7]", "x=[8,9]"}));
+  const auto stream = shuffled.run();
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(stream.rows[i], stream.elements[i] == "x=[8,9]" ? 2 : 4);
+}
+
+TEST(ShuffleTest, LargeRowsAndBlocksThatOutliveTheStageStayIntact) {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 200; ++i) {
+    payloads.emplace_back(static_cast<size_t>(i % 10 == 0 ? 40000 + i : i), static_cast<char>('a' + i % 26));
+  }
+  const Chain rows = Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"record", payloads}});
+  const Chain shuffled = rows.then<ShuffleOperator>(50, ShuffleOptions{.seed = 3});
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  std::vector<Block> blocks;
+  {
+    const auto stage = shuffled.opener(0)({pool, waker, {}, lanes});
+    Block block;
+    while (blocks.size() < 3 && stage->next(block) == Poll::kBlock) blocks.push_back(block);
+  }
+  const auto order = expected_order(200, 50, 3);
+  size_t next = 0;
+  for (const Block& block : blocks) {
+    for (const std::string_view record : block.column(0).values<std::string_view>()) {
+      ASSERT_EQ(record, payloads[static_cast<size_t>(order[next++])]);
+    }
+  }
+  EXPECT_GT(next, 20u);
+  blocks.clear();
+  EXPECT_EQ(pool.bytes_in_use(), 0);
+}
+
+TEST(ShuffleTest, RefusesABufferBelowOneAndKeepsCardinality) {
+  try {
+    range(3).then<ShuffleOperator>(0);
+    FAIL() << "no error";
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().message, "shuffle: buffer_size must be at least 1, not 0");
+  }
+  EXPECT_EQ(range(3).then<ShuffleOperator>(2).cardinality(), Cardinality::known(3));
+}
+
+}  // namespace
+}  // namespace millrace

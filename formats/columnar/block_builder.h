@@ -34,6 +34,7 @@ class BlockBuilder {
 
   /// The builder of one feature. Whoever appends to it appends one element to each of them, then says so.
   ColumnBuilder& column(size_t index) { return columns_[index]; }
+  const ColumnBuilder& column(size_t index) const { return columns_[index]; }
   void added_elements(size_t count) { num_elements_ += count; }
 
   const SchemaPtr& schema() const { return schema_; }

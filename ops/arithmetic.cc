@@ -1,0 +1,107 @@
+#include "ops/arithmetic.h"
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+size_t checked_column(const Schema& schema, std::string_view feature, bool whole, int64_t k, bool modulo) {
+  const auto column = static_cast<size_t>(schema.column(feature));
+  const DType dtype = schema[column].dtype;
+  if (dtype == DType::kBytes) refuse(fmt::format("arithmetic: feature '{}' is bytes", feature));
+  if (dtype != DType::kFloat32 && !whole) {
+    refuse(fmt::format("arithmetic: feature '{}' is {}; k must be an integer", feature, to_string(dtype)));
+  }
+  if (dtype == DType::kInt32 && (k < std::numeric_limits<int32_t>::min() || k > std::numeric_limits<int32_t>::max())) {
+    refuse(fmt::format("arithmetic: k = {} does not fit feature '{}' of type int32", k, feature));
+  }
+  if (modulo && whole && k == 0) refuse("arithmetic: modulo 0");
+  return column;
+}
+
+template <typename T>
+T calculate(Arithmetic what, T x, T k) {
+  if constexpr (std::is_floating_point_v<T>) {
+    switch (what) {
+      case Arithmetic::kAdd: return x + k;
+      case Arithmetic::kMultiply: return x * k;
+      case Arithmetic::kModulo: return x - k * std::floor(x / k);
+    }
+  } else {
+    // 64-bit and unsigned: int32 products would be computed in int.
+    const auto a = static_cast<uint64_t>(x);
+    const auto b = static_cast<uint64_t>(k);
+    switch (what) {
+      case Arithmetic::kAdd: return static_cast<T>(a + b);
+      case Arithmetic::kMultiply: return static_cast<T>(a * b);
+      case Arithmetic::kModulo: {
+        if (k == -1) return 0;  // the smallest number divided by it would overflow
+        const T remainder = x % k;
+        return remainder != 0 && (remainder < 0) != (k < 0) ? remainder + k : remainder;
+      }
+    }
+  }
+  return x;
+}
+
+template <typename T>
+Column calculated(const Column& column, Arithmetic what, T k, BufferPool& pool) {
+  Column result = Column::like(pool, column.dtype(), column);
+  const std::span<const T> from = column.values<T>();
+  const std::span<T> to = result.mutable_values<T>();
+  for (size_t i = 0; i < from.size(); ++i) to[i] = calculate(what, from[i], k);
+  return result;
+}
+
+}  // namespace
+
+ArithmeticOperator::ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, int64_t k)
+    : MapOperator(schema),
+      column_(checked_column(*schema, feature, true, k, what == Arithmetic::kModulo)),
+      what_(what),
+      whole_(true),
+      integer_(k),
+      number_(static_cast<double>(k)) {}
+
+ArithmeticOperator::ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, double k)
+    : MapOperator(schema),
+      column_(checked_column(*schema, feature, false, 0, false)),
+      what_(what),
+      whole_(false),
+      integer_(0),
+      number_(k) {
+  if (what == Arithmetic::kModulo && k == 0) refuse("arithmetic: modulo 0");
+}
+
+std::string_view ArithmeticOperator::name() const {
+  switch (what_) {
+    case Arithmetic::kAdd: return "add";
+    case Arithmetic::kMultiply: return "multiply";
+    case Arithmetic::kModulo: return "modulo";
+  }
+  return "arithmetic";
+}
+
+std::string ArithmeticOperator::arguments() const {
+  return fmt::format("feature={}, k={}", (*schema())[column_].name,
+                     whole_ ? fmt::to_string(integer_) : fmt::to_string(number_));
+}
+
+Block ArithmeticOperator::apply(Block block, BufferPool& pool) const {
+  Column& column = block.mutable_columns()[column_];
+  switch (column.dtype()) {
+    case DType::kInt32: column = calculated(column, what_, static_cast<int32_t>(integer_), pool); break;
+    case DType::kInt64: column = calculated(column, what_, integer_, pool); break;
+    case DType::kFloat32: column = calculated(column, what_, static_cast<float>(number_), pool); break;
+    case DType::kBytes: break;
+  }
+  return block;
+}
+
+}  // namespace millrace

@@ -1,0 +1,96 @@
+#include "ops/cast.h"
+
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+SchemaPtr cast_schema(const Schema& input, std::string_view feature, DType to) {
+  std::vector<FeatureSpec> features = input.features();
+  FeatureSpec& spec = features[static_cast<size_t>(input.column(feature))];
+  if (spec.dtype == DType::kBytes || to == DType::kBytes) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("cast: feature '{}' from {} to {}: bytes are no numbers", feature,
+                                     to_string(spec.dtype), to_string(to)));
+  }
+  spec.dtype = to;
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+// Whether a value has a place in To at all; rounding is not asked for.
+template <typename To, typename From>
+bool fits(From value) {
+  if constexpr (std::is_floating_point_v<To>) {
+    return true;
+  } else if constexpr (std::is_floating_point_v<From>) {
+    // Both limits are powers of two, so exact as floats; false for what is no number.
+    constexpr From kLimit = static_cast<From>(uint64_t{1} << (sizeof(To) * 8 - 1));
+    return value >= -kLimit && value < kLimit;
+  } else {
+    return value >= std::numeric_limits<To>::min() && value <= std::numeric_limits<To>::max();
+  }
+}
+
+template <typename From, typename To>
+void convert(const Column& from, Column& to, const std::string& feature, Block& block) {
+  const std::span<const From> values = from.values<From>();
+  const std::span<To> converted = to.mutable_values<To>();
+  bool all_fit = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool good = fits<To>(values[i]);
+    all_fit = all_fit && good;
+    converted[i] = good ? static_cast<To>(values[i]) : To{};
+  }
+  if (all_fit) return;
+  for (size_t element = 0; element < from.num_elements(); ++element) {
+    for (const From value : from.values<From>(element)) {
+      if (fits<To>(value)) continue;
+      block.add_error(element, std::make_shared<const Error>(Error{
+                                   .code = ErrorCode::kParse,
+                                   .message = fmt::format("cast: feature '{}' has the value {}, which {} cannot hold",
+                                                          feature, value, to_string(DTypeOf<To>::value))}));
+      break;
+    }
+  }
+}
+
+template <typename From>
+void convert_to(const Column& from, Column& to, const std::string& feature, Block& block) {
+  switch (to.dtype()) {
+    case DType::kInt32: return convert<From, int32_t>(from, to, feature, block);
+    case DType::kInt64: return convert<From, int64_t>(from, to, feature, block);
+    case DType::kFloat32: return convert<From, float>(from, to, feature, block);
+    case DType::kBytes: return;
+  }
+}
+
+}  // namespace
+
+CastOperator::CastOperator(const SchemaPtr& schema, std::string_view feature, DType to)
+    : MapOperator(cast_schema(*schema, feature, to)), column_(static_cast<size_t>(schema->column(feature))) {}
+
+std::string CastOperator::arguments() const {
+  return fmt::format("feature={}, to={}", (*schema())[column_].name, to_string((*schema())[column_].dtype));
+}
+
+Block CastOperator::apply(Block block, BufferPool& pool) const {
+  const FeatureSpec& feature = (*schema())[column_];
+  const Column from = block.column(column_);
+  Block::Columns columns = std::move(block.mutable_columns());
+  Block converted = block.with_columns(schema(), std::move(columns));
+  if (from.dtype() == feature.dtype) return converted;
+  Column to = Column::like(pool, feature.dtype, from);
+  switch (from.dtype()) {
+    case DType::kInt32: convert_to<int32_t>(from, to, feature.name, converted); break;
+    case DType::kInt64: convert_to<int64_t>(from, to, feature.name, converted); break;
+    case DType::kFloat32: convert_to<float>(from, to, feature.name, converted); break;
+    case DType::kBytes: break;
+  }
+  converted.mutable_columns()[column_] = std::move(to);
+  return converted;
+}
+
+}  // namespace millrace

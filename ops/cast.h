@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Converts every number of a feature to another type, exactly or rounded as C++ does. An element with a number that
+/// the type cannot hold (an integer outside of int32, a float that is no number or out of range) becomes an error.
+class CastOperator final : public MapOperator {
+ public:
+  CastOperator(const SchemaPtr& schema, std::string_view feature, DType to);
+  std::string_view name() const override { return "cast"; }
+  std::string arguments() const override;
+  Block apply(Block block, BufferPool& pool) const override;
+
+ private:
+  size_t column_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Drops error elements and goes on with what follows. The stage's statistics show fewer rows out than in.
+class IgnoreErrorsOperator final : public MapOperator {
+ public:
+  explicit IgnoreErrorsOperator(SchemaPtr schema) : MapOperator(std::move(schema)) {}
+  std::string_view name() const override { return "ignore_errors"; }
+  Block apply(Block block, BufferPool& pool) const override;
+  bool one_to_one() const override { return false; }
+  /// Unknown, also of an infinite input, as tf.data has it.
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+};
+
+}  // namespace millrace

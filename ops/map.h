@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+#include "ops/row_view.h"
+
+namespace millrace {
+
+/// A user's function that is called for each element. It must be thread safe, and should be a pure function of the
+/// element: then the stream is the same for any number of threads.
+struct RowFunction {
+  std::string name;                 ///< appears in errors and in `explain()`
+  std::vector<FeatureSpec> writes;  ///< the features that it sets in each element, new ones or others' replacements
+  std::function<void(const RowView&, RowWriter&)> function;
+  bool keep_others = true;  ///< the features that it does not write pass, without a copy. Default: true
+};
+
+/// Applies a function to each element. What it throws becomes the error of that element; others are not touched.
+///
+///     MapRowsOperator map(schema, {.name = "length",
+///                                  .writes = {{.name = "length", .dtype = DType::kInt64, .shape = {}}},
+///                                  .function = [](const RowView& row, RowWriter& out) {
+///                                    out.set("length", row.shape("tokens")[0]);
+///                                  }});
+class MapRowsOperator final : public MapOperator {
+ public:
+  MapRowsOperator(const SchemaPtr& input, RowFunction function);
+  std::string_view name() const override { return "map"; }
+  std::string arguments() const override { return "row function '" + function_.name + "'"; }
+  Block apply(Block block, BufferPool& pool) const override;
+
+ private:
+  RowFunction function_;
+  SchemaPtr written_;
+  std::vector<int> kept_;  // by column of the schema: column of the input, or -1
+};
+
+/// A user's function that is called for each block: k elements in columns. It must be thread safe.
+struct BlockFunction {
+  std::string name;  ///< appears in errors and in `explain()`
+  SchemaPtr schema;  ///< of the blocks that it returns
+  /// Returns as many elements as it was given, in order; `Block::with_columns` helps. Error elements come too, with
+  /// columns that hold nothing of meaning in their place, and stay errors whatever it does.
+  std::function<Block(Block, BufferPool&)> function;
+};
+
+/// Applies a function to blocks. What it throws becomes the error of every element of the block, and how elements are
+/// cut into blocks is not part of the stream: a function that fails on single elements should mark these
+/// (`Block::add_error`).
+class MapBlocksOperator final : public MapOperator {
+ public:
+  explicit MapBlocksOperator(BlockFunction function);
+  std::string_view name() const override { return "map"; }
+  std::string arguments() const override { return "block function '" + function_.name + "'"; }
+  Block apply(Block block, BufferPool& pool) const override;
+
+ private:
+  BlockFunction function_;
+};
+
+/// The error of a row for which a user's function threw the current exception.
+std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name);
+
+}  // namespace millrace

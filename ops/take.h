@@ -1,0 +1,21 @@
+#pragma once
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// The first `count` elements; all when `count` is negative. Error elements pass and do not count, as in tf.data; those
+/// behind the last element taken are not reached.
+class TakeOperator final : public StageOperator {
+ public:
+  TakeOperator(SchemaPtr schema, int64_t count) : StageOperator(std::move(schema)), count_(count) {}
+  std::string_view name() const override { return "take"; }
+  std::string arguments() const override { return "count=" + std::to_string(count_); }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+
+ private:
+  int64_t count_;
+};
+
+}  // namespace millrace

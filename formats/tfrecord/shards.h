@@ -41,7 +41,9 @@ class Shards {
 
   const std::vector<Shard>& list() const { return shards_; }
   size_t size() const { return shards_.size(); }
-  const Shard& operator[](size_t index) const { return shards_[index]; }
+  const std::string& path(size_t index) const { return shards_[index].path; }
+  /// Records that shard `index` is said to have.
+  std::optional<uint64_t> count(size_t index) const { return shards_[index].num_records; }
   /// Records of all shards together, when every one has a number.
   std::optional<uint64_t> num_records() const;
 

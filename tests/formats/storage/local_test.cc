@@ -1,0 +1,167 @@
+#include "formats/storage/local.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Opened final : OpenSink {
+  void open_done(OpenResult answer) noexcept override {
+    result = std::move(answer);
+    ++num_answers;
+  }
+  OpenResult result;
+  int num_answers = 0;
+};
+
+struct Read final : ReadSink {
+  void read_done(ReadResult answer) noexcept override {
+    result = std::move(answer);
+    ++num_answers;
+  }
+  ReadResult result;
+  int num_answers = 0;
+};
+
+// Keeps functions until the test runs them.
+class HoldingExecutor final : public IoExecutor {
+ public:
+  void submit(std::function<void()> function) override { functions_.push_back(std::move(function)); }
+  void run_all() {
+    for (auto& function : std::exchange(functions_, {})) function();
+  }
+
+ private:
+  std::vector<std::function<void()>> functions_;
+};
+
+class LocalStorageTest : public ::testing::Test {
+ protected:
+  LocalStorageTest() {
+    std::string name = (fs::temp_directory_path() / "millrace-local-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~LocalStorageTest() override { fs::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& content) {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+  std::shared_ptr<Opened> open(const std::string& path) {
+    auto opened = std::make_shared<Opened>();
+    storage_.open(path, opened);
+    return opened;
+  }
+  fs::path folder_;
+  InlineExecutor executor_;
+  LocalStorage storage_{executor_};
+};
+
+TEST_F(LocalStorageTest, ReadsRangesAndStopsAtTheEnd) {
+  const std::string path = write("a", "0123456789");
+  const std::shared_ptr<File> file = open(path)->result.file;
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->size(), 10U);
+  std::string room(100, '.');
+  const auto read = [&](uint64_t offset, size_t size) {
+    auto sink = std::make_shared<Read>();
+    file->read(offset, std::as_writable_bytes(std::span(room).first(size)), sink);
+    EXPECT_EQ(sink->num_answers, 1);
+    EXPECT_TRUE(sink->result.ok);
+    return room.substr(0, sink->result.bytes);
+  };
+  EXPECT_EQ(read(3, 4), "3456");
+  EXPECT_EQ(read(8, 100), "89");
+  EXPECT_EQ(read(10, 100), "");
+  EXPECT_EQ(read(1000, 100), "");
+}
+
+TEST_F(LocalStorageTest, FilesThatCannotSayWhetherTheyWouldBlockAreReadByTheExecutor) {
+  // /proc knows neither RWF_NOWAIT nor sizes; what counts is that the executor is asked and answers.
+  const auto opened = open("/proc/self/status");
+  ASSERT_NE(opened->result.file, nullptr);
+  std::string room(6, '.');
+  auto sink = std::make_shared<Read>();
+  opened->result.file->read(0, std::as_writable_bytes(std::span(room)), sink);
+  ASSERT_EQ(sink->num_answers, 1);
+  EXPECT_TRUE(sink->result.ok);
+  EXPECT_EQ(room, "Name:\t");
+}
+
+TEST_F(LocalStorageTest, VersionChangesWithTheContent) {
+  const std::string path = write("a", "one");
+  const std::string first = open(path)->result.file->version();
+  EXPECT_EQ(open(path)->result.file->version(), first);
+  write("a", "four");
+  EXPECT_NE(open(path)->result.file->version(), first);
+}
+
+TEST_F(LocalStorageTest, WhatCannotBeOpenedIsAnErrorThatNamesThePath) {
+  ::mkfifo((folder_ / "pipe").c_str(), 0600);
+  for (const auto& [path, what] :
+       std::vector<std::pair<std::string, std::string>>{{(folder_ / "none").string(), "No such file"},
+                                                        {folder_.string(), "not a regular file"},
+                                                        {(folder_ / "pipe").string(), "not a regular file"}}) {
+    const auto opened = open(path);
+    ASSERT_EQ(opened->num_answers, 1);
+    EXPECT_EQ(opened->result.file, nullptr);
+    EXPECT_EQ(opened->result.error.error.code, ErrorCode::kIo);
+    EXPECT_EQ(opened->result.error.error.shard, path);
+    EXPECT_THAT(opened->result.error.error.message, HasSubstr(what));
+    EXPECT_FALSE(opened->result.error.retriable);
+  }
+}
+
+TEST_F(LocalStorageTest, ReadInFlightSurvivesWhoeverAskedForIt) {
+  const std::string path = write("a", "0123456789");
+  HoldingExecutor executor;
+  std::string room(8, '.');
+  auto sink = std::make_shared<Read>();
+  {
+    LocalStorage storage(executor);
+    auto opened = std::make_shared<Opened>();
+    storage.open(path, opened);
+    executor.run_all();  // nothing when the name was cached
+    ASSERT_NE(opened->result.file, nullptr);
+    opened->result.file->read(2, std::as_writable_bytes(std::span(room)), sink);
+  }
+  executor.run_all();
+  ASSERT_EQ(sink->num_answers, 1);
+  EXPECT_EQ(room.substr(0, sink->result.bytes), "23456789");
+}
+
+TEST_F(LocalStorageTest, GlobIsSortedAndHoldsOnlyFiles) {
+  write("b-10", "");
+  write("b-9", "");
+  write("a", "");
+  fs::create_directory(folder_ / "b-folder");
+  EXPECT_THAT(storage_.glob((folder_ / "b*").string()),
+              ElementsAre((folder_ / "b-10").string(), (folder_ / "b-9").string()));
+  EXPECT_THAT(storage_.glob((folder_ / "[x-z]*").string()), IsEmpty());
+  EXPECT_THAT(storage_.glob((folder_ / "none" / "*").string()), IsEmpty());
+}
+
+TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read every folder";
+  fs::create_directory(folder_ / "closed");
+  fs::permissions(folder_ / "closed", fs::perms::none);
+  EXPECT_THROW((void)storage_.glob((folder_ / "closed" / "*").string()), ErrorException);
+}
+
+}  // namespace
+}  // namespace millrace

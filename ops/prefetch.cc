@@ -6,9 +6,9 @@ namespace millrace {
 
 PrefetchOperator::PrefetchOperator(SchemaPtr input, int64_t buffer_size)
     : StageOperator(std::move(input)), buffer_size_(buffer_size) {
-  if (buffer_size < 1) {
+  if (buffer_size < 0) {
     throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("prefetch: buffer_size is {}, must be at least 1", buffer_size));
+                         fmt::format("prefetch: buffer_size is {}, must not be negative", buffer_size));
   }
 }
 

@@ -8,7 +8,7 @@ namespace millrace {
 /// behind the cut has that many slots more. The stream is the same without it.
 class PrefetchOperator final : public StageOperator {
  public:
-  /// `buffer_size`: at least 1.
+  /// `buffer_size`: 0 cuts the plan and adds no slots, as tf.data accepts it.
   PrefetchOperator(SchemaPtr input, int64_t buffer_size);
   std::string_view name() const override { return "prefetch"; }
   std::string arguments() const override;

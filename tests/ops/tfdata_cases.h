@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace millrace::test {
+
+// One pipeline and what tf.data gives for it; the grammar is in tests/data/tfdata_ops/README.md.
+struct TfdataCase {
+  std::string name;
+  nlohmann::json definition;
+};
+
+// The cases of a file with one JSON object a line.
+std::vector<TfdataCase> read_tfdata_cases(const std::string& path);
+
+enum class CaseResult {
+  kPassed,
+  kFailed,
+  kNotYet,  // uses an operator that is not built yet
+};
+
+struct CaseOutcome {
+  CaseResult result = CaseResult::kPassed;
+  std::string difference;  // the first one, or the operator that is missing
+};
+
+// Builds the pipeline, runs it with and without random cuts and pending, and compares elements, order, the place and
+// kind of the error, and cardinality.
+CaseOutcome run_tfdata_case(const TfdataCase& golden);
+
+}  // namespace millrace::test

@@ -86,9 +86,9 @@ std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const Stag
   for (const size_t shard : order) {
     ShardReaderOptions reader;
     reader.compression = options_.compression;
-    reader.num_records = shards_[shard].num_records;
+    reader.num_records = shards_.list()[shard].num_records;
     reader.max_record_bytes = options_.max_record_bytes;
-    inputs.push_back([path = shards_[shard].path, reader](const StageContext& lane) {
+    inputs.push_back([path = shards_.list()[shard].path, reader](const StageContext& lane) {
       return std::make_unique<ShardStage>(path, reader, lane);
     });
   }

@@ -2,6 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "ops/ignore_errors.h"
+#include "ops/prefetch.h"
+#include "ops/repeat.h"
+#include "ops/shard.h"
+#include "ops/skip.h"
+#include "ops/take.h"
+#include "pipeline/executor.h"
 #include "pipeline/lowering.h"
 
 namespace millrace {
@@ -22,6 +29,10 @@ Dataset Dataset::then(Arguments... arguments) const {
 
 Dataset Dataset::range(int64_t start, int64_t stop, int64_t step, std::string feature) {
   return Dataset(make_plan_node({}, source<RangeOperator>(start, stop, step, std::move(feature))));
+}
+
+Dataset Dataset::tfrecord(const Shards& shards, const TfrecordOptions& options) {
+  return Dataset(make_plan_node({}, source<TfrecordOperator>(shards, options)));
 }
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
@@ -48,6 +59,56 @@ Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator 
   for (const Dataset& input : inputs) plans.push_back(input.plan_);
   return Dataset(make_plan_node(std::move(plans), std::move(make)));
 }
+
+Dataset Dataset::parse_example(std::vector<FeatureDescription> features) const {
+  return then<ParseExampleOperator>(std::move(features));
+}
+
+Dataset Dataset::map(RowFunction function) const { return then<MapRowsOperator>(std::move(function)); }
+
+Dataset Dataset::map(BlockFunction function) const {
+  return from_operator({*this}, [function = std::move(function)](std::span<const SchemaPtr>) {
+    return std::make_shared<const MapBlocksOperator>(function);
+  });
+}
+
+Dataset Dataset::add(const std::string& feature, int64_t k) const {
+  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k);
+}
+Dataset Dataset::add(const std::string& feature, double k) const {
+  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k);
+}
+Dataset Dataset::multiply(const std::string& feature, int64_t k) const {
+  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k);
+}
+Dataset Dataset::multiply(const std::string& feature, double k) const {
+  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k);
+}
+Dataset Dataset::modulo(const std::string& feature, int64_t k) const {
+  return then<ArithmeticOperator>(feature, Arithmetic::kModulo, k);
+}
+
+Dataset Dataset::cast(const std::string& feature, DType to) const { return then<CastOperator>(feature, to); }
+
+Dataset Dataset::filter(RowPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
+
+Dataset Dataset::filter(BlockPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
+
+Dataset Dataset::take(int64_t count) const { return then<TakeOperator>(count); }
+
+Dataset Dataset::skip(int64_t count) const { return then<SkipOperator>(count); }
+
+Dataset Dataset::shard(int64_t num_shards, int64_t index) const { return then<ShardOperator>(num_shards, index); }
+
+Dataset Dataset::repeat(int64_t count) const { return then<RepeatOperator>(count); }
+
+Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
+  return then<ShuffleOperator>(buffer_size, options);
+}
+
+Dataset Dataset::ignore_errors() const { return then<IgnoreErrorsOperator>(); }
+
+Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const { return then<MaskTokensOperator>(options); }
 
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const { return then<BatchOperator>(size, options); }
 

@@ -4,13 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "ops/arithmetic.h"
 #include "ops/batch.h"
+#include "ops/cast.h"
+#include "ops/filter.h"
 #include "ops/interleave.h"
+#include "ops/map.h"
+#include "ops/mask_tokens.h"
 #include "ops/operator.h"
 #include "ops/padded_batch.h"
-#include "ops/prefetch.h"
+#include "ops/parse_example.h"
 #include "ops/range.h"
 #include "ops/rows.h"
+#include "ops/shuffle.h"
+#include "ops/tfrecord_source.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
@@ -19,13 +26,20 @@ namespace millrace {
 /// An immutable description of a stream of elements: a source and the operators behind it. Each method returns a new
 /// dataset and throws `kInvalidArgument` at once when an argument cannot work. Cheap to copy; any thread.
 ///
-///     Dataset squares = Dataset::range(0, 1000).batch(32, {.drop_remainder = true}).prefetch(2);
-///     Pipeline pipeline = squares.start({.threads = 4});
-///     while (std::optional<Batch> batch = pipeline.next()) use(batch->values<int64_t>("value"));
+///     auto train = Dataset::tfrecord(Shards::glob("data/train-*.tfrecord"), {.cycle_length = 16})
+///                      .parse_example({fixed_len("input_ids", {512}, DType::kInt64).as(DType::kInt32)})
+///                      .shuffle(1 << 16, {.seed = 42})
+///                      .repeat()
+///                      .batch(128, {.drop_remainder = true})
+///                      .prefetch(2);
+///     Pipeline pipeline = train.start({.threads = 4});
+///     while (std::optional<Batch> batch = pipeline.next()) step(batch->values<int32_t>("input_ids"));
 class Dataset {
  public:
   /// int64 scalars; see RangeOperator.
   static Dataset range(int64_t start, int64_t stop, int64_t step = 1, std::string feature = "value");
+  /// The raw records of TFRecord shards; see TfrecordOperator.
+  static Dataset tfrecord(const Shards& shards, const TfrecordOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
   /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have one schema.
@@ -33,8 +47,42 @@ class Dataset {
   /// A dataset of any operator on top of `inputs`: how an operator of your own joins.
   static Dataset from_operator(const std::vector<Dataset>& inputs, MakeOperator make);
 
+  /// Raw `tensorflow.Example` records into features; see ParseExampleOperator.
+  [[nodiscard]] Dataset parse_example(std::vector<FeatureDescription> features) const;
+  /// A function of yours on each element, or on blocks of elements.
+  [[nodiscard]] Dataset map(RowFunction function) const;
+  [[nodiscard]] Dataset map(BlockFunction function) const;
+  /// A calculation with a constant on every number of a feature; `k` is an int64 or a double.
+  [[nodiscard]] Dataset add(const std::string& feature, int64_t k) const;
+  [[nodiscard]] Dataset add(const std::string& feature, double k) const;
+  [[nodiscard]] Dataset multiply(const std::string& feature, int64_t k) const;
+  [[nodiscard]] Dataset multiply(const std::string& feature, double k) const;
+  /// The floored remainder: it has the sign of `k`.
+  [[nodiscard]] Dataset modulo(const std::string& feature, int64_t k) const;
+  /// Another number type for a feature; see CastOperator.
+  [[nodiscard]] Dataset cast(const std::string& feature, DType to) const;
+  /// The elements for which the predicate is true.
+  [[nodiscard]] Dataset filter(RowPredicate predicate) const;
+  [[nodiscard]] Dataset filter(BlockPredicate predicate) const;
+  /// The first `count` elements; negative: all.
+  [[nodiscard]] Dataset take(int64_t count) const;
+  /// All but the first `count` elements; negative: none.
+  [[nodiscard]] Dataset skip(int64_t count) const;
+  /// The elements whose number modulo `num_shards` is `index`.
+  [[nodiscard]] Dataset shard(int64_t num_shards, int64_t index) const;
+  /// Everything before, `count` times; negative: for ever.
+  [[nodiscard]] Dataset repeat(int64_t count = -1) const;
+  /// A random order, as by picking from a buffer of `buffer_size` rows; see ShuffleOperator.
+  [[nodiscard]] Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;
+  /// Errors of elements before are dropped.
+  [[nodiscard]] Dataset ignore_errors() const;
+  /// Gathers `size` elements into one; see BatchOperator.
   [[nodiscard]] Dataset batch(int64_t size, const BatchOptions& options = {}) const;
+  /// The same with rows of unlike lengths; see PaddedBatchOperator.
   [[nodiscard]] Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
+  /// Masks tokens for a masked language model; see MaskTokensOperator.
+  [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
+  /// Lets what is before run ahead by up to `buffer_size` elements; see PrefetchOperator.
   [[nodiscard]] Dataset prefetch(int64_t buffer_size) const;
 
   /// The features of every element.

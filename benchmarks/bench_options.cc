@@ -1,0 +1,94 @@
+#include "benchmarks/bench_options.h"
+
+#include <iostream>
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+
+#include "benchmarks/workloads.h"
+#include "formats/error.h"
+#include "pipeline/plan.h"
+
+namespace millrace {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+void require_at_least(std::string_view option, int64_t value, int64_t least) {
+  if (value < least) refuse(fmt::format("--{} is {}, must be at least {}", option, value, least));
+}
+
+}  // namespace
+
+std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
+  BenchOptions options;
+  int64_t batches = 0;
+  po::options_description visible("options");
+  // clang-format off
+  visible.add_options()
+      ("help,h", "print this text")
+      ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
+      ("batch", po::value(&options.batch)->default_value(options.batch), "rows in a batch")
+      ("shuffle", po::value(&options.shuffle)->default_value(options.shuffle), "rows in the shuffle buffer (mlm)")
+      ("cycle-length", po::value(&options.cycle_length)->default_value(options.cycle_length), "shards read in turn")
+      ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
+      ("seconds", po::value(&options.seconds)->default_value(options.seconds), "length of a timed run")
+      ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
+       "time between the first batch and the measurement")
+      ("batches", po::value(&batches), "stop after so many batches and compute stream_hash over them")
+      ("seed", po::value(&options.seed)->default_value(options.seed), "of every random choice")
+      ("unordered", "elements come as they are ready; the stream then depends on timing")
+      ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
+      ("print", po::value(&options.print)->default_value(0), "print the first N elements and stop")
+      ("explain", "print the plan as written and as it runs, and stop")
+      ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
+      ("json", "one JSON object instead of a table");
+  // clang-format on
+  po::options_description all;
+  all.add(visible).add_options()("workload", po::value(&options.workload));
+  po::positional_options_description positional;
+  positional.add("workload", 1);
+  po::variables_map given;
+  try {
+    // No guessing: an option that is cut short is a typing error.
+    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).style(style).run(), given);
+    po::notify(given);
+  } catch (const po::error& e) {
+    refuse(fmt::format("{}; see dataset_bench --help", e.what()));
+  }
+  if (given.contains("help")) {
+    std::cout << "Measures how fast a dataset delivers its batches.\n\nusage: dataset_bench WORKLOAD --shards GLOB "
+                 "[options]\n\n"
+                 "workloads\n";
+    for (const Workload& workload : all_workloads())
+      std::cout << fmt::format("  {:<8} {}\n", workload.name, workload.what);
+    std::cout << "\nrewrites (--no-rewrite)\n";
+    for (const Rewrite& rewrite : all_rewrites()) std::cout << fmt::format("  {:<12} {}\n", rewrite.name, rewrite.what);
+    std::cout << "\n" << visible;
+    return std::nullopt;
+  }
+  if (options.workload.empty()) refuse("no workload given; see dataset_bench --help");
+  if (options.shards.empty()) refuse("--shards is missing; see dataset_bench --help");
+  require_at_least("batch", options.batch, 1);
+  require_at_least("shuffle", options.shuffle, 1);
+  require_at_least("cycle-length", options.cycle_length, 1);
+  require_at_least("threads", options.threads, 0);
+  require_at_least("consumer-us", options.consumer_us, 0);
+  require_at_least("print", options.print, 0);
+  if (!(options.seconds > 0)) refuse(fmt::format("--seconds is {}, must be above 0", options.seconds));
+  if (!(options.warmup_seconds >= 0))
+    refuse(fmt::format("--warmup-seconds is {}, must not be negative", options.warmup_seconds));
+  if (given.contains("batches")) {
+    require_at_least("batches", batches, 1);
+    options.batches = batches;
+  }
+  options.ordered = !given.contains("unordered");
+  options.explain = given.contains("explain");
+  options.json = given.contains("json");
+  return options;
+}
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// The command line of `dataset_bench`.
+struct BenchOptions {
+  std::string workload;
+  std::string shards;
+  int64_t batch = 128;
+  int64_t shuffle = 16384;
+  int64_t cycle_length = 16;
+  int threads = 0;
+  double seconds = 5;
+  double warmup_seconds = 1;
+  std::optional<int64_t> batches;  ///< stop after so many and compute the stream hash
+  uint64_t seed = 42;
+  bool ordered = true;
+  int64_t consumer_us = 0;
+  int64_t print = 0;
+  bool explain = false;
+  bool json = false;
+  std::vector<std::string> disabled_rewrites;
+};
+
+/// Parses the command line; nothing when `--help` was asked for and printed. Throws `kInvalidArgument` with one line
+/// that says what is wrong.
+[[nodiscard]] std::optional<BenchOptions> parse_bench_options(int argc, char** argv);
+
+}  // namespace millrace

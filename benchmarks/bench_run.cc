@@ -1,0 +1,167 @@
+#include "benchmarks/bench_run.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+#include "pipeline/stream_hash.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+rusage usage() {
+  rusage used = {};
+  getrusage(RUSAGE_SELF, &used);
+  return used;
+}
+
+double cpu_seconds(const rusage& used) {
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// A timed run reads one value of each row, so that what it times has really arrived.
+uint64_t touch_rows(const Batch& batch) {
+  uint64_t sum = 0;
+  for (const Column& column : batch.block().columns()) {
+    const auto rows = static_cast<size_t>(std::max<int64_t>(1, batch.num_rows()));
+    const auto values = static_cast<size_t>(column.num_values(0));
+    const size_t step = std::max<size_t>(1, values / rows) * size_of(column.dtype());
+    const std::byte* data = column.data(0);
+    for (size_t at = 0; at < values * size_of(column.dtype()); at += step) sum += std::to_integer<uint64_t>(data[at]);
+  }
+  return sum;
+}
+
+/// What has come so far, and since the measurement began.
+class Progress {
+ public:
+  Progress(const BenchOptions& options, bool print) : options_(options), print_(print) {}
+  ~Progress() {
+    if (printed_) std::fputs("\r\033[K", stderr);
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(int64_t batches, int64_t records, double elapsed) {
+    if (!print_ || elapsed < next_) return;
+    next_ = elapsed + 0.25;
+    printed_ = true;
+    const std::string end = options_.batches ? fmt::format("{} of {} batches", batches, *options_.batches)
+                                             : fmt::format("{:.1f} of {:.1f} s", elapsed, options_.seconds);
+    fmt::print(stderr, "\r\033[K{}: {}, {:.0f} records/s", options_.workload, end,
+               static_cast<double>(records) / std::max(elapsed, 1e-9));
+  }
+
+ private:
+  const BenchOptions& options_;
+  const bool print_;
+  bool printed_ = false;
+  double next_ = 0;
+};
+
+}  // namespace
+
+BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool progress) {
+  BenchResult result;
+  result.workload = options.workload;
+  StreamHash hash;
+  uint64_t touched = 0;
+  const auto started = Clock::now();
+  Pipeline pipeline = dataset.start(
+      {.threads = options.threads, .ordered = options.ordered, .disabled_rewrites = options.disabled_rewrites});
+  // A run of a number of batches measures all of them; a timed one begins after the first batch and the warm-up.
+  auto measured_from = started;
+  rusage before = usage();
+  bool measuring = options.batches.has_value();
+  bool first = true;
+  Progress line(options, progress);
+  while (std::optional<Batch> batch = pipeline.next()) {
+    if (std::exchange(first, false)) result.first_batch_ms = 1e3 * seconds_since(started);
+    if (options.batches) {
+      hash.add(*batch);
+    } else {
+      touched += touch_rows(*batch);
+    }
+    if (options.consumer_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(options.consumer_us));
+    if (!measuring) {
+      if (1e-3 * result.first_batch_ms + options.warmup_seconds > seconds_since(started)) continue;
+      measuring = true;
+      measured_from = Clock::now();
+      before = usage();
+      continue;
+    }
+    ++result.batches;
+    result.records += batch->num_rows();
+    result.bytes += batch->block().byte_size();
+    const double elapsed = seconds_since(measured_from);
+    line.update(result.batches, result.records, elapsed);
+    if (options.batches ? result.batches == *options.batches : elapsed >= options.seconds) break;
+  }
+  result.wall_seconds = seconds_since(measured_from);
+  const rusage after = usage();
+  result.cpu_seconds = cpu_seconds(after) - cpu_seconds(before);
+  result.peak_rss_mb = static_cast<double>(after.ru_maxrss) / 1024;
+  result.statistics = pipeline.stats();
+  result.threads = result.statistics.threads;
+  result.distinct_workers = result.statistics.distinct_workers;
+  result.bottleneck = result.statistics.bottleneck();
+  if (options.batches) result.stream_hash = hash.hex();
+  // Keeps the reads of touch_rows from being removed.
+  volatile uint64_t sink = touched;
+  (void)sink;
+  return result;
+}
+
+std::string to_json(const BenchResult& result) {
+  const double records = std::max<double>(1, static_cast<double>(result.records));
+  nlohmann::ordered_json json;
+  json["workload"] = result.workload;
+  json["records"] = result.records;
+  json["records_per_s"] = static_cast<double>(result.records) / result.wall_seconds;
+  json["bytes_per_s"] = static_cast<double>(result.bytes) / result.wall_seconds;
+  json["us_wall_per_record"] = 1e6 * result.wall_seconds / records;
+  json["us_cpu_per_record"] = 1e6 * result.cpu_seconds / records;
+  json["first_batch_ms"] = result.first_batch_ms;
+  json["peak_rss_mb"] = result.peak_rss_mb;
+  json["threads"] = result.threads;
+  json["distinct_workers"] = result.distinct_workers;
+  json["bottleneck"] = result.bottleneck;
+  json["batches"] = result.batches;
+  json["stream_hash"] = nullptr;
+  if (result.stream_hash) json["stream_hash"] = *result.stream_hash;
+  return json.dump();
+}
+
+std::string to_table(const BenchResult& result) {
+  const double records = std::max<double>(1, static_cast<double>(result.records));
+  std::string text = result.statistics.to_string();
+  const auto row = [&text](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<20} {}\n", name, value);
+  };
+  text += "\n";
+  row("workload", result.workload);
+  row("records", fmt::format("{} in {} batches, {:.2f} s", result.records, result.batches, result.wall_seconds));
+  row("records/s", fmt::format("{:.0f}", static_cast<double>(result.records) / result.wall_seconds));
+  row("MB/s", fmt::format("{:.1f}", 1e-6 * static_cast<double>(result.bytes) / result.wall_seconds));
+  row("us wall per record", fmt::format("{:.4f}", 1e6 * result.wall_seconds / records));
+  row("us CPU per record", fmt::format("{:.4f}", 1e6 * result.cpu_seconds / records));
+  row("first batch", fmt::format("{:.1f} ms", result.first_batch_ms));
+  row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
+  row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));
+  row("limited by", result.bottleneck);
+  if (result.stream_hash) row("stream_hash", *result.stream_hash);
+  return text;
+}
+
+}  // namespace millrace

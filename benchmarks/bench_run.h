@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "benchmarks/bench_options.h"
+#include "pipeline/dataset.h"
+
+namespace millrace {
+
+/// What a run measured. Rates are those after the warm-up.
+struct BenchResult {
+  std::string workload;
+  int64_t batches = 0;  ///< measured
+  int64_t records = 0;  ///< measured; behind a batch, its rows
+  int64_t bytes = 0;    ///< of the batches' values
+  double wall_seconds = 0;
+  double cpu_seconds = 0;     ///< user and system, all threads
+  double first_batch_ms = 0;  ///< from start() to the first next()
+  double peak_rss_mb = 0;     ///< of the process
+  int threads = 0;
+  int distinct_workers = 0;
+  std::string bottleneck;
+  std::optional<std::string> stream_hash;  ///< only with --batches
+  Statistics statistics;
+};
+
+/// Runs the dataset as the options say. With `progress`, a line on standard error tells how far it is.
+[[nodiscard]] BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool progress);
+
+/// One JSON object on one line.
+[[nodiscard]] std::string to_json(const BenchResult& result);
+/// A table for people.
+[[nodiscard]] std::string to_table(const BenchResult& result);
+
+}  // namespace millrace

@@ -1,0 +1,52 @@
+// Measures how fast a dataset delivers its batches; see dataset_bench --help and docs/measuring.md.
+#include <cstdio>
+#include <iostream>
+
+#include <unistd.h>
+
+#include "benchmarks/bench_options.h"
+#include "benchmarks/bench_run.h"
+#include "benchmarks/print_element.h"
+#include "benchmarks/workloads.h"
+#include "pipeline/executor.h"
+#include "pipeline/worker_limit.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  using namespace millrace;
+  const auto options = parse_bench_options(argc, argv);
+  if (!options) return 0;
+  // As many workers as asked for, also on fewer cores.
+  const WorkerLimit limit(checked_threads(options->threads));
+  const Dataset dataset = make_workload(*options);
+  const StartOptions start = {
+      .threads = options->threads, .ordered = options->ordered, .disabled_rewrites = options->disabled_rewrites};
+  if (options->explain) {
+    std::cout << dataset.explain(start);
+    return 0;
+  }
+  if (options->print > 0) {
+    Pipeline pipeline = dataset.start(start);
+    for (int64_t i = 0; i < options->print; ++i) {
+      const std::optional<Batch> batch = pipeline.next();
+      if (!batch) break;
+      std::cout << "element " << i << "\n" << print_element(*batch);
+    }
+    return 0;
+  }
+  const BenchResult result = run_bench(dataset, *options, isatty(STDERR_FILENO) != 0);
+  std::cout << (options->json ? to_json(result) + "\n" : to_table(result));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "dataset_bench: " << e.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "benchmarks/bench_options.h"
+#include "pipeline/dataset.h"
+
+namespace millrace {
+
+/// A dataset that `dataset_bench` knows by name.
+struct Workload {
+  std::string_view name;
+  std::string_view what;
+  Dataset (*make)(const BenchOptions& options);
+};
+
+std::span<const Workload> all_workloads();
+
+/// The dataset of `options.workload`; throws `kInvalidArgument` when there is none of that name.
+[[nodiscard]] Dataset make_workload(const BenchOptions& options);
+
+}  // namespace millrace

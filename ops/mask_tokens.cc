@@ -10,7 +10,6 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kNoLabel = -100;
 // Draws from here on give random ids; below, the choices of positions.
 constexpr uint64_t kRandomIdDraws = uint64_t{1} << 32;
 
@@ -38,6 +37,7 @@ SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
   if (!options.attention_mask.empty()) {
     const FeatureSpec& attention = input[static_cast<size_t>(input.column(options.attention_mask))];
     check_feature(attention);
+    if (attention.dtype != DType::kInt64) refuse(fmt::format("feature '{}' must be int64", attention.name));
     if (attention.shape != ids.shape) {
       refuse(fmt::format("'{}' has shape {}, '{}' {}", ids.name, to_string(ids.shape), attention.name,
                          to_string(attention.shape)));
@@ -68,9 +68,18 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
   }
   input_column_ = input->column(options_.input_ids);
   if (!options_.attention_mask.empty()) attention_column_ = input->column(options_.attention_mask);
-  mask_below_ = chance(options_.probability * options_.mask_share);
-  random_below_ = chance(options_.probability * std::min(1.0, options_.mask_share + options_.random_share));
-  chosen_below_ = chance(options_.probability);
+  special_tokens_.reserve(options_.special_tokens.size());
+  for (const int64_t special : options_.special_tokens) {
+    if (special < 0 || special >= options_.vocab_size) {
+      refuse(fmt::format("special token {} is not below vocab_size {}", special, options_.vocab_size));
+    }
+    special_tokens_.push_back(static_cast<int32_t>(special));
+  }
+  rule_ = {.mask_below = chance(options_.probability * options_.mask_share),
+           .random_below = chance(options_.probability * std::min(1.0, options_.mask_share + options_.random_share)),
+           .chosen_below = chance(options_.probability),
+           .mask_token = static_cast<int32_t>(options_.mask_token),
+           .special_tokens = special_tokens_};
 }
 
 std::string MaskTokensOperator::arguments() const {
@@ -111,6 +120,7 @@ void MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labe
   const Column* attention = attention_column_ < 0 ? nullptr : &block.column(static_cast<size_t>(attention_column_));
   const CounterRng rng(options_.seed, operator_id("mask_tokens"), block.iteration);
   std::vector<uint32_t> words;
+  std::vector<uint32_t> random_positions;
   int64_t ordinal = block.first_row;
   for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);
@@ -121,55 +131,23 @@ void MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labe
                                                                options_.input_ids, options_.attention_mask));
     }
     words.resize((length + 3) / 4 * 4);
+    random_positions.resize(length + 16);
     for (size_t row = 0; row < rows; ++row) {
       const auto row_ordinal = static_cast<uint64_t>(ordinal + static_cast<int64_t>(row));
-      philox_words(rng, row_ordinal, words.size() / 4, words);
       const size_t offset = row * length;
+      philox_words(rng, row_ordinal, words.size() / 4, words);
       Id* row_ids = ids.mutable_values<Id>(element).data() + offset;
-      mask_row<Id>(original.values<Id>(element).data() + offset, attention, element, offset, length, words.data(),
-                   row_ids, labels.mutable_values<Id>(element).data() + offset);
-      // Few positions become random ids: these draw on their own. A word in this range was chosen unless it is special.
-      const Id* row_labels = labels.values<Id>(element).data() + offset;
-      for (size_t p = 0; p < length; ++p) {
-        if (words[p] < mask_below_ || words[p] >= random_below_ || row_labels[p] == kNoLabel) continue;
-        row_ids[p] = static_cast<Id>(
-            uniform_below(rng.words(row_ordinal, kRandomIdDraws + p)[0], static_cast<uint32_t>(options_.vocab_size)));
+      const size_t num_random =
+          mask_row(rule_, original.values<Id>(element).data() + offset,
+                   attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset, words.data(),
+                   length, row_ids, labels.mutable_values<Id>(element).data() + offset, random_positions.data());
+      for (size_t i = 0; i < num_random; ++i) {
+        const uint32_t p = random_positions[i];
+        const uint32_t word = rng.words(row_ordinal, kRandomIdDraws + p)[0];
+        row_ids[p] = static_cast<Id>(uniform_below(word, static_cast<uint32_t>(options_.vocab_size)));
       }
     }
     ordinal += block.rows_per_element;
-  }
-}
-
-template <typename Id>
-void MaskTokensOperator::mask_row(const Id* original, const Column* attention, size_t element, size_t offset,
-                                  size_t length, const uint32_t* words, Id* ids, Id* labels) const {
-  // 1 in `chosen` where the word says so and a token is there. Loops without branches, which the compiler vectorises.
-  constexpr size_t kPiece = 256;
-  uint32_t chosen[kPiece];
-  const auto chosen_below = static_cast<uint32_t>(std::min<uint64_t>(chosen_below_, UINT32_MAX));
-  const bool always = chosen_below_ > UINT32_MAX;
-  const auto mask_below = mask_below_;
-  const auto mask_token = static_cast<Id>(options_.mask_token);
-  for (size_t begin = 0; begin < length; begin += kPiece) {
-    const size_t count = std::min(kPiece, length - begin);
-    const uint32_t* word = words + begin;
-    const Id* id = original + begin;
-    for (size_t i = 0; i < count; ++i) chosen[i] = always || word[i] < chosen_below ? 1U : 0U;
-    if (attention != nullptr && attention->dtype() == DType::kInt64) {
-      const int64_t* mask = attention->values<int64_t>(element).data() + offset + begin;
-      for (size_t i = 0; i < count; ++i) chosen[i] &= mask[i] != 0 ? 1U : 0U;
-    } else if (attention != nullptr) {
-      const int32_t* mask = attention->values<int32_t>(element).data() + offset + begin;
-      for (size_t i = 0; i < count; ++i) chosen[i] &= mask[i] != 0 ? 1U : 0U;
-    }
-    for (const int64_t special : options_.special_tokens) {
-      const auto special_id = static_cast<Id>(special);
-      for (size_t i = 0; i < count; ++i) chosen[i] &= id[i] != special_id ? 1U : 0U;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      labels[begin + i] = chosen[i] != 0 ? id[i] : static_cast<Id>(kNoLabel);
-      ids[begin + i] = chosen[i] != 0 && word[i] < mask_below ? mask_token : id[i];
-    }
   }
 }
 

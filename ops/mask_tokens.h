@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/mask_row.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -29,7 +30,7 @@ struct MaskTokensOptions {
 ///     input_ids int32 [128,512]  ->  input_ids int32 [128,512], labels int32 [128,512]
 ///
 /// Works on rows [length] and on batches [n,length] alike, with the same result: every choice is a function of seed,
-/// epoch, the row's ordinal and the position. Ids are int32 or int64; the mask int32 or int64.
+/// epoch, the row's ordinal and the position. Ids are int32 or int64, the mask is int64.
 class MaskTokensOperator final : public MapOperator {
  public:
   MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options);
@@ -40,18 +41,12 @@ class MaskTokensOperator final : public MapOperator {
  private:
   template <typename Id>
   void mask_rows(const Block& block, Column& ids, Column& labels) const;
-  template <typename Id>
-  void mask_row(const Id* original, const Column* attention, size_t element, size_t offset, size_t length,
-                const uint32_t* words, Id* ids, Id* labels) const;
 
   MaskTokensOptions options_;
   int input_column_ = 0;
   int attention_column_ = -1;
-  // Bounds on a position's random word: below the first the token is masked, below the second random, below the third
-  // kept.
-  uint64_t mask_below_ = 0;
-  uint64_t random_below_ = 0;
-  uint64_t chosen_below_ = 0;
+  std::vector<int32_t> special_tokens_;
+  MaskRule rule_;
 };
 
 }  // namespace millrace

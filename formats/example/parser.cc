@@ -122,7 +122,15 @@ void read_packed_ints(std::string_view packed, Output<T>& out) {
   const auto* end = reinterpret_cast<const uint8_t*>(wire.end());
   T* values = out.values + std::min(out.count, out.capacity);
   T* const last = out.values + out.capacity;
-  while (end - at >= 4 && values < last) {
+  while (end - at >= 8 && last - values >= 8) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, at, sizeof eight);
+    if ((eight & 0x8080808080808080ULL) == 0) {
+      for (int i = 0; i < 8; ++i) values[i] = static_cast<T>(at[i]);
+      values += 8;
+      at += 8;
+      continue;
+    }
     uint32_t value = at[0];
     if (value < 0x80) {
       at += 1;

@@ -8,7 +8,7 @@ namespace millrace {
 
 std::string Statistics::bottleneck() const {
   if (stages.empty() || wall_seconds <= 0) return "none";
-  if (stages.back().waiting_for_output_seconds > 0.5 * wall_seconds) return "consumer";
+  if (consumer_waiting_seconds < 0.3 * wall_seconds) return "consumer";
   double total_busy = 0;
   for (const StageReport& stage : stages) total_busy += stage.busy_seconds;
   const double all_threads = wall_seconds * threads;

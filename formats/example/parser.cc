@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/example/varints.h"
+
 namespace millrace {
 namespace {
 
@@ -116,37 +118,24 @@ void store_int(Output<T>& out, uint64_t value, const char* at) {
 
 template <typename T>
 void read_packed_ints(std::string_view packed, Output<T>& out) {
+  constexpr int64_t kVarintsAtOnce = 8;
   Wire wire(packed);
-  // Ids are mostly one to three bytes. Four bytes may be looked at while at least that many are left.
-  const auto* at = reinterpret_cast<const uint8_t*>(wire.at());
-  const auto* end = reinterpret_cast<const uint8_t*>(wire.end());
   T* values = out.values + std::min(out.count, out.capacity);
-  T* const last = out.values + out.capacity;
-  while (end - at >= 8 && last - values >= 8) {
-    uint64_t eight = 0;
-    std::memcpy(&eight, at, sizeof eight);
-    if ((eight & 0x8080808080808080ULL) == 0) {
-      for (int i = 0; i < 8; ++i) values[i] = static_cast<T>(at[i]);
-      values += 8;
-      at += 8;
-      continue;
-    }
-    uint32_t value = at[0];
-    if (value < 0x80) {
-      at += 1;
-    } else if (at[1] < 0x80) {
-      value = (value & 0x7f) | static_cast<uint32_t>(at[1]) << 7;
-      at += 2;
-    } else if (at[2] < 0x80) {
-      value = (value & 0x7f) | (at[1] & 0x7fU) << 7 | static_cast<uint32_t>(at[2]) << 14;
-      at += 3;
-    } else {
-      break;
-    }
-    *values++ = static_cast<T>(value);
+  VarintRun<T> run = {.at = reinterpret_cast<const uint8_t*>(wire.at()),
+                      .end = reinterpret_cast<const uint8_t*>(wire.end()),
+                      .values = values,
+                      .last = out.values + out.capacity};
+  // Long varints (negative numbers) come one at a time in between.
+  while (true) {
+    decode_varints(run);
+    out.count += run.values - values;
+    wire.set_at(reinterpret_cast<const char*>(run.at));
+    if (wire.done() || run.last - run.values < kVarintsAtOnce) break;
+    const char* begin = wire.at();
+    store_int(out, wire.varint(), begin);
+    run.at = reinterpret_cast<const uint8_t*>(wire.at());
+    values = ++run.values;
   }
-  if (out.count < out.capacity) out.count = values - out.values;
-  wire.set_at(reinterpret_cast<const char*>(at));
   while (!wire.done()) {
     const char* begin = wire.at();
     store_int(out, wire.varint(), begin);

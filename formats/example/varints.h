@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+/// A run of protobuf varints being decoded: input [at, end), output [values, last).
+template <typename T>
+struct VarintRun {
+  const uint8_t* at;
+  const uint8_t* end;
+  T* values;
+  T* last;
+};
+
+/// Decodes varints of up to four bytes, as many as it can eight bytes at a time with the widest instructions of the
+/// machine, and moves the run's pointers behind them. It stops before a longer varint, near the end of the input and
+/// near the end of the output; whoever calls goes on from there one at a time. Writes nothing at or beyond `last`, but
+/// may write values that are not meant behind `values`, which later ones replace.
+void decode_varints(VarintRun<int32_t>& run);
+void decode_varints(VarintRun<int64_t>& run);
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# All tests of Millrace, from nothing: installs what is missing, builds, runs the suites plainly and under the sanitizers,
+# and the checks of the sources. Prints the time of each part and fails when any part failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: tests/run.sh [--only PART]... [--jobs N]
+  --only PART   run this part only; may be repeated
+  --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
+parts, in order:
+  format    clang-format over all sources
+  build     Release build of everything, warnings as errors
+  test      the test suites
+  install   a user's program against the installed copy
+  asan      core suites under AddressSanitizer and UndefinedBehaviorSanitizer
+  tsan      core suites under ThreadSanitizer
+  tidy      clang-tidy over all sources
+TEXT
+}
+
+all_parts=(format build test install asan tsan tidy)
+parts=()
+jobs=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --only | --jobs)
+      [ $# -ge 2 ] || { echo "tests/run.sh: $1 needs a value" >&2; exit 2; }
+      if [ "$1" = --jobs ]; then
+        jobs=$2
+      elif [[ " ${all_parts[*]} " == *" $2 "* ]]; then
+        parts+=("$2")
+      else
+        echo "tests/run.sh: no part '$2'; there are: ${all_parts[*]}" >&2
+        exit 2
+      fi
+      shift 2
+      ;;
+    *) echo "tests/run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
+  esac
+done
+[ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
+if [ -z "$jobs" ]; then
+  jobs=$(nproc)
+  by_memory=$(($(awk '/MemTotal/ {print $2}' /proc/meminfo) / 4194304))
+  [ "$by_memory" -ge 1 ] || by_memory=1
+  [ "$jobs" -le "$by_memory" ] || jobs=$by_memory
+fi
+
+./setup.sh --tests || { echo "tests/run.sh: set-up failed" >&2; exit 1; }
+
+sources() { git ls-files -- '*.h' '*.cc'; }
+
+run_format() { sources | xargs clang-format --dry-run --Werror; }
+
+run_build() { cmake --preset dev >/dev/null && cmake --build --preset dev --parallel "$jobs"; }
+
+run_test() { ctest --preset dev --parallel "$jobs" --output-on-failure; }
+
+run_install() { tests/install/run.sh build/dev; }
+
+# Builds and runs the suites of the folders that hold the engine.
+run_sanitized() {
+  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" &&
+    ctest --preset "$1" --parallel "$jobs" --output-on-failure
+}
+run_asan() { run_sanitized asan; }
+run_tsan() { run_sanitized tsan; }
+
+run_tidy() {
+  [ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null || return 1
+  git ls-files -- '*.cc' | grep -v '^tests/' | xargs -P "$jobs" -n 4 clang-tidy -p build/dev --quiet 2>/dev/null
+}
+
+failed=()
+table=""
+for part in "${parts[@]}"; do
+  echo "=== $part"
+  begin=$SECONDS
+  if "run_$part"; then result=passed; else
+    result=FAILED
+    failed+=("$part")
+  fi
+  table+=$(printf '%-10s %6d s  %s' "$part" $((SECONDS - begin)) "$result")$'\n'
+done
+echo
+printf '%s' "$table"
+printf '%-10s %6d s\n' total "$SECONDS"
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "tests/run.sh: failed: ${failed[*]}" >&2
+  exit 1
+fi
+echo "tests/run.sh: all parts passed"

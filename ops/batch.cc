@@ -27,20 +27,7 @@ Poll BatchStage::deliver(const Block& elements, size_t rows, Block& out) const {
   return Poll::kBlock;
 }
 
-Poll BatchStage::deliver_complete(Block& out) {
-  const size_t complete = complete_rows();
-  const Block gathered = builder_.finish();
-  // From where they came: `gathered` holds what all of its rows point into, which would pile up from block to block.
-  for (const Block& rows : open_) builder_.append_range(rows, 0, rows.num_elements());
-  return deliver(gathered.slice(0, complete), size_, out);
-}
-
-// After `run` elements of block_ up to taken_ were gathered.
-void BatchStage::note_open_rows(size_t run) {
-  const size_t open = open_rows();
-  if (open <= run) open_.clear();
-  if (open > 0) open_.push_back(block_.slice(taken_ - std::min(open, run), std::min(open, run)));
-}
+Poll BatchStage::deliver_complete(Block& out) { return deliver(builder_.split(complete_rows()), size_, out); }
 
 Poll BatchStage::next(Block& out) {
   while (true) {
@@ -68,7 +55,6 @@ Poll BatchStage::next(Block& out) {
       if (error != block_.errors().end()) run = error->element - taken_;
       if (run == 0) {
         builder_.truncate(complete_rows());
-        open_.clear();
         if (!builder_.empty()) return deliver_complete(out);
         out = error_block(schema_, context_.pool, error->error, static_cast<int64_t>(size_) * block_.rows_per_element);
         out.epoch = block_.epoch;
@@ -83,6 +69,7 @@ Poll BatchStage::next(Block& out) {
       if (!builder_.empty() && !like_the_others) return deliver_complete(out);
       epoch_ = block_.epoch;
       rows_per_element_ = block_.rows_per_element;
+      builder_.mark();
       const size_t whole = run - run % size_;
       if (builder_.empty() && whole > 0) {
         const Block elements = block_.slice(taken_, whole);
@@ -100,7 +87,6 @@ Poll BatchStage::next(Block& out) {
     run = std::min(run, wanted);
     builder_.append_range(block_, taken_, run);
     taken_ += run;
-    note_open_rows(run);
   }
 }
 

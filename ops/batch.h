@@ -31,7 +31,6 @@ class BatchStage final : public Stage {
   bool full() const;
   Poll deliver(const Block& elements, size_t rows, Block& out) const;
   Poll deliver_complete(Block& out);
-  void note_open_rows(size_t run);
 
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;
@@ -42,7 +41,6 @@ class BatchStage final : public Stage {
   Block block_;       // of the input
   size_t taken_ = 0;  // elements of `block_` that are gathered
   BlockBuilder builder_;
-  std::vector<Block> open_;       // the rows of the open batch, as slices of the input's blocks
   int64_t epoch_ = 0;             // of the first row of the batches in `builder_`
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
   bool ended_ = false;

@@ -35,17 +35,20 @@ class Calendar {
     for (uint32_t i = 0; i < entries_.size(); ++i) link(i);
   }
 
-  void push(Entry entry) {
+  /// A new entry with this key; the caller fills in the rest, in place: an entry put together elsewhere and copied
+  /// would be read back while the stores of the row before it still wait for memory.
+  Entry& add(uint64_t key) {
     uint32_t index = free_;
     if (index == kNone) {
       index = static_cast<uint32_t>(entries_.size());
-      entries_.push_back(entry);
+      entries_.emplace_back();
     } else {
       free_ = entries_[index].next;
-      entries_[index] = entry;
     }
+    entries_[index].key = key;
     ++size_;
     if (started()) link(index);
+    return entries_[index];
   }
 
   /// Whether every entry with a key below `limit` that is still here is known to be so, and the next bucket ends there.

@@ -61,11 +61,11 @@ class ShuffleStage final : public Stage {
     friend bool operator==(const Label&, const Label&) = default;
   };
   struct Held {
-    uint64_t key;
-    uint64_t bytes;
+    uint64_t key = 0;
+    uint64_t bytes = 0;
     RowSlab::Slot slot;  // or, of an error, its index in `errors_`
-    uint32_t next;
-    uint32_t label;
+    uint32_t next = 0;
+    uint32_t label = 0;
   };
   static constexpr uint32_t kError = UINT32_MAX;  // as slot.chunk
 
@@ -84,8 +84,7 @@ class ShuffleStage final : public Stage {
   }
 
   void take_in(size_t element) {
-    Held row{};
-    row.key = keys_.key(position_++);
+    Held& row = waiting_.add(keys_.key(position_++));
     row.label = static_cast<uint32_t>(labels_.size() - 1);
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
       if (free_errors_.empty()) {
@@ -100,7 +99,6 @@ class ShuffleStage final : public Stage {
       row.slot = slab_.allocate(row.bytes);
       codec_.encode(block_, element, slab_.data(row.slot));
     }
-    waiting_.push(row);
     if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
   }
 

@@ -48,6 +48,24 @@ Block BlockBuilder::finish() {
   return block;
 }
 
+Block BlockBuilder::split(size_t num_elements) {
+  Block::Columns columns;
+  columns.reserve(columns_.size());
+  for (ColumnBuilder& column : columns_) columns.push_back(column.split(num_elements));
+  Block block(schema_, std::move(columns), num_elements);
+  std::vector<ElementError> later;
+  for (ElementError& entry : errors_) {
+    if (entry.element < num_elements) {
+      block.add_error(entry.element, std::move(entry.error));
+    } else {
+      later.push_back({entry.element - num_elements, std::move(entry.error)});
+    }
+  }
+  errors_ = std::move(later);
+  num_elements_ -= num_elements;
+  return block;
+}
+
 Block error_block(const SchemaPtr& schema, BufferPool& pool, std::shared_ptr<const Error> error, int64_t rows) {
   BlockBuilder builder(schema, pool);
   builder.append_error(std::move(error));

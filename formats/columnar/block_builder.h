@@ -47,6 +47,14 @@ class BlockBuilder {
   }
   [[nodiscard]] Block finish();
 
+  /// From here on elements hold what they need anew, so that they can be split off.
+  void mark() {
+    for (ColumnBuilder& column : columns_) column.mark();
+  }
+  /// The first `num_elements`, no fewer than there were at the last mark. The others stay in the builder without what
+  /// only the first ones need: a stage that always carries some elements over must not keep every buffer it ever saw.
+  [[nodiscard]] Block split(size_t num_elements);
+
  private:
   void append_with_errors(const Block& block, size_t first, size_t count);
 

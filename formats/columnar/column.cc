@@ -272,17 +272,44 @@ Column ColumnBuilder::finish() {
   Column column =
       fixed_ ? Column::of_fixed(std::move(values_), dtype_, shape_, num_elements_)
              : Column::of_varying(pool_, std::move(values_), dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
-  column.holds_ = std::move(holds_);
+  if (before_mark_.empty()) {
+    column.holds_ = std::move(holds_);
+  } else {
+    holds_.for_each([this](const Ref<Resource>& resource) { before_mark_.add_once(resource); });
+    column.holds_ = std::move(before_mark_);
+  }
   last_used_ = used_;
   values_ = {};
   capacity_ = used_ = num_elements_ = 0;
   payload_ = 0;
   offsets_.assign(1, 0);
   dims_.clear();
+  before_mark_ = {};
   holds_ = {};
   seen_.fill(nullptr);
   store_ = {};
   return column;
+}
+
+void ColumnBuilder::mark() {
+  holds_.for_each([this](const Ref<Resource>& resource) { before_mark_.add_once(resource); });
+  holds_ = {};
+  seen_.fill(nullptr);
+  if (store_) hold(store_);
+}
+
+Column ColumnBuilder::split(size_t num_elements) {
+  Holds since_mark = holds_;
+  const size_t rest = num_elements_ - num_elements;
+  const Column all = finish();
+  // Not by way of `append`, which would hold all that the column does.
+  Column without_holds = all;
+  without_holds.holds_ = {};
+  if (rest > 0) {
+    append(without_holds, num_elements, rest);
+    since_mark.for_each([this](const Ref<Resource>& resource) { hold(resource); });
+  }
+  return all.slice(0, num_elements);
 }
 
 }  // namespace millrace

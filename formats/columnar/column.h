@@ -208,6 +208,12 @@ class ColumnBuilder {
   int64_t byte_size() const { return static_cast<int64_t>(used_) + payload_; }
   [[nodiscard]] Column finish();
 
+  /// From here on elements hold what they need anew, so that they can be split off.
+  void mark();
+  /// The first `num_elements`, no fewer than there were at the last mark, as a column. The others stay, and hold only
+  /// what was held since the mark.
+  [[nodiscard]] Column split(size_t num_elements);
+
  private:
   void reserve(size_t bytes) {
     if (used_ + bytes > capacity_) grow(bytes);
@@ -228,7 +234,8 @@ class ColumnBuilder {
   int64_t payload_ = 0;   // bytes that views point to
   std::vector<int64_t> offsets_{0};
   std::vector<int64_t> dims_;
-  Holds holds_;
+  Holds before_mark_;
+  Holds holds_;  // since the mark
   // Resources seen lately, by address: gathering from some inputs in turn must not search the list for each element.
   std::array<const Resource*, 64> seen_{};
   Buffer store_;

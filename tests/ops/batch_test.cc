@@ -71,6 +71,33 @@ TEST(BatchTest, SmallBatchesShareABlock) {
   EXPECT_EQ(block.rows_per_element, 10);
 }
 
+TEST(BatchTest, KeepsNoBufferLongerThanTheBatchesThatNeedIt) {
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  // Records whose blocks never end with a batch, so that rows are carried over all the time.
+  class Records final : public Stage {
+   public:
+    explicit Records(BufferPool& buffers) : pool_(buffers) {}
+    Poll next(Block& out) override {
+      BlockBuilder builder(record_schema(), pool_);
+      const std::string payload(1000, 'x');
+      for (int i = 0; i < 50; ++i) builder.column(0).append_view(builder.column(0).store(payload));
+      builder.added_elements(50);
+      out = builder.finish();
+      return Poll::kBlock;
+    }
+
+   private:
+    BufferPool& pool_;
+  };
+  const OpenStage open = [](const StageContext& context) { return std::make_unique<Records>(context.pool); };
+  const auto stage = BatchOperator(record_schema(), 64).open({open}, {pool, waker, {}, lanes});
+  Block block;
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(stage->next(block), Poll::kBlock);
+  EXPECT_LT(pool.bytes_in_use(), 2 << 20);
+}
+
 TEST(BatchTest, BatchesOfBatchesHaveOneMoreDimensionAndMultiplyTheirRows) {
   const Chain chain = range(12).then<BatchOperator>(2).then<BatchOperator>(3);
   EXPECT_THAT(chain.elements(), ElementsAre("x=[[0,1],[2,3],[4,5]]", "x=[[6,7],[8,9],[10,11]]"));

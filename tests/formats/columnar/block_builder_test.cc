@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace millrace {
@@ -87,6 +88,27 @@ TEST(BlockBuilderTest, TruncateForgetsTheLastElementsAndTheirErrors) {
   EXPECT_EQ(kept.num_elements(), 2u);
   EXPECT_TRUE(kept.errors().empty());
   EXPECT_EQ(kept.byte_size(), bytes);
+}
+
+TEST(BlockBuilderTest, WhatIsSplitOffDoesNotKeepTheBuffersOfWhatStays) {
+  BufferPool pool;
+  BlockBuilder builder(record_schema(), pool);
+  std::vector<std::string> gathered;
+  for (int i = 0; i < 100; ++i) {
+    const Block block = records(pool, {fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("c{}", i)});
+    builder.append_range(block, 0, 2);
+    builder.mark();
+    builder.append_range(block, 2, 1);
+    if (i == 50) builder.append_error(some_error("stays"));
+    const Block first = builder.split(builder.num_elements() - (i == 50 ? 2 : 1));
+    for (const std::string_view value : first.column(0).values<std::string_view>()) gathered.emplace_back(value);
+    EXPECT_LE(num_holds(first.column(0)), 2u);
+    EXPECT_EQ(first.errors().size(), i == 51 ? 1u : 0u);
+  }
+  EXPECT_EQ(gathered.size(), 300u);
+  EXPECT_EQ(gathered[2], "c0");
+  EXPECT_EQ(gathered[3], "a1");
+  EXPECT_EQ(num_holds(builder.finish().column(0)), 1u);
 }
 
 TEST(BlockBuilderTest, CopiesFixedAndVaryingShapesInRuns) {

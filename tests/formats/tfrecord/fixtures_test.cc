@@ -40,13 +40,13 @@ TEST_F(FixturesTest, EveryFileOfTensorFlowIsReadExactlyAndEveryPlantedFaultIsOne
 }
 
 TEST_F(FixturesTest, ChunkSizesChangeNothing) {
-  for (const size_t chunk_bytes : {1, 5, 13, 64, 1000, 4096}) {
+  for (const size_t chunk_bytes : {1, 13, 1000}) {
     expect_all_good(local_, {.chunk_bytes = chunk_bytes});
   }
 }
 
 TEST_F(FixturesTest, ShortReadsAndRetriableErrorsChangeNothing) {
-  for (const size_t max_read_bytes : {1, 3, 17, 5000}) {
+  for (const size_t max_read_bytes : {1, 17, 5000}) {
     InjectingStorage storage(
         local_, {.seed = 7 + max_read_bytes, .max_read_bytes = max_read_bytes, .retriable_error_rate = 0.2});
     expect_all_good(storage, {.chunk_bytes = 4096});

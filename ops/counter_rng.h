@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -79,6 +80,6 @@ constexpr uint64_t uniform_below(uint64_t random, uint64_t n) {
 
 /// How many of the 2^32 values of a random word lie below `probability` in [0, 1]: a word chooses when it is smaller
 /// than this. Rounded to nearest, so the chance is off by at most 2^-33; 1 gives 2^32, which every word is below.
-constexpr uint64_t chance(double probability) { return static_cast<uint64_t>(probability * 4294967296.0 + 0.5); }
+inline uint64_t chance(double probability) { return static_cast<uint64_t>(std::llround(probability * 4294967296.0)); }
 
 }  // namespace millrace

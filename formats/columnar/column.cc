@@ -16,7 +16,7 @@ const int64_t* copy_numbers(BufferPool& pool, std::span<const int64_t> numbers, 
 
 }  // namespace
 
-Column Column::of_fixed(Buffer values, DType dtype, Shape shape, size_t num_elements) {
+Column Column::of_fixed(const Buffer& values, DType dtype, Shape shape, size_t num_elements) {
   Column column;
   column.dtype_ = dtype;
   column.rank_ = static_cast<int>(shape.size());
@@ -29,8 +29,8 @@ Column Column::of_fixed(Buffer values, DType dtype, Shape shape, size_t num_elem
   return column;
 }
 
-Column Column::of_varying(BufferPool& pool, Buffer values, DType dtype, int rank, std::span<const int64_t> offsets,
-                          std::span<const int64_t> dims) {
+Column Column::of_varying(BufferPool& pool, const Buffer& values, DType dtype, int rank,
+                          std::span<const int64_t> offsets, std::span<const int64_t> dims) {
   assert(!offsets.empty() && rank >= 1);
   assert(rank == 1 || dims.size() == (offsets.size() - 1) * static_cast<size_t>(rank));
   Column column;
@@ -269,9 +269,8 @@ std::string_view ColumnBuilder::store(std::string_view bytes) {
 
 Column ColumnBuilder::finish() {
   if (!values_) grow(0);
-  Column column =
-      fixed_ ? Column::of_fixed(std::move(values_), dtype_, shape_, num_elements_)
-             : Column::of_varying(pool_, std::move(values_), dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
+  Column column = fixed_ ? Column::of_fixed(values_, dtype_, shape_, num_elements_)
+                         : Column::of_varying(pool_, values_, dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
   if (before_mark_.empty()) {
     column.holds_ = std::move(holds_);
   } else {

@@ -137,9 +137,9 @@ class Column {
 
  private:
   friend class ColumnBuilder;
-  static Column of_fixed(Buffer values, DType dtype, Shape shape, size_t num_elements);
-  static Column of_varying(BufferPool& pool, Buffer values, DType dtype, int rank, std::span<const int64_t> offsets,
-                           std::span<const int64_t> dims);
+  static Column of_fixed(const Buffer& values, DType dtype, Shape shape, size_t num_elements);
+  static Column of_varying(BufferPool& pool, const Buffer& values, DType dtype, int rank,
+                           std::span<const int64_t> offsets, std::span<const int64_t> dims);
   int64_t begin(size_t element) const {
     return offsets_ == nullptr ? stride_ * static_cast<int64_t>(element) : offsets_[element];
   }
@@ -188,9 +188,9 @@ class ColumnBuilder {
   /// Appends one scalar `bytes` value, a view.
   void append_view(std::string_view value) {
     assert(dtype_ == DType::kBytes && fixed_ && stride_ == 1);
-    reserve(sizeof(value));
+    reserve(size_of(DType::kBytes));
     *reinterpret_cast<std::string_view*>(values_->data() + used_) = value;
-    used_ += sizeof(value);
+    used_ += size_of(DType::kBytes);
     payload_ += static_cast<int64_t>(value.size());
     ++num_elements_;
   }

@@ -17,6 +17,9 @@ constexpr uint32_t tag(uint32_t field, WireType type) { return field << 3 | type
 
 constexpr int kMaxGroupDepth = 100;
 
+// A message without fields; its data() is not null, as that of a value that was not found is.
+constexpr std::string_view kEmptyMessage = "";
+
 /// What is wrong, and at which byte of the record. Thrown inside this file only: damaged records are rare.
 struct Malformed {
   std::string what;
@@ -314,7 +317,7 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
         }
         Wire entry(features.delimited());
         std::string_view key;
-        std::string_view value("", 0);
+        std::string_view value = kEmptyMessage;
         bool value_seen = false;
         while (!entry.done()) {
           const char* begin = entry.at();

@@ -17,7 +17,7 @@ struct LambOptions {
 class Lamb final : public Optimizer {
  public:
   /// Throws `kInvalidArgument` for options out of range.
-  Lamb(const ParameterLayout& layout, LambOptions options = {});
+  explicit Lamb(const ParameterLayout& layout, LambOptions options = {});
   std::string describe() const override;
   std::span<const std::string_view> slot_names() const override;
   bool layerwise() const override { return true; }

@@ -17,7 +17,7 @@ struct RadamOptions {
 class Radam final : public Optimizer {
  public:
   /// Throws `kInvalidArgument` for options out of range.
-  Radam(const ParameterLayout& layout, RadamOptions options = {});
+  explicit Radam(const ParameterLayout& layout, RadamOptions options = {});
   std::string describe() const override;
   std::span<const std::string_view> slot_names() const override;
   void update(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const override;

@@ -48,13 +48,13 @@ Column Column::fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elem
   const int64_t stride = millrace::num_values(shape);
   assert(stride >= 0);
   Buffer values = pool.allocate(static_cast<size_t>(stride) * num_elements * size_of(dtype));
-  return of_fixed(std::move(values), dtype, std::move(shape), num_elements);
+  return of_fixed(values, dtype, std::move(shape), num_elements);
 }
 
 Column Column::varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
                        std::span<const int64_t> dims) {
   Buffer values = pool.allocate(static_cast<size_t>(offsets.back()) * size_of(dtype));
-  return of_varying(pool, std::move(values), dtype, rank, offsets, dims);
+  return of_varying(pool, values, dtype, rank, offsets, dims);
 }
 
 Column Column::like(BufferPool& pool, DType dtype, const Column& shapes) {

@@ -1,0 +1,194 @@
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "formats/example/writer.h"
+#include "formats/storage/local.h"
+#include "formats/tfrecord/writer.h"
+#include "pipeline/dataset.h"
+#include "pipeline/stream_hash.h"
+#include "pipeline/worker_limit.h"
+#include "tests/support/injecting_storage.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLength = 24;
+constexpr int kShards = 11;
+constexpr int kRecordsPerShard = 57;
+
+/// A folder of small shards: record r of shard s holds the ids 1000 s + r, … of kLength positions.
+class TfrecordPipeline : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("millrace_pipeline_" + std::to_string(::getpid()) + "_" +
+                                           testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+    for (int s = 0; s < kShards; ++s) {
+      RecordWriter writer(path(s));
+      ExampleWriter example;
+      for (int r = 0; r < kRecordsPerShard; ++r) {
+        std::vector<int64_t> ids;
+        for (int64_t p = 0; p < kLength; ++p) ids.push_back(p == 0 ? 1 : 1000 * s + r + 2);
+        std::vector<int64_t> mask(kLength, 1);
+        example.add("input_ids", std::span<const int64_t>(ids));
+        example.add("attention_mask", std::span<const int64_t>(mask));
+        writer.write(example.finish());
+      }
+      writer.close();
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(int shard) const {
+    return (folder_ / ("part-" + std::to_string(100 + shard) + ".tfrecord")).string();
+  }
+
+  Dataset records(const TfrecordOptions& options = {.cycle_length = 4}) const {
+    return Dataset::tfrecord(Shards::glob((folder_ / "*.tfrecord").string()), options);
+  }
+
+  static Dataset parse(const Dataset& records) {
+    return records.parse_example({fixed_len("input_ids", {kLength}, DType::kInt64).as(DType::kInt32),
+                                  fixed_len("attention_mask", {kLength}, DType::kInt64)});
+  }
+
+  Dataset masked_language_model() const {
+    return parse(records({.cycle_length = 4, .shuffle_shards = true, .seed = 5}))
+        .shuffle(100, {.seed = 5})
+        .repeat(3)
+        .batch(16, {.drop_remainder = true})
+        .mask_tokens({.vocab_size = 20000, .mask_token = 4, .special_tokens = {0, 1}, .seed = 5})
+        .prefetch(2);
+  }
+
+  static std::string hash_of(const Dataset& dataset, const StartOptions& options) {
+    const WorkerLimit limit(options.threads);
+    Pipeline pipeline = dataset.start(options);
+    StreamHash hash;
+    while (std::optional<Batch> batch = pipeline.next()) hash.add(*batch);
+    return hash.hex();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreads) {
+  const std::string expected = hash_of(masked_language_model(), {.threads = 1});
+  for (const int threads : {2, 4, 8}) EXPECT_EQ(hash_of(masked_language_model(), {.threads = threads}), expected);
+}
+
+TEST_F(TfrecordPipeline, GivesTheSameStreamWithoutRewrites) {
+  EXPECT_NE(masked_language_model().explain().find("late_parse: parse_example after batch"), std::string::npos);
+  EXPECT_EQ(hash_of(masked_language_model(), {.threads = 2}),
+            hash_of(masked_language_model(), {.threads = 2, .disabled_rewrites = {"late_parse"}}));
+}
+
+TEST_F(TfrecordPipeline, GivesTheSameStreamFromASlowUnreliableStorage) {
+  const std::string expected = hash_of(masked_language_model(), {.threads = 2});
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  for (const int threads : {1, 4}) {
+    const auto storage = std::make_shared<test::InjectingStorage>(
+        local, test::InjectionOptions{.seed = static_cast<uint64_t>(threads),
+                                      .max_latency = std::chrono::microseconds(3000),
+                                      .max_read_bytes = 777,
+                                      .retriable_error_rate = 0.1});
+    EXPECT_EQ(hash_of(masked_language_model(), {.threads = threads, .storage = storage}), expected);
+    EXPECT_GT(storage->counts().retriable_errors, 0U);
+    EXPECT_GT(storage->counts().short_reads, 0U);
+  }
+}
+
+TEST_F(TfrecordPipeline, DroppedDuringTheFirstReadsEndsPromptly) {
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  for (int i = 0; i < 20; ++i) {
+    const auto storage = std::make_shared<test::InjectingStorage>(
+        local, test::InjectionOptions{.min_latency = std::chrono::milliseconds(20),
+                                      .max_latency = std::chrono::milliseconds(20)});
+    const Pipeline pipeline = masked_language_model().start({.threads = 2, .storage = storage});
+  }
+}
+
+TEST_F(TfrecordPipeline, EachEpochHasEveryRecordOnceAndItsOwnMasksAndOrder) {
+  std::vector<std::vector<int32_t>> orders;
+  std::vector<std::string> masks;
+  Pipeline pipeline = parse(records())
+                          .shuffle(1000, {.seed = 1})
+                          .batch(kShards * kRecordsPerShard)
+                          .mask_tokens({.vocab_size = 20000, .mask_token = 4, .special_tokens = {1}})
+                          .repeat(2)
+                          .start({.threads = 2});
+  while (std::optional<Batch> batch = pipeline.next()) {
+    EXPECT_EQ(batch->epoch(), static_cast<int64_t>(orders.size()));
+    const auto labels = batch->values<int32_t>("labels");
+    std::vector<int32_t> order;
+    std::string mask;
+    for (int64_t row = 0; row < batch->num_rows(); ++row) {
+      int32_t id = -1;
+      for (int64_t p = 1; p < kLength; ++p) {
+        const int32_t label = labels[static_cast<size_t>(row * kLength + p)];
+        mask += label == -100 ? '.' : 'x';
+        if (label != -100) id = label;
+      }
+      order.push_back(id);
+    }
+    orders.push_back(std::move(order));
+    masks.push_back(std::move(mask));
+  }
+  ASSERT_EQ(orders.size(), 2U);
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_NE(masks[0], masks[1]);
+}
+
+TEST_F(TfrecordPipeline, ATruncatedShardIsOneErrorThatNamesThePlace) {
+  fs::resize_file(path(2), fs::file_size(path(2)) - 5);
+  Pipeline pipeline = records({.cycle_length = 1}).start({.threads = 2});
+  int delivered = 0;
+  try {
+    while (pipeline.next()) ++delivered;
+    FAIL() << "no error";
+  } catch (const PipelineError& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kTruncated) << e.what();
+    EXPECT_EQ(e.error().shard, path(2));
+    EXPECT_EQ(e.error().record, kRecordsPerShard - 1);
+  }
+  EXPECT_EQ(delivered, 3 * kRecordsPerShard - 1);
+  EXPECT_EQ(pipeline.next(), std::nullopt);
+}
+
+TEST_F(TfrecordPipeline, AMissingShardIsAnError) {
+  const Dataset dataset = records();
+  fs::remove(path(3));
+  Pipeline pipeline = dataset.start({.threads = 2});
+  EXPECT_THROW(while (pipeline.next()){}, PipelineError);
+}
+
+TEST_F(TfrecordPipeline, AFeatureThatTheRecordsLackIsNamed) {
+  Pipeline pipeline = records().parse_example({fixed_len("no_such", {kLength}, DType::kInt64)}).start({.threads = 2});
+  try {
+    pipeline.next();
+    FAIL() << "no error";
+  } catch (const PipelineError& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kMissingFeature);
+    EXPECT_NE(e.error().message.find("'no_such'"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(TfrecordPipeline, AWrongShapeIsAnErrorWithBothCounts) {
+  Pipeline pipeline = records().parse_example({fixed_len("input_ids", {7}, DType::kInt64)}).start({.threads = 2});
+  try {
+    pipeline.next();
+    FAIL() << "no error";
+  } catch (const PipelineError& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kWrongShape);
+    EXPECT_EQ(e.error().message, "feature 'input_ids' has 24 values, shape [7] needs 7");
+  }
+}
+
+}  // namespace
+}  // namespace millrace

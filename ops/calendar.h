@@ -56,9 +56,11 @@ class Calendar {
 
   /// Moves the entries of the next bucket to `out`, in order.
   void take_bucket(std::vector<Entry>& out) {
-    // Its entries lie anywhere: ask for those of the buckets to come.
-    const uint32_t ahead = heads_[(next_bucket_ + 8) & mask_];
-    if (ahead != kNone) __builtin_prefetch(&entries_[ahead]);
+    // Its entries lie anywhere in memory: ask for those of the buckets to come.
+    const uint32_t first = heads_[(next_bucket_ + 8) & mask_];
+    if (first != kNone) __builtin_prefetch(&entries_[first]);
+    const uint32_t arrived = heads_[(next_bucket_ + 4) & mask_];
+    if (arrived != kNone && entries_[arrived].next != kNone) __builtin_prefetch(&entries_[entries_[arrived].next]);
     uint32_t& head = heads_[next_bucket_++ & mask_];
     out.clear();
     for (uint32_t i = head; i != kNone;) {

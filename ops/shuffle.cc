@@ -67,6 +67,12 @@ class ShuffleStage final : public Stage {
     uint32_t next = 0;
     uint32_t label = 0;
   };
+  // Where the next row goes.
+  struct Room {
+    uint64_t bytes = 0;
+    RowSlab::Slot slot;
+    bool taken = false;
+  };
   static constexpr uint32_t kError = UINT32_MAX;  // as slot.chunk
 
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
@@ -95,11 +101,24 @@ class ShuffleStage final : public Stage {
       errors_[free_errors_.back()] = std::move(error);
       free_errors_.pop_back();
     } else {
-      row.bytes = codec_.encoded_size(block_, element);
-      row.slot = slab_.allocate(row.bytes);
+      if (!room_.taken) take_room(element);
+      row.bytes = room_.bytes;
+      row.slot = room_.slot;
+      room_.taken = false;
+      // The memory for the next row is on its way while this one is copied.
+      if (element + 1 < block_.num_elements() && block_.errors().empty()) take_room(element + 1);
       codec_.encode(block_, element, slab_.data(row.slot));
     }
     if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
+  }
+
+  void take_room(size_t element) {
+    room_ = {.bytes = codec_.encoded_size(block_, element), .slot = {}, .taken = true};
+    room_.slot = slab_.allocate(room_.bytes);
+    const std::byte* memory = slab_.data(room_.slot);
+    constexpr size_t kLine = 64;
+    constexpr size_t kMost = 4096;  // of longer rows the processor asks for the rest by itself
+    for (size_t line = 0; line < std::min(room_.bytes, kMost); line += kLine) __builtin_prefetch(memory + line, 1);
   }
 
   void append(const Held& row) {
@@ -134,6 +153,7 @@ class ShuffleStage final : public Stage {
   size_t taken_ = 0;      // elements of `block_` that are in the buffer
   int64_t position_ = 0;  // elements read
   bool ended_ = false;
+  Room room_;
   Calendar<Held> waiting_;
   std::vector<Held> leaving_;  // in order
   size_t next_leaving_ = 0;

@@ -93,15 +93,22 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
     calling_ = false;
   }
 
-  /// True when something is in flight; then `wake` will be called.
-  bool wait() {
+  /// What there is now. One look under one lock: an answer cannot slip between two.
+  enum class Now {
+    kBytes,  ///< `take_direct` or `take_chunk` has something to give
+    kBusy,   ///< something is in flight: `wake` will be called
+    kIdle,   ///< neither; see `error` and `at_end`
+  };
+  Now look() {
     const std::lock_guard lock(mutex_);
+    if (direct_bytes_ || !chunks_.empty()) return Now::kBytes;
     waiting_ = busy_;
-    return busy_;
+    return busy_ ? Now::kBusy : Now::kIdle;
   }
-  bool busy() {
+  /// Like `look` for somebody who does not wait.
+  bool is_idle() {
     const std::lock_guard lock(mutex_);
-    return busy_;
+    return !busy_ && !direct_bytes_ && chunks_.empty();
   }
 
   /// What a direct read brought, if one is done.
@@ -119,11 +126,6 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
   std::optional<Error> error() {
     const std::lock_guard lock(mutex_);
     return error_;
-  }
-  /// True when `take_direct` or `take_chunk` has something to give.
-  bool has_bytes() {
-    const std::lock_guard lock(mutex_);
-    return direct_bytes_.has_value() || !chunks_.empty();
   }
   /// True when nothing more can be asked for.
   bool at_end() {
@@ -295,8 +297,8 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
       }
     }
     if (failure_) {
-      const bool is_plain = compression_ == Compression::kNone;
-      const uint64_t lost_to = is_plain ? file_bytes_ : records_ ? records_->next_byte() : options_.start.offset;
+      // Of a compressed shard nobody knows how much it would have been.
+      const uint64_t lost_to = inflater_ ? records_->next_byte() : file_bytes_;
       return fail(std::move(*failure_), std::max(lost_to, position().offset));
     }
     switch (!opened_ ? open() : !records_ ? begin() : fetch()) {
@@ -335,7 +337,7 @@ ShardReader::Step ShardReader::end() {
 
 ShardReader::Got ShardReader::open() {
   if (!std::exchange(open_started_, true)) feed_->open(storage_, path_);
-  if (feed_->wait()) return Got::kPending;
+  if (feed_->look() == Feed::Now::kBusy) return Got::kPending;
   if (std::optional<Error> error = feed_->error()) {
     failure_ = std::move(error);
     return Got::kFailed;
@@ -358,20 +360,20 @@ ShardReader::Got ShardReader::open() {
 }
 
 ShardReader::Got ShardReader::begin() {
-  if (feed_->at_end() && !feed_->has_bytes()) {
-    return Got::kNothing;
+  switch (feed_->look()) {
+    case Feed::Now::kBusy: return Got::kPending;
+    case Feed::Now::kBytes: break;
+    case Feed::Now::kIdle:
+      if (std::optional<Error> error = feed_->error()) {
+        failure_ = std::move(error);
+        return Got::kFailed;
+      }
+      if (feed_->at_end()) return Got::kNothing;
+      feed_->start_chunk(std::max(options_.chunk_bytes, kHeaderBytes));
+      feed_->run();
+      return Got::kBytes;  // look again
   }
   std::optional<Feed::Chunk> chunk = feed_->take_chunk();
-  if (!chunk) {
-    if (feed_->wait()) return Got::kPending;
-    if (std::optional<Error> error = feed_->error()) {
-      failure_ = std::move(error);
-      return Got::kFailed;
-    }
-    feed_->start_chunk(std::max(options_.chunk_bytes, kHeaderBytes));
-    feed_->run();
-    return Got::kBytes;  // look again
-  }
   const bool at_beginning = feed_->next_offset() == chunk->end - chunk->begin;
   if (at_beginning) {
     const std::string_view bytes(reinterpret_cast<const char*>(chunk->buffer->data()) + chunk->begin,
@@ -433,21 +435,20 @@ ShardReader::Got ShardReader::choose_compression(std::string_view first_bytes) {
 ShardReader::Got ShardReader::fetch() { return inflater_ ? fetch_inflated() : fetch_plain(); }
 
 ShardReader::Got ShardReader::fetch_plain() {
-  if (const std::optional<size_t> bytes = feed_->take_direct(); bytes && *bytes > 0) {
-    records_->commit(*bytes);
-    feed_->read_ahead();
-    return Got::kBytes;
-  }
-  if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
-    records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
-    feed_->read_ahead();
-    return Got::kBytes;
-  }
   // A long record is read in one piece, straight to its place: no chunks of it ahead.
-  const bool is_long = records_->num_missing() > options_.chunk_bytes;
-  feed_->allow_read_ahead(!is_long);
-  if (feed_->wait()) return Got::kPending;
-  if (feed_->has_bytes()) return Got::kBytes;  // an answer came between two looks
+  feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
+  switch (feed_->look()) {
+    case Feed::Now::kBusy: return Got::kPending;
+    case Feed::Now::kBytes:
+      if (const std::optional<size_t> bytes = feed_->take_direct()) {
+        records_->commit(*bytes);
+      } else if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+        records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+      }
+      feed_->read_ahead();
+      return Got::kBytes;
+    case Feed::Now::kIdle: break;
+  }
   if (std::optional<Error> error = feed_->error()) {
     failure_ = std::move(error);
     return Got::kFailed;
@@ -462,7 +463,7 @@ ShardReader::Got ShardReader::fetch_plain() {
 // While the caller works on a batch, a slow store reads what the walk needs next.
 void ShardReader::plan() {
   if (inflater_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
-  if (feed_->busy() || feed_->has_bytes() || feed_->error() || feed_->at_end()) return;
+  if (!feed_->is_idle() || feed_->error() || feed_->at_end()) return;
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
   const std::span<std::byte> room = records_->prepare(options_.chunk_bytes);
   feed_->start_direct(room, records_->buffer());
@@ -474,15 +475,18 @@ ShardReader::Got ShardReader::take_input() {
   input_ = {};
   input_begin_ = input_end_ = 0;
   for (;;) {
-    if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
-      input_ = std::move(chunk->buffer);
-      input_begin_ = chunk->begin;
-      input_end_ = chunk->end;
-      feed_->read_ahead();
-      return Got::kBytes;
+    switch (feed_->look()) {
+      case Feed::Now::kBusy: return Got::kPending;
+      case Feed::Now::kBytes:
+        if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+          input_ = std::move(chunk->buffer);
+          input_begin_ = chunk->begin;
+          input_end_ = chunk->end;
+        }
+        feed_->read_ahead();
+        return Got::kBytes;
+      case Feed::Now::kIdle: break;
     }
-    if (feed_->wait()) return Got::kPending;
-    if (feed_->has_bytes()) continue;
     if (std::optional<Error> error = feed_->error()) {
       failure_ = std::move(error);
       return Got::kFailed;

@@ -110,7 +110,9 @@ Draw draw(uint64_t seed, uint64_t stream, uint64_t call) {
   return {{words[0], words[1], words[2], words[3]}};
 }
 
-uint64_t fnv1a(std::string_view text) {
+// The stream of random numbers of a file: by its name without folders, so that temporary folders change nothing.
+uint64_t stream_of(std::string_view path) {
+  const std::string_view text = path.substr(path.rfind('/') + 1);
   uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   return hash;
@@ -153,7 +155,7 @@ struct InjectingStorage::Shared {
 class InjectingStorage::InjectedFile final : public File, public std::enable_shared_from_this<InjectedFile> {
  public:
   InjectedFile(std::shared_ptr<Shared> shared, std::shared_ptr<File> wrapped, std::string path)
-      : shared_(std::move(shared)), wrapped_(std::move(wrapped)), path_(std::move(path)), stream_(fnv1a(path_)) {}
+      : shared_(std::move(shared)), wrapped_(std::move(wrapped)), path_(std::move(path)), stream_(stream_of(path_)) {}
 
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
@@ -225,7 +227,7 @@ void InjectingStorage::open(const std::string& path, std::shared_ptr<OpenSink> s
   {
     const std::lock_guard lock(shared_->opens_mutex);
     auto& [calls, errors] = shared_->opens_of[path];
-    random = draw(shared_->options.seed ^ 0x6f70656eU, fnv1a(path), calls++);
+    random = draw(shared_->options.seed ^ 0x6f70656eU, stream_of(path), calls++);
     fails = random.share(1) < shared_->options.retriable_error_rate && errors < 2;
     errors = fails ? errors + 1 : 0;
   }

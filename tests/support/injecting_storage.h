@@ -11,7 +11,7 @@
 namespace millrace::test {
 
 struct InjectionOptions {
-  /// Decides, with the path and the number of the call on its file, what happens to a call. Default: 1.
+  /// Decides, with the name of the file and the number of the call on it, what happens to a call. Default: 1.
   uint64_t seed = 1;
   /// Each answer comes between `min_latency` and `max_latency` after its call, from a thread of the storage. Default:
   /// 0, as the wrapped storage answers.
@@ -36,9 +36,9 @@ struct InjectionCounts {
 };
 
 /// A storage that behaves like a slow, unreliable one: delays, short reads and errors on top of another storage. What
-/// happens is a pure function of seed, path and the number of the call; only the times of answers vary. The destructor
-/// answers what is still in flight and joins the timer thread, so it must outlive the readers' threads, not their
-/// reads.
+/// happens is a pure function of seed, file name (without folders) and the number of the call; only the times of
+/// answers vary. The destructor answers what is still in flight and joins the timer thread, so it must outlive the
+/// readers' threads, not their reads.
 class InjectingStorage final : public Storage {
  public:
   InjectingStorage(Storage& wrapped, InjectionOptions options);

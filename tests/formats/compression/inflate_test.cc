@@ -139,6 +139,8 @@ TEST(Inflater, WhatFollowsAStreamMustBeAnotherOne) {
       ASSERT_FALSE(unpacked.good);
       EXPECT_EQ(unpacked.error.code, ErrorCode::kCompression);
       EXPECT_THAT(unpacked.error.message, HasSubstr("no other one"));
+      const size_t end = packed(compression, content).size();
+      EXPECT_THAT(unpacked.error.message, HasSubstr("compressed byte " + std::to_string(end) + " "));
     }
   }
 }

@@ -210,6 +210,17 @@ TEST_F(ShardReaderTest, PositionAfterTheLastRecordIsTheEnd) {
   EXPECT_EQ(beyond.faults[0].error.code, ErrorCode::kTruncated);
 }
 
+TEST_F(ShardReaderTest, CompressedShardsThatUnpackToMuchMoreComeWhole) {
+  // The last input may be taken while much output is still to come: every place of the end against the buffers.
+  for (size_t more = 0; more < 3000; more += 97) {
+    const std::vector<std::string> records(3, std::string((256 << 10) / 3 + more, 'x'));
+    const std::string path = write("a.tfrecord", records, {.compression = Compression::kGzip});
+    const ReadShard read = read_shard(local_, pool_, path, {}, true);
+    ASSERT_TRUE(read.faults.empty()) << more << " " << read.faults[0].error.to_string();
+    ASSERT_EQ(payloads(read), records);
+  }
+}
+
 TEST_F(ShardReaderTest, WrongNumberOfRecordsIsCardinalityWithBothNumbers) {
   const std::string path = write("a.tfrecord", {"a", "b", "c"});
   for (const uint64_t promised : {0, 2, 4}) {

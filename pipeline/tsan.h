@@ -14,16 +14,16 @@ extern "C" void __tsan_release(void* address);
 namespace millrace {
 
 /// Before `try_put`, `enqueue` or `run`, and at the end of a body.
-inline void handoff_release([[maybe_unused]] void* address) {
+inline void handoff_release([[maybe_unused]] const void* address) {
 #if defined(__SANITIZE_THREAD__)
-  __tsan_release(address);
+  __tsan_release(const_cast<void*>(address));
 #endif
 }
 
 /// The first statement of a body, and after `wait_for_all`.
-inline void handoff_acquire([[maybe_unused]] void* address) {
+inline void handoff_acquire([[maybe_unused]] const void* address) {
 #if defined(__SANITIZE_THREAD__)
-  __tsan_acquire(address);
+  __tsan_acquire(const_cast<void*>(address));
 #endif
 }
 
@@ -39,14 +39,14 @@ class HandedOver {
 
   template <typename... Arguments>
   auto operator()(Arguments... arguments) const {
-    handoff_acquire(const_cast<HandedOver*>(this));
-    const ReleaseAtEnd release{const_cast<HandedOver*>(this)};
+    handoff_acquire(this);
+    const ReleaseAtEnd release{this};
     return function_(arguments...);
   }
 
  private:
   struct ReleaseAtEnd {
-    HandedOver* self;
+    const HandedOver* self;
     ~ReleaseAtEnd() { handoff_release(self); }
   };
   Function function_;

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "trainer/parameters.h"
+
+namespace millrace {
+
+/// Adds up the gradients of R replicas bucket by bucket, in a fixed tree: the balanced binary tree over the replica
+/// index,
+/// `((0+1)+(2+3))+((4+5)+(6+7))` for eight. The sum is therefore the same bit for bit for any number of threads and any
+/// timing.
+///
+/// A node of the tree is worked on by the thread that finishes its second child, at that moment, while the bucket is
+/// still in that core's cache and the rest of that replica's backward pass is still to come. The right child's buffer
+/// goes back to the pool when its last bucket has been added, so that about (threads + log2 R) buffers are live, not R.
+///
+/// One step at a time: `begin`, then from the replicas' threads `take_buffer` and `arrive`, then from one thread
+/// `result` and `end`. No thread waits for another.
+class AllReduce {
+ public:
+  /// `layout` must outlive it.
+  AllReduce(const ParameterLayout& layout, int num_replicas);
+
+  /// Starts a step of which replicas 0 to `num_active` - 1 take part; the others are as if their gradients were 0.
+  void begin(int num_active);
+  /// The buffer into which the replica writes its gradients: undefined but for the gaps, which are 0.
+  std::span<float> take_buffer(int replica);
+  /// The replica's bucket is final. Returns true to the one caller whose addition completed the sum over all replicas.
+  bool arrive(int replica, int bucket);
+  /// The sums over all replicas, once every bucket is complete. Its owner may write to it.
+  float* result() { return buffers_[0].data(); }
+  /// Gives all buffers back; also after a step that was abandoned, once no replica runs any more.
+  void end();
+
+  /// The most buffers that were live at once since the beginning.
+  int peak_buffers() const { return peak_buffers_; }
+
+ private:
+  struct Node {
+    int begin = 0;  // replicas [begin, end); the sum of a node is in the buffer of replica `begin`
+    int end = 0;
+    int parent = -1;
+    int right_begin = 0;  // first replica of the right child
+  };
+  int add_node(int begin, int end, int parent);
+  void give_back(FlatBuffer buffer);
+
+  const ParameterLayout& layout_;
+  int num_replicas_;
+  int num_active_ = 0;
+  std::vector<Node> nodes_;
+  std::vector<int> leaves_;                             // node of each replica
+  std::unique_ptr<std::atomic<uint8_t>[]> first_came_;  // [node, bucket]: one child is done
+  std::unique_ptr<std::atomic<int>[]> added_;           // [replica]: buckets of its buffer that were added to another
+  std::vector<FlatBuffer> buffers_;                     // [replica], while in use
+  std::mutex mutex_;                                    // for the pool; taken twice per replica and step
+  std::vector<FlatBuffer> free_;
+  int live_ = 0;
+  int peak_buffers_ = 0;
+};
+
+/// The sum of squares of `values` in float64, in an order that depends on their number only. Infinite or NaN exactly
+/// when a value is (squares of float32 cannot overflow a float64).
+double sum_of_squares(std::span<const float> values);
+
+}  // namespace millrace

@@ -1,0 +1,451 @@
+#include "trainer/step_graph.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include "formats/error.h"
+#include "pipeline/tsan.h"
+#include "trainer/all_reduce.h"
+#include "trainer/distributor.h"
+
+namespace millrace {
+namespace {
+
+namespace flow = oneapi::tbb::flow;
+using Clock = std::chrono::steady_clock;
+
+// The error of a replica with its place in front; the kind of error stays.
+Error placed(int replica, int64_t step, Error error) {
+  const std::string place = step < 0 ? "in an evaluation" : fmt::format("step {}", step);
+  error.message = fmt::format("replica {}, {}: {}", replica, place, error.message);
+  return error;
+}
+
+Error caught_error() {
+  try {
+    throw;
+  } catch (const ErrorException& error) {
+    return error.error();
+  } catch (const std::exception& error) {
+    return {.code = ErrorCode::kUserFunction, .message = error.what()};
+  } catch (...) {
+    return {.code = ErrorCode::kUserFunction, .message = "an exception that is no std::exception"};
+  }
+}
+
+}  // namespace
+
+TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optimizer) : weights(layout.size()) {
+  for (size_t slot = 0; slot < optimizer.slot_names().size(); ++slot) slots.emplace_back(layout.size());
+}
+
+int StepTimeline::reduced_during_backward() const {
+  std::chrono::nanoseconds backward_end{0};
+  for (const TimeSpan& replica : replicas) backward_end = std::max(backward_end, replica.end);
+  return static_cast<int>(std::count_if(reductions.begin(), reductions.end(),
+                                        [&](const TimeSpan& span) { return span.end < backward_end; }));
+}
+
+class StepGraph::Impl {
+ public:
+  Impl(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
+       WorkerPool::Make make_worker)
+      : model_(model),
+        optimizer_(optimizer),
+        state_(state),
+        options_(options),
+        layout_(model.layout()),
+        num_buckets_(static_cast<int>(layout_.buckets().size())),
+        distributor_(options.replicas),
+        all_reduce_(layout_, options.replicas),
+        workers_(make_worker ? std::move(make_worker) : [&model] { return std::make_unique<CpuWorker>(model); }),
+        arena_(thread_count(options.threads), 1),
+        results_(static_cast<size_t>(options.replicas)),
+        errors_(static_cast<size_t>(options.replicas)),
+        squares_(static_cast<size_t>(num_buckets_)),
+        layer_squares_(static_cast<size_t>(num_buckets_)),
+        whole_layers_(layout_.parameters().size()) {
+    if (num_buckets_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "the model has no parameters");
+    if (options.clipping && !(options.clipping->norm > 0)) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("clipping to a norm of {}; more than 0 is needed", options.clipping->norm));
+    }
+    first_bucket_.resize(layout_.parameters().size(), num_buckets_);
+    last_bucket_.resize(layout_.parameters().size(), -1);
+    for (int bucket = 0; bucket < num_buckets_; ++bucket) {
+      ranges_.push_back(ranges_of(layout_, layout_.buckets()[static_cast<size_t>(bucket)]));
+      for (int id : layout_.buckets()[static_cast<size_t>(bucket)].parameters) {
+        const auto parameter = static_cast<size_t>(id);
+        first_bucket_[parameter] = std::min(first_bucket_[parameter], bucket);
+        last_bucket_[parameter] = std::max(last_bucket_[parameter], bucket);
+      }
+    }
+    for (const FlatBuffer& slot : state_.slots) slot_data_.push_back(const_cast<float*>(slot.data()));
+    // A graph belongs to the arena in which it is made.
+    arena_.execute([this] { graph_.emplace(*this); });
+  }
+
+  ~Impl() {
+    arena_.execute([this] { graph_.reset(); });
+  }
+
+  StepReport train(const BatchView& batch, int64_t step, int64_t update, double learning_rate) {
+    report_ = StepReport{};
+    report_.timeline.replicas.resize(static_cast<size_t>(options_.replicas));
+    report_.timeline.reductions.resize(static_cast<size_t>(num_buckets_));
+    update_ = {.number = update, .learning_rate = learning_rate};
+    step_ = step;
+    training_ = true;
+    const int active = start(batch);
+    all_reduce_.begin(active);
+    undecided_.store(num_buckets_ + active, std::memory_order_relaxed);
+    run(active);
+    report_.timeline.total = now();
+    all_reduce_.end();
+    throw_first_error();
+    return std::move(report_);
+  }
+
+  StepResult evaluate(const BatchView& batch) {
+    step_ = -1;
+    training_ = false;
+    run(start(batch));
+    throw_first_error();
+    StepResult total;
+    for (const StepResult& result : results_) {
+      total.sum_loss += result.sum_loss;
+      total.weight += result.weight;
+    }
+    return total;
+  }
+
+  int threads_seen() const {
+    const std::lock_guard lock(threads_mutex_);
+    return static_cast<int>(threads_.size());
+  }
+
+  int peak_gradient_buffers() const { return all_reduce_.peak_buffers(); }
+
+ private:
+  // The nodes. Messages are numbers; what they stand for lies in the Impl. No body throws, so the graph is never
+  // cancelled and needs no reset.
+  struct Graph {
+    explicit Graph(Impl& impl)
+        : replica(graph, flow::unlimited, [&impl](int) noexcept { return impl.replica_body(); }),
+          decision(graph, flow::unlimited, [&impl](int) noexcept { return impl.decision_body(); }),
+          direction(graph, flow::unlimited, [&impl](int bucket) noexcept { return impl.direction_body(bucket); }),
+          update(graph, flow::unlimited, [&impl](int bucket) noexcept { return impl.update_body(bucket); }) {}
+
+    flow::graph graph;
+    flow::function_node<int, flow::continue_msg> replica;    // one message per replica
+    flow::function_node<int, flow::continue_msg> decision;   // one message per step
+    flow::function_node<int, flow::continue_msg> direction;  // one per bucket, for layer-wise rules
+    flow::function_node<int, flow::continue_msg> update;     // one per bucket
+  };
+
+  // Counts down, per bucket, the parameters of one replica that are not final yet.
+  class Announcements final : public GradientListener {
+   public:
+    Announcements(Impl& impl, int replica) : impl_(impl), replica_(replica), seen_(impl.layout_.parameters().size()) {
+      for (const Bucket& bucket : impl.layout_.buckets()) left_.push_back(static_cast<int>(bucket.parameters.size()));
+    }
+
+    void gradient_final(int id) override {
+      if (id < 0 || static_cast<size_t>(id) >= seen_.size()) {
+        throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a gradient was announced for parameter {}", id));
+      }
+      const auto parameter = static_cast<size_t>(id);
+      if (std::exchange(seen_[parameter], uint8_t{1}) != 0) {
+        throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the gradient of '{}' was announced twice",
+                                                                      impl_.layout_.parameters()[parameter].name));
+      }
+      for (int bucket = impl_.first_bucket_[parameter]; bucket <= impl_.last_bucket_[parameter]; ++bucket) {
+        if (--left_[static_cast<size_t>(bucket)] == 0) impl_.bucket_final(replica_, bucket);
+      }
+    }
+
+    void check_complete() const {
+      const auto missing = std::count(seen_.begin(), seen_.end(), uint8_t{0});
+      if (missing == 0) return;
+      const auto first = static_cast<size_t>(std::find(seen_.begin(), seen_.end(), uint8_t{0}) - seen_.begin());
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("no gradient for parameter '{}'{}", impl_.layout_.parameters()[first].name,
+                                       missing > 1 ? fmt::format(" and {} more", missing - 1) : std::string()));
+    }
+
+   private:
+    Impl& impl_;
+    int replica_;
+    std::vector<uint8_t> seen_;  // by parameter: 1 when announced
+    std::vector<int> left_;
+  };
+
+  static int thread_count(int threads) {
+    if (threads < 0) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} threads; at least 1 is needed", threads));
+    }
+    if (threads > 0) return threads;
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+
+  std::chrono::nanoseconds now() const { return Clock::now() - begin_; }
+
+  // Splits the batch; returns how many replicas have rows.
+  int start(const BatchView& batch) {
+    if (batch.rows() < 1) throw ErrorException(ErrorCode::kInvalidArgument, "a batch without rows");
+    views_ = distributor_.split(batch);
+    std::fill(results_.begin(), results_.end(), StepResult{});
+    std::fill(errors_.begin(), errors_.end(), std::nullopt);
+    failed_.store(false, std::memory_order_relaxed);
+    next_replica_.store(0, std::memory_order_relaxed);
+    return static_cast<int>(std::min<int64_t>(batch.rows(), options_.replicas));
+  }
+
+  void run(int active) {
+    begin_ = Clock::now();
+    handoff_release(this);
+    arena_.execute([this, active] {
+      for (int i = 0; i < active; ++i) graph_->replica.try_put(i);
+      graph_->graph.wait_for_all();
+    });
+    handoff_acquire(this);
+  }
+
+  void throw_first_error() {
+    // Replicas start in order, so all below the first that failed have run: which error is reported is no accident.
+    for (const std::optional<Error>& error : errors_) {
+      if (error) throw ErrorException(*error);
+    }
+  }
+
+  flow::continue_msg replica_body() noexcept {
+    handoff_acquire(this);
+    // In order, whichever message came first: the lower side of the reduction tree fills first, which keeps few buffers
+    // live.
+    const int replica = next_replica_.fetch_add(1, std::memory_order_relaxed);
+    if (!failed_.load(std::memory_order_relaxed)) {
+      try {
+        note_thread();
+        // While this replica waits for work that it started itself, its thread must not enter another replica.
+        oneapi::tbb::this_task_arena::isolate([&] { run_replica(replica); });
+      } catch (...) {
+        errors_[static_cast<size_t>(replica)] = placed(replica, step_, caught_error());
+        failed_.store(true, std::memory_order_relaxed);
+      }
+    }
+    handoff_release(this);
+    return {};
+  }
+
+  void run_replica(int replica) {
+    const auto index = static_cast<size_t>(replica);
+    const BatchView& rows = views_[index];
+    std::unique_ptr<DeviceWorker> worker = workers_.take();
+    if (!training_) {
+      results_[index] = worker->evaluate(rows, state_.weights.data());
+      workers_.put_back(std::move(worker));
+      return;
+    }
+    report_.timeline.replicas[index].begin = now();
+    Announcements announcements(*this, replica);
+    results_[index] = worker->train_step(rows, state_.weights.data(),
+                                         {.seed = options_.seed,
+                                          .step = step_,
+                                          .replica = replica,
+                                          .gradients = all_reduce_.take_buffer(replica),
+                                          .listener = &announcements});
+    workers_.put_back(std::move(worker));
+    announcements.check_complete();
+    report_.timeline.replicas[index].end = now();
+    one_less_undecided();
+  }
+
+  void bucket_final(int replica, int bucket) {
+    const auto begin = now();
+    if (!all_reduce_.arrive(replica, bucket)) return;
+    const auto index = static_cast<size_t>(bucket);
+    const Bucket& range = layout_.buckets()[index];
+    squares_[index] =
+        sum_of_squares({all_reduce_.result() + range.begin, static_cast<size_t>(range.end - range.begin)});
+    report_.timeline.reductions[index] = {.begin = begin, .end = now()};
+    one_less_undecided();
+  }
+
+  void one_less_undecided() {
+    if (undecided_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      handoff_release(this);
+      graph_->decision.try_put(0);
+    }
+  }
+
+  flow::continue_msg decision_body() noexcept {
+    handoff_acquire(this);
+    report_.timeline.decision.begin = now();
+    decide();
+    report_.timeline.decision.end = now();
+    if (report_.updated) {
+      report_.timeline.updates.resize(static_cast<size_t>(num_buckets_));
+      undirected_.store(num_buckets_, std::memory_order_relaxed);
+      handoff_release(this);
+      for (int bucket = 0; bucket < num_buckets_; ++bucket) {
+        (optimizer_.layerwise() ? graph_->direction : graph_->update).try_put(bucket);
+      }
+    }
+    handoff_release(this);
+    return {};
+  }
+
+  void decide() {
+    std::string not_finite;
+    for (size_t replica = 0; replica < results_.size(); ++replica) {
+      const StepResult& result = results_[replica];
+      report_.result.sum_loss += result.sum_loss;
+      report_.result.weight += result.weight;
+      if (not_finite.empty() && !(std::isfinite(result.sum_loss) && std::isfinite(result.weight))) {
+        not_finite = fmt::format("the loss of replica {} is {} (weight {})", replica, result.sum_loss, result.weight);
+      }
+    }
+    double squares = 0;
+    for (size_t bucket = 0; bucket < squares_.size(); ++bucket) {
+      squares += squares_[bucket];
+      if (not_finite.empty() && !std::isfinite(squares)) {
+        not_finite = fmt::format("a gradient of {} is not finite", first_not_finite(bucket));
+      }
+    }
+    // A sum without weight is a mean of 0, with a gradient of 0.
+    const double one_by_weight = report_.result.weight == 0 ? 0 : 1 / report_.result.weight;
+    report_.loss = report_.result.sum_loss * one_by_weight;
+    if (report_.result.weight != 0) report_.loss = report_.result.sum_loss / report_.result.weight;
+    report_.gradient_norm = std::sqrt(squares) * std::abs(one_by_weight);
+    if (!not_finite.empty()) {
+      report_.skip_reason = fmt::format("step {}: {}; the update was skipped", step_, not_finite);
+      return;
+    }
+    if (options_.clipping) {
+      report_.clip_scale = clip_scale(report_.gradient_norm, options_.clipping->norm, options_.clipping->form);
+    }
+    update_.gradient_scale = static_cast<float>(one_by_weight * report_.clip_scale);
+    report_.updated = true;
+  }
+
+  std::string first_not_finite(size_t bucket) {
+    for (const UpdateRange& range : ranges_[bucket]) {
+      const float* gradients = all_reduce_.result();
+      if (std::any_of(gradients + range.begin, gradients + range.end, [](float g) { return !std::isfinite(g); })) {
+        return fmt::format("'{}'", layout_.parameters()[static_cast<size_t>(range.parameter)].name);
+      }
+    }
+    return "a parameter";
+  }
+
+  UpdateBuffers update_buffers() {
+    return {.weights = state_.weights.data(), .gradients = all_reduce_.result(), .slots = slot_data_};
+  }
+
+  flow::continue_msg direction_body(int bucket) noexcept {
+    handoff_acquire(this);
+    const auto index = static_cast<size_t>(bucket);
+    layer_squares_[index].clear();
+    for (const UpdateRange& range : ranges_[index]) {
+      layer_squares_[index].push_back(optimizer_.direction(range, update_, update_buffers()));
+    }
+    if (undirected_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      std::fill(whole_layers_.begin(), whole_layers_.end(), LayerSquares{});
+      for (size_t b = 0; b < ranges_.size(); ++b) {
+        for (size_t i = 0; i < ranges_[b].size(); ++i) {
+          LayerSquares& whole = whole_layers_[static_cast<size_t>(ranges_[b][i].parameter)];
+          whole.weights += layer_squares_[b][i].weights;
+          whole.direction += layer_squares_[b][i].direction;
+        }
+      }
+      handoff_release(this);
+      for (int b = 0; b < num_buckets_; ++b) graph_->update.try_put(b);
+    }
+    handoff_release(this);
+    return {};
+  }
+
+  flow::continue_msg update_body(int bucket) noexcept {
+    handoff_acquire(this);
+    const auto index = static_cast<size_t>(bucket);
+    report_.timeline.updates[index].begin = now();
+    for (const UpdateRange& range : ranges_[index]) {
+      if (optimizer_.layerwise()) {
+        optimizer_.apply(range, update_, update_buffers(), whole_layers_[static_cast<size_t>(range.parameter)]);
+      } else {
+        optimizer_.update(range, update_, update_buffers());
+      }
+    }
+    report_.timeline.updates[index].end = now();
+    handoff_release(this);
+    return {};
+  }
+
+  void note_thread() {
+    const std::lock_guard lock(threads_mutex_);
+    threads_.insert(std::this_thread::get_id());
+  }
+
+  const Model& model_;
+  const Optimizer& optimizer_;
+  TrainedState& state_;
+  const StepGraphOptions options_;
+  const ParameterLayout& layout_;
+  const int num_buckets_;
+  const Distributor distributor_;
+  AllReduce all_reduce_;
+  WorkerPool workers_;
+  oneapi::tbb::task_arena arena_;
+  std::vector<float*> slot_data_;
+  std::vector<std::vector<UpdateRange>> ranges_;  // by bucket
+  std::vector<int> first_bucket_;                 // by parameter
+  std::vector<int> last_bucket_;
+
+  // Of the step that runs.
+  bool training_ = true;
+  int64_t step_ = 0;
+  UpdateStep update_;
+  Clock::time_point begin_;
+  std::vector<BatchView> views_;
+  std::vector<StepResult> results_;
+  std::vector<std::optional<Error>> errors_;
+  std::vector<double> squares_;                           // by bucket
+  std::vector<std::vector<LayerSquares>> layer_squares_;  // by bucket and range
+  std::vector<LayerSquares> whole_layers_;                // by parameter
+  StepReport report_;
+  std::atomic<int> next_replica_{0};
+  std::atomic<bool> failed_{false};
+  std::atomic<int> undecided_{0};   // buckets not reduced and replicas not ended
+  std::atomic<int> undirected_{0};  // buckets without a direction
+
+  mutable std::mutex threads_mutex_;
+  std::set<std::thread::id> threads_;
+
+  std::optional<Graph> graph_;  // last: it goes before what its bodies use
+};
+
+StepGraph::StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
+                     WorkerPool::Make make_worker)
+    : impl_(std::make_unique<Impl>(model, optimizer, state, options, std::move(make_worker))) {}
+
+StepGraph::~StepGraph() = default;
+
+StepReport StepGraph::train(const BatchView& batch, int64_t step, int64_t update, double learning_rate) {
+  return impl_->train(batch, step, update, learning_rate);
+}
+
+StepResult StepGraph::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
+
+int StepGraph::threads_seen() const { return impl_->threads_seen(); }
+
+int StepGraph::peak_gradient_buffers() const { return impl_->peak_gradient_buffers(); }
+
+}  // namespace millrace

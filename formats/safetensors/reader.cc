@@ -1,0 +1,172 @@
+#include "formats/safetensors/reader.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
+
+constexpr size_t kLengthBytes = 8;
+// The reference implementation refuses longer headers too.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw ErrorException(Error{.code = ErrorCode::kParse, .message = "safetensors: " + why, .shard = path});
+}
+
+std::vector<std::byte> read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) throw ErrorException(Error{.code = ErrorCode::kIo, .message = "cannot open the file", .shard = path});
+  std::vector<std::byte> bytes(static_cast<size_t>(file.tellg()));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw ErrorException(Error{.code = ErrorCode::kIo, .message = "cannot read the file", .shard = path});
+  return bytes;
+}
+
+std::optional<TensorType> type_of(const std::string& name) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kF64, TensorType::kI32, TensorType::kI64}) {
+    if (to_string(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+// The header as JSON. A key that comes twice would hide a tensor, so it is refused.
+json parse_header(const std::string& path, std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  std::string twice;
+  const json header = json::parse(
+      text.begin(), text.end(),
+      [&](int, json::parse_event_t event, json& parsed) {
+        if (event == json::parse_event_t::object_start) keys.emplace_back();
+        if (event == json::parse_event_t::object_end) keys.pop_back();
+        if (event == json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
+          twice = parsed.get<std::string>();
+        }
+        return true;
+      },
+      /*allow_exceptions=*/false);
+  if (header.is_discarded()) refuse(path, "the header is not JSON");
+  if (!header.is_object()) refuse(path, "the header is not a JSON object");
+  if (!twice.empty()) refuse(path, fmt::format("the header names '{}' twice", twice));
+  return header;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(read_all(path)) {
+  if (data_.size() < kLengthBytes)
+    refuse(path, fmt::format("{} bytes; the length of the header needs 8", data_.size()));
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, data_.data(), kLengthBytes);
+  if (header_bytes > data_.size() - kLengthBytes) {
+    refuse(path, fmt::format("a header of {} bytes where {} are left", header_bytes, data_.size() - kLengthBytes));
+  }
+  if (header_bytes > kMaxHeaderBytes) {
+    refuse(path, fmt::format("a header of {} bytes; at most {} are allowed", header_bytes, kMaxHeaderBytes));
+  }
+  const json header = parse_header(
+      path, {reinterpret_cast<const char*>(data_.data()) + kLengthBytes, static_cast<size_t>(header_bytes)});
+  const std::span<const std::byte> body(data_.data() + kLengthBytes + header_bytes,
+                                        data_.size() - kLengthBytes - header_bytes);
+
+  std::vector<std::pair<uint64_t, NamedTensor>> placed;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      if (!entry.is_object()) refuse(path, "__metadata__ is not an object");
+      for (const auto& [key, value] : entry.items()) {
+        if (!value.is_string()) refuse(path, fmt::format("__metadata__ '{}' is not a string", key));
+        metadata_[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    if (!entry.is_object()) refuse(path, fmt::format("tensor '{}' is not an object", name));
+    for (const char* field : {"dtype", "shape", "data_offsets"}) {
+      if (!entry.contains(field)) refuse(path, fmt::format("tensor '{}' has no {}", name, field));
+    }
+    if (!entry["dtype"].is_string()) refuse(path, fmt::format("tensor '{}' has a dtype that is not a string", name));
+    const std::string type_name = entry["dtype"].get<std::string>();
+    const std::optional<TensorType> type = type_of(type_name);
+    if (!type) refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32 and I64 are read", name, type_name));
+
+    const auto is_count = [](const json& number) { return number.is_number_unsigned(); };
+    const json& offsets = entry["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2 || !std::all_of(offsets.begin(), offsets.end(), is_count)) {
+      refuse(path, fmt::format("tensor '{}' has data_offsets that are not two numbers", name));
+    }
+    const auto begin = offsets[0].get<uint64_t>();
+    const auto end = offsets[1].get<uint64_t>();
+    if (begin > end || end > body.size()) {
+      refuse(path, fmt::format("tensor '{}' lies at [{}, {}) of {} bytes", name, begin, end, body.size()));
+    }
+    const json& shape = entry["shape"];
+    if (!shape.is_array() || !std::all_of(shape.begin(), shape.end(), is_count)) {
+      refuse(path, fmt::format("tensor '{}' has a shape that is not a list of sizes", name));
+    }
+    NamedTensor tensor{.name = name, .type = *type, .shape = {}, .bytes = body.subspan(begin, end - begin)};
+    uint64_t needed = size_of(*type);
+    for (const json& size : shape) {
+      const auto count = size.get<uint64_t>();
+      if (__builtin_mul_overflow(needed, count, &needed) || count > INT64_MAX) {
+        refuse(path, fmt::format("tensor '{}' has a shape whose size overflows", name));
+      }
+      tensor.shape.push_back(static_cast<int64_t>(count));
+    }
+    if (needed != end - begin) {
+      refuse(path, fmt::format("tensor '{}' has {} bytes, its shape and type need {}", name, end - begin, needed));
+    }
+    placed.emplace_back(begin, std::move(tensor));
+  }
+
+  // Tensors follow each other without gap or overlap, to the end of the file.
+  std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second.bytes.size() < b.second.bytes.size();
+  });
+  uint64_t at = 0;
+  for (auto& [begin, tensor] : placed) {
+    if (begin > at) refuse(path, fmt::format("bytes [{}, {}) belong to no tensor", at, begin));
+    if (begin < at) refuse(path, fmt::format("tensor '{}' overlaps the one before it", tensor.name));
+    at = begin + tensor.bytes.size();
+    tensors_.push_back(std::move(tensor));
+  }
+  if (at != body.size()) refuse(path, fmt::format("{} bytes after the last tensor", body.size() - at));
+}
+
+const NamedTensor* SafetensorsFile::find(std::string_view name) const {
+  for (const NamedTensor& tensor : tensors_) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+const NamedTensor& SafetensorsFile::get(std::string_view name, TensorType type) const {
+  const NamedTensor* tensor = find(name);
+  if (tensor == nullptr) {
+    throw ErrorException(Error{.code = ErrorCode::kMissingFeature,
+                               .message = fmt::format("safetensors: no tensor '{}'", name),
+                               .shard = path_});
+  }
+  if (tensor->type != type) {
+    throw ErrorException(Error{.code = ErrorCode::kWrongShape,
+                               .message = fmt::format("safetensors: tensor '{}' is {}, expected {}", name,
+                                                      to_string(tensor->type), to_string(type)),
+                               .shard = path_});
+  }
+  return *tensor;
+}
+
+}  // namespace millrace

@@ -10,7 +10,6 @@ SchemaPtr parsed_schema(const Schema& input, const std::vector<FeatureDescriptio
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("parse_example: needs raw records, but the input is {}", input.to_string()));
   }
-  if (features.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "parse_example: no features are asked for");
   std::vector<FeatureSpec> specs;
   for (const FeatureDescription& feature : features) {
     Shape shape = input[0].shape;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "formats/utf8.h"
 
 namespace millrace {
 
@@ -28,6 +29,7 @@ void FeatureDescription::check() const {
   const auto refuse = [this](const std::string& why) {
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("parse_example: feature '{}': {}", key, why));
   };
+  if (!is_valid_utf8(key)) refuse("the key is not UTF-8, and so in no record");
   if (stored == DType::kInt32) refuse("records store int64, float32 or bytes; use kInt64 and .as(kInt32)");
   const bool narrows = stored == DType::kInt64 && dtype == DType::kInt32;
   if (dtype != stored && !narrows) refuse(fmt::format("no cast from {} to {}", to_string(stored), to_string(dtype)));
@@ -37,8 +39,8 @@ void FeatureDescription::check() const {
   const auto check_default = [&](size_t count, DType type) {
     if (type != stored) refuse(fmt::format("the default is {}, the feature {}", to_string(type), to_string(stored)));
     const auto values = static_cast<size_t>(num_values(shape));
-    if (count != 1 && count != values) {
-      refuse(fmt::format("the default has {} values, the shape {} needs {} or 1", count, to_string(shape), values));
+    if (count != values) {
+      refuse(fmt::format("the default has {} values, the shape {} needs {}", count, to_string(shape), values));
     }
   };
   if (const auto* ints = std::get_if<std::vector<int64_t>>(&default_values)) {

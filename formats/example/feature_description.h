@@ -27,7 +27,7 @@ struct FeatureDescription {
   [[nodiscard]] FeatureDescription as(DType type) const;
   /// Another name for the column.
   [[nodiscard]] FeatureDescription named(std::string column) const;
-  /// One value for all places, or exactly as many as the shape has.
+  /// Exactly as many values as the shape has, row-major.
   [[nodiscard]] FeatureDescription default_value(FeatureDefault values) const;
 
   /// Throws `kInvalidArgument` naming the feature when type, cast, shape or default cannot work.

@@ -14,16 +14,16 @@ namespace millrace {
 
 /// Parses serialized `tensorflow.Example` messages in one pass, straight into the places where the values are wanted.
 ///
-/// What valid protobuf means is what comes out. Where TensorFlow's own parser gives other values than protobuf's for
-/// the same bytes (a feature with two kinds or the same kind twice, a packed list followed by more of the list) the
-/// record is refused with `parse`, since one of the two readers would be wrong. Unknown fields and groups are skipped;
-/// of equal keys the last counts. Formats: protobuf encoding (https://protobuf.dev/programming-guides/encoding),
-/// tensorflow/core/example.
+/// What comes out is what the bytes mean as protobuf: unknown fields and groups are skipped, parts of one list are
+/// joined, of equal keys and of the kinds of a feature the last counts; the whole record must be valid, also what
+/// nobody asks for. Where TensorFlow's own parser silently takes another meaning the record is refused with `parse`, or
+/// with `wrong_shape` where protobuf's values do not fit: one of the two readers would be wrong. Formats: protobuf
+/// encoding (https://protobuf.dev/programming-guides/encoding), tensorflow/core/example.
 ///
 /// Immutable; any number of threads.
 class ExampleParser {
  public:
-  /// Throws `kInvalidArgument` (see FeatureDescription::check), also for two features of one key.
+  /// Throws `kInvalidArgument` (see FeatureDescription::check), also for no features or two of one key.
   explicit ExampleParser(std::vector<FeatureDescription> features);
 
   const std::vector<FeatureDescription>& features() const { return features_; }
@@ -34,6 +34,11 @@ class ExampleParser {
   [[nodiscard]] std::optional<Error> parse(std::string_view record, std::span<std::byte* const> destinations) const;
 
  private:
+  // Sets `overlong` when a tag at the top has more bytes than it needs; such fields count only `with_overlong`.
+  std::optional<Error> parse_fields(std::string_view record, std::span<std::byte* const> destinations,
+                                    bool with_overlong, bool& overlong) const;
+  // The feature of this key, or how many features there are; looks at `expected` first.
+  size_t find(std::string_view key, size_t expected) const;
   void write_default(const FeatureDescription& feature, std::byte* destination) const;
 
   std::vector<FeatureDescription> features_;

@@ -1,0 +1,144 @@
+#include "ops/parse_example.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/example/writer.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A record with ids {n, n + 1}, a weight and a name.
+std::string record_of(int64_t n) {
+  ExampleWriter writer;
+  const std::vector<int64_t> ids{n, n + 1};
+  const std::vector<float> weight{static_cast<float>(n) / 2};
+  const std::string text = "row " + std::to_string(n);
+  const std::vector<std::string_view> name{text};
+  writer.add("ids", std::span<const int64_t>(ids));
+  writer.add("weight", std::span<const float>(weight));
+  writer.add("name", std::span<const std::string_view>(name));
+  return writer.finish();
+}
+
+std::vector<FeatureDescription> features() {
+  return {fixed_len("ids", {2}, DType::kInt64).as(DType::kInt32), fixed_len("weight", {}, DType::kFloat32).named("w"),
+          fixed_len("name", {}, DType::kBytes),
+          fixed_len("label", {}, DType::kInt64).default_value(std::vector<int64_t>{-1})};
+}
+
+// The records in one buffer that the block holds.
+Block block_of(BufferPool& pool, const std::vector<std::string>& records) {
+  size_t bytes = 0;
+  for (const std::string& record : records) bytes += record.size();
+  Buffer buffer = pool.allocate(bytes);
+  Column column = Column::fixed(pool, DType::kBytes, {}, records.size());
+  column.hold(buffer);
+  char* at = reinterpret_cast<char*>(buffer->data());
+  for (size_t i = 0; i < records.size(); ++i) {
+    column.mutable_values<std::string_view>(i)[0] = {at, records[i].size()};
+    at = std::copy(records[i].begin(), records[i].end(), at);
+  }
+  Block block(record_schema(), {column}, records.size());
+  block.first_row = 40;
+  block.iteration = {.epoch = 1, .path = 2};
+  block.epoch = 1;
+  return block;
+}
+
+Block batched(const Block& rows, size_t batch) {
+  const auto schema = std::make_shared<const Schema>(
+      std::vector<FeatureSpec>{{.name = "record", .dtype = DType::kBytes, .shape = {static_cast<int64_t>(batch)}}});
+  Block batches(schema, {rows.column(0).grouped(batch)}, rows.num_elements() / batch);
+  batches.rows_per_element = static_cast<int64_t>(batch);
+  batches.first_row = rows.first_row;
+  return batches;
+}
+
+std::vector<std::string> printed(const Block& block) {
+  std::vector<std::string> elements;
+  for (size_t i = 0; i < block.num_elements(); ++i) elements.push_back(test::print_element(block, i));
+  return elements;
+}
+
+TEST(ParseExample, RowsBecomeFeaturesWithCastsNamesAndDefaults) {
+  BufferPool pool;
+  const ParseExampleOperator parse(record_schema(), features());
+  EXPECT_EQ(parse.schema()->to_string(), "ids int32 [2], w float32 [], name bytes [], label int64 []");
+  Block parsed;
+  {
+    const Block rows = block_of(pool, {record_of(1), record_of(8)});
+    parsed = parse.apply(rows, pool);
+  }  // the views must hold the records
+  const Buffer reused = pool.allocate(100);
+  std::fill_n(reused->data(), 100, std::byte{'?'});
+  EXPECT_THAT(printed(parsed), ElementsAre("ids=[1,2] w=0.5 name=row 1 label=-1", "ids=[8,9] w=4 name=row 8 label=-1"));
+  EXPECT_EQ(parsed.first_row, 40);
+  EXPECT_EQ(parsed.iteration, (Iteration{.epoch = 1, .path = 2}));
+  EXPECT_EQ(parsed.epoch, 1);
+}
+
+TEST(ParseExample, BehindABatchItFillsTheBatchAndGivesTheSameValues) {
+  BufferPool pool;
+  std::vector<std::string> records;
+  for (int64_t n = 0; n < 6; ++n) records.push_back(record_of(n));
+  const Block batches = batched(block_of(pool, records), 3);
+  const ParseExampleOperator parse(batches.schema(), features());
+  EXPECT_EQ(parse.schema()->to_string(), "ids int32 [3,2], w float32 [3], name bytes [3], label int64 [3]");
+  const Block parsed = parse.apply(batches, pool);
+  EXPECT_EQ(parsed.rows_per_element, 3);
+  EXPECT_THAT(printed(parsed),
+              ElementsAre("ids=[[0,1],[1,2],[2,3]] w=[0,0.5,1] name=[row 0,row 1,row 2] label=[-1,-1,-1]",
+                          "ids=[[3,4],[4,5],[5,6]] w=[1.5,2,2.5] name=[row 3,row 4,row 5] label=[-1,-1,-1]"));
+}
+
+TEST(ParseExample, ABadRecordIsTheErrorOfItsElementAndTheRestIsIntact) {
+  BufferPool pool;
+  const std::string cut = record_of(1).substr(0, 20);
+  Block rows = block_of(pool, {record_of(0), cut, record_of(2), "", record_of(4), record_of(5)});
+  rows.add_error(4, std::make_shared<const Error>(Error{.code = ErrorCode::kPayloadCrc, .message = "from before"}));
+  const std::vector<std::string> elements =
+      printed(ParseExampleOperator(record_schema(), features()).apply(rows, pool));
+  ASSERT_EQ(elements.size(), 6u);
+  EXPECT_EQ(elements[0], "ids=[0,1] w=0 name=row 0 label=-1");
+  EXPECT_THAT(elements[1], HasSubstr("error: parse: a length of"));
+  EXPECT_EQ(elements[2], "ids=[2,3] w=1 name=row 2 label=-1");
+  EXPECT_EQ(elements[3],
+            "error: missing_feature: feature 'ids' is not in the record and has no default (stage parse_example)");
+  EXPECT_EQ(elements[4], "error: payload_crc: from before");
+  EXPECT_EQ(elements[5], "ids=[5,6] w=2.5 name=row 5 label=-1");
+
+  const Block batches = batched(block_of(pool, {record_of(0), cut, "", record_of(3), record_of(4), record_of(5)}), 3);
+  const std::vector<std::string> both =
+      printed(ParseExampleOperator(batches.schema(), features()).apply(batches, pool));
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_THAT(both[0], HasSubstr("error: parse: a length of"));  // the first bad record's
+  EXPECT_EQ(both[1], "ids=[[3,4],[4,5],[5,6]] w=[1.5,2,2.5] name=[row 3,row 4,row 5] label=[-1,-1,-1]");
+}
+
+TEST(ParseExample, ABlockWithoutElementsStaysOne) {
+  BufferPool pool;
+  const Block parsed = ParseExampleOperator(record_schema(), features()).apply(block_of(pool, {}), pool);
+  EXPECT_EQ(parsed.num_elements(), 0u);
+  EXPECT_EQ(parsed.columns().size(), 4u);
+}
+
+TEST(ParseExample, RefusesInputsThatAreNoRecordsAndNamesThatClash) {
+  const auto numbers =
+      std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "x", .dtype = DType::kInt64, .shape = {}}});
+  EXPECT_THROW(ParseExampleOperator(numbers, features()), ErrorException);
+  EXPECT_THROW(ParseExampleOperator(record_schema(), {}), ErrorException);
+  EXPECT_THROW(ParseExampleOperator(record_schema(),
+                                    {fixed_len("a", {}, DType::kInt64), fixed_len("b", {}, DType::kInt64).named("a")}),
+               ErrorException);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -141,8 +141,16 @@ namespace millrace {
 HWY_EXPORT(Decode32);
 HWY_EXPORT(Decode64);
 
-void decode_varints(VarintRun<int32_t>& run) { HWY_DYNAMIC_DISPATCH(Decode32)(run); }
-void decode_varints(VarintRun<int64_t>& run) { HWY_DYNAMIC_DISPATCH(Decode64)(run); }
+void decode_varints_portable(VarintRun<int32_t>& run) { HWY_DYNAMIC_DISPATCH(Decode32)(run); }
+void decode_varints_portable(VarintRun<int64_t>& run) { HWY_DYNAMIC_DISPATCH(Decode64)(run); }
+
+void decode_varints(VarintRun<int32_t>& run) {
+  has_avx512_varints() ? decode_varints_avx512(run) : decode_varints_portable(run);
+}
+
+void decode_varints(VarintRun<int64_t>& run) {
+  has_avx512_varints() ? decode_varints_avx512(run) : decode_varints_portable(run);
+}
 
 }  // namespace millrace
 #endif

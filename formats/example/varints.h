@@ -13,11 +13,18 @@ struct VarintRun {
   T* last;
 };
 
-/// Decodes varints of up to four bytes, as many as it can eight bytes at a time with the widest instructions of the
-/// machine, and moves the run's pointers behind them. It stops before a longer varint, near the end of the input and
-/// near the end of the output; whoever calls goes on from there one at a time. Writes nothing at or beyond `last`, but
-/// may write values that are not meant behind `values`, which later ones replace.
+/// Decodes varints of up to four bytes, as many as it can with the widest instructions of the machine, and moves the
+/// run's pointers behind them. It stops before a longer varint, near the end of the input and near the end of the
+/// output; whoever calls goes on from there one at a time. Writes nothing at or beyond `last`, but may write values
+/// that are not meant behind `values`, which later ones replace.
 void decode_varints(VarintRun<int32_t>& run);
 void decode_varints(VarintRun<int64_t>& run);
+
+// The two ways to do so: eight bytes at a time on every machine, and for AVX-512 VBMI2, only where there is that.
+void decode_varints_portable(VarintRun<int32_t>& run);
+void decode_varints_portable(VarintRun<int64_t>& run);
+bool has_avx512_varints();
+void decode_varints_avx512(VarintRun<int32_t>& run);
+void decode_varints_avx512(VarintRun<int64_t>& run);
 
 }  // namespace millrace

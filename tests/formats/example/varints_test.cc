@@ -1,0 +1,97 @@
+#include "formats/example/varints.h"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+template <typename T>
+using Decoder = void (*)(VarintRun<T>&);
+
+// A list of varints, its values, and where each begins.
+struct List {
+  std::vector<uint8_t> bytes;
+  std::vector<uint64_t> values;
+  std::vector<size_t> begins;
+
+  void add(uint64_t value, size_t more_bytes = 0) {
+    begins.push_back(bytes.size());
+    values.push_back(value);
+    for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<uint8_t>(value | 0x80));
+    bytes.push_back(static_cast<uint8_t>(value));
+    for (; more_bytes > 0; --more_bytes) {
+      bytes.back() |= 0x80;
+      bytes.push_back(0);
+    }
+  }
+  size_t size_of(size_t i) const { return (i + 1 < begins.size() ? begins[i + 1] : bytes.size()) - begins[i]; }
+};
+
+// Runs the decoder over the list into room for `room` values, and checks all that varints.h promises.
+template <typename T>
+void expect_decodes(Decoder<T> decode, const List& list, size_t room) {
+  constexpr T kUntouched = 0x5a5a5a5a;
+  std::vector<T> out(room + 64, kUntouched);
+  const std::vector<uint8_t> exact = list.bytes;  // sanitizers see every read beyond its end
+  VarintRun<T> run{exact.data(), exact.data() + exact.size(), out.data(), out.data() + room};
+  decode(run);
+  const auto count = static_cast<size_t>(run.values - out.data());
+  ASSERT_LE(count, std::min(room, list.values.size()));
+  for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<T>(list.values[i])) << i;
+  ASSERT_EQ(run.at - exact.data(), count < list.begins.size() ? list.begins[count] : exact.size());
+  for (size_t i = room; i < out.size(); ++i) ASSERT_EQ(out[i], kUntouched) << "wrote beyond the end";
+  // It goes on as far as it says.
+  if (count < list.values.size() && list.size_of(count) <= 4) {
+    ASSERT_TRUE(room - count < 8 || exact.size() - list.begins[count] < 8) << "stopped at value " << count;
+  }
+}
+
+template <typename T>
+void expect_decodes_random_lists(Decoder<T> decode) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 3000; ++round) {
+    List list;
+    const uint64_t most_bits = 1 + random() % 28;
+    const uint64_t longer_ones = random() % 4 == 0 ? 10 : 0;  // in a hundred
+    for (uint64_t count = random() % 200; count > 0; --count) {
+      const uint64_t bits = random() % 100 < longer_ones ? 1 + random() % 64 : 1 + random() % most_bits;
+      list.add(random() >> (64 - bits), random() % 50 == 0 ? random() % 3 : 0);
+    }
+    expect_decodes(decode, list, random() % 3 == 0 ? random() % (list.values.size() + 1) : list.values.size());
+    if (::testing::Test::HasFatalFailure()) FAIL() << "round " << round;
+  }
+}
+
+TEST(Varints, ThePortableDecoderKeepsItsPromises) {
+  expect_decodes_random_lists<int32_t>(decode_varints_portable);
+  expect_decodes_random_lists<int64_t>(decode_varints_portable);
+}
+
+TEST(Varints, TheAvx512DecoderKeepsItsPromises) {
+  if (!has_avx512_varints()) GTEST_SKIP() << "this machine has no AVX-512 VBMI2";
+  expect_decodes_random_lists<int32_t>(decode_varints_avx512);
+  expect_decodes_random_lists<int64_t>(decode_varints_avx512);
+}
+
+TEST(Varints, ACutOffLastVarintIsLeftToTheCaller) {
+  for (const Decoder<int32_t> decode : {Decoder<int32_t>(decode_varints), Decoder<int32_t>(decode_varints_portable)}) {
+    for (const size_t count : {0, 1, 20, 63, 64, 100}) {
+      std::vector<uint8_t> bytes(count, 1);
+      bytes.push_back(0x80);
+      std::vector<int32_t> out(count + 1);
+      VarintRun<int32_t> run{bytes.data(), bytes.data() + bytes.size(), out.data(), out.data() + out.size()};
+      decode(run);
+      EXPECT_LE(run.values - out.data(), static_cast<int64_t>(count));
+      EXPECT_EQ(run.at - bytes.data(), run.values - out.data());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <zlib.h>
 
@@ -80,44 +81,87 @@ class ZlibDecoder final : public DeflateDecoder {
 class IsalDecoder final : public DeflateDecoder {
  public:
   explicit IsalDecoder(Compression compression) : gzip_(compression == Compression::kGzip) {
-    isal_inflate_init(&state_);
+    isal_inflate_init(state_.get());
   }
 
   void begin_stream() override {
-    isal_inflate_reset(&state_);
-    state_.crc_flag = gzip_ ? ISAL_GZIP_NO_HDR : ISAL_ZLIB_NO_HDR;
+    isal_inflate_reset(state_.get());
+    failed_ = false;
+    state_->crc_flag = gzip_ ? ISAL_GZIP_NO_HDR : ISAL_ZLIB_NO_HDR;
   }
 
   Result run(std::span<const std::byte> input, std::span<std::byte> output) override {
-    constexpr size_t kLargest = std::numeric_limits<int32_t>::max();
-    const auto input_size = static_cast<uint32_t>(std::min(input.size(), kLargest));
-    const auto output_size = static_cast<uint32_t>(std::min(output.size(), kLargest));
-    state_.next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(input.data()));  // only read
-    state_.avail_in = input_size;
-    state_.next_out = reinterpret_cast<uint8_t*>(output.data());
-    state_.avail_out = output_size;
-    const int code = isal_inflate(&state_);
-    Status status = Status::kMore;
-    if (code < 0) {
-      status = Status::kInvalid;
-    } else if (state_.block_state == ISAL_BLOCK_FINISH) {
-      status = Status::kDone;
-      // It reads ahead into a register: what is left there beyond the bits of the last byte is behind the stream.
-      num_excess_ = static_cast<size_t>(state_.read_in_length) / 8;
-      const uint64_t bits = state_.read_in >> (state_.read_in_length % 8);
-      std::memcpy(excess_.data(), &bits, sizeof(bits));
+    if (failed_) return give_held(output, {Status::kMore, 0, 0});
+    *before_ = *state_;
+    const Result result = step(input, output);
+    if (result.status != Status::kInvalid) return result;
+    // The fast loop counts a match before it looks whether there is something to match: in front of an error up to 258
+    // bytes of its output are no data, and the count may be beyond the output. Byte by byte it takes the careful loop.
+    *state_ = *before_;
+    Result careful{Status::kMore, 0, 0};
+    for (;;) {
+      const std::span<const std::byte> next = input.subspan(careful.num_read);
+      const std::span<std::byte> room = output.subspan(careful.num_written);
+      const Result one = step(next.first(std::min<size_t>(next.size(), 1)), room);
+      careful.num_read += one.num_read;
+      careful.num_written += std::min(one.num_written, room.size());
+      careful.status = one.status;
+      if (one.status == Status::kInvalid) {
+        // Bytes in front of the error for which there was no room.
+        failed_ = true;
+        held_.assign(state_->tmp_out_buffer + state_->tmp_out_processed,
+                     state_->tmp_out_buffer + state_->tmp_out_valid);
+        return give_held(output, careful);
+      }
+      if (one.status == Status::kDone || next.empty() || careful.num_written == output.size()) return careful;
     }
-    return {status, input_size - state_.avail_in, output_size - state_.avail_out};
   }
 
-  uint32_t checksum() const override { return state_.crc; }
+  uint32_t checksum() const override { return state_->crc; }
   std::span<const std::byte> excess() const override { return {excess_.data(), num_excess_}; }
 
  private:
-  inflate_state state_;
+  // What is left in front of an error, then the error.
+  Result give_held(std::span<std::byte> output, Result so_far) {
+    output = output.subspan(so_far.num_written);
+    const size_t count = std::min(output.size(), held_.size());
+    std::copy_n(held_.begin(), count, reinterpret_cast<uint8_t*>(output.data()));
+    held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(count));
+    so_far.num_written += count;
+    so_far.status = held_.empty() ? Status::kInvalid : Status::kMore;
+    return so_far;
+  }
+
+  Result step(std::span<const std::byte> input, std::span<std::byte> output) {
+    constexpr size_t kLargest = std::numeric_limits<int32_t>::max();
+    const auto input_size = static_cast<uint32_t>(std::min(input.size(), kLargest));
+    const auto output_size = static_cast<uint32_t>(std::min(output.size(), kLargest));
+    state_->next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(input.data()));  // only read
+    state_->avail_in = input_size;
+    state_->next_out = reinterpret_cast<uint8_t*>(output.data());
+    state_->avail_out = output_size;
+    const int code = isal_inflate(state_.get());
+    Status status = Status::kMore;
+    if (code < 0) {
+      status = Status::kInvalid;
+    } else if (state_->block_state == ISAL_BLOCK_FINISH) {
+      status = Status::kDone;
+      // It reads ahead into a register: what is left there beyond the bits of the last byte is behind the stream.
+      num_excess_ = static_cast<size_t>(state_->read_in_length) / 8;
+      const uint64_t bits = state_->read_in >> (state_->read_in_length % 8);
+      std::memcpy(excess_.data(), &bits, sizeof(bits));
+    }
+    return {status, input_size - state_->avail_in, output_size - state_->avail_out};
+  }
+
+  // Some 90 KB each; the copy costs about 1% of unpacking a chunk.
+  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();
+  std::unique_ptr<inflate_state> before_ = std::make_unique<inflate_state>();
   const bool gzip_;
   std::array<std::byte, 8> excess_{};
   size_t num_excess_ = 0;
+  bool failed_ = false;
+  std::vector<uint8_t> held_;
 };
 #endif
 
@@ -419,13 +463,14 @@ uint64_t Inflater::num_read() const { return state_->num_read; }
 
 namespace {
 
+constexpr size_t kEnough = 1 << 20;  // a few bytes may unpack to gigabytes
+
 struct Unpacked {
   std::string bytes;
   bool good;
 };
 
 Unpacked unpack_in_pieces(std::string_view bytes, Compression compression, InflateEngine engine, uint64_t sizes) {
-  constexpr size_t kEnough = 1 << 20;
   Inflater inflater(compression, engine);
   Unpacked unpacked{{}, true};
   std::array<std::byte, 512> room;
@@ -458,15 +503,21 @@ Unpacked unpack_in_pieces(std::string_view bytes, Compression compression, Infla
 }  // namespace
 
 void fuzz_inflater(std::string_view bytes) {
+  const auto expect = [](bool condition) {
+    if (!condition) __builtin_trap();
+  };
   const uint64_t sizes = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.back());
   for (const Compression compression : {Compression::kZlib, Compression::kGzip}) {
     const Unpacked one = unpack_in_pieces(bytes, compression, InflateEngine::kFastest, sizes);
-    const Unpacked other = unpack_in_pieces(bytes, compression, InflateEngine::kZlib, sizes + 1);
-    if (one.good != other.good) __builtin_trap();
-    // Where the data is damaged one may find it a little earlier than the other.
-    const size_t shorter = std::min(one.bytes.size(), other.bytes.size());
-    if (one.good && one.bytes.size() != other.bytes.size() && shorter < (1 << 20)) __builtin_trap();
-    if (one.bytes.compare(0, shorter, other.bytes, 0, shorter) != 0) __builtin_trap();
+    const Unpacked again = unpack_in_pieces(bytes, compression, InflateEngine::kFastest, sizes + 1);
+    const Unpacked zlib = unpack_in_pieces(bytes, compression, InflateEngine::kZlib, sizes + 2);
+    if (one.bytes.size() >= kEnough || again.bytes.size() >= kEnough || zlib.bytes.size() >= kEnough) continue;
+    // How the bytes are cut changes nothing, also in front of damage.
+    expect(one.good == again.good && one.bytes == again.bytes);
+    // zlib refuses tables of codes that leave codes unused; ISA-L goes on, and the checksum decides. Up to there both
+    // give the same.
+    expect(one.bytes.starts_with(zlib.bytes));
+    expect(!zlib.good || (one.good && one.bytes == zlib.bytes));
   }
 }
 

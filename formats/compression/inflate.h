@@ -58,8 +58,9 @@ class Inflater {
   std::unique_ptr<State> state_;
 };
 
-/// Unpacks any bytes both ways, cut into pieces whose sizes come from the first bytes: never crashes or hangs, and both
-/// engines give the same bytes. The entry point for fuzzers, and a unit test.
+/// Unpacks any bytes both ways, cut into pieces whose sizes come from the last byte: never crashes or hangs, gives the
+/// same however the bytes are cut, and the same as zlib where zlib accepts the data. The entry point for fuzzers, and a
+/// unit test.
 void fuzz_inflater(std::string_view bytes);
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include "formats/compression/inflate.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -194,6 +195,26 @@ TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
       if (round % 5 == 0) bytes.resize((state >> 40) % (bytes.size() + 1));
       fuzz_inflater(bytes);
     }
+  }
+}
+
+TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
+  int num_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_TEST_DATA "/../fuzz/corpus/inflater")) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    fuzz_inflater(std::string(std::istreambuf_iterator<char>(in), {}));
+    ++num_files;
+  }
+  EXPECT_GE(num_files, 2);
+}
+
+TEST(Inflater, MatchWithoutHistoryGivesOnlyTheBytesBeforeIt) {
+  std::ifstream in(MILLRACE_TEST_DATA "/../fuzz/corpus/inflater/match_without_history.bin", std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  for (const size_t room : {1, 2, 3, 9, 1000}) {
+    const Unpacked unpacked = unpack(bytes, Compression::kGzip, InflateEngine::kFastest, 1000, room);
+    EXPECT_FALSE(unpacked.good);
+    EXPECT_EQ(unpacked.bytes, std::string("d\0", 2)) << room;
   }
 }
 

@@ -84,6 +84,49 @@ size_t MaskRow(const MaskRule& rule, const int32_t* HWY_RESTRICT original, const
          mask_positions(rule, original, attention, words, begin, length, ids, labels, random_positions + num_random);
 }
 
+size_t MaskRow64(const MaskRule& rule, const int64_t* HWY_RESTRICT original, const int64_t* HWY_RESTRICT attention,
+                 const uint32_t* HWY_RESTRICT words, size_t length, int64_t* HWY_RESTRICT ids,
+                 int64_t* HWY_RESTRICT labels, uint32_t* HWY_RESTRICT random_positions) {
+  size_t num_random = 0;
+  size_t begin = 0;
+#if HWY_TARGET != HWY_SCALAR
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<int64_t> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint32_t, decltype(d)> d_words;
+  const size_t lanes = hn::Lanes(d);
+  // Words and bounds are at most 2^32, so signed comparisons do.
+  const auto mask_below = hn::Set(d, static_cast<int64_t>(rule.mask_below));
+  const auto random_below = hn::Set(d, static_cast<int64_t>(rule.random_below));
+  const auto chosen_below = hn::Set(d, static_cast<int64_t>(rule.chosen_below));
+  const auto mask_token = hn::Set(d, int64_t{rule.mask_token});
+  const auto no_label = hn::Set(d, int64_t{-100});
+  for (; begin + lanes <= length; begin += lanes) {
+    const auto id = hn::LoadU(d, original + begin);
+    const auto word = hn::BitCast(d, hn::PromoteTo(du, hn::LoadU(d_words, words + begin)));
+    auto chosen = hn::Lt(word, chosen_below);
+    if (attention != nullptr) chosen = hn::And(chosen, hn::Ne(hn::LoadU(d, attention + begin), hn::Zero(d)));
+    for (const int32_t special : rule.special_tokens) {
+      chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
+    }
+    const auto masked = hn::And(chosen, hn::Lt(word, mask_below));
+    const auto random = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
+    hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
+    hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
+    if (!hn::AllFalse(d, random)) {
+      uint8_t bits[HWY_MAX(8, hn::MaxLanes(d) / 8)] = {};
+      hn::StoreMaskBits(d, random, bits);
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        if ((bits[lane / 8] >> (lane % 8) & 1) != 0)
+          random_positions[num_random++] = static_cast<uint32_t>(begin + lane);
+      }
+    }
+  }
+#endif
+  return num_random +
+         mask_positions(rule, original, attention, words, begin, length, ids, labels, random_positions + num_random);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace millrace
 HWY_AFTER_NAMESPACE();
@@ -92,6 +135,7 @@ HWY_AFTER_NAMESPACE();
 namespace millrace {
 
 HWY_EXPORT(MaskRow);
+HWY_EXPORT(MaskRow64);
 
 size_t mask_row(const MaskRule& rule, const int32_t* original, const int64_t* attention, const uint32_t* words,
                 size_t length, int32_t* ids, int32_t* labels, uint32_t* random_positions) {
@@ -100,7 +144,7 @@ size_t mask_row(const MaskRule& rule, const int32_t* original, const int64_t* at
 
 size_t mask_row(const MaskRule& rule, const int64_t* original, const int64_t* attention, const uint32_t* words,
                 size_t length, int64_t* ids, int64_t* labels, uint32_t* random_positions) {
-  return mask_positions(rule, original, attention, words, 0, length, ids, labels, random_positions);
+  return HWY_DYNAMIC_DISPATCH(MaskRow64)(rule, original, attention, words, length, ids, labels, random_positions);
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/counter_rng.h"
+#include "tests/support/instruction_sets.h"
 
 namespace millrace {
 namespace {
@@ -101,23 +102,27 @@ void expect_as_defined(size_t length, MaskTokensOptions options) {
 }
 
 TEST(MaskTokens, VectorsDoWhatTheDefinitionSaysAtEveryLength) {
-  for (const size_t length : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 127, 512}) {
-    expect_as_defined<int32_t>(length, options_with_seed(length));
-    expect_as_defined<int64_t>(length, options_with_seed(length));
-  }
+  test::for_each_instruction_set([] {
+    for (const size_t length : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 127, 129, 512}) {
+      expect_as_defined<int32_t>(length, options_with_seed(length));
+      expect_as_defined<int64_t>(length, options_with_seed(length));
+    }
+  });
 }
 
 TEST(MaskTokens, ExtremeProbabilitiesAndSharesAreExact) {
-  for (const double probability : {0.0, 0.5, 1.0}) {
-    for (const auto& [mask_share, random_share] : {std::pair{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}, {0.3, 0.7}}) {
-      MaskTokensOptions options = options_with_seed(9);
-      options.probability = probability;
-      options.mask_share = mask_share;
-      options.random_share = random_share;
-      expect_as_defined<int32_t>(50, options);
-      expect_as_defined<int64_t>(50, options);
+  test::for_each_instruction_set([] {
+    for (const double probability : {0.0, 0.5, 1.0}) {
+      for (const auto& [mask_share, random_share] : {std::pair{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}, {0.3, 0.7}}) {
+        MaskTokensOptions options = options_with_seed(9);
+        options.probability = probability;
+        options.mask_share = mask_share;
+        options.random_share = random_share;
+        expect_as_defined<int32_t>(50, options);
+        expect_as_defined<int64_t>(50, options);
+      }
     }
-  }
+  });
 }
 
 TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {

@@ -1,12 +1,13 @@
 #include "formats/example/varints.h"
 
 #include <algorithm>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/instruction_sets.h"
 
 namespace millrace {
 namespace {
@@ -69,8 +70,10 @@ void expect_decodes_random_lists(Decoder<T> decode) {
 }
 
 TEST(Varints, ThePortableDecoderKeepsItsPromises) {
-  expect_decodes_random_lists<int32_t>(decode_varints_portable);
-  expect_decodes_random_lists<int64_t>(decode_varints_portable);
+  test::for_each_instruction_set([] {
+    expect_decodes_random_lists<int32_t>(decode_varints_portable);
+    expect_decodes_random_lists<int64_t>(decode_varints_portable);
+  });
 }
 
 TEST(Varints, TheAvx512DecoderKeepsItsPromises) {

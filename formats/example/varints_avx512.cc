@@ -10,8 +10,10 @@
 
 // GCC 12 takes the undefined operands of its own intrinsics for a mistake (its bug 105593).
 #pragma GCC diagnostic push
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 #include <immintrin.h>
 

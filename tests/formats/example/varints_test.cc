@@ -56,7 +56,7 @@ void expect_decodes(Decoder<T> decode, const List& list, size_t room) {
 template <typename T>
 void expect_decodes_random_lists(Decoder<T> decode) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     List list;
     const uint64_t most_bits = 1 + random() % 28;
     const uint64_t longer_ones = random() % 4 == 0 ? 10 : 0;  // in a hundred

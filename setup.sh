@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build                     # the build
+  g++ cmake make ninja-build                # the build
   libtbb-dev libfmt-dev libboost-program-options-dev
   libprotobuf-dev protobuf-compiler         # tensorflow.Example
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C

@@ -178,14 +178,23 @@ TEST(Pipeline, BatchesOutliveIt) {
   EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), numbers(1, 65));
 }
 
+/// Sleeps for each block, whatever else the machine does.
+Dataset sleepy(const Dataset& input) {
+  return input.map(
+      BlockFunction{.name = "sleepy", .schema = input.plan()->op->schema(), .function = [](Block block, BufferPool&) {
+                      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                      return block;
+                    }});
+}
+
 TEST(Pipeline, NamesTheStageThatLimits) {
   const WorkerLimit limit(2);
-  Pipeline slow = slow_add_one(Dataset::range(0, 200000)).batch(1024).start({.threads = 2});
+  Pipeline slow = sleepy(Dataset::range(0, 100000)).batch(1024).start({.threads = 2});
   while (slow.next()) {
   }
-  EXPECT_EQ(slow.stats().bottleneck(), "1:slow_add_one") << slow.stats().to_string();
-  Pipeline waiting = Dataset::range(0, 100000).batch(1024).start({.threads = 2});
-  while (waiting.next()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(slow.stats().bottleneck(), "1:map") << slow.stats().to_string();
+  Pipeline waiting = Dataset::range(0, 50000).batch(1024).start({.threads = 2});
+  while (waiting.next()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(waiting.stats().bottleneck(), "consumer") << waiting.stats().to_string();
 }
 

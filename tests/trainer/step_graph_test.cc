@@ -39,12 +39,12 @@ class Regressions final : public Model {
       std::fill_n(context.gradients.data() + parameter.offset, parameter.size, 0.0F);
     }
     const StepResult result = walk(rows, weights, context.gradients.data());
+    if (context.step == step_with_nan) context.gradients[3] = std::numeric_limits<float>::quiet_NaN();
     // Backward walks the layers from the last to the first.
     for (int layer = kLayers - 1; layer >= 0; --layer) {
       context.listener->gradient_final(layer);
       if (layer == kLayers - 1 && context.replica == 7) std::this_thread::sleep_for(pause_of_last_replica);
     }
-    if (context.step == step_with_nan) context.gradients[3] = std::numeric_limits<float>::quiet_NaN();
     return result;
   }
   StepResult evaluate(const BatchView& rows, const float* weights, Workspace&) const override {

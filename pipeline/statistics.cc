@@ -1,7 +1,5 @@
 #include "pipeline/statistics.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace millrace {
@@ -9,24 +7,22 @@ namespace millrace {
 std::string Statistics::bottleneck() const {
   if (stages.empty() || wall_seconds <= 0) return "none";
   if (consumer_waiting_seconds < 0.3 * wall_seconds) return "consumer";
-  double total_busy = 0;
-  for (const StageReport& stage : stages) total_busy += stage.busy_seconds;
-  const double all_threads = wall_seconds * threads;
-  const bool all_threads_busy = total_busy > 0.7 * all_threads;
-  const StageReport* limiting = nullptr;
-  double highest = 0;
-  for (const StageReport& stage : stages) {
-    // A serial operator can use one thread at most, lanes one each, a parallel one all of them.
-    const double capacity =
-        stage.parallel || all_threads_busy ? all_threads : wall_seconds * std::min(stage.copies, threads);
-    const double share = stage.busy_seconds / capacity;
-    if (share > highest) {
-      highest = share;
-      limiting = &stage;
+  // From the consumer towards the source: the first segment that keeps the next one waiting for its own reasons.
+  for (int segment = stages.back().segment; segment >= 0; --segment) {
+    const StageReport* chain = nullptr;  // the busiest operator of its serial chain, or of its lanes
+    const StageReport* body = nullptr;   // the busiest map of its body
+    for (const StageReport& stage : stages) {
+      if (stage.segment != segment) continue;
+      const StageReport*& busiest = stage.parallel ? body : chain;
+      if (busiest == nullptr || stage.busy_seconds > busiest->busy_seconds) busiest = &stage;
     }
+    const StageReport* any = chain != nullptr ? chain : body;
+    if (any == nullptr) continue;
+    const double wall_of_copies = wall_seconds * any->copies;
+    if (body != nullptr && any->waiting_for_output_seconds > 0.3 * wall_of_copies) return body->name;
+    if (chain != nullptr && any->waiting_for_input_seconds < 0.5 * wall_of_copies) return chain->name;
   }
-  if (limiting == nullptr || (!all_threads_busy && highest < 0.3)) return "storage";
-  return limiting->name;
+  return "storage";
 }
 
 std::string Statistics::to_string() const {

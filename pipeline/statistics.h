@@ -30,9 +30,10 @@ struct Statistics {
   int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now
   int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
 
-  /// The operator that limits the throughput, or `consumer`, or `storage`: the consumer when the last ring was full
-  /// most of the time; else the busiest operator (of a serial one the share of wall time, of a parallel one the share
-  /// of all threads' time); storage when nobody is busy.
+  /// The operator that limits the throughput, or `consumer`, or `storage`. The consumer when it waits in `next()` for
+  /// less than 30% of the time. Else, from the last segment towards the source: the busiest map of a body whose ring is
+  /// full for over 30% of the time, or the busiest operator of a chain that waits for its input for less than half of
+  /// it. Storage when every chain waits.
   std::string bottleneck() const;
   /// A table for people.
   std::string to_string() const;

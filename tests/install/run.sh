@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$1" --prefix "$work/prefix" >/dev/null
 cp -r tests/install/user_program "$work/source"
-cmake -S "$work/source" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build"
 result=$("$work/build/user_program")
 [ "$result" = 499500 ] || { echo "user program printed '$result', expected 499500" >&2; exit 1; }

@@ -1,184 +1,318 @@
 #include "trainer/step_graph.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/parallel_for.h>
 
 #include "formats/error.h"
-#include "pipeline/worker_limit.h"
+#include "tests/trainer/toy_models.h"
+#include "trainer/optimizers/adam.h"
+#include "trainer/optimizers/lamb.h"
 #include "trainer/optimizers/sgd.h"
 
 namespace millrace {
 namespace {
 
-constexpr int64_t kFeatures = 37;
-constexpr int kLayers = 5;
+using oneapi::tbb::global_control;
+using testing_models::Regression;
+using testing_models::RegressionBatch;
 
-/// A sum of linear regressions, one for each layer: enough parameters for several buckets. Loss: squared error, weight:
-/// rows.
-class Regressions final : public Model {
+std::string thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ErrorException& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+// A training of some steps; returns all weights and slots.
+struct Training {
+  Training(const Model& model, const Optimizer& optimizer, StepGraphOptions options)
+      : state(model.layout(), optimizer), graph(model, optimizer, state, options) {
+    model.initialize(state.weights.span(), 3);
+  }
+  std::vector<float> everything() const {
+    std::vector<float> all(state.weights.span().begin(), state.weights.span().end());
+    for (const FlatBuffer& slot : state.slots) all.insert(all.end(), slot.span().begin(), slot.span().end());
+    return all;
+  }
+  TrainedState state;
+  StepGraph graph;
+};
+
+// Holds each replica back until `wanted` threads are in replicas at once (or twenty seconds have passed), so that every
+// thread of a test really takes part.
+struct Gathering {
+  explicit Gathering(int n) : wanted(n) {}
+  void enter() {
+    ++inside;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    int seen = most;
+    while ((seen = most) < wanted && std::chrono::steady_clock::now() < limit) {
+      const int here = inside;
+      while (seen < here && !most.compare_exchange_weak(seen, here)) {
+      }
+      std::this_thread::yield();
+    }
+    --inside;
+  }
+  int wanted;
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+};
+
+template <typename MakeOptimizer>
+void expect_the_same_for_all_thread_counts(const MakeOptimizer& make_optimizer) {
+  constexpr int64_t kRows[] = {64, 63, 9, 8, 7, 1};
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 4, 8}) {
+    const global_control limit(global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+    Regression model;
+    Gathering gathering(threads);
+    model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
+    const auto optimizer = make_optimizer(model.layout());
+    Training training(model, optimizer, {.threads = threads, .clipping = Clipping{.norm = 2}});
+    for (int64_t step = 0; step < 20; ++step) {
+      const RegressionBatch batch(kRows[step % 6], static_cast<uint64_t>(step));
+      EXPECT_TRUE(training.graph.train(batch.view(), step, step + 1, 0.01).updated);
+    }
+    EXPECT_EQ(training.graph.threads_seen(), threads);
+    if (threads == 1) {
+      expected = training.everything();
+      EXPECT_EQ(training.graph.peak_gradient_buffers(), 4);
+    }
+    const std::vector<float> found = training.everything();
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << threads << " threads";
+  }
+}
+
+TEST(StepGraph, GivesTheSameWeightsBitForBitForAnyNumberOfThreads) {
+  expect_the_same_for_all_thread_counts([](const ParameterLayout& layout) { return Adam(layout, adamw(0.1, "bias")); });
+}
+
+TEST(StepGraph, GivesTheSameWeightsForAnyNumberOfThreadsWithALayerwiseRule) {
+  expect_the_same_for_all_thread_counts(
+      [](const ParameterLayout& layout) { return Lamb(layout, {.weight_decay = 0.1}); });
+}
+
+TEST(StepGraph, EightReplicasTrainLikeOneForEveryNumberOfRows) {
+  for (const int64_t rows : {64, 63, 9, 8, 7, 1}) {
+    const Regression model;
+    const Adam optimizer(model.layout(), adamw());
+    Training one(model, optimizer, {.replicas = 1, .threads = 1});
+    Training eight(model, optimizer, {.replicas = 8, .threads = 2});
+    const RegressionBatch batch(rows, static_cast<uint64_t>(rows));
+    const StepReport a = one.graph.train(batch.view(), 0, 1, 0.01);
+    const StepReport b = eight.graph.train(batch.view(), 0, 1, 0.01);
+    EXPECT_EQ(a.result.weight, static_cast<double>(rows));
+    EXPECT_EQ(b.result.weight, static_cast<double>(rows));
+    EXPECT_NEAR(a.loss, b.loss, 1e-6 * a.loss);
+    EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-5 * a.gradient_norm);
+    // The first moment is a tenth of the mean gradient.
+    const auto single = one.state.slots[0].span();
+    const auto split = eight.state.slots[0].span();
+    float largest = 0;
+    for (float m : single) largest = std::max(largest, std::abs(m));
+    for (size_t i = 0; i < single.size(); ++i) EXPECT_NEAR(single[i], split[i], 1e-5 * largest) << rows << " rows";
+    const StepResult evaluated = eight.graph.evaluate(batch.view());
+    const StepResult expected = one.graph.evaluate(batch.view());
+    EXPECT_EQ(evaluated.weight, static_cast<double>(rows));
+    EXPECT_NEAR(evaluated.sum_loss, expected.sum_loss, 1e-3 * expected.sum_loss);
+  }
+}
+
+TEST(StepGraph, TakesTheGradientOfTheMeanLoss) {
+  const Regression model(1, 1, 1 << 20);
+  const Sgd optimizer;
+  Training training(model, optimizer, {});
+  const RegressionBatch batch(10, 5, 1);
+  const auto loss = [&] {
+    const StepResult result = training.graph.evaluate(batch.view());
+    return result.sum_loss / result.weight;
+  };
+  // Central difference by the first weight.
+  const int64_t place = model.layout().parameters()[0].offset;
+  const float start = training.state.weights.data()[place];
+  training.state.weights.data()[place] = start + 1e-3F;
+  const double above = loss();
+  training.state.weights.data()[place] = start - 1e-3F;
+  const double below = loss();
+  training.state.weights.data()[place] = start;
+  const double before = loss();
+  const StepReport report = training.graph.train(batch.view(), 0, 1, 1e-2);
+  EXPECT_NEAR(report.loss, before, 1e-12);
+  EXPECT_NEAR((start - training.state.weights.data()[place]) / 1e-2, (above - below) / 2e-3, 1e-3);
+}
+
+TEST(StepGraph, ClipsByTheNormOfTheMeanGradientAfterTheReduction) {
+  const Regression model;
+  const Sgd optimizer;
+  Training training(model, optimizer, {.clipping = Clipping{.norm = 0.125}});
+  const RegressionBatch batch(40, 1);
+  const std::vector<float> before = training.everything();
+  const StepReport report = training.graph.train(batch.view(), 0, 1, 1.0);
+  ASSERT_GT(report.gradient_norm, 0.125);
+  EXPECT_NEAR(report.clip_scale, 0.125 / report.gradient_norm, 1e-12);
+  const std::vector<float> after = training.everything();
+  double moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) moved += std::pow(after[i] - before[i], 2);
+  EXPECT_NEAR(std::sqrt(moved), 0.125, 1e-5);
+}
+
+TEST(StepGraph, AThrowingReplicaIsNamedAndTheNextStepWorks) {
+  for (const int threads : {1, 4}) {
+    Regression model;
+    const Adam optimizer(model.layout(), adamw());
+    Training training(model, optimizer, {.threads = threads});
+    const RegressionBatch batch(16);
+    const std::vector<float> before = training.everything();
+    // Half way through backward, when some of its buckets have been summed up already.
+    model.before_last_gradients = [](const ReplicaContext& context) {
+      if (context.replica == 3 || context.replica == 6) throw std::runtime_error("out of luck");
+    };
+    for (int round = 0; round < 20; ++round) {
+      EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 17, 1, 0.1); }),
+                "user_function: replica 3, step 17: out of luck");
+    }
+    EXPECT_EQ(training.everything(), before);
+    model.before_last_gradients = nullptr;
+    EXPECT_TRUE(training.graph.train(batch.view(), 18, 1, 0.1).updated);
+    const Regression fresh_model;
+    Training fresh(fresh_model, optimizer, {.threads = threads});
+    fresh.graph.train(batch.view(), 18, 1, 0.1);
+    EXPECT_EQ(training.everything(), fresh.everything());
+  }
+}
+
+TEST(StepGraph, AParameterWithoutAGradientIsAnErrorThatNamesIt) {
+  Regression model;
+  const Sgd optimizer;
+  Training training(model, optimizer, {.threads = 1});
+  model.forgotten_gradient = 1;
+  const RegressionBatch batch(16);
+  EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 5, 1, 0.1); }),
+            "invalid_argument: replica 0, step 5: no gradient for parameter 'first.bias'");
+}
+
+TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndSaysWhy) {
+  const Regression model;
+  const Adam optimizer(model.layout(), adamw());
+  Training training(model, optimizer, {.threads = 2});
+  const std::vector<float> before = training.everything();
+  RegressionBatch batch(16);
+  batch.y[6] = std::nanf("");
+  const StepReport report = training.graph.train(batch.view(), 9, 1, 0.1);
+  EXPECT_FALSE(report.updated);
+  EXPECT_EQ(report.skip_reason, "step 9: the loss of replica 3 is nan (weight 2); the update was skipped");
+  EXPECT_EQ(training.everything(), before);
+  EXPECT_TRUE(report.timeline.updates.empty());
+  EXPECT_TRUE(training.graph.train(RegressionBatch(16).view(), 10, 1, 0.1).updated);
+}
+
+TEST(StepGraph, SkipsAnUpdateWhoseGradientIsNotFiniteThoughTheLossIs) {
+  const Regression model;
+  const Sgd optimizer;
+  Training training(model, optimizer, {.threads = 2});
+  RegressionBatch batch(16);
+  batch.x[0] = std::numeric_limits<float>::max();  // the loss is taken in float64, the gradient is not
+  const StepReport report = training.graph.train(batch.view(), 2, 1, 0.1);
+  EXPECT_FALSE(report.updated);
+  EXPECT_THAT(report.skip_reason, testing::StartsWith("step 2: "));
+}
+
+// A model whose rows have no weight: nothing is labelled.
+class Unlabelled final : public Model {
  public:
-  Regressions() {
-    for (int layer = 0; layer < kLayers; ++layer) layout_.add("layer." + std::to_string(layer), {kFeatures});
-    layout_.finish(256);
+  Unlabelled() {
+    layout_.add("w", {3});
+    layout_.finish();
   }
   const ParameterLayout& layout() const override { return layout_; }
-  void initialize(std::span<float> weights, uint64_t) const override {
-    for (const Parameter& parameter : layout_.parameters()) {
-      for (int64_t i = 0; i < parameter.size; ++i) {
-        weights[static_cast<size_t>(parameter.offset + i)] = 0.01F * static_cast<float>(i % 7);
-      }
-    }
-  }
+  void initialize(std::span<float>, uint64_t) const override {}
   std::unique_ptr<Workspace> make_workspace() const override { return std::make_unique<Workspace>(); }
-  StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override {
-    if (context.replica == failing_replica) throw std::runtime_error("planted failure");
-    for (const Parameter& parameter : layout_.parameters()) {
-      std::fill_n(context.gradients.data() + parameter.offset, parameter.size, 0.0F);
-    }
-    const StepResult result = walk(rows, weights, context.gradients.data());
-    if (context.step == step_with_nan) context.gradients[3] = std::numeric_limits<float>::quiet_NaN();
-    // Backward walks the layers from the last to the first.
-    for (int layer = kLayers - 1; layer >= 0; --layer) {
-      context.listener->gradient_final(layer);
-      if (layer == kLayers - 1 && context.replica == 7) std::this_thread::sleep_for(pause_of_last_replica);
-    }
-    return result;
+  StepResult train_step(const BatchView&, const float*, ReplicaContext& context) const override {
+    std::fill(context.gradients.begin(), context.gradients.begin() + 3, 0.0F);
+    context.listener->gradient_final(0);
+    return {};
   }
-  StepResult evaluate(const BatchView& rows, const float* weights, Workspace&) const override {
-    return walk(rows, weights, nullptr);
-  }
-
-  int failing_replica = -1;
-  int64_t step_with_nan = -1;
-  std::chrono::milliseconds pause_of_last_replica{0};
+  StepResult evaluate(const BatchView&, const float*, Workspace&) const override { return {}; }
 
  private:
-  StepResult walk(const BatchView& rows, const float* weights, float* gradients) const {
-    StepResult result;
-    const auto x = rows.feature("x").values<float>();
-    const auto y = rows.feature("y").values<float>();
-    for (int64_t row = 0; row < rows.rows(); ++row) {
-      float prediction = 0;
-      for (const Parameter& parameter : layout_.parameters()) {
-        for (int64_t i = 0; i < kFeatures; ++i) {
-          prediction += weights[parameter.offset + i] * x[static_cast<size_t>(row * kFeatures + i)];
-        }
-      }
-      const float difference = prediction - y[static_cast<size_t>(row)];
-      result.sum_loss += static_cast<double>(difference) * difference;
-      result.weight += 1;
-      for (const Parameter& parameter : layout_.parameters()) {
-        for (int64_t i = 0; gradients != nullptr && i < kFeatures; ++i) {
-          gradients[parameter.offset + i] += 2 * difference * x[static_cast<size_t>(row * kFeatures + i)];
-        }
-      }
-    }
-    return result;
-  }
-
   ParameterLayout layout_;
 };
 
-/// `rows` rows of made-up numbers.
-struct Data {
-  explicit Data(int64_t num_rows) : rows(num_rows) {
-    for (int64_t i = 0; i < rows * kFeatures; ++i) x.push_back(std::sin(static_cast<float>(i)) * 0.1F);
-    for (int64_t i = 0; i < rows; ++i) y.push_back(std::cos(static_cast<float>(i)));
-  }
-  BatchView view() const {
-    return BatchView({{"x", std::span<const float>(x), {rows, kFeatures}}, {"y", std::span<const float>(y), {rows}}});
-  }
-  int64_t rows;
-  std::vector<float> x;
-  std::vector<float> y;
-};
-
-std::vector<float> train(const Regressions& model, int64_t rows, int steps, StepGraphOptions options) {
-  const WorkerLimit limit(options.threads);
-  const Sgd optimizer({.momentum = 0.9});
-  TrainedState state(model.layout(), optimizer);
-  model.initialize(state.weights.span(), 0);
-  StepGraph graph(model, optimizer, state, options);
-  const Data data(rows);
-  for (int step = 0; step < steps; ++step) {
-    const StepReport report = graph.train(data.view(), step, step + 1, 0.05);
-    EXPECT_TRUE(report.updated) << report.skip_reason;
-    EXPECT_EQ(report.result.weight, static_cast<double>(rows));
-  }
-  return {state.weights.data(), state.weights.data() + state.weights.size()};
+TEST(StepGraph, AWeightOfZeroGivesALossOfZeroAndFiniteWeights) {
+  const Unlabelled model;
+  const Adam optimizer(model.layout(), {});
+  Training training(model, optimizer, {});
+  const StepReport report = training.graph.train(RegressionBatch(3).view(), 0, 1, 0.1);
+  EXPECT_EQ(report.loss, 0);
+  EXPECT_EQ(report.gradient_norm, 0);
+  EXPECT_TRUE(report.updated);
+  for (float value : training.everything()) EXPECT_EQ(value, 0);
 }
 
-TEST(StepGraph, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Regressions model;
-  for (const int64_t rows : {64, 63, 9, 8, 7, 1}) {
-    const std::vector<float> expected = train(model, rows, 10, {.threads = 1});
-    for (const int threads : {2, 4, 8}) EXPECT_EQ(train(model, rows, 10, {.threads = threads}), expected) << rows;
+TEST(StepGraph, ReducesBucketsBeforeBackwardEnds) {
+  for (const int threads : {1, 2}) {
+    Regression model;
+    // Between its first buckets and its last ones each replica takes its time.
+    model.before_last_gradients = [](const ReplicaContext&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    };
+    const Sgd optimizer;
+    Training training(model, optimizer, {.threads = threads});
+    const StepReport report = training.graph.train(RegressionBatch(16).view(), 0, 1, 0.01);
+    const auto num_buckets = static_cast<int>(model.layout().buckets().size());
+    // At least `second.bias`' and `second.weight`'s.
+    EXPECT_GE(report.timeline.reduced_during_backward(), 2);
+    EXPECT_EQ(report.timeline.reductions.size(), static_cast<size_t>(num_buckets));
+    EXPECT_GE(report.timeline.decision.begin, report.timeline.replicas[7].end);
+    for (const TimeSpan& update : report.timeline.updates) EXPECT_GE(update.begin, report.timeline.decision.end);
   }
 }
 
-TEST(StepGraph, GivesTheGradientOfTheWholeBatchForAnyNumberOfReplicas) {
-  const Regressions model;
-  const std::vector<float> whole = train(model, 64, 5, {.replicas = 1, .threads = 2});
-  for (const int replicas : {2, 3, 8}) {
-    const std::vector<float> split = train(model, 64, 5, {.replicas = replicas, .threads = 2});
-    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(split[i], whole[i], 1e-5 * (std::abs(whole[i]) + 1e-2)) << i;
-  }
+TEST(StepGraph, AReplicaThatWaitsForItsOwnWorkDoesNotEnterAnother) {
+  const global_control limit(global_control::max_allowed_parallelism, 4);
+  Regression model;
+  static thread_local int depth = 0;
+  std::atomic<int> entered_twice{0};
+  std::atomic<int> nested{0};
+  model.before_step = [&](const ReplicaContext&) {
+    if (++depth > 1) ++entered_twice;
+    // Nested parallel work whose parts take long elsewhere, so that this thread has to wait while replicas are queued.
+    oneapi::tbb::parallel_for(
+        0, 4, [&](int) { ++nested, std::this_thread::sleep_for(std::chrono::microseconds(300)); },
+        oneapi::tbb::simple_partitioner());
+    --depth;
+  };
+  const Sgd optimizer;
+  Training training(model, optimizer, {.replicas = 32, .threads = 4});
+  const RegressionBatch batch(32);
+  for (int64_t step = 0; step < 10; ++step) training.graph.train(batch.view(), step, step + 1, 0.01);
+  EXPECT_EQ(entered_twice, 0);
+  EXPECT_EQ(nested, 10 * 32 * 4);
 }
 
-TEST(StepGraph, NamesTheReplicaThatFailsAndLeavesTheWeights) {
-  Regressions model;
-  model.failing_replica = 5;
+TEST(StepGraph, RefusesWhatCannotWork) {
+  const Regression model;
   const Sgd optimizer;
   TrainedState state(model.layout(), optimizer);
-  StepGraph graph(model, optimizer, state, {.threads = 4});
-  const Data data(64);
-  try {
-    graph.train(data.view(), 17, 1, 0.1);
-    FAIL() << "no error";
-  } catch (const ErrorException& e) {
-    EXPECT_EQ(e.error().message, "replica 5, step 17: planted failure");
-  }
-  for (const float weight : state.weights.span()) EXPECT_EQ(weight, 0.0F);
-  model.failing_replica = -1;
-  EXPECT_TRUE(graph.train(data.view(), 18, 1, 0.1).updated) << "the graph goes on after an error";
-}
-
-TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndNamesTheStep) {
-  Regressions model;
-  model.step_with_nan = 3;
-  const Sgd optimizer;
-  TrainedState state(model.layout(), optimizer);
-  StepGraph graph(model, optimizer, state, {.threads = 2});
-  const Data data(16);
-  const StepReport report = graph.train(data.view(), 3, 1, 0.1);
-  EXPECT_FALSE(report.updated);
-  EXPECT_NE(report.skip_reason.find("step 3"), std::string::npos) << report.skip_reason;
-  for (const float weight : state.weights.span()) EXPECT_EQ(weight, 0.0F);
-}
-
-TEST(StepGraph, ReducesABucketWhileBackwardGoesOn) {
-  const WorkerLimit limit(4);
-  Regressions model;
-  model.pause_of_last_replica = std::chrono::milliseconds(50);
-  const Sgd optimizer;
-  TrainedState state(model.layout(), optimizer);
-  StepGraph graph(model, optimizer, state, {.threads = 4});
-  const Data data(64);
-  EXPECT_GT(graph.train(data.view(), 0, 1, 0.1).timeline.reduced_during_backward(), 0);
-}
-
-TEST(StepGraph, KeepsFewGradientBuffers) {
-  const Regressions model;
-  const Sgd optimizer;
-  TrainedState state(model.layout(), optimizer);
-  StepGraph graph(model, optimizer, state, {.threads = 1});
-  const Data data(64);
-  graph.train(data.view(), 0, 1, 0.1);
-  EXPECT_LE(graph.peak_gradient_buffers(), 4)
-      << "one thread: a buffer for each level of the tree, and the one being filled";
+  EXPECT_THROW(StepGraph(model, optimizer, state, {.replicas = 0}), ErrorException);
+  EXPECT_THROW(StepGraph(model, optimizer, state, {.threads = -1}), ErrorException);
+  EXPECT_THROW(StepGraph(model, optimizer, state, {.clipping = Clipping{.norm = 0}}), ErrorException);
+  StepGraph graph(model, optimizer, state, {});
+  EXPECT_THROW(graph.train(RegressionBatch(0).view(), 0, 1, 0.1), ErrorException);
 }
 
 }  // namespace

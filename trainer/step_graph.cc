@@ -58,8 +58,7 @@ class StepGraph::Impl {
  public:
   Impl(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
        WorkerPool::Make make_worker)
-      : model_(model),
-        optimizer_(optimizer),
+      : optimizer_(optimizer),
         state_(state),
         options_(options),
         layout_(model.layout()),
@@ -394,7 +393,6 @@ class StepGraph::Impl {
     threads_.insert(std::this_thread::get_id());
   }
 
-  const Model& model_;
   const Optimizer& optimizer_;
   TrainedState& state_;
   const StepGraphOptions options_;

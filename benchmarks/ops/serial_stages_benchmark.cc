@@ -51,7 +51,7 @@ class Bench {
       return std::make_unique<Records>(pool_, record_bytes, chunk_bytes, num_chunks);
     };
   }
-  OpenStage stage(std::shared_ptr<const StageOperator> op, std::vector<OpenStage> inputs) {
+  OpenStage stage(const std::shared_ptr<const StageOperator>& op, const std::vector<OpenStage>& inputs) {
     return [=](const StageContext& context) { return op->open(inputs, context); };
   }
   // Counts rows; a few blocks are kept for a while, as by the stages that follow.

@@ -49,7 +49,7 @@ std::optional<TensorType> type_of(const std::string& name) {
 json parse_header(const std::string& path, std::string_view text) {
   std::vector<std::set<std::string>> keys;
   std::string twice;
-  const json header = json::parse(
+  json header = json::parse(
       text.begin(), text.end(),
       [&](int, json::parse_event_t event, json& parsed) {
         if (event == json::parse_event_t::object_start) keys.emplace_back();

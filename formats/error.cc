@@ -20,6 +20,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kCardinality: return "cardinality";
     case ErrorCode::kInvalidArgument: return "invalid_argument";
     case ErrorCode::kUserFunction: return "user_function";
+    case ErrorCode::kNotFinite: return "not_finite";
   }
   return "unknown";
 }

@@ -21,6 +21,7 @@ enum class ErrorCode {
   kCardinality,      ///< another number of records than was promised
   kInvalidArgument,  ///< an argument that cannot work, found in the builder or on a command line
   kUserFunction,     ///< a function given by the user threw
+  kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
 };
 
 /// The code as it appears in messages: `length_crc`, `payload_crc`, `truncated`, ...

@@ -22,9 +22,12 @@ namespace {
 namespace flow = oneapi::tbb::flow;
 using Clock = std::chrono::steady_clock;
 
+// For messages: steps as progress reports count them, from 1; batches from 0, as streams do.
+std::string step_name(int64_t step) { return fmt::format("step {} (batch {})", step + 1, step); }
+
 // The error of a replica with its place in front; the kind of error stays.
 Error placed(int replica, int64_t step, Error error) {
-  const std::string place = step < 0 ? "in an evaluation" : fmt::format("step {}", step);
+  const std::string place = step < 0 ? "in an evaluation" : step_name(step);
   error.message = fmt::format("replica {}, {}: {}", replica, place, error.message);
   return error;
 }
@@ -325,7 +328,7 @@ class StepGraph::Impl {
     if (report_.result.weight != 0) report_.loss = report_.result.sum_loss / report_.result.weight;
     report_.gradient_norm = std::sqrt(squares) * std::abs(one_by_weight);
     if (!not_finite.empty()) {
-      report_.skip_reason = fmt::format("step {}: {}; the update was skipped", step_, not_finite);
+      report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_name(step_), not_finite);
       return;
     }
     if (options_.clipping) {

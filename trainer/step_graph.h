@@ -57,7 +57,7 @@ struct StepReport {
   double gradient_norm = 0;  ///< of the mean gradient over all parameters, before clipping
   double clip_scale = 1;     ///< what clipping multiplied the gradient with
   bool updated = false;      ///< false: the update was skipped, weights and slots are as before
-  std::string skip_reason;   ///< empty when updated
+  std::string skip_reason;   ///< names step and batch, and what was not finite; empty when updated
   StepTimeline timeline;
 };
 

@@ -23,17 +23,10 @@ namespace millrace {
 namespace {
 
 using oneapi::tbb::global_control;
+using testing_models::Gathering;
 using testing_models::Regression;
 using testing_models::RegressionBatch;
-
-std::string thrown_by(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ErrorException& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
+using testing_models::thrown_by;
 
 // A training of some steps; returns all weights and slots.
 struct Training {
@@ -48,27 +41,6 @@ struct Training {
   }
   TrainedState state;
   StepGraph graph;
-};
-
-// Holds each replica back until `wanted` threads are in replicas at once (or twenty seconds have passed), so that every
-// thread of a test really takes part.
-struct Gathering {
-  explicit Gathering(int n) : wanted(n) {}
-  void enter() {
-    ++inside;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    int seen = most;
-    while ((seen = most) < wanted && std::chrono::steady_clock::now() < limit) {
-      const int here = inside;
-      while (seen < here && !most.compare_exchange_weak(seen, here)) {
-      }
-      std::this_thread::yield();
-    }
-    --inside;
-  }
-  int wanted;
-  std::atomic<int> inside{0};
-  std::atomic<int> most{0};
 };
 
 template <typename MakeOptimizer>
@@ -183,7 +155,7 @@ TEST(StepGraph, AThrowingReplicaIsNamedAndTheNextStepWorks) {
     };
     for (int round = 0; round < 20; ++round) {
       EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 17, 1, 0.1); }),
-                "user_function: replica 3, step 17: out of luck");
+                "user_function: replica 3, step 18 (batch 17): out of luck");
     }
     EXPECT_EQ(training.everything(), before);
     model.before_last_gradients = nullptr;
@@ -202,7 +174,7 @@ TEST(StepGraph, AParameterWithoutAGradientIsAnErrorThatNamesIt) {
   model.forgotten_gradient = 1;
   const RegressionBatch batch(16);
   EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 5, 1, 0.1); }),
-            "invalid_argument: replica 0, step 5: no gradient for parameter 'first.bias'");
+            "invalid_argument: replica 0, step 6 (batch 5): no gradient for parameter 'first.bias'");
 }
 
 TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndSaysWhy) {
@@ -214,7 +186,7 @@ TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndSaysWhy) {
   batch.y[6] = std::nanf("");
   const StepReport report = training.graph.train(batch.view(), 9, 1, 0.1);
   EXPECT_FALSE(report.updated);
-  EXPECT_EQ(report.skip_reason, "step 9: the loss of replica 3 is nan (weight 2); the update was skipped");
+  EXPECT_EQ(report.skip_reason, "step 10 (batch 9): the loss of replica 3 is nan (weight 2); the update was skipped");
   EXPECT_EQ(training.everything(), before);
   EXPECT_TRUE(report.timeline.updates.empty());
   EXPECT_TRUE(training.graph.train(RegressionBatch(16).view(), 10, 1, 0.1).updated);
@@ -228,7 +200,7 @@ TEST(StepGraph, SkipsAnUpdateWhoseGradientIsNotFiniteThoughTheLossIs) {
   batch.x[0] = std::numeric_limits<float>::max();  // the loss is taken in float64, the gradient is not
   const StepReport report = training.graph.train(batch.view(), 2, 1, 0.1);
   EXPECT_FALSE(report.updated);
-  EXPECT_THAT(report.skip_reason, testing::StartsWith("step 2: "));
+  EXPECT_THAT(report.skip_reason, testing::StartsWith("step 3 (batch 2): "));
 }
 
 // A model whose rows have no weight: nothing is labelled.

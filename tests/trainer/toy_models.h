@@ -1,8 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "formats/error.h"
 #include "trainer/model.h"
 
 namespace millrace::testing_models {
@@ -138,5 +144,36 @@ struct RegressionBatch {
   std::vector<float> x;
   std::vector<float> y;
 };
+
+/// Holds each replica back until `wanted` threads are in replicas at once (or twenty seconds have passed), so that
+/// every thread of a test really takes part.
+struct Gathering {
+  explicit Gathering(int n) : wanted(n) {}
+  void enter() {
+    ++inside;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    int seen = most;
+    while ((seen = most) < wanted && std::chrono::steady_clock::now() < limit) {
+      const int here = inside;
+      while (seen < here && !most.compare_exchange_weak(seen, here)) {
+      }
+      std::this_thread::yield();
+    }
+    --inside;
+  }
+  int wanted;
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+};
+
+/// The message of the ErrorException that a call throws.
+inline std::string thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ErrorException& error) {
+    return error.what();
+  }
+  return "nothing thrown";
+}
 
 }  // namespace millrace::testing_models

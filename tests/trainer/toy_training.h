@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/error.h"
+#include "tests/trainer/toy_models.h"
+#include "trainer/batch_source.h"
+#include "trainer/optimizers/adam.h"
+#include "trainer/trainer.h"
+
+namespace millrace::testing_models {
+
+/// Batches `first` to `end` of an endless stream of RegressionBatches; `per_epoch` of them make an epoch.
+class RegressionSource final : public BatchSource {
+ public:
+  explicit RegressionSource(int64_t end, int64_t first = 0, int64_t per_epoch = 1 << 20, int64_t rows = 16)
+      : next_(first), end_(end), per_epoch_(per_epoch), rows_(rows) {}
+
+  std::optional<GlobalBatch> next() override {
+    if (next_ == end_) return std::nullopt;
+    // Batches of unlike sizes: a step's work is not the same for all replicas.
+    const int64_t rows = rows_ - next_ % 3;
+    auto batch = std::make_shared<RegressionBatch>(rows, static_cast<uint64_t>(next_));
+    if (next_ >= spoilt_from && next_ < spoilt_to) batch->y[3] = std::nanf("");
+    const BatchView view = batch->view();
+    return GlobalBatch{.view = view, .owner = std::move(batch), .epoch = next_++ / per_epoch_};
+  }
+
+  std::string limiting_stage() const override { return limit; }
+
+  int64_t spoilt_from = 0;  ///< batches with a target that is no number
+  int64_t spoilt_to = 0;
+  std::string limit = "2:map";
+
+ private:
+  int64_t next_;
+  int64_t end_;
+  int64_t per_epoch_;
+  int64_t rows_;
+};
+
+/// A training of the Regression model by AdamW under a falling learning rate.
+struct ToyTraining {
+  explicit ToyTraining(TrainerOptions options, int64_t schedule_steps = 100, int inputs = 5, int hidden = 7)
+      : model(inputs, hidden),
+        trainer(model, std::make_unique<Adam>(model.layout(), adamw(0.1, "bias")),
+                linear_warmup_decay({.learning_rate = 0.02, .warmup_steps = 3, .total_steps = schedule_steps}),
+                std::move(options)) {}
+
+  std::vector<float> weights() { return {trainer.weights().begin(), trainer.weights().end()}; }
+
+  Regression model;
+  Trainer trainer;
+};
+
+/// A folder of its own for a test, removed at its end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "millrace-trainer-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw ErrorException(ErrorCode::kIo, "cannot make " + name);
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace millrace::testing_models

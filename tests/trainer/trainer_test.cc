@@ -1,0 +1,473 @@
+#include "trainer/trainer.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <oneapi/tbb/global_control.h>
+
+#include "tests/trainer/toy_training.h"
+
+namespace millrace {
+namespace {
+
+using testing::ElementsAre;
+using testing_models::Gathering;
+using testing_models::Regression;
+using testing_models::RegressionBatch;
+using testing_models::RegressionSource;
+using testing_models::TemporaryFolder;
+using testing_models::thrown_by;
+using testing_models::ToyTraining;
+
+// Writes down what it is told.
+class Diary final : public Callback {
+ public:
+  explicit Diary(std::vector<std::string>& events, std::string name = "") : events_(events), name_(std::move(name)) {}
+  void train_starts(const TrainingStart& start) override { note(fmt::format("start at {}", start.step)); }
+  void step_ends(const StepEnd& end) override { note(fmt::format("step {}", end.since_report.step)); }
+  void report(const TrainingReport& report) override {
+    note(fmt::format("report {} of {}", report.step, report.steps));
+  }
+  void evaluation_ends(const EvaluationReport& report) override { note(fmt::format("evaluation at {}", report.step)); }
+  void epoch_ends(const EpochEnd& end) override { note(fmt::format("epoch {} ends at {}", end.epoch, end.step)); }
+  void checkpoint_written(const std::string& path) override { note(std::filesystem::path(path).filename().string()); }
+  void train_ends(const TrainingSummary& summary) override { note(fmt::format("end at {}", summary.step)); }
+
+ private:
+  void note(const std::string& event) { events_.push_back(name_ + event); }
+  std::vector<std::string>& events_;
+  std::string name_;
+};
+
+// Keeps what it is told.
+struct Record {
+  std::vector<double> losses;                 // of each step
+  std::map<int64_t, double> reported_losses;  // by step
+  std::vector<TrainingReport> reports;
+  std::vector<EvaluationReport> evaluations;
+};
+
+class Recorder final : public Callback {
+ public:
+  explicit Recorder(Record& record) : record_(record) {}
+  void step_ends(const StepEnd& end) override { record_.losses.push_back(end.step.loss); }
+  void report(const TrainingReport& report) override {
+    record_.reports.push_back(report);
+    record_.reported_losses[report.step] = report.loss;
+  }
+  void evaluation_ends(const EvaluationReport& report) override { record_.evaluations.push_back(report); }
+
+ private:
+  Record& record_;
+};
+
+// Ends a training after a number of steps of this run.
+class StopAfter final : public Callback {
+ public:
+  explicit StopAfter(int64_t steps) : left_(std::make_shared<int64_t>(steps)) {}
+  void step_ends(const StepEnd&) override { --*left_; }
+  std::function<bool()> asked() const {
+    return [left = left_] { return *left <= 0; };
+  }
+
+ private:
+  std::shared_ptr<int64_t> left_;
+};
+
+TEST(Trainer, LearnsALinearRelation) {
+  ToyTraining toy({.step = {.threads = 2}, .total_steps = 300}, 300);
+  Record record;
+  toy.trainer.add_callback(std::make_unique<Recorder>(record));
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  EXPECT_EQ(summary.step, 300);
+  EXPECT_EQ(toy.trainer.step(), 300);
+  EXPECT_FALSE(summary.stopped);
+  EXPECT_EQ(summary.first_loss, record.losses.front());
+  EXPECT_GT(summary.first_loss, 1);
+  EXPECT_LT(record.losses.back(), 0.01 * summary.first_loss);
+}
+
+TEST(Trainer, TakesTheMeanLossOfAReportOverAllItsWeight) {
+  ToyTraining toy({.total_steps = 8, .report_every = 4, .token_feature = "x"});
+  Record record;
+  toy.trainer.add_callback(std::make_unique<Recorder>(record));
+  RegressionSource source(100);
+  toy.trainer.train(source);
+  ASSERT_EQ(record.reports.size(), 3U);
+  // Batches 0, 1, 2, 3, ... have 16, 15, 14, 16, ... rows: a mean over steps would be another number.
+  double sum_loss = 0;
+  double weight = 0;
+  for (int64_t step = 1; step < 4; ++step) {
+    const auto rows = static_cast<double>(16 - step % 3);
+    sum_loss += record.losses[static_cast<size_t>(step)] * rows;
+    weight += rows;
+  }
+  const TrainingReport& second = record.reports[1];
+  EXPECT_NEAR(second.loss, sum_loss / weight, 1e-12 * second.loss);
+  EXPECT_EQ(second.step, 4);
+  EXPECT_EQ(second.steps, 3);
+  EXPECT_EQ(second.rows, 45);
+  EXPECT_EQ(second.tokens, 225);
+  EXPECT_GT(second.tokens_per_s, 4.9 * second.rows_per_s);
+  EXPECT_EQ(second.limiting_stage, "2:map");
+  EXPECT_GT(second.after_backward_share, 0);
+  EXPECT_LT(second.after_backward_share, 1);
+  // The schedule's fourth value: the warm-up of three steps is over.
+  EXPECT_EQ(second.learning_rate, 0.02);
+}
+
+TEST(Trainer, EvaluatesAllRowsWithTheirExactWeights) {
+  ToyTraining toy({.total_steps = 5, .evaluation = [] { return std::make_unique<RegressionSource>(7, 3); }});
+  Record record;
+  toy.trainer.add_callback(std::make_unique<Recorder>(record));
+  RegressionSource source(100);
+  toy.trainer.train(source);
+  ASSERT_EQ(record.evaluations.size(), 1U);
+  const EvaluationReport& report = record.evaluations[0];
+  EXPECT_EQ(report.step, 5);
+  EXPECT_EQ(report.rows, 16 + 15 + 14 + 16);
+  EXPECT_EQ(report.weight, 61);
+  // The model itself, row by row.
+  double sum_loss = 0;
+  const std::unique_ptr<Workspace> workspace = toy.model.make_workspace();
+  for (const int64_t number : {3, 4, 5, 6}) {
+    const RegressionBatch batch(16 - number % 3, static_cast<uint64_t>(number));
+    for (int64_t row = 0; row < batch.num_rows; ++row) {
+      sum_loss += toy.model.evaluate(batch.view().slice(row, 1), toy.trainer.weights().data(), *workspace).sum_loss;
+    }
+  }
+  EXPECT_NEAR(report.sum_loss, sum_loss, 1e-12 * sum_loss);
+  EXPECT_EQ(report.loss, report.sum_loss / 61);
+}
+
+TEST(Trainer, TellsCallbacksInTheStatedOrder) {
+  const TemporaryFolder folder;
+  ToyTraining toy({.total_steps = 5,
+                   .report_every = 2,
+                   .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                   .checkpoint_folder = folder.path()});
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  RegressionSource source(100, 0, 2);
+  toy.trainer.train(source);
+  EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "report 2 of 1",  //
+                                  "evaluation at 2", "epoch 0 ends at 2", "checkpoint-00000002",       //
+                                  "step 3", "step 4", "report 4 of 2",                                 //
+                                  "evaluation at 4", "epoch 1 ends at 4", "checkpoint-00000004",       //
+                                  "step 5", "report 5 of 1",                                           //
+                                  "evaluation at 5", "checkpoint-00000005", "end at 5"));
+}
+
+TEST(Trainer, TellsEachEventToAllCallbacksInTheOrderInWhichTheyWereAdded) {
+  ToyTraining toy({.total_steps = 1});
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events, "a: "));
+  toy.trainer.add_callback(std::make_unique<Diary>(events, "b: "));
+  RegressionSource source(100);
+  toy.trainer.train(source);
+  EXPECT_THAT(events, ElementsAre("a: start at 0", "b: start at 0", "a: step 1", "b: step 1", "a: report 1 of 1",
+                                  "b: report 1 of 1", "a: end at 1", "b: end at 1"));
+}
+
+TEST(Trainer, EndsWithTheDataWhenTheyAreFewerThanTheSteps) {
+  const TemporaryFolder folder;
+  for (const int64_t total_steps : {0, 50}) {
+    ToyTraining toy({.total_steps = total_steps,
+                     .report_every = 4,
+                     .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                     .checkpoint_folder = folder / std::to_string(total_steps)});
+    std::vector<std::string> events;
+    toy.trainer.add_callback(std::make_unique<Diary>(events));
+    Record record;
+    toy.trainer.add_callback(std::make_unique<Recorder>(record));
+    RegressionSource source(5, 0, 3);
+    const TrainingSummary summary = toy.trainer.train(source);
+    EXPECT_EQ(summary.step, 5);
+    EXPECT_FALSE(summary.stopped);
+    EXPECT_EQ(summary.last_checkpoint, folder / fmt::format("{}/checkpoint-00000005", total_steps));
+    EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "step 3",    //
+                                    "evaluation at 3", "epoch 0 ends at 3", "checkpoint-00000003",  //
+                                    "step 4", "report 4 of 3", "step 5", "report 5 of 1",           //
+                                    "evaluation at 5", "epoch 1 ends at 5", "checkpoint-00000005",  //
+                                    "end at 5"));
+    EXPECT_EQ(record.reports.back().epoch, 1);
+    EXPECT_EQ(summary.whole.epoch, 1);
+    EXPECT_EQ(summary.whole.steps, 5);
+    EXPECT_EQ(summary.whole.rows, 16 + 15 + 14 + 16 + 15);
+  }
+}
+
+TEST(Trainer, EvaluatesAndSavesEveryNStepsWhenAsked) {
+  const TemporaryFolder folder;
+  ToyTraining toy({.total_steps = 7,
+                   .report_every = 100,
+                   .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                   .evaluate_every = 2,
+                   .checkpoint_folder = folder.path(),
+                   .checkpoint_every = 3});
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  RegressionSource source(100, 0, 5);  // an epoch's end is told, but evaluates and saves nothing then
+  toy.trainer.train(source);
+  EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "evaluation at 2", "step 3",
+                                  "checkpoint-00000003", "step 4", "evaluation at 4", "step 5", "epoch 0 ends at 5",
+                                  "step 6", "evaluation at 6", "checkpoint-00000006", "step 7", "report 7 of 6",
+                                  "evaluation at 7", "checkpoint-00000007", "end at 7"));
+}
+
+TEST(Trainer, SkippedUpdatesAreCountedAndNamed) {
+  ToyTraining toy({.total_steps = 8, .report_every = 4, .most_skipped_in_a_row = 2});
+  Record record;
+  toy.trainer.add_callback(std::make_unique<Recorder>(record));
+  RegressionSource source(100);
+  source.spoilt_from = 4;
+  source.spoilt_to = 6;
+  const TrainingSummary summary = toy.trainer.train(source);
+  EXPECT_EQ(summary.step, 8);
+  EXPECT_EQ(summary.whole.skipped_updates, 2);
+  EXPECT_EQ(summary.whole.last_skip,
+            "step 6 (batch 5): the loss of replica 1 is nan (weight 2); the update was skipped");
+  EXPECT_TRUE(std::isnan(record.losses[5]));
+  EXPECT_TRUE(std::isfinite(record.reports.back().loss)) << "skipped steps are not in the loss of a report";
+  EXPECT_EQ(record.reports[1].last_skip, "");
+  for (const float weight : toy.weights()) EXPECT_TRUE(std::isfinite(weight));
+}
+
+TEST(Trainer, TooManySkippedUpdatesInARowEndTheTrainingAndNameTheBatch) {
+  ToyTraining toy({.total_steps = 50, .most_skipped_in_a_row = 2});
+  RegressionSource source(100);
+  source.spoilt_from = 7;
+  source.spoilt_to = 100;
+  EXPECT_EQ(thrown_by([&] { toy.trainer.train(source); }),
+            "not_finite: 3 updates in a row were not finite, the last: step 10 (batch 9): the loss of replica 1 is nan "
+            "(weight 2); the update was skipped");
+  EXPECT_EQ(toy.trainer.step(), 10);
+  for (const float weight : toy.weights()) EXPECT_TRUE(std::isfinite(weight));
+}
+
+TEST(Trainer, SkippedUpdatesInARowAreCountedAcrossACheckpoint) {
+  const TemporaryFolder folder;
+  const TrainerOptions options = {.total_steps = 50, .checkpoint_folder = folder.path(), .most_skipped_in_a_row = 2};
+  RegressionSource source(8);
+  source.spoilt_from = 6;
+  source.spoilt_to = 100;
+  ToyTraining first(options);
+  const TrainingSummary summary = first.trainer.train(source);
+  ToyTraining second(options);
+  second.trainer.resume(summary.last_checkpoint);
+  RegressionSource rest(100, 8);
+  rest.spoilt_from = 6;
+  rest.spoilt_to = 100;
+  EXPECT_THAT(thrown_by([&] { second.trainer.train(rest); }),
+              testing::StartsWith("not_finite: 3 updates in a row were not finite, the last: step 9 (batch 8): "));
+}
+
+TEST(Trainer, GivesTheSameWeightsBitForBitForAnyNumberOfThreads) {
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 4, 8}) {
+    const oneapi::tbb::global_control limit(oneapi::tbb::global_control::max_allowed_parallelism,
+                                            static_cast<size_t>(threads));
+    ToyTraining toy({.step = {.threads = threads, .seed = 5}, .total_steps = 60});
+    Gathering gathering(threads);
+    toy.model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
+    RegressionSource source(100);
+    const TrainingSummary summary = toy.trainer.train(source);
+    EXPECT_EQ(summary.threads, threads);
+    if (threads == 1) expected = toy.weights();
+    const std::vector<float> found = toy.weights();
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << threads << " threads";
+  }
+}
+
+// Everything that two trainings must have in common: files of a checkpoint, byte for byte, but for their own names.
+std::map<std::string, std::string> files_of(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::ifstream stream(entry.path(), std::ios::binary);
+    files[entry.path().filename().string()] = std::string(std::istreambuf_iterator<char>(stream), {});
+  }
+  return files;
+}
+
+TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& name, int threads) {
+    return TrainerOptions{.step = {.threads = threads, .seed = 11},
+                          .total_steps = 40,
+                          .report_every = 5,
+                          .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+                          .checkpoint_folder = folder / name,
+                          .checkpoints = {.keep_last = 100}};
+  };
+  constexpr int64_t kPerEpoch = 9;
+  ToyTraining straight(options("straight", 2));
+  Record straight_record;
+  std::vector<std::string> straight_events;
+  straight.trainer.add_callback(std::make_unique<Recorder>(straight_record));
+  straight.trainer.add_callback(std::make_unique<Diary>(straight_events));
+  RegressionSource source(1000, 0, kPerEpoch);
+  const TrainingSummary straight_summary = straight.trainer.train(source);
+
+  // In the middle of a report and of an epoch; where an epoch ends; where a report ends; after one step; at the end.
+  for (const int64_t cut : {12, 18, 20, 1, 40}) {
+    const std::string name = std::to_string(cut);
+    Record record;
+    ToyTraining first(options(name, 1));
+    first.trainer.add_callback(std::make_unique<Recorder>(record));
+    auto stop = std::make_unique<StopAfter>(cut);
+    const auto asked = stop->asked();
+    first.trainer.add_callback(std::move(stop));
+    RegressionSource head(1000, 0, kPerEpoch);
+    const TrainingSummary stopped = first.trainer.train(head, asked);
+    EXPECT_TRUE(stopped.stopped);
+    EXPECT_EQ(stopped.step, cut);
+    EXPECT_EQ(stopped.last_checkpoint, folder / fmt::format("{}/checkpoint-{:08}", name, cut));
+
+    ToyTraining second(options(name, 4));
+    std::vector<std::string> events;
+    second.trainer.add_callback(std::make_unique<Recorder>(record));
+    second.trainer.add_callback(std::make_unique<Diary>(events));
+    second.trainer.resume(stopped.last_checkpoint);
+    EXPECT_EQ(second.trainer.step(), cut);
+    RegressionSource tail(1000, cut, kPerEpoch);
+    const TrainingSummary summary = second.trainer.train(tail);
+
+    EXPECT_EQ(second.weights(), straight.weights());
+    EXPECT_EQ(files_of(summary.last_checkpoint), files_of(straight_summary.last_checkpoint)) << "slots, counters";
+    EXPECT_EQ(record.losses, straight_record.losses);
+    for (const auto& [step, loss] : straight_record.reported_losses) {
+      EXPECT_EQ(record.reported_losses.at(step), loss) << "report at " << step << ", cut at " << cut;
+    }
+    EXPECT_EQ(record.evaluations.back().sum_loss, straight_record.evaluations.back().sum_loss);
+    for (const std::string& event : straight_events) {
+      if (event.starts_with("epoch") && std::stoll(event.substr(event.rfind(' '))) >= cut) {
+        EXPECT_THAT(events, testing::Contains(event)) << "cut at " << cut;
+      }
+    }
+  }
+}
+
+TEST(Trainer, ACheckpointWrittenAtTheEndOfAnEpochDoesNotEndItAgain) {
+  const TemporaryFolder folder;
+  const TrainerOptions options = {.total_steps = 5,
+                                  .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+                                  .checkpoint_folder = folder.path()};
+  ToyTraining first(options);
+  RegressionSource source(5, 0, 3);
+  first.trainer.train(source);
+  ToyTraining second(options);
+  std::vector<std::string> events;
+  second.trainer.add_callback(std::make_unique<Diary>(events));
+  second.trainer.resume(folder / "checkpoint-00000003");
+  RegressionSource rest(5, 3, 3);
+  second.trainer.train(rest);
+  EXPECT_THAT(events, ElementsAre("start at 3", "step 4", "step 5", "report 5 of 2", "evaluation at 5",
+                                  "checkpoint-00000005", "end at 5"));
+}
+
+TEST(Trainer, StopsAfterTheStepInWhichItIsAskedToAndLeavesACheckpoint) {
+  const TemporaryFolder folder;
+  ToyTraining toy({.total_steps = 50,
+                   .report_every = 10,
+                   .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                   .evaluate_every = 3,
+                   .checkpoint_folder = folder.path()});
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  auto stop = std::make_unique<StopAfter>(3);
+  const auto asked = stop->asked();
+  toy.trainer.add_callback(std::move(stop));
+  RegressionSource source(100);
+  const TrainingSummary summary = toy.trainer.train(source, asked);
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_EQ(summary.step, 3);
+  EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "step 3", "report 3 of 2",
+                                  "checkpoint-00000003", "end at 3"));
+}
+
+TEST(Trainer, AnEvaluationIsGivenUpWhenAStopIsAskedFor) {
+  const TemporaryFolder folder;
+  bool asked = false;
+  class AskAtSecondBatch final : public BatchSource {
+   public:
+    explicit AskAtSecondBatch(bool& flag) : flag_(flag), batches_(100) {}
+    std::optional<GlobalBatch> next() override {
+      if (++count_ == 2) flag_ = true;
+      EXPECT_LE(count_, 2) << "batches after the stop";
+      return batches_.next();
+    }
+
+   private:
+    bool& flag_;
+    RegressionSource batches_;
+    int count_ = 0;
+  };
+  ToyTraining toy(
+      {.evaluation = [&] { return std::make_unique<AskAtSecondBatch>(asked); }, .checkpoint_folder = folder.path()});
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  RegressionSource source(100, 0, 2);
+  const TrainingSummary summary = toy.trainer.train(source, [&] { return asked; });
+  EXPECT_TRUE(summary.stopped);
+  EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "report 2 of 1",
+                                  "checkpoint-00000002", "end at 2"));
+}
+
+TEST(Trainer, AnErrorOfTheModelNamesTheReplicaAndEndsTheTraining) {
+  ToyTraining toy({.total_steps = 50});
+  toy.model.before_step = [](const ReplicaContext& context) {
+    if (context.step == 6 && context.replica == 2) throw std::runtime_error("out of luck");
+  };
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  RegressionSource source(100);
+  EXPECT_EQ(thrown_by([&] { toy.trainer.train(source); }), "user_function: replica 2, step 7 (batch 6): out of luck");
+  EXPECT_EQ(events.back(), "step 6");
+  EXPECT_EQ(toy.trainer.step(), 6);
+}
+
+TEST(Trainer, RefusesOptionsThatCannotWork) {
+  const auto refusal = [](TrainerOptions options) { return thrown_by([&] { ToyTraining toy(std::move(options)); }); };
+  EXPECT_EQ(refusal({.total_steps = -1}), "invalid_argument: total_steps is -1; at least 0 is needed");
+  EXPECT_EQ(refusal({.report_every = 0}), "invalid_argument: report_every is 0; at least 1 is needed");
+  EXPECT_EQ(refusal({.evaluate_every = 5}),
+            "invalid_argument: evaluate_every is set, but there is nothing to evaluate on");
+  EXPECT_EQ(refusal({.checkpoint_every = 5}),
+            "invalid_argument: checkpoint_every is set, but there is no checkpoint_folder");
+  EXPECT_EQ(refusal({.checkpoint_folder = "x", .checkpoints = {.keep_last = 0}}),
+            "invalid_argument: keep_last is 0; at least 1 is needed");
+  EXPECT_EQ(refusal({.most_skipped_in_a_row = -1}),
+            "invalid_argument: most_skipped_in_a_row is -1; at least 0 is needed");
+  const Regression model;
+  EXPECT_EQ(thrown_by([&] { const Trainer trainer(model, nullptr, constant_rate(1), {}); }),
+            "invalid_argument: a trainer needs an optimizer");
+  EXPECT_EQ(
+      thrown_by([&] { const Trainer trainer(model, std::make_unique<Adam>(model.layout(), adamw()), nullptr, {}); }),
+      "invalid_argument: a trainer needs a schedule");
+}
+
+TEST(Trainer, RefusesACheckpointOfAnotherSeedAndStaysAsItWas) {
+  const TemporaryFolder folder;
+  ToyTraining saved({.step = {.seed = 1}, .total_steps = 3, .checkpoint_folder = folder.path()});
+  RegressionSource source(100);
+  const std::string checkpoint = saved.trainer.train(source).last_checkpoint;
+  ToyTraining other({.step = {.seed = 2}, .total_steps = 3});
+  const std::vector<float> before = other.weights();
+  EXPECT_EQ(
+      thrown_by([&] { other.trainer.resume(checkpoint); }),
+      fmt::format("invalid_argument: the checkpoint was made with seed 1, this run has 2 (shard {})", checkpoint));
+  EXPECT_EQ(other.weights(), before);
+  EXPECT_EQ(other.trainer.step(), 0);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,271 @@
+#include "trainer/training_checkpoint.h"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/toy_training.h"
+#include "trainer/optimizers/sgd.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+using testing_models::Regression;
+using testing_models::TemporaryFolder;
+using testing_models::thrown_by;
+
+constexpr TrainingProgress kProgress = {.step = 120,
+                                        .updates = 117,
+                                        .skipped_in_a_row = 2,
+                                        .seed = std::numeric_limits<uint64_t>::max() - 7,
+                                        .epoch = 3,
+                                        .in_epoch = true,
+                                        .unreported = {.sum_loss = 0.1 + 0.2, .weight = 1.0 / 3}};
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  return names;
+}
+
+void write_file(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// A state in which no two floats are alike.
+struct Fixture {
+  explicit Fixture(float start = 1) : state(model.layout(), optimizer) {
+    for (const Parameter& parameter : model.layout().parameters()) {
+      for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+        state.weights.data()[i] = start += 0.37F;
+        for (FlatBuffer& slot : state.slots) slot.data()[i] = start += 0.37F;
+      }
+    }
+  }
+
+  std::string save(CheckpointFolder& folder, int64_t step = 120) const {
+    TrainingProgress progress = kProgress;
+    progress.step = step;
+    return folder.save(progress, model.layout(), state, optimizer, *schedule);
+  }
+  TrainingProgress load(const std::string& directory) {
+    return load_checkpoint(directory, model.layout(), state, optimizer, *schedule);
+  }
+  std::vector<float> everything() const {
+    std::vector<float> all(state.weights.span().begin(), state.weights.span().end());
+    for (const FlatBuffer& slot : state.slots) all.insert(all.end(), slot.span().begin(), slot.span().end());
+    return all;
+  }
+
+  Regression model;
+  Adam optimizer{model.layout(), adamw(0.1)};
+  std::unique_ptr<Schedule> schedule = linear_warmup_decay({.warmup_steps = 3, .total_steps = 10});
+  TrainedState state;
+};
+
+TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "a/b", {});
+  const Fixture saved;
+  const std::string path = saved.save(checkpoints);
+  EXPECT_EQ(path, folder / "a/b/checkpoint-00000120");
+  EXPECT_THAT(names_in(path), UnorderedElementsAre("model.safetensors", "optimizer.safetensors", "training.json"));
+  EXPECT_THAT(names_in(folder / "a/b"), ElementsAre("checkpoint-00000120"));
+
+  Fixture loaded(50);
+  for (const TrainingProgress& progress : {loaded.load(path), read_progress(path)}) {
+    EXPECT_EQ(progress.step, kProgress.step);
+    EXPECT_EQ(progress.updates, kProgress.updates);
+    EXPECT_EQ(progress.skipped_in_a_row, kProgress.skipped_in_a_row);
+    EXPECT_EQ(progress.seed, kProgress.seed);
+    EXPECT_EQ(progress.epoch, kProgress.epoch);
+    EXPECT_EQ(progress.in_epoch, kProgress.in_epoch);
+    EXPECT_EQ(progress.unreported.sum_loss, kProgress.unreported.sum_loss);
+    EXPECT_EQ(progress.unreported.weight, kProgress.unreported.weight);
+  }
+  EXPECT_EQ(loaded.everything(), saved.everything());
+}
+
+TEST(TrainingCheckpoint, KeepsTheLastOnesOnly) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.keep_last = 2});
+  EXPECT_THAT(checkpoints.paths(), ElementsAre());
+  const Fixture fixture;
+  write_file(folder / "notes.txt", "mine");
+  for (const int64_t step : {2, 10, 99999999, 100000000}) fixture.save(checkpoints, step);
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-99999999", folder / "checkpoint-100000000"));
+  EXPECT_THAT(names_in(folder.path()),
+              UnorderedElementsAre("checkpoint-99999999", "checkpoint-100000000", "notes.txt"));
+}
+
+TEST(TrainingCheckpoint, ATrainingTakenUpFurtherBackKeepsWhatItSaves) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.keep_last = 1});
+  const Fixture fixture;
+  fixture.save(checkpoints, 20);
+  fixture.save(checkpoints, 12);
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000012", folder / "checkpoint-00000020"));
+  fixture.save(checkpoints, 14);
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000014", folder / "checkpoint-00000020"));
+  fixture.save(checkpoints, 20);
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000020"));
+}
+
+TEST(TrainingCheckpoint, ReplacesAnOlderOneOfTheSameStep) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture(1).save(checkpoints);
+  const Fixture newer(2);
+  newer.save(checkpoints);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("checkpoint-00000120"));
+  Fixture loaded(3);
+  loaded.load(folder / "checkpoint-00000120");
+  EXPECT_EQ(loaded.everything(), newer.everything());
+}
+
+TEST(TrainingCheckpoint, WhatAKilledProcessLeftIsRemovedByTheNextSaveAndIsNoCheckpoint) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  const Fixture fixture;
+  for (const char* name : {".tmp-checkpoint-00000007", ".removed-checkpoint-00000003", ".tmp-of-somebody-else"}) {
+    fs::create_directories(folder / name);
+    write_file(folder / (std::string(name) + "/model.safetensors"), "half");
+  }
+  EXPECT_THAT(checkpoints.paths(), ElementsAre());
+  fixture.save(checkpoints, 8);
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("checkpoint-00000008", ".tmp-of-somebody-else"));
+}
+
+TEST(TrainingCheckpoint, MoreFilesArePartOfIt) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {.more_files = [](const std::string& directory) {
+                                 fs::create_directory(directory + "/tokenizer");
+                                 write_file(directory + "/tokenizer/tokenizer.json", "{}");
+                               }});
+  const Fixture fixture;
+  const std::string path = fixture.save(checkpoints);
+  EXPECT_EQ(read_file(path + "/tokenizer/tokenizer.json"), "{}");
+}
+
+TEST(TrainingCheckpoint, AFailingMoreFilesLeavesTheOldOnesWholeAndNothingNew) {
+  const TemporaryFolder folder;
+  bool fails = false;
+  CheckpointFolder checkpoints(folder.path(), {.keep_last = 1, .more_files = [&](const std::string& directory) {
+                                                 write_file(directory + "/config.json", "{}");
+                                                 if (fails) throw ErrorException(ErrorCode::kIo, "the disk is full");
+                                               }});
+  const Fixture older(1);
+  const std::string path = older.save(checkpoints, 5);
+  fails = true;
+  const Fixture newer(2);
+  for (const int64_t step : {5, 6}) {
+    EXPECT_EQ(thrown_by([&] { newer.save(checkpoints, step); }), "io: the disk is full");
+    EXPECT_THAT(names_in(folder.path()), ElementsAre("checkpoint-00000005"));
+    Fixture loaded(3);
+    loaded.load(path);
+    EXPECT_EQ(loaded.everything(), older.everything());
+  }
+}
+
+TEST(TrainingCheckpoint, AFolderThatCannotBeWrittenIsNamed) {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "");
+  CheckpointFolder checkpoints(folder / "file/checkpoints", {});
+  EXPECT_THAT(thrown_by([&] { Fixture().save(checkpoints); }),
+              testing::AllOf(testing::StartsWith("io: cannot make the folder: "),
+                             testing::HasSubstr(folder / "file/checkpoints")));
+}
+
+TEST(TrainingCheckpoint, RefusesAnotherModelWithAListAndChangesNothing) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  const std::string path = Fixture().save(checkpoints);
+
+  class OtherModel final : public Model {
+   public:
+    OtherModel() {
+      layout_.add("first.weight", {5, 7});  // saved as [7, 5]
+      layout_.add("first.bias", {7});
+      layout_.add("third.weight", {7});
+      layout_.finish();
+    }
+    const ParameterLayout& layout() const override { return layout_; }
+    void initialize(std::span<float>, uint64_t) const override {}
+    std::unique_ptr<Workspace> make_workspace() const override { return nullptr; }
+    StepResult train_step(const BatchView&, const float*, ReplicaContext&) const override { return {}; }
+    StepResult evaluate(const BatchView&, const float*, Workspace&) const override { return {}; }
+
+   private:
+    ParameterLayout layout_;
+  };
+  const OtherModel model;
+  const Adam optimizer(model.layout(), adamw(0.1));
+  TrainedState state(model.layout(), optimizer);
+  const auto schedule = linear_warmup_decay({.warmup_steps = 3, .total_steps = 10});
+  EXPECT_EQ(thrown_by([&] { load_checkpoint(path, model.layout(), state, optimizer, *schedule); }),
+            fmt::format("invalid_argument: the checkpoint is of another model; missing: third.weight; of another "
+                        "shape: first.weight (F32 [7,5], the model has F32 [5,7]); unexpected: second.weight, "
+                        "second.bias (shard {}/model.safetensors)",
+                        path));
+  for (const float weight : state.weights.span()) EXPECT_EQ(weight, 0);
+}
+
+TEST(TrainingCheckpoint, RefusesAnotherOptimizerOrScheduleAndShowsBoth) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  const std::string path = Fixture().save(checkpoints);
+  Fixture loaded(9);
+  const std::vector<float> before = loaded.everything();
+
+  const Adam slower(loaded.model.layout(), adamw(0.2));
+  EXPECT_EQ(thrown_by([&] { load_checkpoint(path, loaded.model.layout(), loaded.state, slower, *loaded.schedule); }),
+            fmt::format("invalid_argument: the checkpoint was made with the optimizer {}, this run has {} "
+                        "(shard {}/training.json)",
+                        loaded.optimizer.describe(), slower.describe(), path));
+  const auto longer = linear_warmup_decay({.warmup_steps = 3, .total_steps = 11});
+  EXPECT_EQ(thrown_by([&] { load_checkpoint(path, loaded.model.layout(), loaded.state, loaded.optimizer, *longer); }),
+            fmt::format("invalid_argument: the checkpoint was made with the schedule {}, this run has {} "
+                        "(shard {}/training.json)",
+                        loaded.schedule->describe(), longer->describe(), path));
+  EXPECT_EQ(loaded.everything(), before);
+}
+
+TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  const std::vector<float> before = fixture.everything();
+  const std::string path = fixture.save(checkpoints);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "training.json"}) {
+    const std::string file = path + "/" + name;
+    const std::string whole = read_file(file);
+    for (const size_t length : {size_t{0}, whole.size() / 2, whole.size() - 3}) {
+      write_file(file, whole.substr(0, length));
+      EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr(name)) << length << " bytes left";
+    }
+    fs::remove(file);
+    EXPECT_THAT(thrown_by([&] { fixture.load(path); }),
+                testing::AllOf(testing::StartsWith("io: "), testing::HasSubstr(name)));
+    write_file(file, whole);
+  }
+  nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  json["version"] = 2;
+  write_file(path + "/training.json", json.dump());
+  EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
+            fmt::format("parse: version 2; 1 is known (shard {}/training.json)", path));
+  EXPECT_EQ(fixture.everything(), before);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/step_graph.h"
+
+namespace millrace {
+
+/// What a training is, said once at its beginning.
+struct TrainingStart {
+  int64_t step = 0;            ///< more than 0 when it goes on from a checkpoint
+  int64_t total_steps = 0;     ///< 0 when the data decide
+  int64_t num_parameters = 0;  ///< elements
+  int replicas = 0;
+  uint64_t seed = 0;
+  std::string optimizer;
+  std::string schedule;
+};
+
+/// A stretch of steps: since the last report, or the whole training. Times are of the steps and of waiting for their
+/// batches; evaluations, checkpoints and callbacks are not in them.
+struct TrainingReport {
+  int64_t step = 0;         ///< batches taken since the training began
+  int64_t total_steps = 0;  ///< 0 when the data decide
+  int64_t epoch = 0;
+  int64_t steps = 0;         ///< of this stretch, those before a resume not included
+  double loss = 0;           ///< sum of losses by sum of weights, over the stretch, its steps before a resume included
+  double learning_rate = 0;  ///< of the last step
+  double gradient_norm = 0;  ///< of the last step, before clipping
+  int64_t rows = 0;
+  int64_t tokens = 0;  ///< values of the feature that TrainerOptions names; 0 without one
+  double seconds = 0;  ///< waiting for batches and steps
+  double rows_per_s = 0;
+  double tokens_per_s = 0;
+  double input_wait_share = 0;      ///< waiting for batches, as a share of `seconds`
+  double after_backward_share = 0;  ///< of the steps' own time: from the end of the last backward pass to the end
+  int64_t skipped_updates = 0;      ///< since the training began or was resumed
+  std::string last_skip;            ///< the reason of the last of them, which names its step and batch; or empty
+  std::string limiting_stage;       ///< what the source says limits it; empty when it does not know
+};
+
+/// One step that has ended.
+struct StepEnd {
+  const StepReport& step;
+  const TrainingReport& since_report;  ///< with this step; `limiting_stage` is left empty
+};
+
+struct EvaluationReport {
+  int64_t step = 0;
+  double loss = 0;  ///< sum of losses by sum of weights, over all rows
+  double sum_loss = 0;
+  double weight = 0;
+  int64_t rows = 0;
+  double seconds = 0;
+};
+
+struct EpochEnd {
+  int64_t epoch = 0;  ///< that has ended, from 0
+  int64_t step = 0;
+};
+
+/// How a training came to its end.
+struct TrainingSummary {
+  int64_t step = 0;
+  bool stopped = false;         ///< somebody asked for it
+  TrainingReport whole;         ///< all steps of this run
+  double first_loss = 0;        ///< of this run's first step
+  int threads = 0;              ///< distinct threads that ran replicas
+  std::string last_checkpoint;  ///< empty when there is none
+};
+
+/// Is told what happens in a training, in this order: the training starts; each step ends, and when one is due the
+/// report over the steps since the last one; an evaluation ends; an epoch ends; a checkpoint is written; the training
+/// ends. Called on the thread that trains; what it throws ends the training. Callbacks are told in the order in which
+/// they were added. A training that ends by an error tells nobody: the error reaches the caller of `train`.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void train_starts(const TrainingStart&) {}
+  virtual void step_ends(const StepEnd&) {}
+  virtual void report(const TrainingReport&) {}
+  virtual void evaluation_ends(const EvaluationReport&) {}
+  virtual void epoch_ends(const EpochEnd&) {}
+  virtual void checkpoint_written(const std::string& /*path*/) {}
+  virtual void train_ends(const TrainingSummary&) {}
+};
+
+}  // namespace millrace

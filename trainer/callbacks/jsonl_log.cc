@@ -1,0 +1,120 @@
+#include "trainer/callbacks/jsonl_log.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& path, std::string_view what) {
+  const int number = errno;
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path});
+}
+
+// Names in it (paths, stages) may be any bytes; JSON is UTF-8.
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+void add(Json& json, const TrainingReport& report) {
+  json["step"] = report.step;
+  json["epoch"] = report.epoch;
+  json["steps"] = report.steps;
+  json["loss"] = report.loss;
+  json["learning_rate"] = report.learning_rate;
+  json["gradient_norm"] = report.gradient_norm;
+  json["rows"] = report.rows;
+  json["tokens"] = report.tokens;
+  json["seconds"] = report.seconds;
+  json["rows_per_s"] = report.rows_per_s;
+  json["tokens_per_s"] = report.tokens_per_s;
+  json["input_wait_share"] = report.input_wait_share;
+  json["after_backward_share"] = report.after_backward_share;
+  json["skipped_updates"] = report.skipped_updates;
+  json["last_skip"] = report.last_skip;
+  json["limiting_stage"] = report.limiting_stage;
+}
+
+}  // namespace
+
+JsonlLog::JsonlLog(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path_, "cannot open the log");
+  // A torn last line must not swallow the next one.
+  std::ifstream there(path_, std::ios::binary | std::ios::ate);
+  if (there && there.tellg() > 0 && there.seekg(-1, std::ios::end) && there.get() != '\n') write("\n");
+}
+
+JsonlLog::~JsonlLog() { ::close(descriptor_); }
+
+void JsonlLog::write(const std::string& line) {
+  std::string_view left = line;
+  while (!left.empty()) {
+    const ssize_t count = ::write(descriptor_, left.data(), left.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path_, "cannot write to the log");
+    left.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+void JsonlLog::train_starts(const TrainingStart& start) {
+  write(line_of({{"event", "start"},
+                 {"step", start.step},
+                 {"total_steps", start.total_steps},
+                 {"num_parameters", start.num_parameters},
+                 {"replicas", start.replicas},
+                 {"seed", start.seed},
+                 {"optimizer", start.optimizer},
+                 {"schedule", start.schedule}}));
+}
+
+void JsonlLog::step_ends(const StepEnd& end) {
+  if (end.step.updated) return;
+  write(line_of(
+      {{"event", "skip"}, {"step", end.since_report.step}, {"loss", end.step.loss}, {"reason", end.step.skip_reason}}));
+}
+
+void JsonlLog::report(const TrainingReport& report) {
+  Json json = {{"event", "report"}};
+  add(json, report);
+  write(line_of(json));
+}
+
+void JsonlLog::evaluation_ends(const EvaluationReport& report) {
+  write(line_of({{"event", "evaluation"},
+                 {"step", report.step},
+                 {"loss", report.loss},
+                 {"sum_loss", report.sum_loss},
+                 {"weight", report.weight},
+                 {"rows", report.rows},
+                 {"seconds", report.seconds}}));
+}
+
+void JsonlLog::epoch_ends(const EpochEnd& end) {
+  write(line_of({{"event", "epoch"}, {"step", end.step}, {"epoch", end.epoch}}));
+}
+
+void JsonlLog::checkpoint_written(const std::string& path) {
+  write(line_of({{"event", "checkpoint"}, {"path", path}}));
+}
+
+void JsonlLog::train_ends(const TrainingSummary& summary) {
+  Json json = {{"event", "end"},
+               {"stopped", summary.stopped},
+               {"first_loss", summary.first_loss},
+               {"threads", summary.threads},
+               {"last_checkpoint", summary.last_checkpoint}};
+  add(json, summary.whole);
+  write(line_of(json));
+}
+
+}  // namespace millrace

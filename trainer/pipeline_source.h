@@ -1,0 +1,27 @@
+#pragma once
+
+#include "pipeline/pipeline.h"
+#include "trainer/batch_source.h"
+
+namespace millrace {
+
+/// The batches of a running pipeline. Features of type `bytes` are left out: models read numbers.
+///
+///     PipelineSource source(train.start({.threads = 4}));
+///     trainer.train(source);
+class PipelineSource final : public BatchSource {
+ public:
+  explicit PipelineSource(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  std::optional<GlobalBatch> next() override;
+  std::string limiting_stage() const override { return pipeline_.stats().bottleneck(); }
+  const Pipeline& pipeline() const { return pipeline_; }
+
+ private:
+  Pipeline pipeline_;
+};
+
+/// A batch of a pipeline as the trainer takes it, without a copy. Throws `kWrongShape` for a feature whose first
+/// dimension is not the rows (a pipeline without `batch`).
+GlobalBatch global_batch(Batch batch);
+
+}  // namespace millrace

@@ -1,0 +1,298 @@
+#include "trainer/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// What a stretch of steps adds up to.
+class Stretch {
+ public:
+  // `losses`: of steps that belong to the stretch, but ran before a resume.
+  explicit Stretch(StepResult losses = {}) : losses_(losses) {}
+
+  void add(const StepReport& report, Clock::duration wait, Clock::duration step, int64_t rows, int64_t tokens) {
+    ++steps_;
+    if (report.updated) {  // a skipped step's loss may be no number
+      losses_.sum_loss += report.result.sum_loss;
+      losses_.weight += report.result.weight;
+    }
+    wait_ += seconds(wait);
+    step_ += seconds(step);
+    rows_ += rows;
+    tokens_ += tokens;
+    std::chrono::nanoseconds backward_end{0};
+    for (const TimeSpan& replica : report.timeline.replicas) backward_end = std::max(backward_end, replica.end);
+    graph_ += seconds(report.timeline.total);
+    after_backward_ += seconds(report.timeline.total - backward_end);
+  }
+
+  int64_t steps() const { return steps_; }
+  const StepResult& losses() const { return losses_; }
+
+  void fill(TrainingReport& report) const {
+    report.steps = steps_;
+    report.loss = losses_.weight == 0 ? 0 : losses_.sum_loss / losses_.weight;
+    report.rows = rows_;
+    report.tokens = tokens_;
+    report.seconds = wait_ + step_;
+    if (report.seconds > 0) {
+      report.rows_per_s = static_cast<double>(rows_) / report.seconds;
+      report.tokens_per_s = static_cast<double>(tokens_) / report.seconds;
+      report.input_wait_share = wait_ / report.seconds;
+    }
+    if (graph_ > 0) report.after_backward_share = after_backward_ / graph_;
+  }
+
+ private:
+  StepResult losses_;
+  int64_t steps_ = 0;
+  double wait_ = 0;
+  double step_ = 0;
+  double graph_ = 0;
+  double after_backward_ = 0;
+  int64_t rows_ = 0;
+  int64_t tokens_ = 0;
+};
+
+template <typename T>
+std::unique_ptr<T> needed(std::unique_ptr<T> part, std::string_view name) {
+  if (!part) throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a trainer needs {}", name));
+  return part;
+}
+
+void check(const TrainerOptions& options) {
+  const auto need = [](bool holds, std::string message) {
+    if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, std::move(message));
+  };
+  need(options.total_steps >= 0, fmt::format("total_steps is {}; at least 0 is needed", options.total_steps));
+  need(options.report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", options.report_every));
+  need(options.evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", options.evaluate_every));
+  need(options.evaluate_every == 0 || options.evaluation, "evaluate_every is set, but there is nothing to evaluate on");
+  need(options.checkpoint_every >= 0,
+       fmt::format("checkpoint_every is {}; at least 0 is needed", options.checkpoint_every));
+  need(options.checkpoint_every == 0 || !options.checkpoint_folder.empty(),
+       "checkpoint_every is set, but there is no checkpoint_folder");
+  need(options.most_skipped_in_a_row >= 0,
+       fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", options.most_skipped_in_a_row));
+}
+
+}  // namespace
+
+// One call of `train`.
+class Trainer::Run {
+ public:
+  Run(Trainer& trainer, BatchSource& source, const std::function<bool()>& stop_requested)
+      : t_(trainer),
+        source_(source),
+        stop_requested_(stop_requested),
+        options_(trainer.options_),
+        progress_(trainer.progress_),
+        since_report_(trainer.progress_.unreported) {}
+
+  TrainingSummary run() {
+    t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
+                                                   .total_steps = options_.total_steps,
+                                                   .num_parameters = t_.model_.layout().num_elements(),
+                                                   .replicas = options_.step.replicas,
+                                                   .seed = options_.step.seed,
+                                                   .optimizer = t_.optimizer_->describe(),
+                                                   .schedule = t_.schedule_->describe()});
+    while (!stopping() && (options_.total_steps == 0 || progress_.step < options_.total_steps)) {
+      const auto begin = Clock::now();
+      const std::optional<GlobalBatch> batch = source_.next();
+      const auto wait = Clock::now() - begin;
+      if (!batch) report_rest();
+      if (progress_.in_epoch && (!batch || batch->epoch != progress_.epoch)) {
+        end_epoch();
+        if (stopping()) break;
+      }
+      if (!batch) break;
+      progress_.epoch = batch->epoch;
+      progress_.in_epoch = true;
+      step(*batch, wait);
+    }
+    report_rest();
+    if (!stopping()) evaluate();
+    checkpoint();
+    summary_.step = progress_.step;
+    summary_.whole = make_report(whole_);
+    summary_.whole.limiting_stage = source_.limiting_stage();
+    summary_.threads = t_.graph_.threads_seen();
+    summary_.last_checkpoint = t_.last_checkpoint_;
+    t_.tell(&Callback::train_ends, summary_);
+    return summary_;
+  }
+
+ private:
+  // Once yes, always yes.
+  bool stopping() {
+    if (!summary_.stopped) summary_.stopped = stop_requested_ && stop_requested_();
+    return summary_.stopped;
+  }
+
+  void step(const GlobalBatch& batch, Clock::duration wait) {
+    learning_rate_ = t_.schedule_->learning_rate(progress_.updates);
+    const auto begin = Clock::now();
+    const StepReport report = t_.graph_.train(batch.view, progress_.step, progress_.updates + 1, learning_rate_);
+    const auto duration = Clock::now() - begin;
+    ++progress_.step;
+    if (report.updated) {
+      ++progress_.updates;
+      progress_.skipped_in_a_row = 0;
+    } else {
+      ++progress_.skipped_in_a_row;
+      ++skipped_;
+      last_skip_ = report.skip_reason;
+    }
+    gradient_norm_ = report.gradient_norm;
+    const int64_t rows = batch.view.rows();
+    const int64_t tokens =
+        options_.token_feature.empty() ? 0 : rows * batch.view.feature(options_.token_feature).row_size();
+    for (Stretch* stretch : {&since_report_, &whole_}) stretch->add(report, wait, duration, rows, tokens);
+    progress_.unreported = since_report_.losses();
+    if (whole_.steps() == 1) summary_.first_loss = report.loss;
+    t_.tell(&Callback::step_ends, StepEnd{.step = report, .since_report = make_report(since_report_)});
+    // Which steps are reported together depends on their numbers only, so that a training in two parts reports the
+    // same.
+    if (progress_.step == 1 || progress_.step % options_.report_every == 0) {
+      this->report();
+      since_report_ = Stretch();
+      progress_.unreported = {};
+    }
+    if (progress_.skipped_in_a_row > options_.most_skipped_in_a_row) {
+      throw ErrorException(ErrorCode::kNotFinite, fmt::format("{} updates in a row were not finite, the last: {}",
+                                                              progress_.skipped_in_a_row, report.skip_reason));
+    }
+    if (stopping()) return;
+    if (options_.evaluate_every > 0 && progress_.step % options_.evaluate_every == 0) evaluate();
+    if (options_.checkpoint_every > 0 && progress_.step % options_.checkpoint_every == 0) checkpoint();
+  }
+
+  void end_epoch() {
+    if (options_.evaluate_every == 0) evaluate();
+    if (stopping()) return;  // a resumed training ends the epoch
+    t_.tell(&Callback::epoch_ends, EpochEnd{.epoch = progress_.epoch, .step = progress_.step});
+    progress_.in_epoch = false;
+    if (options_.checkpoint_every == 0) checkpoint();
+  }
+
+  TrainingReport make_report(const Stretch& stretch) const {
+    TrainingReport report{.step = progress_.step,
+                          .total_steps = options_.total_steps,
+                          .epoch = progress_.epoch,
+                          .learning_rate = learning_rate_,
+                          .gradient_norm = gradient_norm_,
+                          .skipped_updates = skipped_,
+                          .last_skip = last_skip_};
+    stretch.fill(report);
+    return report;
+  }
+
+  void report() {
+    TrainingReport report = make_report(since_report_);
+    report.limiting_stage = source_.limiting_stage();
+    t_.tell(&Callback::report, report);
+    reported_at_ = progress_.step;
+  }
+
+  // The steps at the end that no report was due for. They stay unreported in the checkpoint: a training that goes on
+  // from it reports as if it had not ended here.
+  void report_rest() {
+    if (since_report_.steps() > 0 && reported_at_ != progress_.step) report();
+  }
+
+  void evaluate() {
+    if (!options_.evaluation || evaluated_at_ == progress_.step) return;
+    const std::unique_ptr<BatchSource> source = options_.evaluation();
+    const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
+    if (!report) return;
+    evaluated_at_ = progress_.step;
+    t_.tell(&Callback::evaluation_ends, *report);
+  }
+
+  void checkpoint() {
+    if (!t_.checkpoints_ || saved_at_ == progress_.step) return;
+    saved_at_ = progress_.step;
+    t_.save_checkpoint();
+  }
+
+  Trainer& t_;
+  BatchSource& source_;
+  const std::function<bool()>& stop_requested_;
+  const TrainerOptions& options_;
+  TrainingProgress& progress_;
+  TrainingSummary summary_;
+  Stretch since_report_;
+  Stretch whole_;
+  double learning_rate_ = 0;
+  double gradient_norm_ = 0;
+  int64_t skipped_ = 0;
+  std::string last_skip_;
+  int64_t reported_at_ = -1;
+  int64_t evaluated_at_ = -1;
+  int64_t saved_at_ = -1;
+};
+
+Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
+                 TrainerOptions options)
+    : model_(model),
+      optimizer_(needed(std::move(optimizer), "an optimizer")),
+      schedule_(needed(std::move(schedule), "a schedule")),
+      options_((check(options), std::move(options))),
+      state_(model.layout(), *optimizer_),
+      graph_(model, *optimizer_, state_, options_.step) {
+  if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, options_.checkpoints);
+  progress_.seed = options_.step.seed;
+  model.initialize(state_.weights.span(), progress_.seed);
+}
+
+void Trainer::add_callback(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
+
+void Trainer::resume(const std::string& checkpoint) {
+  if (const uint64_t seed = read_progress(checkpoint).seed; seed != options_.step.seed) {
+    throw ErrorException(
+        {.code = ErrorCode::kInvalidArgument,
+         .message = fmt::format("the checkpoint was made with seed {}, this run has {}", seed, options_.step.seed),
+         .shard = checkpoint});
+  }
+  progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_);
+  last_checkpoint_ = checkpoint;
+}
+
+TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {
+  return Run(*this, source, stop_requested).run();
+}
+
+EvaluationReport Trainer::evaluate(BatchSource& source) { return *evaluate_until(source, nullptr); }
+
+std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, const std::function<bool()>& stop) {
+  EvaluationReport report{.step = progress_.step};
+  const auto begin = Clock::now();
+  while (const std::optional<GlobalBatch> batch = source.next()) {
+    if (stop && stop()) return std::nullopt;
+    const StepResult result = graph_.evaluate(batch->view);
+    report.sum_loss += result.sum_loss;
+    report.weight += result.weight;
+    report.rows += batch->view.rows();
+  }
+  report.loss = report.weight == 0 ? 0 : report.sum_loss / report.weight;
+  report.seconds = seconds(Clock::now() - begin);
+  return report;
+}
+
+void Trainer::save_checkpoint() {
+  last_checkpoint_ = checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_);
+  tell(&Callback::checkpoint_written, last_checkpoint_);
+}
+
+}  // namespace millrace

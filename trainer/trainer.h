@@ -1,0 +1,99 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/batch_source.h"
+#include "trainer/callback.h"
+#include "trainer/model.h"
+#include "trainer/optimizers/optimizer.h"
+#include "trainer/schedules/schedule.h"
+#include "trainer/step_graph.h"
+#include "trainer/training_checkpoint.h"
+
+namespace millrace {
+
+struct TrainerOptions {
+  StepGraphOptions step = {};  ///< replicas, threads, seed, clipping
+  int64_t total_steps = 0;     ///< global batches in all, those before a resume included. Default: 0, to the end of the
+                               ///< data
+  int64_t report_every = 10;   ///< steps; the training's first step and its last are always reported. Default: 10
+  std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
+  /// Starts a source over the rows to evaluate on, each time anew. Default: none
+  std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
+  int64_t evaluate_every = 0;          ///< steps. Default: 0, when an epoch ends; and always at the end of the training
+  std::string checkpoint_folder = {};  ///< Default: none, no checkpoints
+  CheckpointFolder::Options checkpoints = {};  ///< how many are kept, what else they hold
+  int64_t checkpoint_every = 0;        ///< steps. Default: 0, when an epoch ends; and always at the end of the training
+  int64_t most_skipped_in_a_row = 10;  ///< updates that were not finite; one more ends the training. Default: 10
+};
+
+/// Trains a model on the batches of a source: steps, evaluations, checkpoints, reports.
+///
+///     Trainer trainer(model, std::make_unique<Adam>(model.layout(), adam_weight_decay(1e-3)),
+///                     linear_warmup_decay({.learning_rate = 1e-3, .warmup_steps = 25, .total_steps = 250}),
+///                     {.total_steps = 250, .token_feature = "input_ids"});
+///     trainer.add_callback(std::make_unique<ProgressBar>());
+///     PipelineSource source(dataset.start());
+///     TrainingSummary summary = trainer.train(source);
+///
+/// The same batches, seed and options give the same weights bit for bit, with any number of threads, and also when the
+/// training was cut in two by a checkpoint; the reports then have the same losses too. One thread at a time; the
+/// calling thread works on the steps. An epoch has ended when the source gives a batch of the next one or comes to its
+/// end; `total_steps` ends the training without ending the epoch.
+class Trainer {
+ public:
+  /// `model` must outlive it. Start values of the weights are the model's, by `options.step.seed`. Throws
+  /// `kInvalidArgument` for options out of range, and without an optimizer or schedule.
+  Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
+          TrainerOptions options);
+
+  void add_callback(std::unique_ptr<Callback> callback);
+
+  /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
+  /// must then begin with the batch number `step()` (from 0). Throws as `load_checkpoint`, and `kInvalidArgument` for
+  /// another seed; nothing has changed then.
+  void resume(const std::string& checkpoint);
+
+  /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
+  /// it is asked after each step and between the batches of an evaluation, which is then given up. At the end, unless
+  /// stopped, evaluates; and leaves a checkpoint. Throws what the source, the model or a callback threw, and
+  /// `kNotFinite` when too many updates in a row were not finite.
+  TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
+
+  /// The loss over all rows of a source.
+  EvaluationReport evaluate(BatchSource& source);
+
+  /// Batches trained on so far.
+  int64_t step() const { return progress_.step; }
+  /// In the model's layout. May be written to between trainings.
+  std::span<float> weights() { return state_.weights.span(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  const Schedule& schedule() const { return *schedule_; }
+
+ private:
+  class Run;
+
+  std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
+  void save_checkpoint();
+  template <typename Event, typename... Arguments>
+  void tell(Event event, const Arguments&... arguments) {
+    for (const auto& callback : callbacks_) ((*callback).*event)(arguments...);
+  }
+
+  const Model& model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Schedule> schedule_;
+  TrainerOptions options_;
+  TrainedState state_;
+  StepGraph graph_;
+  std::optional<CheckpointFolder> checkpoints_;
+  std::vector<std::unique_ptr<Callback>> callbacks_;
+  TrainingProgress progress_;
+  std::string last_checkpoint_;
+};
+
+}  // namespace millrace

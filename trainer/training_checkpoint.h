@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainer/optimizers/optimizer.h"
+#include "trainer/schedules/schedule.h"
+#include "trainer/step_graph.h"
+
+namespace millrace {
+
+/// How far a training has come: the counters that everything else is a function of. Learning rate and optimizer follow
+/// from `updates`, the models' random choices from `seed` and `step`.
+struct TrainingProgress {
+  int64_t step = 0;              ///< global batches taken
+  int64_t updates = 0;           ///< updates done: `step` less those that were skipped
+  int64_t skipped_in_a_row = 0;  ///< updates skipped since the last one that was done
+  uint64_t seed = 0;
+  int64_t epoch = 0;      ///< of the last batch taken
+  bool in_epoch = false;  ///< the end of that epoch has not been told yet
+  StepResult unreported;  ///< losses since the last report that was due: the next one covers them
+};
+
+/// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
+///
+/// A directory holds `model.safetensors` (weights by their names), `optimizer.safetensors` (slots, `NAME.SLOT`),
+/// `training.json` (progress; optimizer and schedule in words) and what `more_files` adds. It is written under a
+/// temporary name, brought to the disk and renamed: a process killed at any moment leaves no damaged directory with a
+/// final name. What it leaves under a temporary name the next save removes. One thread at a time, and one process per
+/// folder.
+///
+///     CheckpointFolder checkpoints("out/checkpoints", {.keep_last = 2});
+///     checkpoints.save(progress, layout, state, optimizer, schedule);
+///     TrainingProgress there = load_checkpoint(checkpoints.paths().back(), layout, state, optimizer, schedule);
+class CheckpointFolder {
+ public:
+  struct Options {
+    /// The newest that stay, counted back from the one just saved. Later steps, from before a training was taken up
+    /// again further back, stay as well until they are replaced. Default: 3
+    int keep_last = 3;
+    /// Writes further files into the directory it is given (a model's configuration, ...). Default: none
+    std::function<void(const std::string& directory)> more_files;
+  };
+
+  /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.
+  CheckpointFolder(std::string folder, Options options);
+
+  /// Returns the path of the new directory. An older one of the same step is replaced. Throws `kIo` naming the file
+  /// that could not be written; the checkpoints before it are then still whole.
+  std::string save(const TrainingProgress& progress, const ParameterLayout& layout, const TrainedState& state,
+                   const Optimizer& optimizer, const Schedule& schedule);
+
+  /// The checkpoints there are, by ascending step. Throws `kIo` for a folder that cannot be read; one that does not
+  /// exist holds none.
+  std::vector<std::string> paths() const;
+
+ private:
+  std::string folder_;
+  Options options_;
+};
+
+/// The counters of a checkpoint. Throws `kIo` or `kParse` naming the file.
+TrainingProgress read_progress(const std::string& directory);
+
+/// Reads a checkpoint directory into `state`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when it
+/// is of another model, optimizer or schedule: the message lists the parameters that are missing, unexpected or of
+/// another shape, or shows both descriptions. `state` is not changed then.
+TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
+                                 const Optimizer& optimizer, const Schedule& schedule);
+
+}  // namespace millrace

@@ -39,7 +39,8 @@ std::vector<std::byte> read_all(const std::string& path) {
 }
 
 std::optional<TensorType> type_of(const std::string& name) {
-  for (const TensorType type : {TensorType::kF32, TensorType::kF64, TensorType::kI32, TensorType::kI64}) {
+  for (const TensorType type :
+       {TensorType::kF32, TensorType::kF64, TensorType::kI32, TensorType::kI64, TensorType::kU8}) {
     if (to_string(type) == name) return type;
   }
   return std::nullopt;
@@ -101,7 +102,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     if (!entry["dtype"].is_string()) refuse(path, fmt::format("tensor '{}' has a dtype that is not a string", name));
     const std::string type_name = entry["dtype"].get<std::string>();
     const std::optional<TensorType> type = type_of(type_name);
-    if (!type) refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32 and I64 are read", name, type_name));
+    if (!type)
+      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32, I64 and U8 are read", name, type_name));
 
     const auto is_count = [](const json& number) { return number.is_number_unsigned(); };
     const json& offsets = entry["data_offsets"];

@@ -28,8 +28,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// A tensor by name, or null.
   const NamedTensor* find(std::string_view name) const;
-  /// A copy of a tensor's values, row-major (the bytes in the file need not be aligned); T is float, double, int32_t or
-  /// int64_t. Throws `kMissingFeature` when there is none of that name, `kWrongShape` when it has another type.
+  /// A copy of a tensor's values, row-major (the bytes in the file need not be aligned); T is float, double, int32_t,
+  /// int64_t or uint8_t. Throws `kMissingFeature` when there is none of that name, `kWrongShape` when it has another
+  /// type.
   template <typename T>
   std::vector<T> values(std::string_view name) const {
     const NamedTensor& tensor = get(name, TensorTypeOf<T>::value);

@@ -8,10 +8,20 @@ std::string_view to_string(TensorType type) {
     case TensorType::kF64: return "F64";
     case TensorType::kI32: return "I32";
     case TensorType::kI64: return "I64";
+    case TensorType::kU8: return "U8";
   }
   return "unknown";
 }
 
-size_t size_of(TensorType type) { return type == TensorType::kF32 || type == TensorType::kI32 ? 4 : 8; }
+size_t size_of(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+    case TensorType::kI32: return 4;
+    case TensorType::kF64:
+    case TensorType::kI64: return 8;
+    case TensorType::kU8: return 1;
+  }
+  return 0;
+}
 
 }  // namespace millrace

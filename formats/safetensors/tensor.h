@@ -15,6 +15,7 @@ enum class TensorType {
   kF64,  ///< `F64`
   kI32,  ///< `I32`
   kI64,  ///< `I64`
+  kU8,   ///< `U8`
 };
 
 /// The name in the file: `F32`.
@@ -35,6 +36,10 @@ struct TensorTypeOf<double> {
 template <>
 struct TensorTypeOf<int32_t> {
   static constexpr TensorType value = TensorType::kI32;
+};
+template <>
+struct TensorTypeOf<uint8_t> {
+  static constexpr TensorType value = TensorType::kU8;
 };
 template <>
 struct TensorTypeOf<int64_t> {

@@ -83,7 +83,7 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
   write(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8);
   EXPECT_EQ(error(), "safetensors: tensor 'a' has no dtype");
   write(R"({"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8);
-  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F99; F32, F64, I32 and I64 are read");
+  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F99; F32, F64, I32, I64 and U8 are read");
   write(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,16]}})", 8);
   EXPECT_EQ(error(), "safetensors: tensor 'a' lies at [0, 16) of 8 bytes");
   write(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8);

@@ -1,0 +1,419 @@
+#include "trainer/models/roberta.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "formats/safetensors/reader.h"
+#include "formats/safetensors/writer.h"
+#include "pipeline/worker_limit.h"
+#include "trainer/models/roberta_pretrained.h"
+#include "trainer/optimizers/adam.h"
+#include "trainer/optimizers/sgd.h"
+#include "trainer/step_graph.h"
+#include "trainer/tensor/cross_entropy.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::string golden(const std::string& name) {
+  return std::string(MILLRACE_TEST_DATA) + "/trainer/roberta_tiny/" + name;
+}
+
+RobertaForMaskedLm tiny_model(int64_t bucket_bytes = int64_t{1} << 20) {
+  return RobertaForMaskedLm(load_roberta_config(golden("")), bucket_bytes);
+}
+
+std::vector<int32_t> narrow(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+// The batch of io.safetensors or id1_inside.safetensors.
+struct GoldenBatch {
+  explicit GoldenBatch(const std::string& name)
+      : file(golden(name)),
+        ids(narrow(file.values<int64_t>("input_ids"))),
+        mask(file.values<int64_t>("attention_mask")),
+        shape(file.find("input_ids")->shape) {
+    if (file.find("labels") != nullptr) labels = narrow(file.values<int64_t>("labels"));
+  }
+  BatchView view() const {
+    return BatchView({{"input_ids", std::span<const int32_t>(ids), shape},
+                      {"labels", std::span<const int32_t>(labels), shape},
+                      {"attention_mask", std::span<const int64_t>(mask), shape}});
+  }
+  RobertaInput input() const { return {.rows = shape[0], .length = shape[1], .ids = ids, .attention_mask = mask}; }
+  std::vector<int32_t> all_positions() const {
+    std::vector<int32_t> all(ids.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    return all;
+  }
+  std::vector<int32_t> labelled() const {
+    std::vector<int32_t> positions;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] != kNoLabel) positions.push_back(static_cast<int32_t>(i));
+    }
+    return positions;
+  }
+  std::vector<int32_t> their_labels() const {
+    std::vector<int32_t> found;
+    for (int32_t position : labelled()) found.push_back(labels[static_cast<size_t>(position)]);
+    return found;
+  }
+
+  SafetensorsFile file;
+  std::vector<int32_t> ids;
+  std::vector<int32_t> labels;
+  std::vector<int64_t> mask;
+  std::vector<int64_t> shape;
+};
+
+template <typename T>
+double largest_difference(const T* values, const std::vector<float>& expected) {
+  double largest = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(expected[i]));
+    if (!(difference <= largest)) largest = difference;  // also for NaN
+  }
+  return largest;
+}
+
+class Announced final : public GradientListener {
+ public:
+  void gradient_final(int id) override { ids.push_back(id); }
+  std::vector<int> ids;
+};
+
+TEST(Roberta, HiddenStatesAndLogitsAreThoseOfTransformers) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const GoldenBatch batch("io.safetensors");
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(model.layout(), weights.data());
+  const std::vector<Tensor<float>> states = model.encode(tape, batch.input());
+  ASSERT_EQ(states.size(), 3U);
+  for (size_t i = 0; i < states.size(); ++i) {
+    EXPECT_LT(largest_difference(states[i].values, batch.file.values<float>(fmt::format("hidden.{}", i))), 3e-6) << i;
+  }
+  const std::vector<int32_t> all = batch.all_positions();
+  const Tensor<float> logits = model.logits(tape, states.back(), all);
+  EXPECT_LT(largest_difference(logits.values, batch.file.values<float>("logits")), 5e-6);
+}
+
+TEST(Roberta, AnIdEqualToThePaddingIdInsideARowGetsThePaddingPosition) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const GoldenBatch batch("id1_inside.safetensors");
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(model.layout(), weights.data());
+  const std::vector<int32_t> all = batch.all_positions();
+  const Tensor<float> logits = model.logits(tape, model.encode(tape, batch.input()).back(), all);
+  EXPECT_LT(largest_difference(logits.values, batch.file.values<float>("logits")), 5e-6);
+}
+
+TEST(Roberta, LossAndEveryGradientAreThoseOfTransformers) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const GoldenBatch batch("io.safetensors");
+  const auto workspace = model.make_workspace();
+  FlatBuffer gradients(model.layout().size());
+  std::fill(gradients.span().begin(), gradients.span().end(), std::nanf(""));
+  Announced announced;
+  // Dropout is off in the golden config, so seed and step do not matter.
+  ReplicaContext context{.gradients = gradients.span(), .listener = &announced, .workspace = workspace.get()};
+  const StepResult result = model.train_step(batch.view(), weights.data(), context);
+  const auto labels = static_cast<double>(batch.file.values<int64_t>("num_labels")[0]);
+  EXPECT_EQ(result.weight, labels);
+  EXPECT_NEAR(result.sum_loss, batch.file.values<double>("loss_sum_float64")[0], 1e-4);
+
+  const SafetensorsFile expected(golden("grads.safetensors"));
+  ASSERT_EQ(expected.tensors().size(), model.layout().parameters().size());
+  for (const Parameter& parameter : model.layout().parameters()) {
+    const std::vector<float> gradient = expected.values<float>(parameter.name);
+    float largest = 0;
+    for (float value : gradient) largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const double ours = static_cast<double>(gradients.data()[parameter.offset + static_cast<int64_t>(i)]) / labels;
+      ASSERT_NEAR(ours, gradient[i], 1e-4 * largest + 1e-7) << parameter.name << " [" << i << "]";
+    }
+  }
+  std::sort(announced.ids.begin(), announced.ids.end());
+  std::vector<int> all(model.layout().parameters().size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  EXPECT_EQ(announced.ids, all);  // each once
+}
+
+TEST(Roberta, DoublesGiveTheLossOfAFloat64Run) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const std::vector<double> doubles(weights.span().begin(), weights.span().end());
+  const GoldenBatch batch("io.safetensors");
+  Arena arena;
+  Tape<double> tape(arena);
+  tape.begin(model.layout(), doubles.data());
+  const std::vector<int32_t> positions = batch.labelled();
+  const std::vector<int32_t> labels = batch.their_labels();
+  const Tensor<double> logits = model.logits(tape, model.encode(tape, batch.input()).back(), positions);
+  EXPECT_NEAR(cross_entropy(tape, logits, labels).sum, batch.file.values<double>("loss_sum_float64")[0], 1e-9);
+}
+
+TEST(Roberta, GradientsWithDropoutAreThoseOfCentralDifferences) {
+  const RobertaForMaskedLm model({.vocab_size = 11,
+                                  .hidden_size = 6,
+                                  .num_hidden_layers = 2,
+                                  .num_attention_heads = 2,
+                                  .intermediate_size = 10,
+                                  .max_position_embeddings = 9,
+                                  .hidden_dropout_prob = 0.3,
+                                  .attention_probs_dropout_prob = 0.25,
+                                  .initializer_range = 0.4});
+  FlatBuffer start(model.layout().size());
+  model.initialize(start.span(), 3);
+  std::vector<double> weights(start.span().begin(), start.span().end());
+  const std::vector<int32_t> ids = {0, 5, 7, 2, 9, 0, 4, 10, 2, 1};
+  const std::vector<int64_t> mask = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
+  const std::vector<int32_t> positions = {1, 2, 4, 7};
+  const std::vector<int32_t> labels = {5, 8, 9, 3};
+  const RobertaInput input{.rows = 2, .length = 5, .first_row = 6, .ids = ids, .attention_mask = mask};
+  const RobertaForMaskedLm::DropoutKey key{.seed = 5, .step = 12};
+  Arena arena;
+  Tape<double> tape(arena);
+  const auto loss = [&](Tape<double>::Gradients gradients) {
+    tape.begin(model.layout(), weights.data(), gradients);
+    return cross_entropy(tape, model.logits(tape, model.encode(tape, input, &key).back(), positions), labels);
+  };
+  std::vector<double> gradients(weights.size(), NAN);
+  tape.backward(loss({.values = gradients.data()}).tensor);
+  int compared = 0;
+  for (const Parameter& parameter : model.layout().parameters()) {
+    for (int64_t i = 0; i < parameter.size; i += std::max<int64_t>(1, parameter.size / 7)) {
+      double& weight = weights[static_cast<size_t>(parameter.offset + i)];
+      const double before = weight;
+      weight = before + 1e-5;
+      const double above = loss({}).sum;
+      weight = before - 1e-5;
+      const double below = loss({}).sum;
+      weight = before;
+      const bool padding = parameter.name.find("embeddings.weight") != std::string::npos &&
+                           i / 6 == model.config().pad_token_id && parameter.name.find("type") == std::string::npos;
+      if (padding) continue;  // kept at what it was, on purpose
+      EXPECT_NEAR(gradients[static_cast<size_t>(parameter.offset + i)], (above - below) / 2e-5, 2e-7)
+          << parameter.name << " [" << i << "]";
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 200);
+}
+
+std::unique_ptr<Optimizer> golden_optimizer(const std::string& run, const ParameterLayout& layout,
+                                            const nlohmann::json& config) {
+  if (run == "sgd_momentum") {
+    return std::make_unique<Sgd>(SgdOptions{.momentum = config.at("momentum").get<double>()});
+  }
+  const auto decay = config.at("weight_decay").get<double>();
+  if (run == "adamw_torch") return std::make_unique<Adam>(layout, adamw(decay));
+  return std::make_unique<Adam>(layout, adam_weight_decay(decay, config.at("exclude_regex").get<std::string>()));
+}
+
+class RobertaTrajectory : public testing::TestWithParam<const char*> {};
+
+TEST_P(RobertaTrajectory, TenStepsOnEightReplicasAreThoseOfTheGoldenRun) {
+  std::ifstream stream(golden("trajectory.json"));
+  const nlohmann::json run = nlohmann::json::parse(stream).at("runs").at(GetParam());
+  const RobertaForMaskedLm model = tiny_model(4096);
+  const auto optimizer = golden_optimizer(GetParam(), model.layout(), run.at("config"));
+  TrainedState state(model.layout(), *optimizer);
+  const FlatBuffer start = load_roberta_weights(golden(""), model);
+  std::copy(start.span().begin(), start.span().end(), state.weights.data());
+  StepGraph graph(model, *optimizer, state, {.replicas = 8, .threads = 2});
+  const GoldenBatch batch("io.safetensors");
+  const auto losses = run.at("losses").get<std::vector<double>>();
+  ASSERT_EQ(losses.size(), 11U);
+  for (int step = 0; step < 10; ++step) {
+    const StepReport report = graph.train(batch.view(), step, step + 1, run.at("config").at("lr").get<double>());
+    EXPECT_NEAR(report.loss, losses[static_cast<size_t>(step)], 1e-5) << step;
+  }
+  const StepResult last = graph.evaluate(batch.view());
+  EXPECT_NEAR(last.sum_loss / last.weight, losses.back(), 1e-5);
+  for (const Parameter& parameter : model.layout().parameters()) {
+    if (parameter.name.ends_with("key.bias")) continue;  // noise divided by noise
+    double sum = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < parameter.size; ++i) {
+      const double value = state.weights.data()[parameter.offset + i];
+      sum += value;
+      squares += value * value;
+    }
+    const nlohmann::json& expected = run.at("final").at(parameter.name);
+    const auto l2 = expected.at("l2").get<double>();
+    EXPECT_NEAR(std::sqrt(squares), l2, 1e-5 * l2) << parameter.name;
+    EXPECT_NEAR(sum, expected.at("sum").get<double>(), 5e-5) << parameter.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, RobertaTrajectory,
+                         testing::Values("adamw_torch", "adam_weight_decay_keras", "adam_weight_decay_keras_hf_names",
+                                         "sgd_momentum"));
+
+RobertaConfig config_with_dropout() {
+  RobertaConfig config = load_roberta_config(golden(""));
+  config.hidden_dropout_prob = 0.1;
+  config.attention_probs_dropout_prob = 0.1;
+  return config;
+}
+
+// Weights after some steps with dropout.
+std::vector<float> trained(int replicas, int threads, uint64_t seed, int steps = 3) {
+  const RobertaForMaskedLm model(config_with_dropout(), 4096);
+  const Adam optimizer(model.layout(), adam_weight_decay(1e-3));
+  TrainedState state(model.layout(), optimizer);
+  model.initialize(state.weights.span(), 1);
+  StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = threads, .seed = seed});
+  const GoldenBatch batch("io.safetensors");
+  for (int step = 0; step < steps; ++step) graph.train(batch.view(), step, step + 1, 1e-3);
+  return {state.weights.span().begin(), state.weights.span().end()};
+}
+
+TEST(Roberta, WeightsAreTheSameBitForBitForAnyNumberOfThreads) {
+  const WorkerLimit limit(8);  // this machine may have fewer cores
+  const std::vector<float> expected = trained(8, 1, 9);
+  for (int threads : {2, 4, 8}) EXPECT_EQ(trained(8, threads, 9), expected) << threads;
+  EXPECT_NE(trained(8, 1, 10), expected);  // dropout is of another seed
+}
+
+TEST(Roberta, DropoutDoesNotDependOnHowTheBatchIsSplit) {
+  const RobertaForMaskedLm model(config_with_dropout());
+  const Adam optimizer(model.layout(), adam_weight_decay(1e-3));
+  const GoldenBatch batch("io.safetensors");
+  std::set<double> losses;
+  std::vector<double> first;
+  for (int replicas : {1, 2, 3, 8}) {
+    TrainedState state(model.layout(), optimizer);
+    model.initialize(state.weights.span(), 1);
+    StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = 1, .seed = 4});
+    for (int step = 0; step < 2; ++step) {
+      const StepReport report = graph.train(batch.view(), 7, step + 1, 0);
+      if (first.empty()) first.push_back(report.loss);
+      EXPECT_NEAR(report.loss, first[0], 1e-5) << replicas;
+    }
+    const StepReport another = graph.train(batch.view(), 8, 3, 0);
+    EXPECT_GT(std::abs(another.loss - first[0]), 1e-4);  // so the comparison above can fail
+  }
+}
+
+TEST(Roberta, AReplicaWithoutLabelsGivesZeros) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  GoldenBatch batch("io.safetensors");
+  std::fill(batch.labels.begin(), batch.labels.end(), kNoLabel);
+  const auto workspace = model.make_workspace();
+  FlatBuffer gradients(model.layout().size());
+  std::fill(gradients.span().begin(), gradients.span().end(), std::nanf(""));
+  Announced announced;
+  ReplicaContext context{.gradients = gradients.span(), .listener = &announced, .workspace = workspace.get()};
+  const StepResult result = model.train_step(batch.view(), weights.data(), context);
+  EXPECT_EQ(result.sum_loss, 0);
+  EXPECT_EQ(result.weight, 0);
+  for (const Parameter& parameter : model.layout().parameters()) {
+    for (int64_t i = 0; i < parameter.size; ++i) {
+      ASSERT_EQ(gradients.data()[parameter.offset + i], 0.0F) << parameter.name;
+    }
+  }
+  EXPECT_EQ(announced.ids.size(), model.layout().parameters().size());
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ErrorException& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Roberta, RefusesWhatCannotWork) {
+  const auto refused = [](RobertaConfig config) { return message_of([&] { const RobertaForMaskedLm model(config); }); };
+  EXPECT_THAT(refused({.hidden_size = 10, .num_attention_heads = 3}),
+              HasSubstr("no multiple of num_attention_heads 3"));
+  EXPECT_THAT(refused({.vocab_size = 0}), HasSubstr("vocab_size is 0"));
+  EXPECT_THAT(refused({.hidden_dropout_prob = 1}), HasSubstr("hidden_dropout_prob is 1"));
+  EXPECT_THAT(refused({.vocab_size = 4, .pad_token_id = 4}), HasSubstr("pad_token_id is 4"));
+  EXPECT_THAT(refused({.max_position_embeddings = 2}), HasSubstr("max_position_embeddings is 2; at least 3"));
+
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const auto workspace = model.make_workspace();
+  GoldenBatch batch("io.safetensors");
+  batch.ids[30] = 97;
+  EXPECT_THAT(message_of([&] { (void)model.evaluate(batch.view(), weights.data(), *workspace); }),
+              HasSubstr("id 97 at position 30; the table has 97 entries"));
+  const std::vector<int32_t> ids(39, 5);
+  const std::vector<int32_t> labels(39, 5);
+  const BatchView too_long(
+      {{"input_ids", std::span<const int32_t>(ids), {1, 39}}, {"labels", std::span<const int32_t>(labels), {1, 39}}});
+  EXPECT_THAT(message_of([&] { (void)model.evaluate(too_long, weights.data(), *workspace); }),
+              HasSubstr("row 0 has 39 tokens; the model has positions for 38"));
+}
+
+TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_layout";
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  save_roberta(directory.string(), model, weights.span());
+  const RobertaForMaskedLm again(load_roberta_config(directory.string()));
+  const FlatBuffer read = load_roberta_weights(directory.string(), again);
+  EXPECT_TRUE(std::ranges::equal(read.span(), weights.span()));
+  const SafetensorsFile file((directory / "model.safetensors").string());
+  EXPECT_EQ(file.values<float>("lm_head.decoder.bias"), file.values<float>("lm_head.bias"));
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  // All fields of the golden config but the version of the library that wrote it.
+  std::ifstream ours_stream(directory / "config.json");
+  std::ifstream golden_stream(golden("config.json"));
+  const nlohmann::json ours = nlohmann::json::parse(ours_stream);
+  nlohmann::json theirs = nlohmann::json::parse(golden_stream);
+  theirs.erase("transformers_version");
+  theirs.erase("use_cache");
+  EXPECT_EQ(ours, theirs);
+
+  std::vector<NamedTensor> tensors = file.tensors();
+  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "lm_head.dense.bias"; });
+  tensors[0].name = "extra";
+  const std::string damaged = (directory / "model.safetensors").string();
+  const SafetensorsFile kept(damaged);  // the tensors point into its memory
+  write_safetensors(damaged, tensors);
+  const std::string message = message_of([&] { (void)load_roberta_weights(directory.string(), again); });
+  EXPECT_THAT(message, HasSubstr("missing: "));
+  EXPECT_THAT(message, HasSubstr("lm_head.dense.bias"));
+  EXPECT_THAT(message, HasSubstr("unexpected: extra"));
+  fs::remove_all(directory);
+}
+
+TEST(Roberta, AConfigOfAnotherModelIsRefused) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_config";
+  fs::create_directories(directory);
+  const auto message_for = [&](const std::string& text) {
+    std::ofstream(directory / "config.json") << text;
+    return message_of([&] { (void)load_roberta_config(directory.string()); });
+  };
+  EXPECT_THAT(message_for(R"({"model_type": "bert"})"), HasSubstr("model_type is \"bert\"; only \"roberta\""));
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "hidden_act": "relu"})"), HasSubstr("hidden_act is \"relu\""));
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "vocab_size": "many"})"), HasSubstr("config.json"));
+  EXPECT_THAT(message_for("{"), HasSubstr("config.json"));
+  fs::remove_all(directory);
+  EXPECT_THAT(message_of([&] { (void)load_roberta_config(directory.string()); }), HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace millrace

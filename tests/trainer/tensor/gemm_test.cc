@@ -1,0 +1,110 @@
+#include "trainer/tensor/gemm.h"
+
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "trainer/tensor/gemm_eigen.h"
+
+namespace millrace {
+namespace {
+
+// Small integers: every order of additions gives the same sum, so results are compared exactly.
+template <typename T>
+std::vector<T> integers(int64_t count, uint64_t seed) {
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values) {
+    seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    value = static_cast<T>(static_cast<int>(seed >> 60) - 8);
+  }
+  return values;
+}
+
+template <typename T>
+struct Product {
+  bool transposed_a, transposed_b;
+  int64_t m, n, k;
+  T alpha, beta;
+  int64_t spare = 3;  // columns of each matrix in memory that do not belong to it
+  int64_t lda = (transposed_a ? m : k) + spare;
+  int64_t ldb = (transposed_b ? k : n) + spare;
+  int64_t ldc = n + spare;
+  std::vector<T> a = integers<T>((transposed_a ? k : m) * lda, 1);
+  std::vector<T> b = integers<T>((transposed_b ? n : k) * ldb, 2);
+  std::vector<T> c = integers<T>(m * ldc, 3);
+
+  std::vector<T> expected() const {
+    std::vector<T> result = c;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        T sum = 0;
+        for (int64_t p = 0; p < k; ++p) {
+          sum += a[static_cast<size_t>(transposed_a ? p * lda + i : i * lda + p)] *
+                 b[static_cast<size_t>(transposed_b ? j * ldb + p : p * ldb + j)];
+        }
+        T& value = result[static_cast<size_t>(i * ldc + j)];
+        value = alpha * sum + (beta == 0 ? 0 : beta * value);
+      }
+    }
+    return result;
+  }
+  GemmArguments<T> arguments(std::vector<T>& into) const {
+    return {transposed_a, transposed_b, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, into.data(), ldc};
+  }
+};
+
+template <typename T, typename Multiply>
+void expect_all_products(const Multiply& multiply) {
+  const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {{1, 1, 1},    {5, 7, 3},      {16, 16, 16},
+                                                                    {33, 65, 17}, {128, 128, 64}, {1, 300, 40}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        for (const auto& [alpha, beta] : {std::pair<T, T>{1, 0}, {1, 1}, {T{0.5}, 2}}) {
+          Product<T> product{ta, tb, m, n, k, alpha, beta};
+          if (beta == 0) product.c[0] = std::nan("");  // what was there does not matter
+          std::vector<T> c = product.c;
+          multiply(product, c);
+          ASSERT_EQ(c, product.expected()) << m << "x" << n << "x" << k << (ta ? " A^T" : "") << (tb ? " B^T" : "")
+                                           << " alpha " << alpha << " beta " << beta;
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void multiply_with_gemm(const Product<T>& p, std::vector<T>& c) {
+  gemm<T>(p.transposed_a ? Transposed::kYes : Transposed::kNo, p.transposed_b ? Transposed::kYes : Transposed::kNo, p.m,
+          p.n, p.k, p.alpha, p.a.data(), p.lda, p.b.data(), p.ldb, p.beta, c.data(), p.ldc);
+}
+
+TEST(Gemm, MultipliesFloatsInEveryForm) { expect_all_products<float>(multiply_with_gemm<float>); }
+TEST(Gemm, MultipliesDoublesInEveryForm) { expect_all_products<double>(multiply_with_gemm<double>); }
+
+TEST(Gemm, EigenMultipliesInEveryFormForEachInstructionSetOfThisProcessor) {
+  const auto by = [](void (*multiply)(const GemmArguments<float>&)) {
+    return [multiply](const Product<float>& product, std::vector<float>& c) { multiply(product.arguments(c)); };
+  };
+  expect_all_products<float>(by(gemm_eigen));
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) expect_all_products<float>(by(gemm_eigen_avx2));
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    expect_all_products<float>(by(gemm_eigen_avx512));
+  }
+#endif
+}
+
+TEST(Gemm, WithoutInnerSizeItScalesOrClears) {
+  std::vector<float> c = {1, 2, 3, NAN};
+  gemm<float>(Transposed::kNo, Transposed::kNo, 1, 3, 0, 1, nullptr, 1, nullptr, 1, 2, c.data(), 3);
+  EXPECT_THAT(std::vector<float>(c.begin(), c.begin() + 3), testing::ElementsAre(2, 4, 6));
+  gemm<float>(Transposed::kNo, Transposed::kNo, 2, 2, 0, 1, nullptr, 1, nullptr, 1, 0, c.data(), 2);
+  EXPECT_THAT(c, testing::Each(0));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,193 @@
+#include "trainer/tensor/tape.h"
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "formats/error.h"
+#include "trainer/tensor/dropout.h"
+#include "trainer/tensor/gelu.h"
+#include "trainer/tensor/layer_norm.h"
+#include "trainer/tensor/linear.h"
+
+namespace millrace {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+class Announced final : public GradientListener {
+ public:
+  explicit Announced(const float* gradients) : gradients_(gradients) {}
+  void gradient_final(int id) override {
+    ids.push_back(id);
+    first_values.push_back(gradients_ == nullptr ? 0 : gradients_[16 * (2 - id)]);
+  }
+  std::vector<int> ids;
+  std::vector<float> first_values;  // of each parameter's gradient, when it was announced
+
+ private:
+  const float* gradients_;
+};
+
+// Three parameters of one value each; they lie in reverse order, 16 floats apart.
+struct Three {
+  Three() {
+    for (const char* name : {"a", "b", "c"}) layout.add(name, {1, 1});
+    layout.finish();
+    weights.resize(static_cast<size_t>(layout.size()));
+    gradients.resize(weights.size(), NAN);
+    weights[32] = 2;
+    weights[16] = 3;
+    weights[0] = 5;
+    zero_layout.add("zero", {1});
+    zero_layout.finish();
+  }
+  ParameterLayout layout;
+  ParameterLayout zero_layout;
+  std::vector<float> weights;
+  std::vector<float> gradients;
+  Arena arena;
+  Tape<float> tape{arena};
+  float zero = 0;
+  Tensor<float> no_bias{.values = &zero, .shape = {1}};
+};
+
+TEST(Tape, AParameterIsFinalAfterItsLastUseAndItsUsesAreAdded) {
+  Three t;
+  Announced announced(t.gradients.data());
+  t.tape.begin(t.layout, t.weights.data(), {.values = t.gradients.data(), .listener = &announced});
+  // y = ((a * b) * a), c is not used: dy/da = 2ab, dy/db = a^2.
+  const Tensor<float> ab = linear(t.tape, t.tape.parameter(0), t.tape.parameter(1), t.no_bias);
+  const Tensor<float> y = linear(t.tape, ab, t.tape.parameter(0), t.no_bias);
+  EXPECT_EQ(*y.values, 12);
+  t.tape.backward(y);
+  EXPECT_THAT(announced.ids, ElementsAre(2, 0, 1));  // the unused one first, then those of the first record
+  EXPECT_THAT(announced.first_values, ElementsAre(0, 12, 4));
+}
+
+TEST(Tape, WhatNothingDependsOnGetsZeros) {
+  Three t;
+  Announced announced(t.gradients.data());
+  t.tape.begin(t.layout, t.weights.data(), {.values = t.gradients.data(), .listener = &announced});
+  (void)linear(t.tape, t.tape.parameter(0), t.tape.parameter(1), t.no_bias);  // leads nowhere
+  const Tensor<float> y = linear(t.tape, t.tape.parameter(2), t.tape.parameter(2), t.no_bias);
+  t.tape.backward(y);
+  EXPECT_THAT(announced.ids, ElementsAre(2, 0, 1));
+  EXPECT_THAT(announced.first_values, ElementsAre(10, 0, 0));
+}
+
+TEST(Tape, WithoutGradientsNothingIsRecorded) {
+  Three t;
+  t.tape.begin(t.layout, t.weights.data());
+  const Tensor<float> y = linear(t.tape, t.tape.parameter(0), t.tape.parameter(1), t.no_bias);
+  EXPECT_EQ(*y.values, 6);
+  EXPECT_FALSE(y.needs_gradient());
+  EXPECT_THROW(t.tape.backward(y), ErrorException);
+}
+
+TEST(Tape, BackwardNeedsAGradientForEachValueOfItsOutput) {
+  ParameterLayout layout;
+  layout.add("x", {2, 3});
+  layout.finish();
+  std::vector<float> weights(static_cast<size_t>(layout.size()), 1);
+  std::vector<float> gradients(weights.size());
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(layout, weights.data(), {.values = gradients.data()});
+  const Tensor<float> y = gelu(tape, tape.parameter(0));
+  const std::vector<float> five(5);
+  EXPECT_THROW(tape.backward(y), ErrorException);
+  EXPECT_THROW(tape.backward(y, five), ErrorException);
+}
+
+TEST(Tape, OperatorsRefuseSizesThatDoNotFit) {
+  ParameterLayout layout;
+  layout.add("x", {2, 3});
+  layout.add("w", {4, 5});
+  layout.add("b", {4});
+  layout.finish();
+  std::vector<float> weights(static_cast<size_t>(layout.size()), 1);
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(layout, weights.data());
+  try {
+    (void)linear(tape, tape.parameter(0), tape.parameter(1), tape.parameter(2));
+    FAIL();
+  } catch (const ErrorException& error) {
+    EXPECT_STREQ(error.what(), "wrong_shape: weight of linear is [4, 5], not [4, 3]");
+  }
+  EXPECT_THROW((void)layer_norm(tape, tape.parameter(0), tape.parameter(2), tape.parameter(2), 1e-5), ErrorException);
+}
+
+TEST(Arena, AfterAStepItAsksTheSystemForNothingMore) {
+  Arena arena;
+  const auto step = [&] {
+    arena.reset();
+    for (int i = 0; i < 50; ++i) arena.allocate<float>(100'000 + i);
+  };
+  step();
+  step();
+  const size_t capacity = arena.capacity();
+  EXPECT_GE(capacity, size_t{50} * 100'000 * sizeof(float));
+  for (int i = 0; i < 5; ++i) step();
+  EXPECT_EQ(arena.capacity(), capacity);
+}
+
+TEST(Arena, BlocksAreAlignedAndApartAndComeBackWhenReleased) {
+  Arena arena;
+  std::set<void*> blocks;
+  for (int i = 0; i < 20; ++i) {
+    auto* block = arena.allocate<char>(i * 37);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0U);
+    EXPECT_TRUE(blocks.insert(block).second);
+    std::fill_n(block, i * 37, static_cast<char>(i));
+  }
+  double* released = arena.allocate<double>(12);
+  arena.release(released, 12);
+  EXPECT_NE(static_cast<void*>(arena.allocate<double>(100)), released);
+  EXPECT_EQ(arena.allocate<double>(12), released);
+}
+
+TEST(DropoutMask, KeepsEachValueWithItsProbabilityAndScalesIt) {
+  Arena arena;
+  const DropoutMask mask(0.2, 7, 3, 1, 0);
+  const std::vector<float> x(100'001, 2);
+  std::vector<float> y(x.size());
+  apply_dropout(arena, mask, x.data(), 1, static_cast<int64_t>(x.size()), false, y.data());
+  int dropped = 0;
+  for (float value : y) {
+    ASSERT_TRUE(value == 0 || value == 2.5F) << value;
+    dropped += value == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped / static_cast<double>(x.size()), 0.2, 0.005);  // 4 standard deviations
+  std::vector<float> added(x.size(), 1);
+  apply_dropout(arena, mask, x.data(), 1, static_cast<int64_t>(x.size()), true, added.data());
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(added[i], y[i] + 1);
+}
+
+TEST(DropoutMask, DependsOnSeedStepPlaceAndRowInTheGlobalBatch) {
+  Arena arena;
+  const std::vector<float> ones(64, 1);
+  const auto kept = [&](const DropoutMask& mask, int64_t rows = 1) {
+    std::vector<float> y(ones.size());
+    apply_dropout(arena, mask, ones.data(), rows, static_cast<int64_t>(ones.size()), false, y.data());
+    return y;
+  };
+  const std::vector<float> first = kept(DropoutMask(0.5, 1, 2, 3, 4));
+  EXPECT_EQ(kept(DropoutMask(0.5, 1, 2, 3, 4)), first);
+  EXPECT_NE(kept(DropoutMask(0.5, 2, 2, 3, 4)), first);
+  EXPECT_NE(kept(DropoutMask(0.5, 1, 3, 3, 4)), first);
+  EXPECT_NE(kept(DropoutMask(0.5, 1, 2, 4, 4)), first);
+  EXPECT_NE(kept(DropoutMask(0.5, 1, 2, 3, 5)), first);
+  // Two rows from row 3 on: the second is row 4, whose first values are the same whatever the row's length.
+  const std::vector<float> two = kept(DropoutMask(0.5, 1, 2, 3, 3), 2);
+  EXPECT_TRUE(std::equal(two.begin() + 32, two.end(), first.begin()));
+  EXPECT_THROW(DropoutMask(1, 1, 1, 1, 1), ErrorException);
+  EXPECT_THROW(DropoutMask(-0.1, 1, 1, 1, 1), ErrorException);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "trainer/models/roberta.h"
+
+namespace millrace {
+
+/// A RoBERTa in a directory, in the layout of Hugging Face transformers: `config.json` and `model.safetensors`, as
+/// `RobertaForMaskedLM.save_pretrained` writes them and `AutoModelForMaskedLM.from_pretrained` reads them.
+
+/// Reads `config.json`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` naming the field for a model
+/// that is no RoBERTa or has a part that we do not have (another activation, positions that are not absolute, ...).
+RobertaConfig load_roberta_config(const std::string& directory);
+
+/// The weights of `directory/model.safetensors` in the model's layout. A second copy of the tied weights
+/// (`lm_head.decoder.*`) may be in the file. Throws `kIo`, `kParse`, and `kInvalidArgument` listing tensors that are
+/// missing, unexpected or of another shape, or whose copies differ.
+FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model);
+
+/// Writes both files; the directory must exist. The output bias is written under both of its names, because some
+/// versions of transformers set it to 0 otherwise. Throws `kIo` naming the file.
+void save_roberta(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights);
+
+}  // namespace millrace

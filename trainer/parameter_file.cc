@@ -1,0 +1,73 @@
+#include "trainer/parameter_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMostNamesShown = 5;
+
+std::string first_names(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kMostNamesShown);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
+                                           const std::string& suffix) {
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : layout.parameters()) {
+    tensors.push_back({.name = parameter.name + suffix,
+                       .type = TensorType::kF32,
+                       .shape = parameter.shape,
+                       .bytes = std::as_bytes(values.subspan(static_cast<size_t>(parameter.offset),
+                                                             static_cast<size_t>(parameter.size)))});
+  }
+  return tensors;
+}
+
+void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
+                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there) {
+  std::vector<std::string> missing;
+  std::vector<std::string> misshapen;
+  std::vector<std::string> known(also_there.begin(), also_there.end());
+  for (const ParameterBuffer& buffer : buffers) {
+    for (const Parameter& parameter : layout.parameters()) {
+      const std::string name = parameter.name + buffer.suffix;
+      known.push_back(name);
+      const NamedTensor* tensor = file.find(name);
+      if (tensor == nullptr) {
+        missing.push_back(name);
+      } else if (tensor->type != TensorType::kF32 || tensor->shape != parameter.shape) {
+        misshapen.push_back(fmt::format("{} ({} [{}], the model has F32 [{}])", name, to_string(tensor->type),
+                                        fmt::join(tensor->shape, ","), fmt::join(parameter.shape, ",")));
+      } else {
+        std::memcpy(buffer.values.data() + parameter.offset, tensor->bytes.data(), tensor->bytes.size());
+      }
+    }
+  }
+  std::sort(known.begin(), known.end());
+  std::vector<std::string> unexpected;
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (!std::binary_search(known.begin(), known.end(), tensor.name)) unexpected.push_back(tensor.name);
+  }
+  std::vector<std::string> complaints;
+  if (!missing.empty()) complaints.push_back("missing: " + first_names(missing));
+  if (!misshapen.empty()) complaints.push_back("of another shape: " + first_names(misshapen));
+  if (!unexpected.empty()) complaints.push_back("unexpected: " + first_names(unexpected));
+  if (complaints.empty()) return;
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = fmt::format("the file is of another model; {}", fmt::join(complaints, "; ")),
+                        .shard = path});
+}
+
+}  // namespace millrace

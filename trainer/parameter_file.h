@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/safetensors/reader.h"
+#include "trainer/parameters.h"
+
+namespace millrace {
+
+/// A flat buffer and how its tensors are called in a file: the parameter's name and `suffix` behind it.
+struct ParameterBuffer {
+  std::span<float> values;  ///< `[layout.size()]`
+  std::string suffix;       ///< Default: empty
+};
+
+/// The tensors of a flat buffer by name, in order of registration; they point into the buffer.
+std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
+                                           const std::string& suffix = "");
+
+/// Reads each parameter of `layout` into each of `buffers` from a safetensors file, of which `path` is the name for
+/// messages. Throws `kInvalidArgument` with the names that are missing, of another type or shape, or unexpected
+/// (neither a parameter's nor in `also_there`); the buffers are then partly written.
+void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
+                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there = {});
+
+}  // namespace millrace

@@ -1,0 +1,3 @@
+#define MILLRACE_EIGEN_NAMESPACE EigenOf_gemm_eigen_avx512
+#define MILLRACE_GEMM_NAME gemm_eigen_avx512
+#include "trainer/tensor/gemm_eigen-inl.h"

@@ -1,0 +1,38 @@
+#include "trainer/tensor/gemm_onednn.h"
+
+#include <stdexcept>
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+namespace millrace {
+namespace {
+
+// Debian's oneDNN splits a product over OpenMP threads. Replicas already fill the cores, and a sum must not depend on
+// how many there are: one thread while we are in it. The setting belongs to the calling thread alone, and is given
+// back.
+class OneOpenMpThread {
+ public:
+  OneOpenMpThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneOpenMpThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneOpenMpThread(const OneOpenMpThread&) = delete;
+  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
+void gemm_onednn(const GemmArguments<float>& x) {
+  const OneOpenMpThread one_thread;
+  const dnnl_status_t status = dnnl_sgemm(x.transposed_a ? 'T' : 'N', x.transposed_b ? 'T' : 'N', x.m, x.n, x.k,
+                                          x.alpha, x.a, x.lda, x.b, x.ldb, x.beta, x.c, x.ldc);
+  if (status != dnnl_success) throw std::runtime_error("oneDNN refused a matrix product");
+}
+
+}  // namespace millrace

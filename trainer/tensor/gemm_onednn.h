@@ -1,0 +1,10 @@
+#pragma once
+
+#include "trainer/tensor/gemm_eigen.h"
+
+namespace millrace {
+
+/// oneDNN's product, on the calling thread. Throws std::runtime_error when the library refuses the arguments.
+void gemm_onednn(const GemmArguments<float>& arguments);
+
+}  // namespace millrace

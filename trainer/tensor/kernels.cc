@@ -1,0 +1,326 @@
+// Compiled once for each instruction set that Highway knows here; see HWY_EXPORT at the end.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trainer/tensor/kernels.cc"
+#include "trainer/tensor/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+// The first of these includes this file again for each instruction set; the others follow it.
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <typename T>
+using Tag = hn::ScalableTag<T>;
+
+template <typename T>
+int64_t lanes() {
+  return static_cast<int64_t>(hn::Lanes(Tag<T>()));
+}
+
+// One vector of `count` values and zeros behind them, so that a rest goes through the same arithmetic as the others.
+template <typename T>
+HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> load_rest(const T* x, int64_t count) {
+  HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)] = {};
+  std::memcpy(buffer, x, static_cast<size_t>(count) * sizeof(T));
+  return hn::Load(Tag<T>(), buffer);
+}
+template <typename T>
+HWY_ATTR HWY_INLINE void store_rest(hn::Vec<Tag<T>> values, T* x, int64_t count) {
+  HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)] = {};
+  hn::Store(values, Tag<T>(), buffer);
+  std::memcpy(x, buffer, static_cast<size_t>(count) * sizeof(T));
+}
+
+// y[i] (+)= function(x[i]...), vector by vector. `function` takes and gives vectors.
+template <typename T, typename Function, typename... Inputs>
+HWY_ATTR HWY_INLINE void transform(int64_t n, bool add, T* y, const Function& function, const Inputs*... x) {
+  const Tag<T> d;
+  int64_t i = 0;
+  if (add) {
+    for (; i + lanes<T>() <= n; i += lanes<T>()) {
+      hn::StoreU(hn::Add(hn::LoadU(d, y + i), function(hn::LoadU(d, x + i)...)), d, y + i);
+    }
+  } else {
+    for (; i + lanes<T>() <= n; i += lanes<T>()) hn::StoreU(function(hn::LoadU(d, x + i)...), d, y + i);
+  }
+  if (i == n) return;
+  auto rest = function(load_rest(x + i, n - i)...);
+  if (add) rest = hn::Add(load_rest(y + i, n - i), rest);
+  store_rest(rest, y + i, n - i);
+}
+
+// The sum of function(x[i]...) over n values.
+template <typename T, typename Function, typename... Inputs>
+HWY_ATTR HWY_INLINE T sum_of(int64_t n, const Function& function, const Inputs*... x) {
+  const Tag<T> d;
+  auto sum = hn::Zero(d);
+  auto sum2 = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + 2 * lanes<T>() <= n; i += 2 * lanes<T>()) {
+    sum = hn::Add(sum, function(hn::LoadU(d, x + i)...));
+    sum2 = hn::Add(sum2, function(hn::LoadU(d, x + i + lanes<T>())...));
+  }
+  for (; i + lanes<T>() <= n; i += lanes<T>()) sum = hn::Add(sum, function(hn::LoadU(d, x + i)...));
+  T total = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, sum2)));
+  if (i < n) {
+    HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)] = {};
+    hn::Store(function(load_rest(x + i, n - i)...), d, buffer);
+    for (int64_t rest = 0; rest < n - i; ++rest) total += buffer[rest];
+  }
+  return total;
+}
+
+template <typename T>
+HWY_ATTR T max_of(const T* x, int64_t n) {
+  const Tag<T> d;
+  auto max = hn::Set(d, x[0]);
+  int64_t i = 0;
+  for (; i + lanes<T>() <= n; i += lanes<T>()) max = hn::Max(max, hn::LoadU(d, x + i));
+  T result = hn::GetLane(hn::MaxOfLanes(d, max));
+  for (; i < n; ++i) result = std::max(result, x[i]);
+  return result;
+}
+
+template <typename T>
+HWY_ATTR void AddTo(const T* x, int64_t n, T* y) {
+  transform(
+      n, true, y, [](auto v) HWY_ATTR { return v; }, x);
+}
+
+template <typename T>
+void FillRows(const T* row, int64_t rows, int64_t columns, T* y) {
+  for (int64_t i = 0; i < rows; ++i) std::copy_n(row, columns, y + i * columns);
+}
+
+template <typename T>
+HWY_ATTR void ColumnSums(const T* x, int64_t rows, int64_t columns, bool add, T* sums) {
+  if (!add) std::fill_n(sums, columns, T{0});
+  for (int64_t i = 0; i < rows; ++i) AddTo(x + i * columns, columns, sums);
+}
+
+// The normal distribution: Phi(x), and phi(x) = exp(-x^2 / 2) / sqrt(2 pi) which comes with it.
+template <typename V>
+struct Normal {
+  V cumulative;
+  V density;
+};
+
+template <typename T, typename V>
+HWY_ATTR HWY_INLINE Normal<V> normal(V x) {
+  const Tag<T> d;
+  constexpr double kInverseRoot2Pi = 0.39894228040143267794;
+  if constexpr (std::is_same_v<T, double>) {  // exact, for checks; speed does not matter
+    HWY_ALIGN T values[HWY_MAX_BYTES / sizeof(T)] = {};
+    HWY_ALIGN T density[HWY_MAX_BYTES / sizeof(T)] = {};
+    hn::Store(x, d, values);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) {
+      density[i] = std::exp(-values[i] * values[i] / 2) * kInverseRoot2Pi;
+      values[i] = std::erfc(-values[i] * 0.70710678118654752440) / 2;
+    }
+    return {hn::Load(d, values), hn::Load(d, density)};
+  } else {
+    // Phi(x) = 1 - density(x) (b1 t + ... + b5 t^5) for x >= 0, with t = 1 / (1 + p x); 7.1.26 in the form of the
+    // cumulative distribution. For x < 0 it is 1 - Phi(-x), without cancellation.
+    const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
+    const auto magnitude = hn::Abs(x);
+    const auto e = hn::Exp(d, hn::Mul(hn::Mul(x, x), set(-0.5)));
+    const auto t = hn::Div(set(1), hn::MulAdd(magnitude, set(0.3275911 * 0.70710678118654752440), set(1)));
+    auto p = hn::MulAdd(t, set(1.061405429), set(-1.453152027));
+    p = hn::MulAdd(p, t, set(1.421413741));
+    p = hn::MulAdd(p, t, set(-0.284496736));
+    p = hn::MulAdd(p, t, set(0.254829592));
+    const auto tail = hn::Mul(hn::Mul(hn::Mul(p, t), e), set(0.5));
+    const auto cumulative = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail));
+    return {cumulative, hn::Mul(e, set(kInverseRoot2Pi))};
+  }
+}
+
+template <typename T>
+HWY_ATTR void Gelu(const T* x, int64_t n, T* y) {
+  transform(
+      n, false, y, [](auto v) HWY_ATTR { return hn::Mul(v, normal<T>(v).cumulative); }, x);
+}
+
+template <typename T>
+HWY_ATTR void GeluBackward(const T* x, const T* dy, int64_t n, bool add, T* dx) {
+  const auto gradient = [](auto v, auto dv) HWY_ATTR {
+    const auto distribution = normal<T>(v);
+    return hn::Mul(dv, hn::MulAdd(v, distribution.density, distribution.cumulative));
+  };
+  transform(n, add, dx, gradient, x, dy);
+}
+
+template <typename T>
+HWY_ATTR void LayerNorm(const T* x, const T* gamma, const T* beta, int64_t rows, int64_t columns, T epsilon,
+                        T* normalized, T* inverse_deviation, T* y) {
+  const Tag<T> d;
+  const T count = static_cast<T>(columns);
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* in = x + row * columns;
+    T* out = normalized + row * columns;
+    const auto mean = hn::Set(d, sum_of<T>(
+                                     columns, [](auto v) HWY_ATTR { return v; }, in) /
+                                     count);
+    const auto square = [&](auto v) HWY_ATTR {
+      const auto centred = hn::Sub(v, mean);
+      return hn::Mul(centred, centred);
+    };
+    const T variance = sum_of<T>(columns, square, in) / count;
+    inverse_deviation[row] = 1 / std::sqrt(variance + epsilon);
+    const auto inverse = hn::Set(d, inverse_deviation[row]);
+    transform(
+        columns, false, out, [&](auto v) HWY_ATTR { return hn::Mul(hn::Sub(v, mean), inverse); }, in);
+    transform(
+        columns, false, y + row * columns, [](auto v, auto g, auto b) HWY_ATTR { return hn::MulAdd(v, g, b); },
+        static_cast<const T*>(out), gamma, beta);
+  }
+}
+
+template <typename T>
+HWY_ATTR void LayerNormBackward(const T* normalized, const T* inverse_deviation, const T* gamma, const T* dy,
+                                int64_t rows, int64_t columns, bool add, T* dx, T* dgamma, T* dbeta) {
+  const Tag<T> d;
+  const T count = static_cast<T>(columns);
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* v = normalized + row * columns;
+    const T* dv = dy + row * columns;
+    const auto product = [](auto g, auto a) HWY_ATTR { return hn::Mul(g, a); };
+    const auto triple = [](auto g, auto a, auto b) HWY_ATTR { return hn::Mul(hn::Mul(g, a), b); };
+    const auto mean = hn::Set(d, sum_of<T>(columns, product, gamma, dv) / count);
+    const auto slope = hn::Set(d, sum_of<T>(columns, triple, gamma, dv, v) / count);
+    const auto inverse = hn::Set(d, inverse_deviation[row]);
+    const auto gradient = [&](auto g, auto a, auto b)
+                              HWY_ATTR { return hn::Mul(inverse, hn::NegMulAdd(b, slope, hn::MulSub(g, a, mean))); };
+    transform(columns, add, dx + row * columns, gradient, gamma, dv, v);
+    transform(columns, true, dgamma, product, dv, v);
+    AddTo(dv, columns, dbeta);
+  }
+}
+
+template <typename T>
+HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> exp_of(hn::Vec<Tag<T>> x) {
+  return hn::Exp(Tag<T>(), x);
+}
+
+template <typename T>
+HWY_ATTR void Softmax(int64_t rows, int64_t columns, T* x) {
+  const Tag<T> d;
+  for (int64_t row = 0; row < rows; ++row) {
+    T* values = x + row * columns;
+    const auto max = hn::Set(d, max_of<T>(values, columns));
+    transform(
+        columns, false, values, [&](auto v) HWY_ATTR { return exp_of<T>(hn::Sub(v, max)); },
+        static_cast<const T*>(values));
+    const T sum = sum_of<T>(
+        columns, [](auto v) HWY_ATTR { return v; }, static_cast<const T*>(values));
+    const auto inverse = hn::Set(d, 1 / sum);
+    transform(
+        columns, false, values, [&](auto v) HWY_ATTR { return hn::Mul(v, inverse); }, static_cast<const T*>(values));
+  }
+}
+
+template <typename T>
+HWY_ATTR void SoftmaxBackward(const T* p, const T* dp, int64_t rows, int64_t columns, T* dx) {
+  const Tag<T> d;
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* probabilities = p + row * columns;
+    const T* gradients = dp + row * columns;
+    const auto product = [](auto a, auto b) HWY_ATTR { return hn::Mul(a, b); };
+    const auto mean = hn::Set(d, sum_of<T>(columns, product, probabilities, gradients));
+    transform(
+        columns, false, dx + row * columns, [&](auto a, auto b) HWY_ATTR { return hn::Mul(a, hn::Sub(b, mean)); },
+        probabilities, gradients);
+  }
+}
+
+template <typename T>
+HWY_ATTR void Dropout(const T* x, const uint32_t* words, uint32_t threshold, T scale, int64_t n, bool add, T* y) {
+  int64_t i = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    const Tag<T> d;
+    const hn::RebindToUnsigned<Tag<T>> du;
+    const auto limit = hn::Set(du, threshold);
+    const auto factor = hn::Set(d, scale);
+    for (; i + lanes<T>() <= n; i += lanes<T>()) {
+      const auto dropped = hn::RebindMask(d, hn::Lt(hn::LoadU(du, words + i), limit));
+      auto value = hn::IfThenZeroElse(dropped, hn::Mul(hn::LoadU(d, x + i), factor));
+      if (add) value = hn::Add(value, hn::LoadU(d, y + i));
+      hn::StoreU(value, d, y + i);
+    }
+  }
+  for (; i < n; ++i) {
+    const T value = words[i] < threshold ? 0 : scale * x[i];
+    y[i] = add ? y[i] + value : value;
+  }
+}
+
+template <typename T>
+HWY_ATTR T LogSumExp(const T* x, int64_t n) {
+  const T max = max_of<T>(x, n);
+  const auto shift = hn::Set(Tag<T>(), max);
+  return max + std::log(sum_of<T>(
+                   n, [&](auto v) HWY_ATTR { return exp_of<T>(hn::Sub(v, shift)); }, x));
+}
+
+template <typename T>
+HWY_ATTR void ScaledExp(const T* x, T log_sum, T scale, int64_t n, bool add, T* dx) {
+  const auto shift = hn::Set(Tag<T>(), log_sum);
+  const auto factor = hn::Set(Tag<T>(), scale);
+  transform(
+      n, add, dx, [&](auto v) HWY_ATTR { return hn::Mul(factor, exp_of<T>(hn::Sub(v, shift))); }, x);
+}
+
+template <typename T>
+constexpr Kernels<T> kTable = {.add = &AddTo<T>,
+                               .fill_rows = &FillRows<T>,
+                               .column_sums = &ColumnSums<T>,
+                               .gelu = &Gelu<T>,
+                               .gelu_backward = &GeluBackward<T>,
+                               .layer_norm = &LayerNorm<T>,
+                               .layer_norm_backward = &LayerNormBackward<T>,
+                               .softmax = &Softmax<T>,
+                               .softmax_backward = &SoftmaxBackward<T>,
+                               .dropout = &Dropout<T>,
+                               .log_sum_exp = &LogSumExp<T>,
+                               .scaled_exp = &ScaledExp<T>};
+
+const Kernels<float>* FloatTable() { return &kTable<float>; }
+const Kernels<double>* DoubleTable() { return &kTable<double>; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace millrace
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace millrace {
+
+HWY_EXPORT(FloatTable);
+HWY_EXPORT(DoubleTable);
+
+template <>
+const Kernels<float>& kernels<float>() {
+  static const Kernels<float>& table = *HWY_DYNAMIC_DISPATCH(FloatTable)();
+  return table;
+}
+
+template <>
+const Kernels<double>& kernels<double>() {
+  static const Kernels<double>& table = *HWY_DYNAMIC_DISPATCH(DoubleTable)();
+  return table;
+}
+
+}  // namespace millrace
+#endif

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+/// The loops of the tensor operators, for T = float or double, each for one thread: compiled for every instruction set
+/// that Highway knows on this processor family, chosen at run time. Matrices are row-major without gaps, `[rows,
+/// columns]`. `add` says whether a result is added to what is there or written over it. Sums are in an order that
+/// depends on the sizes and the instruction set only.
+template <typename T>
+struct Kernels {
+  /// `y += x`, n values.
+  void (*add)(const T* x, int64_t n, T* y);
+  /// Each row of `y` becomes `row`.
+  void (*fill_rows)(const T* row, int64_t rows, int64_t columns, T* y);
+  /// `sums[j] (+)= sum over rows of x[i, j]`.
+  void (*column_sums)(const T* x, int64_t rows, int64_t columns, bool add, T* sums);
+
+  /// Gaussian error linear unit, `y = x Phi(x)` with the exact error function (arXiv 1606.08415); the float form uses
+  /// a polynomial with an error below 2e-7 (Abramowitz and Stegun, 7.1.26).
+  void (*gelu)(const T* x, int64_t n, T* y);
+  /// `dx (+)= dy (Phi(x) + x phi(x))`.
+  void (*gelu_backward)(const T* x, const T* dy, int64_t n, bool add, T* dx);
+
+  /// Each row less its mean, divided by its standard deviation: `normalized[i, j] = (x[i, j] - mean_i) / sqrt(var_i +
+  /// epsilon)`, `y = gamma * normalized + beta` (arXiv 1607.06450). `inverse_deviation` is `[rows]`. `x` may be
+  /// `normalized`.
+  void (*layer_norm)(const T* x, const T* gamma, const T* beta, int64_t rows, int64_t columns, T epsilon, T* normalized,
+                     T* inverse_deviation, T* y);
+  /// `dx (+)=` the gradient of `layer_norm`. `dgamma` and `dbeta`, `[columns]`, are always added to.
+  void (*layer_norm_backward)(const T* normalized, const T* inverse_deviation, const T* gamma, const T* dy,
+                              int64_t rows, int64_t columns, bool add, T* dx, T* dgamma, T* dbeta);
+
+  /// Each row becomes its softmax, in place.
+  void (*softmax)(int64_t rows, int64_t columns, T* x);
+  /// `dx = p (dp - sum_j p_j dp_j)` for each row of probabilities p; `dx` may be `dp`.
+  void (*softmax_backward)(const T* p, const T* dp, int64_t rows, int64_t columns, T* dx);
+
+  /// `y[i] (+)= words[i] >= threshold ? scale x[i] : 0`, n values; `y` may be `x`.
+  void (*dropout)(const T* x, const uint32_t* words, uint32_t threshold, T scale, int64_t n, bool add, T* y);
+
+  /// The logarithm of the sum of exponentials of `n` > 0 values.
+  T (*log_sum_exp)(const T* x, int64_t n);
+  /// `dx[i] (+)= scale exp(x[i] - log_sum)`.
+  void (*scaled_exp)(const T* x, T log_sum, T scale, int64_t n, bool add, T* dx);
+};
+
+/// The table for this processor. T is float or double.
+template <typename T>
+const Kernels<T>& kernels();
+
+}  // namespace millrace

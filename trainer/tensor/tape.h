@@ -1,0 +1,146 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "trainer/model.h"
+#include "trainer/parameters.h"
+#include "trainer/tensor/arena.h"
+
+namespace millrace {
+
+/// The sizes of a tensor, at most four, row-major.
+class TensorShape {
+ public:
+  TensorShape() = default;
+  TensorShape(std::initializer_list<int64_t> sizes) : TensorShape(std::span(sizes.begin(), sizes.size())) {}
+  /// Throws `kInvalidArgument` for more than four sizes or a negative one.
+  explicit TensorShape(std::span<const int64_t> sizes);
+
+  std::span<const int64_t> sizes() const { return {sizes_.data(), static_cast<size_t>(rank_)}; }
+  /// Values in all; 1 for a scalar.
+  int64_t count() const;
+  /// The last size: what most operators work on row by row. 1 for a scalar.
+  int64_t columns() const { return rank_ == 0 ? 1 : sizes_[static_cast<size_t>(rank_ - 1)]; }
+  /// The product of the sizes before the last.
+  int64_t rows() const;
+
+ private:
+  std::array<int64_t, 4> sizes_ = {};
+  int rank_ = 0;
+};
+
+/// A value on a tape: where its numbers lie, and under which number the tape knows its gradient. It owns nothing; valid
+/// until the tape begins anew.
+template <typename T>
+struct Tensor {
+  T* values = nullptr;
+  TensorShape shape;
+  int gradient = -1;  ///< -1: none is computed (a constant, an evaluation)
+
+  int64_t rows() const { return shape.rows(); }
+  int64_t columns() const { return shape.columns(); }
+  int64_t count() const { return shape.count(); }
+  bool needs_gradient() const { return gradient >= 0; }
+};
+
+/// Where an operator puts the gradient of one of its inputs.
+template <typename T>
+struct GradientSlot {
+  T* values = nullptr;
+  bool add = false;  ///< true: another use wrote first, add to it; false: overwrite
+  T beta() const { return add ? T{1} : T{0}; }
+};
+
+/// Reverse-mode differentiation (autograd): operators compute their output at once and record how gradients go back
+/// through them; `backward` walks the records from the last to the first.
+///
+///     tape.begin(layout, weights, {.gradients = gradients, .listener = &listener});
+///     Tensor<T> hidden = linear(tape, x, tape.parameter(weight), tape.parameter(bias));
+///     Tensor<T> loss = cross_entropy(tape, hidden, labels).sum;
+///     tape.backward(loss);
+///
+/// T is float or double; one model's code serves both, and doubles serve to check gradients. Gradients of parameters go
+/// straight into the flat buffer; a parameter is announced as final when all operators that use it have been walked
+/// (a tied one after its last use), and as soon as backward begins when none does: its gradient is then 0. Everything
+/// else lies in the arena and is given back once it has been used. One thread at a time; a tape belongs to a replica.
+template <typename T>
+class Tape {
+ public:
+  explicit Tape(Arena& arena) : arena_(arena) {}
+
+  /// Where gradients go; without them nothing is recorded.
+  struct Gradients {
+    T* values = nullptr;                   ///< in the layout of the parameters
+    GradientListener* listener = nullptr;  ///< may be null
+  };
+  /// Forgets all tensors and resets the arena. `layout`, `weights` and the gradients must stay until the next time.
+  void begin(const ParameterLayout& layout, const T* weights, Gradients gradients = {});
+  bool recording() const { return gradients_.values != nullptr; }
+
+  /// A parameter of the model by its id.
+  Tensor<T> parameter(int id) const;
+  /// A new tensor, undefined, that has a gradient while the tape records.
+  Tensor<T> make(const TensorShape& shape);
+  /// Memory for what an operator keeps for its backward pass; it is given back when the tape begins anew.
+  template <typename U>
+  U* keep(int64_t count) {
+    return arena_.template allocate<U>(count);
+  }
+  /// Memory for the length of one operator.
+  Arena& arena() { return arena_; }
+
+  /// Records how the gradient of `output` becomes that of `inputs`. `backward(tape, dy)` is called with the values of
+  /// the output's gradient, once, unless nothing depended on it; it writes, with `gradient_of`, the gradient of each
+  /// input that needs one. It must be trivially copyable: capture tensors and pointers by value.
+  template <typename Backward>
+  void record(std::initializer_list<Tensor<T>> inputs, const Tensor<T>& output, const Backward& backward) {
+    static_assert(std::is_trivially_copyable_v<Backward> && std::is_trivially_destructible_v<Backward>);
+    if (!output.needs_gradient()) return;
+    void* closure = arena_.template allocate<std::byte>(sizeof(Backward));
+    add_record(inputs, output, new (closure) Backward(backward),
+               [](const void* self, Tape& tape, const T* dy) { (*static_cast<const Backward*>(self))(tape, dy); });
+  }
+  /// Where the gradient of `tensor` (which needs one) goes. Each call counts as a write.
+  GradientSlot<T> gradient_of(const Tensor<T>& tensor);
+
+  /// Walks back from `output`. `upstream` is its gradient, as many values; Default: 1, for an output of one value.
+  /// Throws `kInvalidArgument` when the output was not computed while recording. Once per `begin`.
+  void backward(const Tensor<T>& output, std::span<const T> upstream = {});
+
+ private:
+  using Run = void (*)(const void* closure, Tape& tape, const T* dy);
+  struct Record {
+    Run run = nullptr;
+    const void* closure = nullptr;
+    int output = -1;
+    int first_input = 0;  // in inputs_
+    int num_inputs = 0;
+  };
+  struct Gradient {
+    T* values = nullptr;
+    int64_t count = 0;
+    bool written = false;
+    int uses = 0;  // records that have it as an input and are still to be walked
+  };
+
+  void add_record(std::initializer_list<Tensor<T>> inputs, const Tensor<T>& output, const void* closure, Run run);
+  void announce_if_final(int id);
+
+  Arena& arena_;
+  const ParameterLayout* layout_ = nullptr;
+  const T* weights_ = nullptr;
+  Gradients gradients_;
+  std::vector<Gradient> table_;  // the parameters first, by id
+  std::vector<Record> records_;
+  std::vector<int> inputs_;
+};
+
+extern template class Tape<float>;
+extern template class Tape<double>;
+
+}  // namespace millrace

@@ -3,14 +3,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include "formats/error.h"
 
 namespace millrace {
 namespace {
@@ -28,7 +25,7 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_path_(temporary_name(path_)) {
+AtomicFile::AtomicFile(std::string path) : OutputFile(std::move(path)), temporary_path_(temporary_name(path_)) {
   descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot create the file");
 }
@@ -41,28 +38,11 @@ void AtomicFile::discard() noexcept {
   ::unlink(temporary_path_.c_str());
 }
 
-void AtomicFile::fail(std::string_view what) {
-  const int number = errno;
-  discard();
-  throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path_});
-}
-
-void AtomicFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      fail("cannot write");
-    }
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-}
-
 void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) fail("cannot bring the file to the disk");
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) fail("cannot give the file its name");
   ::close(std::exchange(descriptor_, -1));
+  // The name itself must survive a power cut too. Some file systems cannot sync a folder; then there is nothing to do.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     ::fsync(folder);

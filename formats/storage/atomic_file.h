@@ -1,37 +1,34 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+
+#include "formats/storage/output_file.h"
 
 namespace millrace {
 
 /// A file that has its name only when it is whole: written under a temporary name in the same folder, brought to the
-/// disk, then renamed. Without `commit` nothing is left behind. One thread at a time.
+/// disk, then renamed. Without `commit` nothing is left behind; a process that is killed leaves at most
+/// `NAME.tmp-PID-N`.
 ///
 ///     AtomicFile file("model/config.json");
 ///     file.write(text);
 ///     file.commit();
-class AtomicFile {
+class AtomicFile final : public OutputFile {
  public:
-  /// Throws `kIo` naming the file.
   explicit AtomicFile(std::string path);
   /// Removes what was written, unless it was committed.
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile() override;
 
-  /// Throws `kIo` naming the file; it is then removed.
-  void write(std::string_view bytes);
+  /// Gives the file another final name, in the same folder: for names that hold what is known only at the end. Before
+  /// `commit`.
+  void set_path(std::string path) { path_ = std::move(path); }
   /// fsync of the file, rename, fsync of the folder.
-  void commit();
+  void commit() override;
 
  private:
-  [[noreturn]] void fail(std::string_view what);
-  void discard() noexcept;
+  void discard() noexcept override;
 
-  std::string path_;
   std::string temporary_path_;
-  int descriptor_ = -1;
 };
 
 }  // namespace millrace

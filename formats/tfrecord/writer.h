@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,9 @@
 #include "formats/compression/deflate.h"
 
 namespace millrace {
+
+class AtomicFile;
+class OutputFile;
 
 struct RecordWriterOptions {
   /// How the file is stored. Default: none.
@@ -33,12 +37,16 @@ class RecordWriter {
  public:
   explicit RecordWriter(std::string path, RecordWriterOptions options = {});
   ~RecordWriter();
+  /// `other` is closed then.
   RecordWriter(RecordWriter&& other) noexcept;
   RecordWriter& operator=(RecordWriter&&) = delete;
 
   void write(std::string_view record);
   /// Hands all that was written to the operating system, so that readers of an `in_place` file see it.
   void flush();
+  /// Gives the file another final name, in the same folder: for names that hold what is known only at the end, such as
+  /// the number of records. Throws `kInvalidArgument` for an `in_place` file and after `close`.
+  void set_path(std::string path);
   /// Writes the rest, brings it to the disk (fsync) and gives the file its final name. A second call does nothing.
   void close();
 
@@ -49,14 +57,12 @@ class RecordWriter {
 
  private:
   void write_out();
-  [[noreturn]] void fail(std::string_view what);
-  void discard() noexcept;
 
   std::string path_;
-  std::string written_path_;  // the name that the file has now
   RecordWriterOptions options_;
   std::optional<Deflater> deflater_;
-  int descriptor_ = -1;
+  std::unique_ptr<OutputFile> file_;   // none after `close` and after a failure
+  AtomicFile* atomic_file_ = nullptr;  // the same file, unless it is in place
   bool failed_ = false;
   std::string frames_;  // not compressed yet
   std::string buffer_;  // ready for the disk

@@ -66,6 +66,47 @@ TEST_F(RecordWriterTest, FinalNameAppearsOnlyAtClose) {
   EXPECT_EQ(fs::file_size(path("a.tfrecord")), 23U);
 }
 
+TEST_F(RecordWriterTest, NameMayBeSettledWhenTheRecordsAreCounted) {
+  RecordWriter writer(path("a.tfrecord"));
+  writer.write("payload");
+  writer.set_path(path("a-1.tfrecord"));
+  EXPECT_EQ(writer.path(), path("a-1.tfrecord"));
+  writer.close();
+  EXPECT_THAT(names(), ElementsAre("a-1.tfrecord"));
+  EXPECT_EQ(fs::file_size(path("a-1.tfrecord")), 23U);
+  EXPECT_THROW(writer.set_path(path("b.tfrecord")), ErrorException);
+  RecordWriter log(path("log"), {.in_place = true});
+  EXPECT_THROW(log.set_path(path("b")), ErrorException);
+}
+
+TEST_F(RecordWriterTest, MovedWriterGoesOnAndTheOtherIsClosed) {
+  RecordWriter first(path("a.tfrecord"));
+  first.write("one");
+  {
+    RecordWriter second(std::move(first));
+    second.write("two");
+    EXPECT_THROW(first.write("three"), ErrorException);
+    second.close();
+  }
+  EXPECT_THAT(names(), ElementsAre("a.tfrecord"));
+  EXPECT_EQ(fs::file_size(path("a.tfrecord")), 2U * 19);
+}
+
+TEST_F(RecordWriterTest, FailureToTakeTheFinalNameIsAnErrorAndLeavesNothing) {
+  fs::create_directory(path("taken"));
+  RecordWriter writer(path("taken"));
+  writer.write("payload");
+  try {
+    writer.close();
+    FAIL() << "no error";
+  } catch (const ErrorException& exception) {
+    EXPECT_EQ(exception.error().code, ErrorCode::kIo);
+    EXPECT_THAT(exception.what(), HasSubstr(path("taken")));
+  }
+  EXPECT_THAT(names(), ElementsAre("taken"));
+  EXPECT_THROW(writer.close(), ErrorException);
+}
+
 TEST_F(RecordWriterTest, DestructionWithoutCloseLeavesNothing) {
   {
     RecordWriter writer(path("a.tfrecord"));

@@ -1,0 +1,31 @@
+#include "formats/storage/output_file.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+void OutputFile::fail(std::string_view what) {
+  const int number = errno;
+  discard();
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path_});
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot write");
+    }
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace millrace

@@ -22,6 +22,9 @@ bool BatchStage::full() const {
 
 Poll BatchStage::deliver(const Block& elements, size_t rows, Block& out) const {
   out = assemble_(elements, rows);
+  if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(rows_per_element_)) {
+    out.set_origins(elements.origins());
+  }
   out.rows_per_element = static_cast<int64_t>(rows) * rows_per_element_;
   out.epoch = epoch_;
   return Poll::kBlock;
@@ -99,17 +102,19 @@ SchemaPtr batched_schema(const SchemaPtr& input, int64_t rows) {
 }
 
 // The first element of [first, first + rows) whose shape is another than the first one's.
-std::shared_ptr<const Error> unlike_shapes(const FeatureSpec& feature, const Column& column, size_t first,
-                                           size_t rows) {
+std::shared_ptr<const Error> unlike_shapes(const Block& elements, size_t c, size_t first, size_t rows) {
+  const FeatureSpec& feature = (*elements.schema())[c];
+  const Column& column = elements.column(c);
   const Shape shape = column.shape(first);
   for (size_t row = 1; row < rows; ++row) {
     const Shape other = column.shape(first + row);
     if (other == shape) continue;
-    return std::make_shared<const Error>(
-        Error{.code = ErrorCode::kWrongShape,
-              .message = fmt::format("batch: feature '{}' has shape {} in the batch's first row and {} in row {}; all "
-                                     "rows of a batch need one shape (padded_batch pads them)",
-                                     feature.name, to_string(shape), to_string(other), row)});
+    Error error{.code = ErrorCode::kWrongShape,
+                .message = fmt::format("batch: feature '{}' has shape {} in the batch's first row and {} in row {}; "
+                                       "all rows of a batch need one shape (padded_batch pads them)",
+                                       feature.name, to_string(shape), to_string(other), row)};
+    elements.locate(first + row, error);
+    return std::make_shared<const Error>(std::move(error));
   }
   return nullptr;
 }
@@ -125,7 +130,7 @@ Block stack(const Block& elements, size_t rows, const SchemaPtr& schema, BufferP
     if (column.has_fixed_shape()) continue;
     for (size_t b = 0; b < num_batches; ++b) {
       if (column.same_shapes(b * rows, rows)) continue;
-      batches.add_error(b, unlike_shapes((*elements.schema())[c], column, b * rows, rows));
+      batches.add_error(b, unlike_shapes(elements, c, b * rows, rows));
     }
   }
   return batches;

@@ -1,5 +1,6 @@
 #include "ops/cast.h"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 
@@ -46,14 +47,15 @@ void convert(const Column& from, Column& to, const std::string& feature, Block& 
   }
   if (all_fit) return;
   for (size_t element = 0; element < from.num_elements(); ++element) {
-    for (const From value : from.values<From>(element)) {
-      if (fits<To>(value)) continue;
-      block.add_error(element, std::make_shared<const Error>(Error{
-                                   .code = ErrorCode::kParse,
-                                   .message = fmt::format("cast: feature '{}' has the value {}, which {} cannot hold",
-                                                          feature, value, to_string(DTypeOf<To>::value))}));
-      break;
-    }
+    const std::span<const From> all = from.values<From>(element);
+    const auto unfit = std::find_if(all.begin(), all.end(), [](From value) { return !fits<To>(value); });
+    if (unfit == all.end()) continue;
+    Error error{.code = ErrorCode::kParse,
+                .message = fmt::format("cast: feature '{}' has the value {}, which {} cannot hold", feature, *unfit,
+                                       to_string(DTypeOf<To>::value))};
+    const auto place = static_cast<size_t>(unfit - all.begin());
+    block.locate(element, place * static_cast<size_t>(block.rows_per_element) / all.size(), error);
+    block.add_error(element, std::make_shared<const Error>(std::move(error)));
   }
 }
 

@@ -23,7 +23,7 @@ Block FilterOperator::apply(Block block, BufferPool& pool) const {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) {
-      const auto error = user_function_error(name(), function_name_);
+      const auto error = std::make_shared<const Error>(user_function_error(name(), function_name_));
       for (size_t i = 0; i < num_elements; ++i) block.add_error(i, error);
     }
   } else {
@@ -34,7 +34,7 @@ Block FilterOperator::apply(Block block, BufferPool& pool) const {
       } catch (const std::bad_alloc&) {
         throw;
       } catch (...) {
-        block.add_error(i, user_function_error(name(), function_name_));
+        block.add_error(i, user_function_error(name(), function_name_, block, i));
       }
     }
   }

@@ -22,7 +22,7 @@ SchemaPtr mapped_schema(const Schema& input, const RowFunction& function) {
 
 }  // namespace
 
-std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name) {
+Error user_function_error(std::string_view operator_name, std::string_view function_name) {
   const auto prefixed = [&](std::string_view what) {
     return fmt::format("{} '{}': {}", operator_name, function_name, what);
   };
@@ -31,13 +31,19 @@ std::shared_ptr<const Error> user_function_error(std::string_view operator_name,
   } catch (const ErrorException& e) {
     Error error = e.error();
     error.message = prefixed(error.message);
-    return std::make_shared<const Error>(std::move(error));
+    return error;
   } catch (const std::exception& e) {
-    return std::make_shared<const Error>(Error{.code = ErrorCode::kUserFunction, .message = prefixed(e.what())});
+    return {.code = ErrorCode::kUserFunction, .message = prefixed(e.what())};
   } catch (...) {
-    return std::make_shared<const Error>(
-        Error{.code = ErrorCode::kUserFunction, .message = prefixed("threw something that is no std::exception")});
+    return {.code = ErrorCode::kUserFunction, .message = prefixed("threw something that is no std::exception")};
   }
+}
+
+std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name,
+                                                 const Block& block, size_t element) {
+  Error error = user_function_error(operator_name, function_name);
+  block.locate(element, error);
+  return std::make_shared<const Error>(std::move(error));
 }
 
 MapRowsOperator::MapRowsOperator(const SchemaPtr& input, RowFunction function)
@@ -65,7 +71,7 @@ Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) {
-      writer.fail_element(user_function_error(name(), function_.name));
+      writer.fail_element(user_function_error(name(), function_.name, block, i));
     }
   }
   Block written = writer.finish();
@@ -110,11 +116,16 @@ Block MapBlocksOperator::apply(Block block, BufferPool& pool) const {
       }
     }
     mapped = mapped.with_columns(schema(), std::move(returned.mutable_columns()));
-    for (const ElementError& entry : returned.errors()) mapped.add_error(entry.element, entry.error);
+    for (const ElementError& entry : returned.errors()) {
+      if (mapped.error_at(entry.element) != nullptr) continue;
+      Error error = *entry.error;
+      mapped.locate(entry.element, error);
+      mapped.add_error(entry.element, std::make_shared<const Error>(std::move(error)));
+    }
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {
-    const auto error = user_function_error(name(), function_.name);
+    const auto error = std::make_shared<const Error>(user_function_error(name(), function_.name));
     BlockBuilder nothing(schema(), pool);
     for (size_t i = 0; i < num_elements; ++i) nothing.append_error(error);
     Block failed = nothing.finish();

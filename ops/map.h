@@ -61,7 +61,11 @@ class MapBlocksOperator final : public MapOperator {
   BlockFunction function_;
 };
 
-/// The error of a row for which a user's function threw the current exception.
-std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name);
+/// The error of an element of `block` for which a user's function threw the current exception: it names the function,
+/// and the record that the element comes from.
+std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name,
+                                                 const Block& block, size_t element);
+/// The same where the function was called for many elements at once.
+Error user_function_error(std::string_view operator_name, std::string_view function_name);
 
 }  // namespace millrace

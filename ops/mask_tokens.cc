@@ -106,19 +106,23 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
     ids = Column::varying(pool, original.dtype(), original.rank(), offsets, dims);
     labels = Column::varying(pool, original.dtype(), original.rank(), offsets, dims);
   }
-  original.dtype() == DType::kInt32 ? mask_rows<int32_t>(block, ids, labels) : mask_rows<int64_t>(block, ids, labels);
+  const std::vector<ElementError> errors = original.dtype() == DType::kInt32 ? mask_rows<int32_t>(block, ids, labels)
+                                                                             : mask_rows<int64_t>(block, ids, labels);
 
   Block::Columns columns = block.columns();
   columns[static_cast<size_t>(input_column_)] = std::move(ids);
   columns.push_back(std::move(labels));
-  return block.with_columns(schema(), std::move(columns));
+  Block masked = block.with_columns(schema(), std::move(columns));
+  for (const ElementError& entry : errors) masked.add_error(entry.element, entry.error);
+  return masked;
 }
 
 template <typename Id>
-void MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
+std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
   const Column& original = block.column(static_cast<size_t>(input_column_));
   const Column* attention = attention_column_ < 0 ? nullptr : &block.column(static_cast<size_t>(attention_column_));
   const CounterRng rng(options_.seed, operator_id("mask_tokens"), block.iteration);
+  std::vector<ElementError> errors;
   std::vector<uint32_t> words;
   std::vector<uint32_t> random_positions;
   int64_t ordinal = block.first_row;
@@ -127,8 +131,14 @@ void MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labe
     const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
     const auto length = static_cast<size_t>(shape.back());
     if (attention != nullptr && attention->num_values(element) != original.num_values(element)) {
-      throw ErrorException(ErrorCode::kWrongShape, fmt::format("mask_tokens: '{}' and '{}' differ in length",
-                                                               options_.input_ids, options_.attention_mask));
+      Error error{
+          .code = ErrorCode::kWrongShape,
+          .message = fmt::format("mask_tokens: '{}' has shape {}, '{}' {}", options_.input_ids, to_string(shape),
+                                 options_.attention_mask, to_string(attention->shape(element)))};
+      block.locate(element, error);
+      errors.push_back({element, std::make_shared<const Error>(std::move(error))});
+      ordinal += block.rows_per_element;
+      continue;
     }
     words.resize((length + 3) / 4 * 4);
     random_positions.resize(length + 16);
@@ -149,6 +159,7 @@ void MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labe
     }
     ordinal += block.rows_per_element;
   }
+  return errors;
 }
 
 }  // namespace millrace

@@ -40,7 +40,7 @@ class MaskTokensOperator final : public MapOperator {
 
  private:
   template <typename Id>
-  void mask_rows(const Block& block, Column& ids, Column& labels) const;
+  std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
 
   MaskTokensOptions options_;
   int input_column_ = 0;

@@ -159,19 +159,20 @@ void fill_batch(const Column& column, size_t first, size_t rows, const Shape& ta
 }
 
 // The shape to which a batch's elements are padded, or an error.
-Shape padded_shape(const FeatureSpec& feature, const Rule& rule, const Column& column, size_t first, size_t rows,
-                   std::shared_ptr<const Error>& error) {
+Shape padded_shape(const FeatureSpec& feature, const Rule& rule, const Block& elements, const Column& column,
+                   size_t first, size_t rows, std::shared_ptr<const Error>& error) {
   Shape target(feature.shape.size(), 0);
   if (target.size() == 1) {
     for (size_t row = 0; row < rows; ++row) {
       const int64_t length = column.num_values(first + row);
       target[0] = std::max(target[0], length);
       if (rule.length.is_fixed() && length > rule.length.fixed_length() && error == nullptr) {
-        error = std::make_shared<const Error>(
-            Error{.code = ErrorCode::kWrongShape,
-                  .message = fmt::format("padded_batch: feature '{}' has {} values in row {} of the batch, more than "
-                                         "length {}",
-                                         feature.name, length, row, rule.length.fixed_length())});
+        Error long_row{.code = ErrorCode::kWrongShape,
+                       .message = fmt::format("padded_batch: feature '{}' has {} values in row {} of the batch, more "
+                                              "than length {}",
+                                              feature.name, length, row, rule.length.fixed_length())};
+        elements.locate(first + row, long_row);
+        error = std::make_shared<const Error>(std::move(long_row));
       }
     }
     target[0] = rule.length.length_for(target[0]);
@@ -199,7 +200,7 @@ struct Assembly {
     bool one_shape = true;
     for (size_t b = 0; b < num_batches; ++b) {
       std::shared_ptr<const Error> error;
-      Shape shape = padded_shape(feature, rules[c], column, b * rows, rows, error);
+      Shape shape = padded_shape(feature, rules[c], elements, column, b * rows, rows, error);
       shape.insert(shape.begin(), static_cast<int64_t>(rows));
       if (error != nullptr && errors[b] == nullptr) errors[b] = error;
       shapes.push_back(std::move(shape));

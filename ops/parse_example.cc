@@ -1,5 +1,8 @@
 #include "ops/parse_example.h"
 
+#include <cstring>
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace millrace {
@@ -17,6 +20,24 @@ SchemaPtr parsed_schema(const Schema& input, const std::vector<FeatureDescriptio
     specs.push_back({feature.name, feature.dtype, std::move(shape)});
   }
   return std::make_shared<const Schema>(std::move(specs));
+}
+
+// The number of records in each batch of a block.
+size_t records_in_each(const Block& block) {
+  const Column& records = block.column(0);
+  if (records.has_fixed_shape()) return static_cast<size_t>(records.fixed_shape()[0]);
+  auto count = static_cast<size_t>(block.rows_per_element);
+  bool first = true;
+  for (size_t element = 0; element < block.num_elements(); ++element) {
+    if (!block.errors().empty() && block.error_at(element) != nullptr) continue;
+    const auto found = static_cast<size_t>(records.num_values(element));
+    // Stages keep batches of different sizes in blocks of their own.
+    if (!std::exchange(first, false) && found != count) {
+      throw ErrorException(ErrorCode::kWrongShape, "parse_example: batches of different sizes in one block");
+    }
+    count = found;
+  }
+  return count;
 }
 
 }  // namespace
@@ -39,12 +60,8 @@ Block ParseExampleOperator::apply(Block block, BufferPool& pool) const {
   const Column& records = block.column(0);
   const auto& features = parser_.features();
   const bool batched = records.rank() == 1;
-  // Batches of one block have one size; a block that mixes sizes is taken apart.
-  if (batched && !records.has_fixed_shape()) {
-    throw ErrorException(ErrorCode::kWrongShape, "parse_example: batches of different sizes in one block");
-  }
-  const auto num_records = static_cast<size_t>(records.total_values());
-  const size_t records_per_element = batched ? static_cast<size_t>(records.fixed_shape()[0]) : 1;
+  const size_t records_per_element = batched ? records_in_each(block) : 1;
+  const size_t num_records = records_per_element * block.num_elements();
 
   Block::Columns columns;
   std::vector<size_t> row_bytes;
@@ -59,19 +76,26 @@ Block ParseExampleOperator::apply(Block block, BufferPool& pool) const {
   std::vector<std::byte*> destinations;
   for (Column& column : columns) destinations.push_back(num_records > 0 ? column.mutable_data(0) : nullptr);
 
-  const auto views = records.values<std::string_view>();
   std::vector<ElementError> errors;
   for (size_t element = 0; element < block.num_elements(); ++element) {
-    bool failed = !block.errors().empty() && block.error_at(element) != nullptr;
-    for (size_t i = 0; i < records_per_element; ++i) {
-      if (!failed) {
-        if (auto error = parser_.parse(views[element * records_per_element + i], destinations)) {
-          error->stage = name();
-          errors.push_back({element, std::make_shared<const Error>(*std::move(error))});
-          failed = true;
-        }
+    // The records of an error element are not looked at: there may be none.
+    const bool failed = !block.errors().empty() && block.error_at(element) != nullptr;
+    const auto views = failed ? std::span<const std::string_view>() : records.values<std::string_view>(element);
+    size_t parsed = 0;
+    while (parsed < views.size()) {
+      if (auto error = parser_.parse(views[parsed], destinations)) {
+        error->stage = name();
+        block.locate(element, parsed, *error);
+        errors.push_back({element, std::make_shared<const Error>(*std::move(error))});
+        break;
       }
       for (size_t f = 0; f < features.size(); ++f) destinations[f] += row_bytes[f];
+      ++parsed;
+    }
+    for (size_t f = 0; f < features.size(); ++f) {
+      const size_t rest = (records_per_element - parsed) * row_bytes[f];
+      if (rest > 0) std::memset(destinations[f], 0, rest);
+      destinations[f] += rest;
     }
   }
   if (batched) {

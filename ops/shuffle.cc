@@ -1,6 +1,7 @@
 #include "ops/shuffle.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -58,11 +59,18 @@ class ShuffleStage final : public Stage {
   struct Label {
     int64_t epoch;
     int64_t rows_per_element;
+    std::shared_ptr<const ShardNames> names;  // of the rows' origins; null: they have none
+    // The origins of many rows stand before their element in its slot. That of a single row does not: when it leaves,
+    // nobody has touched the slot, and to look there would wait for memory.
+    size_t origins_bytes() const {
+      return names == nullptr || rows_per_element == 1 ? 0 : static_cast<size_t>(rows_per_element) * sizeof(Origin);
+    }
     friend bool operator==(const Label&, const Label&) = default;
   };
   struct Held {
     uint64_t key = 0;
     uint64_t bytes = 0;
+    Origin origin;       // of a single row
     RowSlab::Slot slot;  // or, of an error, its index in `errors_`
     uint32_t next = 0;
     uint32_t label = 0;
@@ -78,8 +86,11 @@ class ShuffleStage final : public Stage {
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
 
   void note_label() {
-    const Label label{block_.epoch, block_.rows_per_element};
-    if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(label);
+    Label label{block_.epoch, block_.rows_per_element, nullptr};
+    if (!block_.origins().empty() && block_.origins().size() == static_cast<size_t>(block_.num_rows()))
+      label.names = block_.origins().names();
+    if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(std::move(label));
+    origins_bytes_ = labels_.back().origins_bytes();
   }
 
   // Before as many rows are read as the buffer holds, none leaves.
@@ -107,13 +118,20 @@ class ShuffleStage final : public Stage {
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
       if (element + 1 < block_.num_elements() && block_.errors().empty()) take_room(element + 1);
-      codec_.encode(block_, element, slab_.data(row.slot));
+      std::byte* memory = slab_.data(row.slot);
+      if (origins_bytes_ > 0) {
+        const auto* origins = reinterpret_cast<const std::byte*>(block_.origins().data());
+        std::memcpy(memory, origins + element * origins_bytes_, origins_bytes_);
+      } else if (labels_.back().names != nullptr) {
+        row.origin = block_.origins().data()[element];
+      }
+      codec_.encode(block_, element, memory + origins_bytes_);
     }
     if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
   }
 
   void take_room(size_t element) {
-    room_ = {.bytes = codec_.encoded_size(block_, element), .slot = {}, .taken = true};
+    room_ = {.bytes = origins_bytes_ + codec_.encoded_size(block_, element), .slot = {}, .taken = true};
     room_.slot = slab_.allocate(room_.bytes);
     const std::byte* memory = slab_.data(room_.slot);
     constexpr size_t kLine = 64;
@@ -128,7 +146,15 @@ class ShuffleStage final : public Stage {
       free_errors_.push_back(row.slot.index);
       return;
     }
-    codec_.decode({slab_.data(row.slot), row.bytes}, builder_);
+    std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
+    const Label& label = labels_[row.label];
+    if (label.names != nullptr) {
+      const size_t bytes = label.origins_bytes();
+      const Origin* origins = bytes == 0 ? &row.origin : reinterpret_cast<const Origin*>(memory.data());
+      builder_.append_origins(origins, static_cast<size_t>(label.rows_per_element), label.names);
+      memory = memory.subspan(bytes);
+    }
+    codec_.decode(memory, builder_);
     if (!codec_.has_views()) {
       slab_.free(row.slot);
       return;
@@ -160,7 +186,8 @@ class ShuffleStage final : public Stage {
   std::vector<std::shared_ptr<const Error>> errors_;
   std::vector<uint32_t> free_errors_;
   std::vector<Label> labels_;
-  uint32_t label_ = 0;  // of the elements in `builder_`
+  size_t origins_bytes_ = 0;  // before each element of `block_`
+  uint32_t label_ = 0;        // of the elements in `builder_`
   Ref<RowSlab::Loan> loan_;
   BlockBuilder builder_;
 };

@@ -51,8 +51,9 @@ struct StageContext {
   BufferPool& pool;
   Waker& waker;
   Iteration iteration;
-  Lanes& lanes;                ///< where nested inputs run
-  Storage* storage = nullptr;  ///< where sources read; null where nothing is read from files
+  Lanes& lanes;                                       ///< where nested inputs run
+  Storage* storage = nullptr;                         ///< where sources read; null where nothing is read from files
+  std::shared_ptr<ShardNames> shard_names = nullptr;  ///< where sources name their shards; null: rows have no origins
 };
 
 /// Opens the stage of one input for one iteration.

@@ -16,6 +16,8 @@ class ShardStage final : public Stage {
   ShardStage(const std::string& path, const ShardReaderOptions& options, const StageContext& context)
       : pool_(context.pool),
         epoch_(context.iteration.epoch),
+        names_(context.shard_names),
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
         reader_(*context.storage, context.pool, path, options, [&waker = context.waker] { waker.wake(); }) {}
 
   Poll next(Block& out) override {
@@ -37,12 +39,21 @@ class ShardStage final : public Stage {
     std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());
     column.hold(records_.buffer);
     Block block(record_schema(), {std::move(column)}, records_.size());
+    if (names_ != nullptr) {
+      Origins origins(pool_, names_, records_.size());
+      for (size_t i = 0; i < records_.size(); ++i) {
+        origins.mutable_data()[i] = Origin(shard_, records_.offsets[i], records_.first_record + i);
+      }
+      block.set_origins(std::move(origins));
+    }
     records_.clear();
     return block;
   }
 
   BufferPool& pool_;
   const int64_t epoch_;
+  const std::shared_ptr<const ShardNames> names_;
+  const uint32_t shard_;
   RecordBatch records_;
   ShardReader reader_;
 };

@@ -43,7 +43,8 @@ class LoweredPlan::LaneSet final : public Lanes {
                                       .waker = lane_context.waker,
                                       .iteration = lane_context.iteration,
                                       .lanes = inline_,
-                                      .storage = lane_context.storage};
+                                      .storage = lane_context.storage,
+                                      .shard_names = lane_context.shard_names};
           std::unique_ptr<Stage> stage = open(inner);
           if (reading_ == nullptr) return stage;
           return std::make_unique<MeteredStage>(std::move(stage), *reading_);
@@ -174,7 +175,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .waker = context.waker,
                                 .iteration = context.iteration,
                                 .lanes = lanes != nullptr ? *lanes : context.lanes,
-                                .storage = context.storage};
+                                .storage = context.storage,
+                                .shard_names = context.shard_names};
     return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
   };
 }

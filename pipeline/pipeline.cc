@@ -54,7 +54,8 @@ class Pipeline::Impl {
                               .waker = waker_,
                               .iteration = {},
                               .lanes = inline_lanes_,
-                              .storage = storage_.get()});
+                              .storage = storage_.get(),
+                              .shard_names = std::make_shared<ShardNames>()});
   }
 
   // The order matters: nobody may wake a node any more, then no body may run, then stages go, then nodes, then the

@@ -144,7 +144,8 @@ void Segment::take_request() {
                           .waker = *this,
                           .iteration = iteration_,
                           .lanes = request->context->lanes,
-                          .storage = request->context->storage};
+                          .storage = request->context->storage,
+                          .shard_names = request->context->shard_names};
   chain_ = request->open(context);
   ended_ = false;
 }

@@ -28,6 +28,11 @@ std::shared_ptr<const Error> Block::error_at(size_t element) const {
   return place == errors_.end() || place->element != element ? nullptr : place->error;
 }
 
+void Block::locate(size_t element, size_t row, Error& error) const {
+  const auto rows = static_cast<size_t>(rows_per_element);
+  if (row < rows && origins_.size() == rows * num_elements_) origins_.locate(element * rows + row, error);
+}
+
 int64_t Block::byte_size() const {
   int64_t bytes = 0;
   for (const Column& column : columns_) bytes += column.byte_size();
@@ -39,6 +44,8 @@ Block Block::slice(size_t first, size_t count) const {
   part.errors_.clear();
   for (Column& column : part.columns_) column = column.slice(first, count);
   part.num_elements_ = count;
+  const auto rows = static_cast<size_t>(rows_per_element);
+  part.origins_ = origins_.size() == rows * num_elements_ ? origins_.slice(first * rows, count * rows) : Origins();
   part.first_row += rows_per_element * static_cast<int64_t>(first);
   for (const ElementError& entry : errors_) {
     if (entry.element >= first && entry.element < first + count) part.add_error(entry.element - first, entry.error);
@@ -69,6 +76,7 @@ Block Block::with_columns(SchemaPtr schema, Columns columns) const {
   other.iteration = iteration;
   other.epoch = epoch;
   other.errors_ = errors_;
+  other.origins_ = origins_;
   return other;
 }
 

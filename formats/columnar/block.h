@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "formats/columnar/column.h"
+#include "formats/columnar/origin.h"
 #include "formats/error.h"
 
 namespace millrace {
@@ -26,6 +27,7 @@ struct Iteration {
 
 /// k elements of a dataset in columnar form: what moves along the edges of a pipeline. Raw records are a block with one
 /// `bytes` column; behind `batch` each element is a dense tensor per feature with the rows as first dimension.
+/// The place in a shard that a row comes from goes with it.
 /// A block is built by one thread and then read only; copies share the buffers.
 class Block {
  public:
@@ -49,6 +51,17 @@ class Block {
   void add_error(size_t element, std::shared_ptr<const Error> error);
   /// The error in the place of `element`, or null.
   std::shared_ptr<const Error> error_at(size_t element) const;
+
+  /// Where the rows come from: `rows_per_element` for each element, or nothing where no row comes from a record. What
+  /// gathers, cuts or moves elements keeps them; an operator that makes rows of its own need not.
+  const Origins& origins() const { return origins_; }
+  void set_origins(Origins origins) { origins_ = std::move(origins); }
+  /// Puts shard, offset and record of a row of an element into an error that names none yet, where they are known.
+  void locate(size_t element, size_t row, Error& error) const;
+  /// The same for an element of one row. One of many rows names no place: which of them is to blame is not known.
+  void locate(size_t element, Error& error) const {
+    if (rows_per_element == 1) locate(element, 0, error);
+  }
 
   /// Rows in each element: 1, or behind `batch` the batch's rows.
   int64_t rows_per_element = 1;
@@ -75,6 +88,7 @@ class Block {
   Columns columns_;
   size_t num_elements_ = 0;
   std::vector<ElementError> errors_;
+  Origins origins_;
 };
 
 /// The schema of raw records: one `bytes` scalar named `record`.

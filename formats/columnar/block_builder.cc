@@ -2,7 +2,7 @@
 
 namespace millrace {
 
-BlockBuilder::BlockBuilder(SchemaPtr schema, BufferPool& pool) : schema_(std::move(schema)) {
+BlockBuilder::BlockBuilder(SchemaPtr schema, BufferPool& pool) : schema_(std::move(schema)), origins_(pool) {
   columns_.reserve(schema_->size());
   for (const FeatureSpec& feature : schema_->features()) columns_.emplace_back(pool, feature);
 }
@@ -12,6 +12,7 @@ void BlockBuilder::append_with_errors(const Block& block, size_t first, size_t c
   const auto append_good_ones_before = [&](size_t end) {
     if (next == end) return;
     for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), next, end - next);
+    append_origins(block, next, end - next);
     num_elements_ += end - next;
   };
   for (const ElementError& entry : block.errors()) {
@@ -33,6 +34,7 @@ void BlockBuilder::append_error(std::shared_ptr<const Error> error) {
 void BlockBuilder::truncate(size_t num_elements) {
   if (num_elements >= num_elements_) return;
   for (ColumnBuilder& column : columns_) column.truncate(num_elements);
+  origins_.truncate(num_elements);
   num_elements_ = num_elements;
   while (!errors_.empty() && errors_.back().element >= num_elements) errors_.pop_back();
 }
@@ -43,6 +45,7 @@ Block BlockBuilder::finish() {
   for (ColumnBuilder& column : columns_) columns.push_back(column.finish());
   Block block(schema_, std::move(columns), num_elements_);
   for (ElementError& entry : errors_) block.add_error(entry.element, std::move(entry.error));
+  block.set_origins(origins_.finish(num_elements_));
   num_elements_ = 0;
   errors_.clear();
   return block;
@@ -62,6 +65,7 @@ Block BlockBuilder::split(size_t num_elements) {
     }
   }
   errors_ = std::move(later);
+  block.set_origins(origins_.split(num_elements, num_elements_));
   num_elements_ -= num_elements;
   return block;
 }

@@ -25,7 +25,12 @@ class BlockBuilder {
   void append_range(const Block& block, size_t first, size_t count) {
     if (!block.errors().empty()) return append_with_errors(block, first, count);
     for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), first, count);
+    append_origins(block, first, count);
     num_elements_ += count;
+  }
+  /// The origins of the next element, for whoever builds elements by column: `rows` of them.
+  void append_origins(const Origin* origins, size_t rows, const std::shared_ptr<const ShardNames>& names) {
+    origins_.append(origins, rows, rows, names, num_elements_);
   }
   /// An error in the place of an element.
   void append_error(std::shared_ptr<const Error> error);
@@ -57,11 +62,17 @@ class BlockBuilder {
 
  private:
   void append_with_errors(const Block& block, size_t first, size_t count);
+  void append_origins(const Block& block, size_t first, size_t count) {
+    const auto rows = static_cast<size_t>(block.rows_per_element);
+    if (block.origins().empty() || block.origins().size() != rows * block.num_elements()) return;
+    origins_.append(block.origins().data() + first * rows, count * rows, rows, block.origins().names(), num_elements_);
+  }
 
   SchemaPtr schema_;
   std::vector<ColumnBuilder> columns_;
   size_t num_elements_ = 0;
   std::vector<ElementError> errors_;
+  OriginsBuilder origins_;
 };
 
 /// A block of one element that is an error, and stands for `rows` rows.

@@ -16,16 +16,6 @@ std::string_view to_string(DType dtype) {
   return "unknown";
 }
 
-size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::kInt32: return sizeof(int32_t);
-    case DType::kInt64: return sizeof(int64_t);
-    case DType::kFloat32: return sizeof(float);
-    case DType::kBytes: return sizeof(std::string_view);
-  }
-  return 0;
-}
-
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -21,7 +21,15 @@ enum class DType : uint8_t {
 std::string_view to_string(DType dtype);
 
 /// Bytes of one value in a values buffer; for `kBytes` those of its std::string_view.
-size_t size_of(DType dtype);
+constexpr size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::kInt32: return sizeof(int32_t);
+    case DType::kInt64: return sizeof(int64_t);
+    case DType::kFloat32: return sizeof(float);
+    case DType::kBytes: return sizeof(std::string_view);
+  }
+  return 0;
+}
 
 template <typename T>
 struct DTypeOf;

@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_file.h"
+#include "trainer/parameter_file.h"
 
 namespace millrace {
 namespace {
@@ -31,7 +31,6 @@ constexpr std::string_view kDoomed = ".removed-checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kTrainingFile = "training.json";
-constexpr size_t kMostNamesShown = 5;
 
 [[noreturn]] void fail(const std::string& path, std::string_view what, int number) {
   throw ErrorException(
@@ -98,59 +97,13 @@ void sync_all(const fs::path& directory) {
   sync(directory.string());
 }
 
-NamedTensor tensor_of(const Parameter& parameter, std::string name, const FlatBuffer& buffer) {
-  const std::span<const float> values =
-      buffer.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
-  return {.name = std::move(name), .type = TensorType::kF32, .shape = parameter.shape, .bytes = std::as_bytes(values)};
+// How a slot's tensors are called: the parameter's name and this.
+std::string slot_suffix(const Optimizer& optimizer, size_t slot) {
+  return fmt::format(".{}", optimizer.slot_names()[slot]);
 }
 
-// One flat buffer out of a file, and the name that each parameter has there.
-struct Wanted {
-  FlatBuffer* buffer;
-  std::string suffix;
-};
-
-std::string first_names(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kMostNamesShown);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
-  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
-
-void read_buffers(const std::string& path, const ParameterLayout& layout, const std::vector<Wanted>& wanted) {
-  const SafetensorsFile file(path);
-  std::vector<std::string> missing;
-  std::vector<std::string> misshapen;
-  std::vector<std::string> known;
-  for (const Wanted& part : wanted) {
-    for (const Parameter& parameter : layout.parameters()) {
-      const std::string name = parameter.name + part.suffix;
-      known.push_back(name);
-      const NamedTensor* tensor = file.find(name);
-      if (tensor == nullptr) {
-        missing.push_back(name);
-      } else if (tensor->type != TensorType::kF32 || tensor->shape != parameter.shape) {
-        misshapen.push_back(fmt::format("{} ({} [{}], the model has F32 [{}])", name, to_string(tensor->type),
-                                        fmt::join(tensor->shape, ","), fmt::join(parameter.shape, ",")));
-      } else {
-        std::memcpy(part.buffer->data() + parameter.offset, tensor->bytes.data(), tensor->bytes.size());
-      }
-    }
-  }
-  std::sort(known.begin(), known.end());
-  std::vector<std::string> unexpected;
-  for (const NamedTensor& tensor : file.tensors()) {
-    if (!std::binary_search(known.begin(), known.end(), tensor.name)) unexpected.push_back(tensor.name);
-  }
-  std::vector<std::string> complaints;
-  if (!missing.empty()) complaints.push_back("missing: " + first_names(missing));
-  if (!misshapen.empty()) complaints.push_back("of another shape: " + first_names(misshapen));
-  if (!unexpected.empty()) complaints.push_back("unexpected: " + first_names(unexpected));
-  if (!complaints.empty()) {
-    throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                          .message = fmt::format("the checkpoint is of another model; {}", fmt::join(complaints, "; ")),
-                          .shard = path});
-  }
+void read_all(const std::string& path, const ParameterLayout& layout, const std::vector<ParameterBuffer>& buffers) {
+  read_parameters(SafetensorsFile(path), path, layout, buffers);
 }
 
 void need_same(const std::string& path, std::string_view what, const std::string& there, const std::string& here) {
@@ -223,19 +176,15 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   checked(temporary.string(), "cannot make the directory",
           [&](std::error_code& code) { fs::create_directory(temporary, code); });
   try {
-    std::vector<NamedTensor> tensors;
-    for (const Parameter& parameter : layout.parameters()) {
-      tensors.push_back(tensor_of(parameter, parameter.name, state.weights));
-    }
-    write_safetensors((temporary / kModelFile).string(), tensors, {{"format", "pt"}});
-    tensors.clear();
+    write_safetensors((temporary / kModelFile).string(), parameter_tensors(layout, state.weights.span()),
+                      {{"format", "pt"}});
+    std::vector<NamedTensor> slots;
     for (size_t slot = 0; slot < state.slots.size(); ++slot) {
-      for (const Parameter& parameter : layout.parameters()) {
-        tensors.push_back(tensor_of(parameter, fmt::format("{}.{}", parameter.name, optimizer.slot_names()[slot]),
-                                    state.slots[slot]));
-      }
+      const std::vector<NamedTensor> more =
+          parameter_tensors(layout, state.slots[slot].span(), slot_suffix(optimizer, slot));
+      slots.insert(slots.end(), more.begin(), more.end());
     }
-    write_safetensors((temporary / kOptimizerFile).string(), tensors);
+    write_safetensors((temporary / kOptimizerFile).string(), slots);
     const nlohmann::ordered_json json = {{"version", kVersion},
                                          {"step", progress.step},
                                          {"updates", progress.updates},
@@ -290,12 +239,12 @@ TrainingProgress load_checkpoint(const std::string& directory, const ParameterLa
   need_same(there.path, "schedule", there.schedule, schedule.describe());
 
   TrainedState loaded(layout, optimizer);
-  read_buffers((fs::path(directory) / kModelFile).string(), layout, {{&loaded.weights, ""}});
-  std::vector<Wanted> slots;
+  read_all((fs::path(directory) / kModelFile).string(), layout, {{.values = loaded.weights.span()}});
+  std::vector<ParameterBuffer> slots;
   for (size_t slot = 0; slot < loaded.slots.size(); ++slot) {
-    slots.push_back({&loaded.slots[slot], fmt::format(".{}", optimizer.slot_names()[slot])});
+    slots.push_back({.values = loaded.slots[slot].span(), .suffix = slot_suffix(optimizer, slot)});
   }
-  read_buffers((fs::path(directory) / kOptimizerFile).string(), layout, slots);
+  read_all((fs::path(directory) / kOptimizerFile).string(), layout, slots);
   // Into the buffers that are there: a step graph points to them.
   std::copy(loaded.weights.span().begin(), loaded.weights.span().end(), state.weights.data());
   for (size_t slot = 0; slot < loaded.slots.size(); ++slot) {

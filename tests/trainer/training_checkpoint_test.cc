@@ -214,7 +214,7 @@ TEST(TrainingCheckpoint, RefusesAnotherModelWithAListAndChangesNothing) {
   TrainedState state(model.layout(), optimizer);
   const auto schedule = linear_warmup_decay({.warmup_steps = 3, .total_steps = 10});
   EXPECT_EQ(thrown_by([&] { load_checkpoint(path, model.layout(), state, optimizer, *schedule); }),
-            fmt::format("invalid_argument: the checkpoint is of another model; missing: third.weight; of another "
+            fmt::format("invalid_argument: the file is of another model; missing: third.weight; of another "
                         "shape: first.weight (F32 [7,5], the model has F32 [5,7]); unexpected: second.weight, "
                         "second.bias (shard {}/model.safetensors)",
                         path));

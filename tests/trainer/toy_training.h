@@ -3,6 +3,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,17 +50,33 @@ class RegressionSource final : public BatchSource {
 
 /// A training of the Regression model by AdamW under a falling learning rate.
 struct ToyTraining {
-  explicit ToyTraining(TrainerOptions options, int64_t schedule_steps = 100, int inputs = 5, int hidden = 7)
-      : model(inputs, hidden),
-        trainer(model, std::make_unique<Adam>(model.layout(), adamw(0.1, "bias")),
+  explicit ToyTraining(const TrainerOptions& options, int64_t schedule_steps = 100)
+      : trainer(model, std::make_unique<Adam>(model.layout(), adamw(0.1, "bias")),
                 linear_warmup_decay({.learning_rate = 0.02, .warmup_steps = 3, .total_steps = schedule_steps}),
-                std::move(options)) {}
+                options) {}
 
   std::vector<float> weights() { return {trainer.weights().begin(), trainer.weights().end()}; }
 
   Regression model;
   Trainer trainer;
 };
+
+constexpr int64_t kLongTrainingSteps = 1'000'000;
+
+/// The training of the program `toy_training`, and in a test the one that it is compared with.
+struct LongTraining : ToyTraining {
+  explicit LongTraining(const TrainerOptions& options) : ToyTraining(options, kLongTrainingSteps) {}
+};
+
+/// The files of a directory by their names: of a checkpoint, everything that two trainings must have in common.
+inline std::map<std::string, std::string> files_of(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::ifstream stream(entry.path(), std::ios::binary);
+    files[entry.path().filename().string()] = std::string(std::istreambuf_iterator<char>(stream), {});
+  }
+  return files;
+}
 
 /// A folder of its own for a test, removed at its end.
 class TemporaryFolder {

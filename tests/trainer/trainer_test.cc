@@ -18,6 +18,7 @@ namespace millrace {
 namespace {
 
 using testing::ElementsAre;
+using testing_models::files_of;
 using testing_models::Gathering;
 using testing_models::Regression;
 using testing_models::RegressionBatch;
@@ -286,16 +287,6 @@ TEST(Trainer, GivesTheSameWeightsBitForBitForAnyNumberOfThreads) {
     ASSERT_EQ(found.size(), expected.size());
     EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << threads << " threads";
   }
-}
-
-// Everything that two trainings must have in common: files of a checkpoint, byte for byte, but for their own names.
-std::map<std::string, std::string> files_of(const std::string& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    std::ifstream stream(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = std::string(std::istreambuf_iterator<char>(stream), {});
-  }
-  return files;
 }
 
 TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {

@@ -1,0 +1,46 @@
+#include "tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "tokenizer/white_space.h"
+
+namespace millrace {
+
+AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens, const std::vector<std::string>& contents)
+    : tokens_(std::move(tokens)) {
+  std::vector<std::pair<std::string_view, int32_t>> entries;
+  for (size_t i = 0; i < contents.size(); ++i) {
+    entries.emplace_back(contents[i], static_cast<int32_t>(i));
+    if (!contents[i].empty()) begins_[static_cast<uint8_t>(contents[i][0])] = true;
+  }
+  trie_ = ByteTrie(std::move(entries));
+}
+
+std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::Cursor::next() {
+  for (size_t begin = search_from_; begin < text_.size(); ++begin) {
+    if (!matcher_.begins_[static_cast<uint8_t>(text_[begin])]) continue;
+    int32_t found = -1;
+    size_t found_end = 0;
+    ByteTrie::Node node = ByteTrie::kRoot;
+    for (size_t at = begin; at < text_.size(); ++at) {
+      node = matcher_.trie_.step(node, text_[at]);
+      if (node == ByteTrie::kNowhere) break;
+      if (matcher_.trie_.value(node) >= 0) {
+        found = matcher_.trie_.value(node);
+        found_end = at + 1;
+      }
+    }
+    if (found < 0) continue;
+    const AddedToken& token = matcher_.tokens_[static_cast<size_t>(found)];
+    Match match{begin, found_end, token.id};
+    search_from_ = found_end;
+    if (token.lstrip) match.begin = std::max(taken_, begin - white_space_at_end(text_.substr(0, begin)));
+    if (token.rstrip) match.end += white_space_at_begin(text_.substr(found_end));
+    taken_ = match.end;
+    return match;
+  }
+  search_from_ = text_.size();
+  return std::nullopt;
+}
+
+}  // namespace millrace

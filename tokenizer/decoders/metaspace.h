@@ -1,0 +1,19 @@
+#pragma once
+
+#include "tokenizer/decoders/decoder.h"
+#include "tokenizer/metaspace_options.h"
+
+namespace millrace {
+
+/// Turns U+2581 back into spaces; those of the first token are dropped unless nothing is ever prepended.
+class MetaspaceDecoder final : public Decoder {
+ public:
+  explicit MetaspaceDecoder(const JsonNode& node) : options_(MetaspaceOptions::read(node)) {}
+
+  std::string decode(std::span<const std::string_view> tokens) const override;
+
+ private:
+  MetaspaceOptions options_;
+};
+
+}  // namespace millrace

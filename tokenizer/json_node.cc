@@ -1,0 +1,73 @@
+#include "tokenizer/json_node.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+void JsonNode::fail(std::string_view why) const {
+  throw ErrorException(ErrorCode::kParse, path_.empty() ? fmt::format("{}: {}", file_, why)
+                                                        : fmt::format("{}: {}: {}", file_, path_, why));
+}
+
+std::string JsonNode::path_of(std::string_view name) const {
+  return path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name);
+}
+
+bool JsonNode::is_null() const { return value_->is_null(); }
+
+JsonNode JsonNode::member(std::string_view name) const {
+  if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
+  const auto found = value_->find(name);
+  if (found == value_->end()) fail(fmt::format("'{}' is missing", name));
+  return {*found, file_, path_of(name)};
+}
+
+std::optional<JsonNode> JsonNode::find(std::string_view name) const {
+  if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
+  const auto found = value_->find(name);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return JsonNode(*found, file_, path_of(name));
+}
+
+size_t JsonNode::num_elements() const {
+  if (!value_->is_array()) fail(fmt::format("expected an array, found {}", value_->type_name()));
+  return value_->size();
+}
+
+JsonNode JsonNode::element(size_t index) const {
+  return {(*value_)[index], file_, fmt::format("{}[{}]", path_, index)};
+}
+
+std::string JsonNode::string() const {
+  if (!value_->is_string()) fail(fmt::format("expected a string, found {}", value_->type_name()));
+  return value_->get<std::string>();
+}
+
+bool JsonNode::boolean() const {
+  if (!value_->is_boolean()) fail(fmt::format("expected true or false, found {}", value_->type_name()));
+  return value_->get<bool>();
+}
+
+int32_t JsonNode::id() const {
+  if (!value_->is_number_unsigned() || value_->get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
+    fail(fmt::format("expected an id, found {}", value_->dump()));
+  }
+  return value_->get<int32_t>();
+}
+
+void JsonNode::require_members_among(std::initializer_list<std::string_view> names) const {
+  if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
+  for (const auto& [name, unused] : value_->items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      JsonNode{(*value_)[name], file_, path_of(name)}.fail("unknown option");
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+#include "tokenizer/metaspace_options.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+MetaspaceOptions MetaspaceOptions::read(const JsonNode& node) {
+  node.require_members_among({"type", "replacement", "str_rep", "prepend_scheme", "add_prefix_space", "split"});
+  MetaspaceOptions options;
+  const JsonNode replacement = node.member("replacement");
+  options.replacement = replacement.string();
+  const auto characters = std::count_if(options.replacement.begin(), options.replacement.end(),
+                                        [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) != 0x80; });
+  if (characters != 1) replacement.fail(fmt::format("expected one character, found '{}'", options.replacement));
+  if (const auto scheme = node.find("prepend_scheme")) {
+    const std::string name = scheme->string();
+    if (name == "always") {
+      options.prepend = Prepend::kAlways;
+    } else if (name == "first") {
+      options.prepend = Prepend::kFirst;
+    } else if (name == "never") {
+      options.prepend = Prepend::kNever;
+    } else {
+      scheme->fail(fmt::format("expected 'always', 'first' or 'never', found '{}'", name));
+    }
+    if (const auto add = node.find("add_prefix_space"); add && !add->boolean() && options.prepend != Prepend::kNever) {
+      add->fail("does not agree with prepend_scheme");
+    }
+  } else if (const auto add = node.find("add_prefix_space"); add && !add->boolean()) {
+    options.prepend = Prepend::kNever;
+  }
+  if (const auto split = node.find("split")) options.split = split->boolean();
+  return options;
+}
+
+}  // namespace millrace

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "tokenizer/normalizers/normalizer.h"
+
+namespace millrace {
+
+/// Several normalizers, one after the other.
+class NormalizerSequence final : public Normalizer {
+ public:
+  /// Reads `{"type": "Sequence", "normalizers": […]}`.
+  explicit NormalizerSequence(const JsonNode& node);
+
+  void apply(AlignedText& text, AlignedText& spare) const override;
+
+ private:
+  std::vector<std::unique_ptr<const Normalizer>> normalizers_;
+};
+
+}  // namespace millrace

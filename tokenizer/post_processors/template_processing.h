@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tokenizer/post_processors/post_processor.h"
+
+namespace millrace {
+
+/// Special tokens around the texts as a template says, such as `[CLS] A [SEP] B [SEP]`.
+class TemplateProcessing final : public PostProcessor {
+ public:
+  /// Reads `{"type": "TemplateProcessing", "single": […], "pair": […], "special_tokens": {…}}`.
+  explicit TemplateProcessing(const JsonNode& node);
+
+  const std::vector<TemplatePiece>& single() const override { return single_; }
+  const std::vector<TemplatePiece>& pair() const override { return pair_; }
+
+ private:
+  std::vector<TemplatePiece> single_;
+  std::vector<TemplatePiece> pair_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "tokenizer/metaspace_options.h"
+#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+
+namespace millrace {
+
+/// Makes spaces visible as U+2581, puts one in front, and begins a word at each.
+class MetaspacePreTokenizer final : public PreTokenizer {
+ public:
+  explicit MetaspacePreTokenizer(const JsonNode& node) : options_(MetaspaceOptions::read(node)) {}
+
+  void apply(WordedText& text, WordedText& spare) const override;
+
+ private:
+  MetaspaceOptions options_;
+};
+
+}  // namespace millrace

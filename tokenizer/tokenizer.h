@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+/// A piece of the original text, from `begin` up to but not including `end`.
+struct TextSpan {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
+/// A text as tokens. All members have one entry for each token.
+struct TokenEncoding {
+  std::vector<int32_t> ids;
+  /// The tokens' texts after normalisation; an unknown token's is the text that it stands for.
+  std::vector<std::string> tokens;
+  /// 0 for the first text and what belongs to it, 1 for the second of a pair.
+  std::vector<int32_t> type_ids;
+  /// 1 for the special tokens that the template adds; a special token found in the text itself has 0.
+  std::vector<uint8_t> special_tokens_mask;
+  /// Where the token is in its text, in code points; {0, 0} for tokens that the template adds.
+  std::vector<TextSpan> offsets;
+  /// The same in bytes of UTF-8.
+  std::vector<TextSpan> byte_offsets;
+};
+
+/// A subword tokenizer as a Hugging Face `tokenizer.json` describes it. Ids, texts, offsets and decoded text are those
+/// of the Python package `tokenizers`. Supported components: normalizers Replace (of a string) and Sequence,
+/// pre-tokenizer Metaspace, model Unigram, post-processor TemplateProcessing, decoder Metaspace; added tokens.
+/// Truncation and padding are the caller's. Immutable and cheap to copy; any number of threads may use one.
+///
+///     const Tokenizer tokenizer = Tokenizer::load("model/tokenizer.json");
+///     const TokenEncoding encoding = tokenizer.encode("A mill race drives the wheel.");
+///     const std::string text = tokenizer.decode(encoding.ids);
+class Tokenizer {
+ public:
+  /// Reads a `tokenizer.json`. Throws `kIo` when the file cannot be read, `kParse` naming the file and the place in it
+  /// (`pre_tokenizer.type`) when it is damaged or holds a component or an option that we do not have.
+  [[nodiscard]] static Tokenizer load(const std::string& path);
+  /// The same from the text of such a file; `name` stands for the file in messages.
+  [[nodiscard]] static Tokenizer from_json(std::string json_text, const std::string& name = "tokenizer.json");
+
+  /// Writes the `tokenizer.json` that this was loaded from, byte for byte. The file has its name only when it is whole.
+  /// Throws `kIo`.
+  void save(const std::string& path) const;
+
+  /// Tokens in the vocabulary, added tokens included: ids are below this.
+  int32_t size() const;
+  /// The id of a token, or nothing when the vocabulary has no such token.
+  std::optional<int32_t> id_of(std::string_view token) const;
+  /// The token with this id, valid as long as any copy of the tokenizer. Throws `kInvalidArgument` when there is none.
+  std::string_view token_of(int32_t id) const;
+
+  /// Encodes a text of UTF-8, with the special tokens of the template for one text unless told otherwise. Throws
+  /// `kParse` with the offset of the first byte that is not UTF-8, `kInvalidArgument` for texts of 1 GiB and more.
+  TokenEncoding encode(std::string_view text, bool add_special_tokens = true) const;
+  /// Encodes two texts with the template for a pair. Offsets count from the beginning of the token's own text.
+  TokenEncoding encode_pair(std::string_view text, std::string_view pair, bool add_special_tokens = true) const;
+  /// Appends the ids of `encode` to `out`, several times as fast; allocates nothing once `out` and the calling thread's
+  /// work space have grown to the size of the texts.
+  void encode_ids(std::string_view text, bool add_special_tokens, std::vector<int32_t>& out) const;
+
+  /// The text of tokens. As in Python, ids outside the vocabulary are left out.
+  std::string decode(std::span<const int32_t> ids, bool skip_special_tokens = true) const;
+
+ private:
+  struct State;
+  explicit Tokenizer(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace millrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trainer/step_graph.h"
@@ -63,11 +64,12 @@ struct EpochEnd {
 /// How a training came to its end.
 struct TrainingSummary {
   int64_t step = 0;
-  bool stopped = false;         ///< somebody asked for it
-  TrainingReport whole;         ///< all steps of this run
-  double first_loss = 0;        ///< of this run's first step
-  int threads = 0;              ///< distinct threads that ran replicas
-  std::string last_checkpoint;  ///< empty when there is none
+  bool stopped = false;                             ///< somebody asked for it
+  TrainingReport whole;                             ///< all steps of this run
+  double first_loss = 0;                            ///< of this run's first step
+  int threads = 0;                                  ///< distinct threads that ran replicas
+  std::string last_checkpoint;                      ///< empty when there is none
+  std::optional<EvaluationReport> last_evaluation;  ///< of this run
 };
 
 /// Is told what happens in a training, in this order: the training starts; each step ends, and when one is due the

@@ -20,6 +20,10 @@ std::string first_names(const std::vector<std::string>& names) {
   return text;
 }
 
+bool same_values(const NamedTensor& a, const NamedTensor& b) {
+  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
+}
+
 }  // namespace
 
 std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
@@ -32,6 +36,13 @@ std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::s
                        .bytes = std::as_bytes(values.subspan(static_cast<size_t>(parameter.offset),
                                                              static_cast<size_t>(parameter.size)))});
   }
+  const size_t num_parameters = tensors.size();
+  for (size_t id = 0; id < num_parameters; ++id) {
+    const std::string& name = layout.parameters()[id].second_name;
+    if (name.empty()) continue;
+    tensors.push_back(tensors[id]);
+    tensors.back().name = name + suffix;
+  }
   return tensors;
 }
 
@@ -39,6 +50,7 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
                      std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there) {
   std::vector<std::string> missing;
   std::vector<std::string> misshapen;
+  std::vector<std::string> differing;
   std::vector<std::string> known(also_there.begin(), also_there.end());
   for (const ParameterBuffer& buffer : buffers) {
     for (const Parameter& parameter : layout.parameters()) {
@@ -53,6 +65,12 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
       } else {
         std::memcpy(buffer.values.data() + parameter.offset, tensor->bytes.data(), tensor->bytes.size());
       }
+      if (parameter.second_name.empty()) continue;
+      known.push_back(parameter.second_name + buffer.suffix);
+      const NamedTensor* second = file.find(known.back());
+      if (tensor != nullptr && second != nullptr && !same_values(*tensor, *second)) {
+        differing.push_back(fmt::format("{} and {}", name, known.back()));
+      }
     }
   }
   std::sort(known.begin(), known.end());
@@ -63,6 +81,7 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
   std::vector<std::string> complaints;
   if (!missing.empty()) complaints.push_back("missing: " + first_names(missing));
   if (!misshapen.empty()) complaints.push_back("of another shape: " + first_names(misshapen));
+  if (!differing.empty()) complaints.push_back("two names of one parameter, but different: " + first_names(differing));
   if (!unexpected.empty()) complaints.push_back("unexpected: " + first_names(unexpected));
   if (complaints.empty()) return;
   throw ErrorException({.code = ErrorCode::kInvalidArgument,

@@ -15,13 +15,14 @@ struct ParameterBuffer {
   std::string suffix;       ///< Default: empty
 };
 
-/// The tensors of a flat buffer by name, in order of registration; they point into the buffer.
+/// The tensors of a flat buffer by name, in order of registration, then second names; they point into the buffer.
 std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
                                            const std::string& suffix = "");
 
 /// Reads each parameter of `layout` into each of `buffers` from a safetensors file, of which `path` is the name for
 /// messages. Throws `kInvalidArgument` with the names that are missing, of another type or shape, or unexpected
-/// (neither a parameter's nor in `also_there`); the buffers are then partly written.
+/// (neither a parameter's nor in `also_there`), and when the values under a second name differ from the parameter's;
+/// the buffers are then partly written. A second name may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
                      std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there = {});
 

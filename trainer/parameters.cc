@@ -35,6 +35,13 @@ int ParameterLayout::add(std::string name, std::vector<int64_t> shape) {
   return id;
 }
 
+void ParameterLayout::add_second_name(int id, std::string name) {
+  if (finished_) refuse(fmt::format("name '{}' was added after the layout was finished", name));
+  if (name.empty()) refuse("a parameter needs a name");
+  if (!ids_.emplace(name, id).second) refuse(fmt::format("two parameters are named '{}'", name));
+  parameters_.at(static_cast<size_t>(id)).second_name = std::move(name);
+}
+
 void ParameterLayout::finish(int64_t bucket_bytes) {
   if (finished_) refuse("the layout is finished already");
   const int64_t limit = bucket_bytes / static_cast<int64_t>(sizeof(float)) / kFloatsPerLine * kFloatsPerLine;

@@ -15,6 +15,7 @@ namespace millrace {
 struct Parameter {
   std::string name;            ///< unique in its layout, for example `encoder.layer.0.attention.self.query.weight`
   std::vector<int64_t> shape;  ///< as the model declares it; empty for a scalar
+  std::string second_name;     ///< files hold its values under this name as well; empty: under its own only
   int64_t offset = 0;          ///< first element, in floats from the start of the flat buffer; a multiple of 16
   int64_t size = 0;            ///< elements
 };
@@ -47,6 +48,9 @@ class ParameterLayout {
   /// Registers a parameter; returns its id, which counts from 0. Throws `kInvalidArgument` for a name that is taken or
   /// empty, a dimension below 1, or after `finish`.
   int add(std::string name, std::vector<int64_t> shape);
+  /// Names a parameter a second time, for readers of its files that know it under both names. Throws `kInvalidArgument`
+  /// as `add` does.
+  void add_second_name(int id, std::string name);
 
   /// Lays everything out and cuts it into buckets of at most about `bucket_bytes` bytes (a parameter that is larger
   /// spans several). Called once. Throws `kInvalidArgument` for fewer than 64 bytes.
@@ -60,7 +64,7 @@ class ParameterLayout {
   int64_t size() const { return size_; }
   /// Elements of all parameters, without gaps.
   int64_t num_elements() const;
-  /// The id of a parameter, if there is one of that name.
+  /// The id of a parameter, if there is one of that name or second name.
   std::optional<int> find(std::string_view name) const;
 
  private:

@@ -217,6 +217,7 @@ class Trainer::Run {
     const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
     if (!report) return;
     evaluated_at_ = progress_.step;
+    summary_.last_evaluation = report;
     t_.tell(&Callback::evaluation_ends, *report);
   }
 

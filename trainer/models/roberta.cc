@@ -131,6 +131,8 @@ RobertaForMaskedLm::RobertaForMaskedLm(RobertaConfig config, int64_t bucket_byte
   head_dense_ = add_dense("lm_head.dense", hidden, hidden);
   head_norm_ = add_norm("lm_head.layer_norm");
   head_bias_ = layout_.add("lm_head.bias", {config_.vocab_size});
+  // Some versions of transformers set the bias to 0 when they do not find it here.
+  layout_.add_second_name(head_bias_, "lm_head.decoder.bias");
   layout_.finish(bucket_bytes);
 }
 

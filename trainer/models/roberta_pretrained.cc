@@ -18,9 +18,7 @@
 namespace millrace {
 namespace {
 
-constexpr const char* kDecoderBias = "lm_head.decoder.bias";
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
-constexpr const char* kBias = "lm_head.bias";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
 constexpr const char* kPositionIds = "roberta.embeddings.position_ids";  // a constant that old versions wrote
 
@@ -34,17 +32,18 @@ void read(const nlohmann::json& json, const char* name, T& value) {
   if (found != json.end() && !found->is_null()) found->get_to(value);
 }
 
-// Both names stand for one tensor of the model.
-void need_equal(const SafetensorsFile& file, const std::string& path, const char* copy, const char* original) {
-  const NamedTensor* there = file.find(copy);
-  const NamedTensor* tensor = file.find(original);
-  if (there == nullptr || tensor == nullptr) return;
-  if (there->type == tensor->type && there->shape == tensor->shape && std::ranges::equal(there->bytes, tensor->bytes)) {
+// A copy of the word embeddings that some files have.
+void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
+  const NamedTensor* copy = file.find(kDecoderWeight);
+  const NamedTensor* matrix = file.find(kWordEmbeddings);
+  if (copy == nullptr || matrix == nullptr) return;
+  if (copy->type == matrix->type && copy->shape == matrix->shape && std::ranges::equal(copy->bytes, matrix->bytes)) {
     return;
   }
-  throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                        .message = fmt::format("{} differs from {}, to which the model ties it", copy, original),
-                        .shard = path});
+  throw ErrorException(
+      {.code = ErrorCode::kInvalidArgument,
+       .message = fmt::format("{} differs from {}, to which the model ties it", kDecoderWeight, kWordEmbeddings),
+       .shard = path});
 }
 
 }  // namespace
@@ -96,17 +95,15 @@ RobertaConfig load_roberta_config(const std::string& directory) {
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model) {
   const std::string path = path_of(directory, "model.safetensors");
   const SafetensorsFile file(path);
-  need_equal(file, path, kDecoderBias, kBias);
-  need_equal(file, path, kDecoderWeight, kWordEmbeddings);
+  check_tied_matrix(file, path);
   FlatBuffer weights(model.layout().size());
   const ParameterBuffer buffer{.values = weights.span()};
-  const std::vector<std::string> copies = {kDecoderBias, kDecoderWeight, kPositionIds};
+  const std::vector<std::string> copies = {kDecoderWeight, kPositionIds};
   read_parameters(file, path, model.layout(), {&buffer, 1}, copies);
   return weights;
 }
 
-void save_roberta(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights) {
-  const RobertaConfig& config = model.config();
+void save_roberta_config(const std::string& directory, const RobertaConfig& config) {
   const nlohmann::ordered_json json = {{"architectures", {"RobertaForMaskedLM"}},
                                        {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
                                        {"bos_token_id", config.bos_token_id},
@@ -130,12 +127,12 @@ void save_roberta(const std::string& directory, const RobertaForMaskedLm& model,
   AtomicFile file(path_of(directory, "config.json"));
   file.write(json.dump(2) + "\n");
   file.commit();
-  std::vector<NamedTensor> tensors = parameter_tensors(model.layout(), weights);
-  const auto bias = std::ranges::find(tensors, kBias, &NamedTensor::name);
-  NamedTensor copy = *bias;
-  copy.name = kDecoderBias;
-  tensors.push_back(std::move(copy));
-  write_safetensors(path_of(directory, "model.safetensors"), tensors, {{"format", "pt"}});
+}
+
+void save_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model,
+                          std::span<const float> weights) {
+  write_safetensors(path_of(directory, "model.safetensors"), parameter_tensors(model.layout(), weights),
+                    {{"format", "pt"}});
 }
 
 }  // namespace millrace

@@ -18,8 +18,11 @@ RobertaConfig load_roberta_config(const std::string& directory);
 /// missing, unexpected or of another shape, or whose copies differ.
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model);
 
-/// Writes both files; the directory must exist. The output bias is written under both of its names, because some
-/// versions of transformers set it to 0 otherwise. Throws `kIo` naming the file.
-void save_roberta(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights);
+/// Writes `config.json`; the directory must exist. Throws `kIo` naming the file.
+void save_roberta_config(const std::string& directory, const RobertaConfig& config);
+
+/// Writes `model.safetensors`, as `save_roberta_config` does.
+void save_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model,
+                          std::span<const float> weights);
 
 }  // namespace millrace

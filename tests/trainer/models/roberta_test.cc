@@ -371,7 +371,8 @@ TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   fs::create_directory(directory);
   const RobertaForMaskedLm model = tiny_model();
   const FlatBuffer weights = load_roberta_weights(golden(""), model);
-  save_roberta(directory.string(), model, weights.span());
+  save_roberta_config(directory.string(), model.config());
+  save_roberta_weights(directory.string(), model, weights.span());
   const RobertaForMaskedLm again(load_roberta_config(directory.string()));
   const FlatBuffer read = load_roberta_weights(directory.string(), again);
   EXPECT_TRUE(std::ranges::equal(read.span(), weights.span()));
@@ -388,10 +389,18 @@ TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   EXPECT_EQ(ours, theirs);
 
   std::vector<NamedTensor> tensors = file.tensors();
-  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "lm_head.dense.bias"; });
-  tensors[0].name = "extra";
   const std::string damaged = (directory / "model.safetensors").string();
   const SafetensorsFile kept(damaged);  // the tensors point into its memory
+  std::vector<float> other_bias = file.values<float>("lm_head.bias");
+  other_bias[3] += 1;
+  std::ranges::find(tensors, "lm_head.decoder.bias", &NamedTensor::name)->bytes =
+      std::as_bytes(std::span<const float>(other_bias));
+  write_safetensors(damaged, tensors);
+  EXPECT_THAT(message_of([&] { (void)load_roberta_weights(directory.string(), again); }),
+              HasSubstr("different: lm_head.bias and lm_head.decoder.bias"));
+
+  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "lm_head.dense.bias"; });
+  tensors[0].name = "extra";
   write_safetensors(damaged, tensors);
   const std::string message = message_of([&] { (void)load_roberta_weights(directory.string(), again); });
   EXPECT_THAT(message, HasSubstr("missing: "));

@@ -1,11 +1,9 @@
 #include "benchmarks/bench_options.h"
 
-#include <iostream>
-
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "benchmarks/workloads.h"
+#include "command_line/command_line.h"
 #include "formats/error.h"
 #include "pipeline/plan.h"
 
@@ -16,8 +14,14 @@ namespace po = boost::program_options;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
-void require_at_least(std::string_view option, int64_t value, int64_t least) {
-  if (value < least) refuse(fmt::format("--{} is {}, must be at least {}", option, value, least));
+// What --help says above the options.
+std::string about() {
+  std::string text = "Measures how fast a dataset delivers its batches.\n\nworkloads\n";
+  for (const Workload& workload : all_workloads()) text += fmt::format("  {:<12} {}\n", workload.name, workload.what);
+  text += "\nrewrites (--no-rewrite)\n";
+  for (const Rewrite& rewrite : all_rewrites()) text += fmt::format("  {:<12} {}\n", rewrite.name, rewrite.what);
+  text.pop_back();
+  return text;
 }
 
 }  // namespace
@@ -28,7 +32,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
-      ("help,h", "print this text")
       ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
       ("batch", po::value(&options.batch)->default_value(options.batch), "rows in a batch")
       ("shuffle", po::value(&options.shuffle)->default_value(options.shuffle), "rows in the shuffle buffer (mlm)")
@@ -46,30 +49,12 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("json", "one JSON object instead of a table");
   // clang-format on
-  po::options_description all;
-  all.add(visible).add_options()("workload", po::value(&options.workload));
-  po::positional_options_description positional;
-  positional.add("workload", 1);
-  po::variables_map given;
-  try {
-    // No guessing: an option that is cut short is a typing error.
-    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).style(style).run(), given);
-    po::notify(given);
-  } catch (const po::error& e) {
-    refuse(fmt::format("{}; see dataset_bench --help", e.what()));
-  }
-  if (given.contains("help")) {
-    std::cout << "Measures how fast a dataset delivers its batches.\n\nusage: dataset_bench WORKLOAD --shards GLOB "
-                 "[options]\n\n"
-                 "workloads\n";
-    for (const Workload& workload : all_workloads())
-      std::cout << fmt::format("  {:<8} {}\n", workload.name, workload.what);
-    std::cout << "\nrewrites (--no-rewrite)\n";
-    for (const Rewrite& rewrite : all_rewrites()) std::cout << fmt::format("  {:<12} {}\n", rewrite.name, rewrite.what);
-    std::cout << "\n" << visible;
-    return std::nullopt;
-  }
+  po::options_description positional;
+  positional.add_options()("workload", po::value(&options.workload));
+  const auto given = parse_command_line(
+      argc, argv, {.name = "dataset_bench", .about = about(), .usage = "WORKLOAD --shards GLOB [options]"}, visible,
+      {"workload"}, positional);
+  if (!given) return std::nullopt;
   if (options.workload.empty()) refuse("no workload given; see dataset_bench --help");
   if (options.shards.empty()) refuse("--shards is missing; see dataset_bench --help");
   require_at_least("batch", options.batch, 1);
@@ -81,13 +66,13 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   if (!(options.seconds > 0)) refuse(fmt::format("--seconds is {}, must be above 0", options.seconds));
   if (!(options.warmup_seconds >= 0))
     refuse(fmt::format("--warmup-seconds is {}, must not be negative", options.warmup_seconds));
-  if (given.contains("batches")) {
+  if (given->contains("batches")) {
     require_at_least("batches", batches, 1);
     options.batches = batches;
   }
-  options.ordered = !given.contains("unordered");
-  options.explain = given.contains("explain");
-  options.json = given.contains("json");
+  options.ordered = !given->contains("unordered");
+  options.explain = given->contains("explain");
+  options.json = given->contains("json");
   return options;
 }
 

@@ -8,6 +8,7 @@
 #include "benchmarks/bench_run.h"
 #include "benchmarks/print_element.h"
 #include "benchmarks/workloads.h"
+#include "command_line/command_line.h"
 #include "pipeline/executor.h"
 #include "pipeline/worker_limit.h"
 
@@ -43,10 +44,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "dataset_bench: " << e.what() << "\n";
-    return 1;
-  }
+  return millrace::run_program("dataset_bench", [&] { return run(argc, argv); });
 }

@@ -1,0 +1,58 @@
+#include "command_line/command_line.h"
+
+#include <iostream>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+namespace po = boost::program_options;
+
+std::optional<po::variables_map> parse_command_line(int argc, const char* const* argv, const ProgramText& text,
+                                                    po::options_description& options,
+                                                    const std::vector<std::string>& positional,
+                                                    const po::options_description& more) {
+  options.add_options()("help,h", "print this text");
+  po::options_description all;
+  all.add(options).add(more);
+  po::positional_options_description places;
+  for (const std::string& name : positional) {
+    const bool all_left = name.ends_with("...");
+    places.add(name.substr(0, name.size() - (all_left ? 3 : 0)).c_str(), all_left ? -1 : 1);
+  }
+  po::variables_map given;
+  try {
+    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(argc, argv).options(all).positional(places).style(style).run(), given);
+    if (!given.contains("help")) po::notify(given);
+  } catch (const po::error& error) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}; see {} --help", error.what(), text.name));
+  }
+  if (given.contains("help")) {
+    std::cout << text.about << "\n\nusage: " << text.name << " " << text.usage << "\n\n" << options;
+    return std::nullopt;
+  }
+  return given;
+}
+
+void require_at_least(std::string_view option, int64_t value, int64_t least) {
+  if (value >= least) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("--{} is {}, must be at least {}", option, value, least));
+}
+
+int run_program(std::string_view name, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    std::cerr << name << ": out of memory\n";
+  } catch (const std::exception& error) {
+    std::cerr << name << ": " << error.what() << "\n";
+  }
+  return 1;
+}
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/program_options.hpp>
+
+namespace millrace {
+
+/// What `--help` says above the options.
+struct ProgramText {
+  std::string name;
+  std::string about;  ///< what it does; whole lines
+  std::string usage;  ///< arguments behind the program's name
+};
+
+/// Parses a command line, and adds `--help`; nothing when that was asked for and printed. Options are never guessed
+/// from their beginnings; `positional` names the options that take the arguments without a name, the last of them all
+/// that are left. Options that `more` declares are taken, but not shown. Throws `kInvalidArgument` with one line.
+[[nodiscard]] std::optional<boost::program_options::variables_map> parse_command_line(
+    int argc, const char* const* argv, const ProgramText& text, boost::program_options::options_description& options,
+    const std::vector<std::string>& positional = {}, const boost::program_options::options_description& more = {});
+
+/// Throws `kInvalidArgument` naming the option unless `value` is at least `least`.
+void require_at_least(std::string_view option, int64_t value, int64_t least);
+
+/// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error behind
+/// the program's name, in one line.
+int run_program(std::string_view name, const std::function<int()>& body);
+
+}  // namespace millrace

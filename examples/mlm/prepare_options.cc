@@ -1,0 +1,65 @@
+#include "examples/mlm/prepare_options.h"
+
+#include <fmt/format.h>
+
+#include "command_line/command_line.h"
+#include "examples/mlm/corpus_options.h"
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kAbout =
+    "Turns text into TFRecord shards for the training of a masked language model.\n\n"
+    "Every line is encoded with [CLS] and [SEP] around it; the ids of a group of lines are joined and cut into "
+    "records\n"
+    "of --max-length; what is left of the group is dropped. The folder --out then holds\n"
+    "  train/dataset-{i}-{n}.tfrecord     n: records in it; the same for validation\n"
+    "  split-train-records-count.txt      the same for validation\n"
+    "  statistics.json                    tokens, records, unigram entropy\n"
+    "Shards of an earlier run are replaced when all new ones are written.";
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+}  // namespace
+
+std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
+  PrepareOptions options;
+  ShardPreparationOptions& preparation = options.preparation;
+  const auto with_default = [](int64_t& value) { return po::value(&value)->default_value(value); };
+  po::options_description visible("options");
+  // clang-format off
+  visible.add_options()
+      ("tokenizer", po::value(&options.tokenizer), "tokenizer.json, as train_unigram writes it")
+      ("out", po::value(&options.out), "folder of the shards; made when it is not there");
+  add_corpus_options(visible, options.corpus);
+  visible.add_options()
+      ("max-length", with_default(preparation.max_length), "tokens in a record")
+      ("rows-per-group", with_default(preparation.groups.rows_per_group), "lines that are joined before they are cut")
+      ("validation-every", with_default(preparation.groups.validation_every),
+       "every so many-th group is validation, the others train; of a text with fewer groups the last one")
+      ("records-per-shard", with_default(preparation.records_per_shard), "records in a file")
+      ("threads", po::value(&preparation.threads)->default_value(preparation.threads),
+       "threads that encode; 0: one for each core. The files do not depend on it")
+      ("json", "one JSON object instead of text");
+  // clang-format on
+  const auto given = parse_command_line(argc, argv,
+                                        {.name = "prepare_tfrecord_shards",
+                                         .about = kAbout,
+                                         .usage = "--tokenizer FILE --out DIR [--text FILES...] [options]"},
+                                        visible);
+  if (!given) return std::nullopt;
+  if (options.tokenizer.empty()) refuse("--tokenizer is missing; see prepare_tfrecord_shards --help");
+  if (options.out.empty()) refuse("--out is missing; see prepare_tfrecord_shards --help");
+  require_at_least("max-length", preparation.max_length, 1);
+  require_at_least("rows-per-group", preparation.groups.rows_per_group, 1);
+  require_at_least("validation-every", preparation.groups.validation_every, 2);
+  require_at_least("records-per-shard", preparation.records_per_shard, 1);
+  require_at_least("threads", preparation.threads, 0);
+  options.json = given->contains("json");
+  return options;
+}
+
+}  // namespace millrace

@@ -1,0 +1,80 @@
+#include "examples/mlm/prepare_report.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "pipeline/executor.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr const char* kClearLine = "\r\x1b[K";
+
+int64_t tokens_of(const ShardStatistics& statistics) { return statistics.train.tokens + statistics.validation.tokens; }
+
+}  // namespace
+
+PreparationProgressLine::PreparationProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+PreparationProgressLine::~PreparationProgressLine() {
+  if (terminal_) fmt::print(stderr, "{}", kClearLine);
+}
+
+void PreparationProgressLine::show(const PreparationProgress& progress) {
+  const Clock::time_point now = Clock::now();
+  if (!terminal_ || now < redraw_at_) return;
+  redraw_at_ = now + kRedrawInterval;
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  fmt::print(stderr, "{}{:3.0f}%  {} lines  {} records  {:.2f} million tokens/s", kClearLine,
+             100 * fraction_read_.load(std::memory_order_relaxed), progress.rows, progress.records,
+             static_cast<double>(progress.tokens) / 1e6 / seconds);
+  std::fflush(stderr);
+}
+
+std::string report_text(const PrepareOptions& options, const ShardStatistics& statistics, const CorpusReport& corpus,
+                        double seconds) {
+  std::string text = to_text(corpus) + "\n";
+  for (const Split split : kSplits) {
+    const SplitStatistics& part = statistics.of(split);
+    text +=
+        fmt::format("{:<10} {:>9} records of {} tokens in {} shards, from {} lines; {} tokens dropped\n",
+                    to_string(split), part.records, statistics.max_length, part.shards, part.rows, part.dropped_tokens);
+  }
+  if (statistics.unigram_entropy) {
+    text += fmt::format(
+        "unigram entropy {:.4f} nats a token: what the validation's ordinary tokens cost under the frequencies of the "
+        "training's\n",
+        *statistics.unigram_entropy);
+    if (statistics.unseen_tokens > 0) {
+      text += fmt::format("{} of {} validation tokens never occur in train and count as if they did once\n",
+                          statistics.unseen_tokens, statistics.validation.ordinary_tokens);
+    }
+  } else {
+    text += fmt::format(
+        "no validation records: the text is too short for groups of {} lines; a smaller --rows-per-group gives some\n",
+        options.preparation.groups.rows_per_group);
+  }
+  return text + fmt::format("written to {} in {:.1f} s, {:.2f} million tokens/s\n", options.out, seconds,
+                            static_cast<double>(tokens_of(statistics)) / 1e6 / seconds);
+}
+
+std::string report_json(const PrepareOptions& options, const ShardStatistics& statistics, const CorpusReport& corpus,
+                        double seconds) {
+  auto json = nlohmann::ordered_json::parse(to_json(statistics));
+  json["out"] = options.out;
+  json["text_files"] = corpus.files;
+  json["text_bytes"] = corpus.bytes;
+  json["replaced_sequences"] = corpus.replaced_sequences;
+  json["joined_lines"] = corpus.joined_lines;
+  json["collapsed_spaces"] = corpus.collapsed_spaces;
+  json["threads"] = checked_threads(options.preparation.threads);
+  json["seconds"] = seconds;
+  json["tokens_per_s"] = static_cast<double>(tokens_of(statistics)) / seconds;
+  return json.dump() + "\n";
+}
+
+}  // namespace millrace

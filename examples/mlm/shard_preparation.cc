@@ -1,0 +1,216 @@
+#include "examples/mlm/shard_preparation.h"
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <tbb/parallel_pipeline.h>
+#include <tbb/task_arena.h>
+
+#include "examples/mlm/shard_set_writer.h"
+#include "formats/error.h"
+#include "formats/example/writer.h"
+#include "pipeline/executor.h"
+#include "pipeline/tsan.h"
+#include "tokenizer/tokenizer.h"
+
+namespace millrace {
+namespace {
+
+// A group on its way through the preparation. Its memory is used again.
+struct GroupInFlight {
+  RowGroup group;
+  std::vector<int32_t> ids;
+  int64_t num_tokens = 0;  // of ids: those in records
+  ExampleWriter example;
+  std::vector<std::string> records;
+};
+
+// How often each id occurs in a split.
+struct TokenCounts {
+  explicit TokenCounts(const RowEncoder& encoder)
+      : of_id(static_cast<size_t>(encoder.vocabulary_size)), is_special(of_id.size()) {
+    for (const int32_t id : encoder.special_ids) is_special.at(static_cast<size_t>(id)) = true;
+  }
+
+  void add(std::span<const int32_t> ids) {
+    for (const int32_t id : ids) ++of_id[static_cast<size_t>(id)];
+  }
+  std::vector<int64_t> ordinary() const {
+    std::vector<int64_t> counts;
+    for (size_t id = 0; id < of_id.size(); ++id) {
+      if (!is_special[id]) counts.push_back(of_id[id]);
+    }
+    return counts;
+  }
+
+  std::vector<int64_t> of_id;
+  std::vector<bool> is_special;
+};
+
+int64_t sum(std::span<const int64_t> counts) {
+  int64_t result = 0;
+  for (const int64_t count : counts) result += count;
+  return result;
+}
+
+void encode_group(const RowEncoder& encoder, std::span<const int64_t> ones, GroupInFlight& work) {
+  work.ids.clear();
+  work.records.clear();
+  for (size_t i = 0; i < work.group.size(); ++i) encoder.encode(work.group.row(i), work.ids);
+  for (const int32_t id : work.ids) {
+    if (id < 0 || id >= encoder.vocabulary_size) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("the tokenizer gives id {} of a vocabulary of {}", id, encoder.vocabulary_size));
+    }
+  }
+  const auto max_length = static_cast<int64_t>(ones.size());
+  for (const std::span<const int32_t> ids : cut_into_records(work.ids, max_length)) {
+    work.example.add("input_ids", ids);
+    work.example.add("attention_mask", ones);
+    work.records.push_back(work.example.finish());
+  }
+  work.num_tokens = static_cast<int64_t>(work.records.size()) * max_length;
+}
+
+class ShardPreparation {
+ public:
+  ShardPreparation(RowSource rows, const RowEncoder& encoder, const std::string& folder,
+                   const ShardPreparationOptions& options)
+      : encoder_(encoder),
+        options_(options),
+        threads_(checked_threads(options.threads)),
+        ones_(static_cast<size_t>(options.max_length), 1),
+        groups_(std::move(rows), options.groups),
+        writer_(folder, options.records_per_shard),
+        in_flight_(2 * static_cast<size_t>(threads_)) {
+    statistics_.vocabulary_size = encoder.vocabulary_size;
+    statistics_.max_length = options.max_length;
+  }
+
+  std::optional<ShardStatistics> run() {
+    tbb::task_arena arena(threads_);
+    arena.execute([&] { run_flow(); });
+    if (stopped_) return std::nullopt;
+    finish();
+    return statistics_;
+  }
+
+ private:
+  // Groups are read in order, encoded side by side, written in order. No more groups are under way than there are
+  // places, and they leave in order, so the place of a group is free when the next one for it is read.
+  void run_flow() {
+    using tbb::filter_mode;
+    size_t num_read = 0;
+    tbb::parallel_pipeline(
+        in_flight_.size(),
+        tbb::make_filter<void, GroupInFlight*>(filter_mode::serial_in_order,
+                                               [&](tbb::flow_control& control) -> GroupInFlight* {
+                                                 handoff_acquire(this);
+                                                 GroupInFlight& work = in_flight_[num_read++ % in_flight_.size()];
+                                                 handoff_acquire(&work);
+                                                 stopped_ = options_.stop_requested && options_.stop_requested();
+                                                 if (stopped_ || !groups_.next(work.group)) control.stop();
+                                                 handoff_release(&work);
+                                                 handoff_release(this);
+                                                 return &work;
+                                               }) &
+            tbb::make_filter<GroupInFlight*, GroupInFlight*>(filter_mode::parallel,
+                                                             [&](GroupInFlight* work) {
+                                                               handoff_acquire(work);
+                                                               encode_group(encoder_, ones_, *work);
+                                                               handoff_release(work);
+                                                               return work;
+                                                             }) &
+            tbb::make_filter<GroupInFlight*, void>(filter_mode::serial_in_order, [&](GroupInFlight* work) {
+              handoff_acquire(&writer_);
+              handoff_acquire(work);
+              write_group(*work);
+              handoff_release(work);
+              handoff_release(&writer_);
+            }));
+    handoff_acquire(&writer_);
+  }
+
+  void write_group(const GroupInFlight& work) {
+    const Split split = work.group.split;
+    for (const std::string& record : work.records) writer_.write(split, record);
+    counts(split).add(std::span(work.ids).first(static_cast<size_t>(work.num_tokens)));
+    SplitStatistics& statistics = statistics_.of(split);
+    statistics.rows += static_cast<int64_t>(work.group.size());
+    statistics.tokens += work.num_tokens;
+    statistics.dropped_tokens += static_cast<int64_t>(work.ids.size()) - work.num_tokens;
+    if (!options_.on_progress) return;
+    progress_.rows += static_cast<int64_t>(work.group.size());
+    progress_.records += static_cast<int64_t>(work.records.size());
+    progress_.tokens += work.num_tokens;
+    options_.on_progress(progress_);
+  }
+
+  void finish() {
+    writer_.finish_shards();
+    std::array<std::vector<int64_t>, kSplits.size()> ordinary;
+    for (const Split split : kSplits) {
+      SplitStatistics& statistics = statistics_.of(split);
+      ordinary[static_cast<size_t>(split)] = counts(split).ordinary();
+      statistics.shards = writer_.num_shards(split);
+      statistics.records = writer_.num_records(split);
+      statistics.ordinary_tokens = sum(ordinary[static_cast<size_t>(split)]);
+    }
+    const SplitStatistics& train = statistics_.train;
+    if (train.rows == 0) throw ErrorException(ErrorCode::kInvalidArgument, "the text has no line");
+    if (train.records == 0) {
+      throw ErrorException(
+          ErrorCode::kInvalidArgument,
+          fmt::format("the text gives no record to train on: its {} lines have {} tokens, and no group "
+                      "of {} lines reaches a max_length of {}",
+                      train.rows, train.dropped_tokens, options_.groups.rows_per_group, options_.max_length));
+    }
+    const auto& [train_counts, validation_counts] = ordinary;
+    statistics_.unigram_entropy = unigram_cross_entropy(train_counts, validation_counts);
+    for (size_t token = 0; token < train_counts.size(); ++token) {
+      if (train_counts[token] == 0) statistics_.unseen_tokens += validation_counts[token];
+    }
+    writer_.commit(statistics_);
+  }
+
+  TokenCounts& counts(Split split) { return counts_[static_cast<size_t>(split)]; }
+
+  const RowEncoder& encoder_;
+  const ShardPreparationOptions& options_;
+  const int threads_;
+  const std::vector<int64_t> ones_;  // an attention mask
+  RowGroups groups_;
+  bool stopped_ = false;
+  ShardSetWriter writer_;
+  std::vector<GroupInFlight> in_flight_;
+  std::array<TokenCounts, kSplits.size()> counts_ = {TokenCounts(encoder_), TokenCounts(encoder_)};
+  ShardStatistics statistics_;
+  PreparationProgress progress_;
+};
+
+}  // namespace
+
+RowEncoder encoder_of(const Tokenizer& tokenizer) {
+  RowEncoder encoder;
+  encoder.encode = [tokenizer](std::string_view row, std::vector<int32_t>& ids) {
+    tokenizer.encode_ids(row, /*add_special_tokens=*/true, ids);
+  };
+  encoder.vocabulary_size = tokenizer.size();
+  for (const char* token : {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"}) {
+    if (const std::optional<int32_t> id = tokenizer.id_of(token)) encoder.special_ids.push_back(*id);
+  }
+  return encoder;
+}
+
+std::optional<ShardStatistics> prepare_shards(RowSource rows, const RowEncoder& encoder, const std::string& folder,
+                                              const ShardPreparationOptions& options) {
+  if (options.max_length < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("max_length is {}, must be at least 1", options.max_length));
+  }
+  return ShardPreparation(std::move(rows), encoder, folder, options).run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "examples/mlm/row_groups.h"
+#include "examples/mlm/shard_statistics.h"
+
+namespace millrace {
+
+class Tokenizer;
+
+/// How a row becomes ids.
+struct RowEncoder {
+  /// Appends the ids of a row, with the special tokens around it. Called by many threads at once.
+  std::function<void(std::string_view row, std::vector<int32_t>& ids)> encode;
+  /// Ids are 0 to this, without it.
+  int32_t vocabulary_size = 0;
+  /// Tokens that are not ordinary: they are left out of the entropy.
+  std::vector<int32_t> special_ids;
+};
+
+/// Encodes with a tokenizer. Of its tokens [CLS], [SEP], <unk>, <pad> and [MASK] are special.
+RowEncoder encoder_of(const Tokenizer& tokenizer);
+
+struct PreparationProgress {
+  int64_t rows = 0;
+  int64_t records = 0;
+  int64_t tokens = 0;
+};
+
+struct ShardPreparationOptions {
+  /// Tokens in a record. Default: 128.
+  int64_t max_length = 128;
+  /// Which rows are cut together, and which are validation.
+  GroupOptions groups;
+  /// Records in a file. Default: 1,000.
+  int64_t records_per_shard = 1000;
+  /// Threads that encode, the caller among them; 0: one for each core. Default: 0.
+  int threads = 0;
+  /// Called after each group, by one thread at a time, not always the same. Default: nobody.
+  std::function<void(const PreparationProgress&)> on_progress;
+  /// Asked before each group: true ends the preparation without a result. Any thread. Default: never.
+  std::function<bool()> stop_requested;
+};
+
+/// Turns text into the shards of a masked language model in `folder` (see ShardSetWriter): the ids of each group of
+/// rows are joined and cut into records of `max_length`, what is left of the group is dropped. A record is a
+/// `tensorflow.Example` with the int64 features `input_ids` and `attention_mask` (all 1). The files are the same for
+/// any number of threads. Groups are encoded in parallel; two for each thread are in memory at most.
+///
+/// Gives nothing when it was asked to stop. Throws `kInvalidArgument` when the text gives no record to train on, and
+/// what the source, the encoder and the writer throw. In all these cases the folder stays as it was.
+std::optional<ShardStatistics> prepare_shards(RowSource rows, const RowEncoder& encoder, const std::string& folder,
+                                              const ShardPreparationOptions& options);
+
+}  // namespace millrace

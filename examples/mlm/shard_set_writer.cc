@@ -1,0 +1,171 @@
+#include "examples/mlm/shard_set_writer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <regex>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "formats/error.h"
+#include "formats/storage/atomic_file.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path, const std::error_code& error) {
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, error.message()), .shard = path.string()});
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  // A file in the way is no error to create_directories when it has the folder's own name.
+  if (!error && !fs::is_directory(path, error)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) fail("cannot make the folder", path, error);
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail("cannot remove", path, error);
+}
+
+void move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail("cannot put in place", to, error);
+}
+
+// A folder whose files would be replaced must hold nothing but shards.
+void require_only_shards(const fs::path& folder) {
+  static const std::regex kShardName(R"(dataset-[0-9]+-[0-9]+\.tfrecord)");
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(folder, error);
+  if (status.type() == fs::file_type::not_found) return;
+  if (error) fail("cannot look at", folder, error);
+  const auto refuse = [](const fs::path& path) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' is in the way and not a shard of an earlier run: choose another folder, or "
+                                     "move it away",
+                                     path.string()));
+  };
+  if (status.type() != fs::file_type::directory) refuse(folder);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (!std::regex_match(entry->path().filename().string(), kShardName)) refuse(entry->path());
+  }
+  if (error) fail("cannot look into", folder, error);
+}
+
+std::string shard_name(int64_t index, int64_t num_records) {
+  return fmt::format("dataset-{}-{}.tfrecord", index, num_records);
+}
+
+}  // namespace
+
+ShardSetWriter::ShardSetWriter(const std::string& folder, int64_t records_per_shard)
+    : folder_(folder), incomplete_(folder_ / ".incomplete-shards"), records_per_shard_(records_per_shard) {
+  if (records_per_shard < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("records_per_shard is {}, must be at least 1", records_per_shard));
+  }
+  std::error_code ignored;
+  made_folder_ = !fs::exists(folder_, ignored);
+  make_folder(folder_);
+  for (const Split split : kSplits) require_only_shards(folder_ / to_string(split));
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0) fail("cannot open the folder", folder_, {errno, std::generic_category()});
+  // Some network file systems have no locks: there two writers at once are the user's own risk.
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("another process is writing shards into '{}'", folder_.string()));
+  }
+  try {
+    remove_tree(incomplete_);  // of a run that was killed
+    for (const Split split : kSplits) make_folder(incomplete_ / to_string(split));
+  } catch (...) {
+    clear_away();
+    throw;
+  }
+}
+
+ShardSetWriter::~ShardSetWriter() {
+  for (SplitState& split : splits_) split.shard.reset();
+  clear_away();
+}
+
+void ShardSetWriter::clear_away() noexcept {
+  std::error_code ignored;
+  fs::remove_all(incomplete_, ignored);
+  if (made_folder_) fs::remove(folder_, ignored);  // if nothing is in it
+  ::close(lock_);
+}
+
+void ShardSetWriter::write(Split split, std::string_view record) {
+  SplitState& state = at(split);
+  if (!state.shard) {
+    // The last one gets another name when its records are counted.
+    state.shard.emplace((incomplete_ / to_string(split) / shard_name(state.num_shards, records_per_shard_)).string());
+  }
+  state.shard->write(record);
+  ++state.num_records;
+  if (state.shard->num_records() == records_per_shard_) finish_shard(split);
+}
+
+void ShardSetWriter::finish_shard(Split split) {
+  SplitState& state = at(split);
+  if (!state.shard) return;
+  const std::string name = shard_name(state.num_shards, state.shard->num_records());
+  state.shard->set_path((incomplete_ / to_string(split) / name).string());
+  state.shard->close();
+  state.shard.reset();
+  ++state.num_shards;
+}
+
+void ShardSetWriter::finish_shards() {
+  for (const Split split : kSplits) finish_shard(split);
+}
+
+fs::path ShardSetWriter::counts_file(Split split) const {
+  return fmt::format("split-{}-records-count.txt", to_string(split));
+}
+
+void ShardSetWriter::commit(const ShardStatistics& statistics) {
+  const auto write_file = [&](const fs::path& name, std::string_view text) {
+    AtomicFile file((incomplete_ / name).string());
+    file.write(text);
+    file.commit();
+  };
+  for (const Split split : kSplits) {
+    write_file(counts_file(split), fmt::format("Total {} records: {}\n", to_string(split), num_records(split)));
+  }
+  write_file("statistics.json", to_json(statistics));
+
+  const fs::path old = incomplete_ / "old";
+  make_folder(old);
+  // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
+  // old set is away before the first part of the new one is in place.
+  std::vector<fs::path> names = {"statistics.json"};
+  for (const Split split : kSplits) names.push_back(counts_file(split));
+  for (const Split split : kSplits) names.emplace_back(to_string(split));
+  for (const fs::path& name : names) {
+    if (fs::exists(fs::symlink_status(folder_ / name))) move(folder_ / name, old / name);
+  }
+  ::fsync(lock_);
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    // The shards must have reached the disk before the file that says so.
+    if (name->native() == "statistics.json") ::fsync(lock_);
+    move(incomplete_ / *name, folder_ / *name);
+  }
+  ::fsync(lock_);
+  made_folder_ = false;
+}
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+#include "tests/examples/mlm/preparation_text.h"
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <stdlib.h>
+
+namespace millrace::test {
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() : path_((fs::temp_directory_path() / "millrace-mlm-XXXXXX").string()) {
+  if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::map<std::string, std::string> files_below(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    files[fs::relative(entry.path(), folder).string()] = {std::istreambuf_iterator<char>(in), {}};
+  }
+  return files;
+}
+
+std::vector<std::string> numbered_rows(int num_rows) {
+  std::vector<std::string> rows;
+  uint32_t state = 12345;
+  const auto next = [&state] { return (state = state * 1664525 + 1013904223) >> 16; };
+  for (int i = 0; i < num_rows; ++i) {
+    std::string row(next() % 41, 'a');
+    // Letters at the front of the alphabet are more frequent.
+    for (char& letter : row) letter = static_cast<char>('a' + next() % (1 + next() % 26));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+RowSource source_of(const std::vector<std::string>& rows) {
+  return [&rows, next = size_t{0}]() mutable -> std::optional<std::string_view> {
+    if (next == rows.size()) return std::nullopt;
+    return rows[next++];
+  };
+}
+
+RowEncoder letter_encoder() {
+  return {.encode =
+              [](std::string_view row, std::vector<int32_t>& ids) {
+                ids.push_back(0);
+                for (const char letter : row) ids.push_back(letter - 'a' + 5);
+                ids.push_back(1);
+              },
+          .vocabulary_size = 32,
+          .special_ids = {0, 1, 2, 3, 4}};
+}
+
+}  // namespace millrace::test

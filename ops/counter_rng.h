@@ -11,11 +11,14 @@
 
 namespace millrace {
 
-/// The id that keeps the random numbers of one kind of operator apart from those of another with the same seed: the
-/// 64-bit FNV-1a hash of the operator's name.
-constexpr uint64_t operator_id(std::string_view name) {
+/// The id that keeps the random numbers of one operator apart from those of any other with the same seed: the 64-bit
+/// FNV-1a hash of the operator's name, and of its `occurrence` (how many of its kind stand before it in the pipeline)
+/// as eight bytes, low byte first, where that is not 0.
+constexpr uint64_t operator_id(std::string_view name, uint64_t occurrence = 0) {
   uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  const auto add = [&hash](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3u; };
+  for (const char c : name) add(static_cast<uint8_t>(c));
+  for (int byte = 0; occurrence != 0 && byte < 8; ++byte) add(static_cast<uint8_t>(occurrence >> (8 * byte)));
   return hash;
 }
 

@@ -49,8 +49,8 @@ SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
 
 }  // namespace
 
-MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options)
-    : MapOperator(masked_schema(*input, options)), options_(std::move(options)) {
+MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options, uint64_t occurrence)
+    : MapOperator(masked_schema(*input, options)), options_(std::move(options)), occurrence_(occurrence) {
   constexpr int64_t kMostIds = INT32_MAX;
   if (options_.vocab_size < 1 || options_.vocab_size > kMostIds) {
     refuse(fmt::format("vocab_size is {}, must be between 1 and {}", options_.vocab_size, kMostIds));
@@ -83,9 +83,10 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
 }
 
 std::string MaskTokensOperator::arguments() const {
-  return fmt::format("vocab_size={}, mask_token={}, special_tokens=[{}], probability={}, shares={}/{}, seed={}",
+  return fmt::format("vocab_size={}, mask_token={}, special_tokens=[{}], probability={}, shares={}/{}, seed={}{}",
                      options_.vocab_size, options_.mask_token, fmt::join(options_.special_tokens, ","),
-                     options_.probability, options_.mask_share, options_.random_share, options_.seed);
+                     options_.probability, options_.mask_share, options_.random_share, options_.seed,
+                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
 
 Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
@@ -121,7 +122,7 @@ template <typename Id>
 std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
   const Column& original = block.column(static_cast<size_t>(input_column_));
   const Column* attention = attention_column_ < 0 ? nullptr : &block.column(static_cast<size_t>(attention_column_));
-  const CounterRng rng(options_.seed, operator_id("mask_tokens"), block.iteration);
+  const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
   std::vector<uint32_t> words;
   std::vector<uint32_t> random_positions;

@@ -33,7 +33,8 @@ struct MaskTokensOptions {
 /// epoch, the row's ordinal and the position. Ids are int32 or int64, the mask is int64.
 class MaskTokensOperator final : public MapOperator {
  public:
-  MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options);
+  /// `occurrence`: how many mask_tokens stand before this one. Each draws its own masks, with the same seed too.
+  MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "mask_tokens"; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
@@ -43,6 +44,7 @@ class MaskTokensOperator final : public MapOperator {
   std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
 
   MaskTokensOptions options_;
+  uint64_t occurrence_;
   int input_column_ = 0;
   int attention_column_ = -1;
   std::vector<int32_t> special_tokens_;

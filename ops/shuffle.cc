@@ -202,16 +202,21 @@ int64_t checked_buffer_size(int64_t buffer_size) {
 
 }  // namespace
 
-ShuffleOperator::ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options)
-    : StageOperator(std::move(schema)), buffer_size_(checked_buffer_size(buffer_size)), options_(options) {}
+ShuffleOperator::ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options, uint64_t occurrence)
+    : StageOperator(std::move(schema)),
+      buffer_size_(checked_buffer_size(buffer_size)),
+      options_(options),
+      occurrence_(occurrence) {}
 
 std::string ShuffleOperator::arguments() const {
-  return fmt::format("buffer_size={}, seed={}{}", buffer_size_, options_.seed,
-                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false");
+  return fmt::format("buffer_size={}, seed={}{}{}", buffer_size_, options_.seed,
+                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false",
+                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
 
 std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration);
+  const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration,
+                         occurrence_);
   return std::make_unique<ShuffleStage>(schema(), inputs[0](context), keys, context);
 }
 

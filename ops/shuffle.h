@@ -22,7 +22,8 @@ struct ShuffleOptions {
 /// held, now and then 2 √`buffer_size` more.
 class ShuffleOperator final : public StageOperator {
  public:
-  ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {});
+  /// `occurrence`: how many shuffles stand before this one. Each has its own order, with the same seed too.
+  ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {}, uint64_t occurrence = 0);
   std::string_view name() const override { return "shuffle"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
@@ -31,6 +32,7 @@ class ShuffleOperator final : public StageOperator {
  private:
   int64_t buffer_size_;
   ShuffleOptions options_;
+  uint64_t occurrence_;
 };
 
 }  // namespace millrace

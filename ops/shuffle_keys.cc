@@ -52,10 +52,12 @@ uint64_t mean_of(int64_t buffer_size) {
 
 }  // namespace
 
-ShuffleKeys::ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration)
+ShuffleKeys::ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration,
+                         uint64_t occurrence)
     : buffer_size_(std::min(buffer_size, kLargestBuffer)),
       mean_(mean_of(buffer_size_)),
-      rng_(seed, operator_id("shuffle"), {reshuffle_each_iteration ? iteration.epoch : 0, iteration.path}) {}
+      rng_(seed, operator_id("shuffle", occurrence), {reshuffle_each_iteration ? iteration.epoch : 0, iteration.path}) {
+}
 
 uint64_t ShuffleKeys::negative_log(uint64_t bits) {
   bits |= 1;

@@ -16,14 +16,16 @@ namespace millrace {
 /// (tests/ops/shuffle_keys_test.cc has the table). With B = 1 nothing moves.
 ///
 /// Keys are fixed-point numbers of `kFractionBits` bits behind the point, made by integer arithmetic only: the same on
-/// every machine. The iteration's epoch is left out where each is to have the same order.
+/// every machine. The iteration's epoch is left out where each is to have the same order. `occurrence`: as of
+/// `operator_id`.
 class ShuffleKeys {
  public:
   static constexpr int kFractionBits = 24;
   /// Larger buffers are treated as this many rows, which no memory holds.
   static constexpr int64_t kLargestBuffer = int64_t{1} << 36;
 
-  ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration);
+  ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration,
+              uint64_t occurrence = 0);
 
   uint64_t key(int64_t row) const;
   int64_t buffer_size() const { return buffer_size_; }

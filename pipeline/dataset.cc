@@ -103,12 +103,14 @@ Dataset Dataset::shard(int64_t num_shards, int64_t index) const { return then<Sh
 Dataset Dataset::repeat(int64_t count) const { return then<RepeatOperator>(count); }
 
 Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
-  return then<ShuffleOperator>(buffer_size, options);
+  return then<ShuffleOperator>(buffer_size, options, num_on_the_way(*plan_, "shuffle"));
 }
 
 Dataset Dataset::ignore_errors() const { return then<IgnoreErrorsOperator>(); }
 
-Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const { return then<MaskTokensOperator>(options); }
+Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
+  return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens"));
+}
 
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const { return then<BatchOperator>(size, options); }
 

@@ -40,6 +40,12 @@ Cardinality plan_cardinality(const PlanNode& node) {
   return node.op->cardinality(inputs);
 }
 
+uint64_t num_on_the_way(const PlanNode& node, std::string_view name) {
+  uint64_t most = 0;
+  for (const PlanNodePtr& input : node.inputs) most = std::max(most, num_on_the_way(*input, name));
+  return most + (node.op->name() == name ? 1 : 0);
+}
+
 std::string print_plan(const PlanNode& node) {
   std::string text;
   print_into(node, 0, text);

@@ -29,6 +29,9 @@ struct PlanNode {
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);
 
+/// How many operators of this name stand on the way from a source to the output of `node`, on the way with the most.
+[[nodiscard]] uint64_t num_on_the_way(const PlanNode& node, std::string_view name);
+
 /// One line for each operator, the source first, inputs of operators with several indented.
 [[nodiscard]] std::string print_plan(const PlanNode& node);
 

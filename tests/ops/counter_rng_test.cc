@@ -23,6 +23,12 @@ TEST(CounterRng, TheMappingFromSeedOperatorIterationOrdinalAndDrawIsPinned) {
   EXPECT_EQ(rng.bits((uint64_t{1} << 40) + 5, 7), 0x7e0c4c2dfa6cc89f);
 }
 
+TEST(CounterRng, AnOperatorsOccurrenceIsPartOfItsId) {
+  EXPECT_EQ(operator_id("shuffle", 0), operator_id("shuffle"));
+  EXPECT_EQ(operator_id("shuffle", 1), 0x346a5eb5023a628fu);
+  EXPECT_EQ(operator_id("shuffle", 0x0102030405060708), 0xdf518a71cd79055eu);
+}
+
 TEST(CounterRng, EveryPartOfTheIdentityChangesTheNumbers) {
   const auto first = [](uint64_t seed, uint64_t id, Iteration iteration, uint64_t ordinal, uint64_t draw) {
     return CounterRng(seed, id, iteration).words(ordinal, draw);

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/tfrecord/crc.h"
-#include "tests/support/shard_driver.h"
 
 namespace millrace::test {
 namespace {
@@ -86,20 +85,24 @@ std::set<ErrorCode> expected_codes(const std::string& name) {
   return {ErrorCode::kPayloadCrc};
 }
 
+// TensorFlow ignores what follows the first zlib stream; there is more.
+size_t num_before(const json& entry, const json& base) {
+  return entry.at("file") == "zlib_two_streams.tfrecord" ? base.size() : entry.at("intact_before").get<size_t>();
+}
+
 std::optional<std::string> corrupt_problem(const json& entry, const json& base, const ReadShard& stopped,
-                                           const ReadShard& continued, const ReadShard& counted) {
+                                           const std::optional<ReadShard>& continued, const ReadShard& counted) {
   const std::string name = entry.at("file");
   const bool plain = entry.at("compression") == "";
   const std::set<ErrorCode> codes = expected_codes(name);
-  if (stopped.hung || continued.hung || counted.hung) return "nobody woke the reader: it hangs";
-  for (const ReadShard* read : {&stopped, &continued, &counted}) {
+  for (const ReadShard* read : {&stopped, continued ? &*continued : &stopped, &counted}) {
+    if (read->hung) return "nobody woke the reader: it hangs";
     for (const ReadRecord& record : read->records) {
       if (record.index >= base.size()) return fmt::format("record {} is more than there are", record.index);
       if (auto text = difference(record, base[record.index], plain)) return text;
     }
   }
-  size_t before = entry.at("intact_before");
-  if (name == "zlib_two_streams.tfrecord") before = base.size();
+  const size_t before = num_before(entry, base);
   if (stopped.records.size() != before) return fmt::format("expected {} records, found {}", before, describe(stopped));
   if (codes.empty()) {
     if (!stopped.faults.empty()) return fmt::format("expected no error, found {}", describe(stopped));
@@ -134,8 +137,8 @@ std::optional<std::string> corrupt_problem(const json& entry, const json& base, 
   const size_t after = entry.at("intact_after");
   size_t reachable = before + after;
   if (name.starts_with("flip_two")) reachable = base.size() - 2;
-  if (lengths_are_good && continued.records.size() != reachable) {
-    return fmt::format("going on: expected {} records, found {}", reachable, describe(continued));
+  if (lengths_are_good && continued && continued->records.size() != reachable) {
+    return fmt::format("going on: expected {} records, found {}", reachable, describe(*continued));
   }
   return std::nullopt;
 }
@@ -150,42 +153,71 @@ void note(FixtureReport& report, const std::string& name, const std::optional<st
 
 }  // namespace
 
-FixtureReport check_intact_fixtures(Storage& storage, const std::string& folder, ShardReaderOptions options) {
+ReadFixture shard_reader(Storage& storage, const ShardReaderOptions& options) {
+  return [&storage, options, pool = std::make_shared<BufferPool>()](const FixtureReading& reading) {
+    ShardReaderOptions with = options;
+    with.compression = reading.compression;
+    with.num_records = reading.num_records;
+    return read_shard(storage, *pool, reading.path, with, reading.stop_at_error);
+  };
+}
+
+FixtureReport check_intact_fixtures(const ReadFixture& read, const std::string& folder, size_t max_file_bytes) {
   FixtureReport report;
   const json manifest = load_manifest(folder + "/manifest.json");
   std::map<std::string, json> records_of;
   for (const json& entry : manifest.at("files")) {
     if (entry.contains("records")) records_of[entry.at("file")] = entry.at("records");
   }
-  BufferPool pool;
   for (const json& entry : manifest.at("files")) {
+    if (entry.at("file_bytes").get<size_t>() > max_file_bytes) continue;
     const std::string name = entry.at("file");
     const std::string declared = entry.at("compression");
     const json& expected = entry.contains("records") ? entry.at("records") : records_of.at(entry.at("records_as_in"));
     for (const bool by_content : {false, true}) {
-      options.compression = by_content ? std::nullopt : compression_from_name(declared);
-      options.num_records = expected.size();
-      const ReadShard read = read_shard(storage, pool, folder + "/" + name, options, true);
+      const ReadShard found = read({.path = folder + "/" + name,
+                                    .compression = by_content ? std::nullopt : compression_from_name(declared),
+                                    .num_records = expected.size(),
+                                    .stop_at_error = true});
       note(report, fmt::format("{} ({})", name, by_content ? "by content" : declared),
-           intact_problem(read, expected, declared.empty()));
+           intact_problem(found, expected, declared.empty()));
     }
   }
   return report;
 }
 
-FixtureReport check_corrupt_fixtures(Storage& storage, const std::string& folder, ShardReaderOptions options) {
+std::vector<PlantedFault> planted_faults(const std::string& folder, size_t max_file_bytes) {
+  std::vector<PlantedFault> faults;
+  const json manifest = load_manifest(folder + "/corrupt/manifest.json");
+  for (const json& entry : manifest.at("files")) {
+    if (entry.at("file_bytes").get<size_t>() > max_file_bytes) continue;
+    const std::string name = entry.at("file");
+    faults.push_back({.name = name,
+                      .compression = compression_from_name(entry.at("compression").get<std::string>()),
+                      .intact_before = num_before(entry, manifest.at("base").at("records")),
+                      .can_be_seen = !expected_codes(name).empty()});
+  }
+  return faults;
+}
+
+FixtureReport check_corrupt_fixtures(const ReadFixture& read, const std::string& folder, size_t max_file_bytes,
+                                     bool goes_on) {
   FixtureReport report;
   const json manifest = load_manifest(folder + "/corrupt/manifest.json");
   const json& base = manifest.at("base").at("records");
-  BufferPool pool;
   for (const json& entry : manifest.at("files")) {
-    const std::string path = folder + "/corrupt/" + std::string(entry.at("file"));
-    options.compression = compression_from_name(std::string(entry.at("compression")));
-    options.num_records.reset();
-    const ReadShard stopped = read_shard(storage, pool, path, options, true);
-    const ReadShard continued = read_shard(storage, pool, path, options, false);
-    options.num_records = base.size();
-    const ReadShard counted = read_shard(storage, pool, path, options, true);
+    if (entry.at("file_bytes").get<size_t>() > max_file_bytes) continue;
+    FixtureReading reading{.path = folder + "/corrupt/" + entry.at("file").get<std::string>(),
+                           .compression = compression_from_name(entry.at("compression").get<std::string>())};
+    const ReadShard stopped = read(reading);
+    std::optional<ReadShard> continued;
+    if (goes_on) {
+      reading.stop_at_error = false;
+      continued = read(reading);
+      reading.stop_at_error = true;
+    }
+    reading.num_records = base.size();
+    const ReadShard counted = read(reading);
     note(report, entry.at("file"), corrupt_problem(entry, base, stopped, continued, counted));
   }
   return report;

@@ -15,6 +15,7 @@ using test::check_intact_fixtures;
 using test::FixtureReport;
 using test::InjectingStorage;
 using test::InjectionOptions;
+using test::shard_reader;
 using ::testing::IsEmpty;
 
 const std::string kFolder = std::string(MILLRACE_TEST_DATA) + "/tfrecord";
@@ -23,13 +24,22 @@ constexpr int kCorrupt = 135;
 
 class FixturesTest : public ::testing::Test {
  protected:
-  void expect_all_good(Storage& storage, const ShardReaderOptions& options) {
-    const FixtureReport intact = check_intact_fixtures(storage, kFolder, options);
+  static void expect_all_good(Storage& storage, const ShardReaderOptions& options) {
+    expect_intact_good(storage, options);
+    expect_corrupt_good(storage, options);
+  }
+  static void expect_intact_good(Storage& storage, const ShardReaderOptions& options, int num_files = kIntact,
+                                 size_t max_file_bytes = SIZE_MAX) {
+    const FixtureReport intact = check_intact_fixtures(shard_reader(storage, options), kFolder, max_file_bytes);
     EXPECT_THAT(intact.failures, IsEmpty());
-    EXPECT_EQ(intact.num_passed, kIntact);
-    const FixtureReport corrupt = check_corrupt_fixtures(storage, kFolder, options);
+    EXPECT_EQ(intact.num_passed, num_files);
+  }
+  static void expect_corrupt_good(Storage& storage, const ShardReaderOptions& options, int num_files = kCorrupt,
+                                  size_t max_file_bytes = SIZE_MAX, bool goes_on = true) {
+    const FixtureReport corrupt =
+        check_corrupt_fixtures(shard_reader(storage, options), kFolder, max_file_bytes, goes_on);
     EXPECT_THAT(corrupt.failures, IsEmpty());
-    EXPECT_EQ(corrupt.num_passed, kCorrupt);
+    EXPECT_EQ(corrupt.num_passed, num_files);
   }
   InlineExecutor executor_;
   LocalStorage local_{executor_};
@@ -39,20 +49,44 @@ TEST_F(FixturesTest, EveryFileOfTensorFlowIsReadExactlyAndEveryPlantedFaultIsOne
   expect_all_good(local_, {});
 }
 
-TEST_F(FixturesTest, ChunkSizesChangeNothing) {
-  for (const size_t chunk_bytes : {1, 13, 1000}) {
-    expect_all_good(local_, {.chunk_bytes = chunk_bytes});
+/// Reads everything in one thread, in very many steps: ThreadSanitizer makes that a hundred times as long and has
+/// nothing to see.
+class FixturesInManySteps : public FixturesTest {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "one thread";
+#endif
   }
+};
+
+// Each a test of its own, so that they run beside each other.
+class ChunkSize : public FixturesInManySteps, public ::testing::WithParamInterface<size_t> {};
+INSTANTIATE_TEST_SUITE_P(, ChunkSize, ::testing::Values(13, 1000));
+
+TEST_P(ChunkSize, ChangesNothingInIntactFiles) { expect_intact_good(local_, {.chunk_bytes = GetParam()}); }
+
+TEST_P(ChunkSize, ChangesNothingInCorruptFiles) { expect_corrupt_good(local_, {.chunk_bytes = GetParam()}); }
+
+// Every place in a header, a member or a stream is where a chunk ends; the long files have no other places.
+constexpr size_t kShortFile = 11000;
+
+TEST_F(FixturesInManySteps, ChunksOfOneByteChangeNothingInIntactFiles) {
+  expect_intact_good(local_, {.chunk_bytes = 1}, 30, kShortFile);
 }
 
-TEST_F(FixturesTest, ShortReadsAndRetriableErrorsChangeNothing) {
-  for (const size_t max_read_bytes : {1, 17, 5000}) {
-    InjectingStorage storage(
-        local_, {.seed = 7 + max_read_bytes, .max_read_bytes = max_read_bytes, .retriable_error_rate = 0.2});
-    expect_all_good(storage, {.chunk_bytes = 4096});
-    EXPECT_GT(storage.counts().retriable_errors, 100U);
-    EXPECT_GT(storage.counts().short_reads, 100U);
-  }
+TEST_F(FixturesInManySteps, ChunksOfOneByteChangeNothingInCorruptFiles) {
+  expect_corrupt_good(local_, {.chunk_bytes = 1}, kCorrupt, SIZE_MAX, /*goes_on=*/false);
+}
+
+class ReadSize : public FixturesInManySteps, public ::testing::WithParamInterface<size_t> {};
+INSTANTIATE_TEST_SUITE_P(, ReadSize, ::testing::Values(1, 17, 5000));
+
+TEST_P(ReadSize, AndRetriableErrorsChangeNothing) {
+  InjectingStorage storage(local_, {.seed = 7 + GetParam(), .max_read_bytes = GetParam(), .retriable_error_rate = 0.2});
+  expect_all_good(storage, {.chunk_bytes = 4096});
+  EXPECT_GT(storage.counts().retriable_errors, 100U);
+  EXPECT_GT(storage.counts().short_reads, 100U);
 }
 
 TEST_F(FixturesTest, AnswersFromAnotherThreadChangeNothing) {

@@ -1,0 +1,72 @@
+// Proposes words for [MASK] with a trained model; see fill_mask --help.
+#include <iostream>
+#include <span>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "command_line/command_line.h"
+#include "examples/mlm/fill_mask_options.h"
+#include "examples/mlm/mask_filler.h"
+#include "formats/safetensors/writer.h"
+
+namespace {
+
+using namespace millrace;
+
+nlohmann::ordered_json to_json(const std::string& text, const FilledText& filled) {
+  nlohmann::ordered_json json = {{"text", text}, {"ids", filled.ids}, {"masks", nlohmann::ordered_json::array()}};
+  for (const auto& candidates : filled.masks) {
+    nlohmann::ordered_json& list = json["masks"].emplace_back(nlohmann::ordered_json::array());
+    for (const MaskCandidate& candidate : candidates) {
+      list.push_back({{"score", candidate.score},
+                      {"token", candidate.token},
+                      {"token_str", candidate.token_str},
+                      {"sequence", candidate.sequence}});
+    }
+  }
+  return json;
+}
+
+void print(const std::string& text, const FilledText& filled) {
+  std::cout << text << "\n";
+  for (const auto& candidates : filled.masks) {
+    std::cout << fmt::format("  {:>8}  {:>6}  {:<16}  {}\n", "score", "token", "token_str", "sequence");
+    for (const MaskCandidate& candidate : candidates) {
+      std::cout << fmt::format("  {:8.4f}  {:6}  {:<16}  {}\n", candidate.score, candidate.token, candidate.token_str,
+                               candidate.sequence);
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse_fill_mask_options(argc, argv);
+  if (!options) return 0;
+  MaskFiller filler(options->model);
+  std::vector<FilledText> kept;  // their logits are
+  std::vector<NamedTensor> logits;
+  for (const std::string& text : options->texts) {
+    FilledText filled = filler.fill(text, options->top);
+    if (options->json) {
+      std::cout << to_json(text, filled).dump() << "\n";
+    } else {
+      print(text, filled);
+    }
+    if (!options->logits.empty()) kept.push_back(std::move(filled));
+  }
+  if (options->logits.empty()) return 0;
+  for (const FilledText& filled : kept) {
+    logits.push_back({.name = fmt::format("{}", logits.size()),
+                      .type = TensorType::kF32,
+                      .shape = {std::ssize(filled.ids), filler.vocab_size()},
+                      .bytes = std::as_bytes(std::span(filled.logits))});
+  }
+  write_safetensors(options->logits, logits);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return millrace::run_program("fill_mask", [&] { return run(argc, argv); });
+}

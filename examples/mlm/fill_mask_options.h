@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// The command line of `fill_mask`.
+struct FillMaskOptions {
+  std::string model = "mlm/model";
+  std::vector<std::string> texts;  ///< those of the command line, then the lines of `--text-file`
+  int64_t top = 5;
+  std::string logits;  ///< empty: they are not written
+  bool json = false;
+};
+
+/// Parses the command line and reads the text file; nothing when `--help` was asked for and printed. Throws
+/// `kInvalidArgument` or `kIo` with one line that says what is wrong.
+[[nodiscard]] std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* const* argv);
+
+}  // namespace millrace

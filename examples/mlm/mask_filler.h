@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+#include "trainer/models/roberta.h"
+#include "trainer/tensor/arena.h"
+
+namespace millrace {
+
+/// One proposal for a `[MASK]`, named as transformers' fill-mask pipeline does.
+struct MaskCandidate {
+  double score = 0;       ///< probability
+  int32_t token = 0;      ///< id
+  std::string token_str;  ///< the token as text
+  std::string sequence;   ///< the whole text with it
+};
+
+/// What a model says about one text.
+struct FilledText {
+  std::vector<int32_t> ids;                       ///< of the text, with `[CLS]` and `[SEP]`
+  std::vector<std::vector<MaskCandidate>> masks;  ///< for each `[MASK]` the best candidates, best first
+  std::vector<float> logits;                      ///< [ids, vocabulary]
+};
+
+/// A trained masked language model and its tokenizer, read from a directory in Hugging Face's layout.
+///
+///     MaskFiller filler("mlm/model");
+///     for (const MaskCandidate& candidate : filler.fill("A kind of [MASK].", 5).masks[0]) ...
+///
+/// One thread at a time.
+class MaskFiller {
+ public:
+  /// Throws as loading the model's files and the tokenizer does, and `kInvalidArgument` when the tokenizer has no
+  /// `[MASK]` or more tokens than the model.
+  explicit MaskFiller(const std::string& directory);
+
+  /// Throws `kInvalidArgument` for a text that is longer than the model takes, `kParse` for one that is not UTF-8.
+  FilledText fill(std::string_view text, int64_t num_candidates);
+
+  int64_t vocab_size() const { return model_.config().vocab_size; }
+
+ private:
+  Tokenizer tokenizer_;
+  RobertaForMaskedLm model_;
+  FlatBuffer weights_;
+  Arena arena_;
+  int32_t mask_token_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,73 @@
+#include "examples/mlm/mlm_data.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kShardNames = "dataset-{index}-{count}.tfrecord";
+
+std::optional<Shards> shards_of(const fs::path& folder) {
+  if (!fs::is_directory(folder) || fs::is_empty(folder)) return std::nullopt;
+  return Shards::glob((folder / "dataset-*.tfrecord").string()).counts_from(kShardNames);
+}
+
+Dataset rows_of(const Shards& shards, const TfrecordOptions& reading, const MlmDataOptions& options) {
+  return Dataset::tfrecord(shards, reading)
+      .parse_example({fixed_len("input_ids", {options.max_length}, DType::kInt64).as(DType::kInt32),
+                      fixed_len("attention_mask", {options.max_length}, DType::kInt64)});
+}
+
+Dataset masked(const Dataset& batches, const MlmDataOptions& options) {
+  return batches.mask_tokens({.vocab_size = options.vocab_size,
+                              .mask_token = options.mask_token,
+                              .special_tokens = options.special_tokens,
+                              .seed = options.seed});
+}
+
+}  // namespace
+
+MlmShards MlmShards::find(const std::string& folder) {
+  const auto train = shards_of(fs::path(folder) / "train");
+  if (!train) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("no shards in {}/train; prepare_tfrecord_shards writes them", folder));
+  }
+  MlmShards shards{.train = *train, .validation = shards_of(fs::path(folder) / "validation")};
+  const std::string path = (fs::path(folder) / "statistics.json").string();
+  if (std::ifstream stream(path); stream) {
+    try {
+      const nlohmann::json json = nlohmann::json::parse(stream);
+      if (json.contains("unigram_entropy") && !json.at("unigram_entropy").is_null()) {
+        shards.unigram_entropy = json.at("unigram_entropy").get<double>();
+      }
+    } catch (const nlohmann::json::exception& error) {
+      throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = path});
+    }
+  }
+  return shards;
+}
+
+Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& options) {
+  const Dataset rows = rows_of(shards.train, {.shuffle_shards = true, .seed = options.seed}, options);
+  return masked(rows.shuffle(options.shuffle, {.seed = options.seed})
+                    .batch(options.global_batch, {.drop_remainder = true}),
+                options)
+      .prefetch(2)
+      .repeat();
+}
+
+Dataset mlm_evaluation_batches(const MlmShards& shards, const MlmDataOptions& options) {
+  return masked(rows_of(shards.validation.value(), {.cycle_length = 1}, options).batch(options.global_batch), options)
+      .prefetch(2);
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "examples/mlm/mlm_data.h"
+#include "examples/mlm/train_mlm_options.h"
+#include "trainer/models/roberta.h"
+#include "trainer/trainer.h"
+
+namespace millrace {
+
+/// Throws `kInvalidArgument` when OUT holds an earlier run that may not be replaced.
+void check_output_folder(const TrainMlmOptions& options);
+
+/// One training of `train_mlm` and its folder: what its options mean for data, model, trainer and files.
+class MlmRun {
+ public:
+  /// Makes OUT, and removes the earlier run there if it may. Throws as `check_output_folder`, `MlmShards::find` and
+  /// reading the tokenizer do; `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, or an epoch has
+  /// not one global batch.
+  explicit MlmRun(TrainMlmOptions options);
+
+  RobertaConfig model_config() const;
+  /// `model` must outlive the trainer.
+  TrainerOptions trainer_options(const RobertaForMaskedLm& model) const;
+  Dataset training_batches() const { return mlm_training_batches(shards_, data_); }
+  std::string log_file() const { return options_.out + "/log.jsonl"; }
+  void save_model(const RobertaForMaskedLm& model, std::span<const float> weights) const;
+  /// What came out, as a table or as one JSON object, on standard output.
+  void print_summary(const TrainingSummary& summary) const;
+
+ private:
+  void start_folder() const;
+
+  TrainMlmOptions options_;
+  MlmShards shards_;
+  MlmDataOptions data_;
+  int32_t pad_token_ = 0;
+  int32_t cls_token_ = 0;
+  int32_t sep_token_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+#include "examples/mlm/model_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "formats/storage/atomic_file.h"
+#include "trainer/models/roberta_pretrained.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot read the file: {}", std::strerror(errno)),
+                          .shard = path});
+  }
+  return text;
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  AtomicFile file(path.string());
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace
+
+void save_model_description(const std::string& directory, const RobertaForMaskedLm& model,
+                            const std::string& tokenizer_file) {
+  save_roberta_config(directory, model.config());
+  write_file(fs::path(directory) / "tokenizer.json", read_file(tokenizer_file));
+  // What tokenizer.json does not say: which of its tokens plays which part.
+  const nlohmann::ordered_json json = {
+      {"tokenizer_class", "PreTrainedTokenizerFast"},
+      {"cls_token", "[CLS]"},
+      {"sep_token", "[SEP]"},
+      {"bos_token", "[CLS]"},
+      {"eos_token", "[SEP]"},
+      {"unk_token", "<unk>"},
+      {"pad_token", "<pad>"},
+      {"mask_token", "[MASK]"},
+      {"model_max_length", model.config().max_position_embeddings - model.config().pad_token_id - 1},
+      {"clean_up_tokenization_spaces", false}};
+  write_file(fs::path(directory) / "tokenizer_config.json", json.dump(2) + "\n");
+}
+
+void save_model_folder(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,
+                       const std::string& tokenizer_file) {
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot make the folder: {}", code.message()),
+                          .shard = directory});
+  }
+  save_roberta_weights(directory, model, weights);
+  save_model_description(directory, model, tokenizer_file);
+}
+
+}  // namespace millrace

@@ -1,0 +1,112 @@
+#include "examples/mlm/train_mlm_options.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "command_line/command_line.h"
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+namespace po = boost::program_options;
+
+// An option whose default is the value that is there.
+template <typename T>
+auto value(T& variable) {
+  return po::value(&variable)->default_value(variable);
+}
+
+void require(bool holds, const std::string& message) {
+  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
+}
+
+}  // namespace
+
+std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* const* argv) {
+  TrainMlmOptions options;
+  po::options_description files("files");
+  // clang-format off
+  files.add_options()
+      ("out", value(options.out), "folder of the run: OUT/model, OUT/checkpoints, OUT/log.jsonl")
+      ("shards", po::value(&options.shards), "folder with train/ and validation/ (default: OUT/shards)")
+      ("tokenizer", po::value(&options.tokenizer), "tokenizer.json (default: OUT/tokenizer.json)")
+      ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options")
+      ("overwrite", "replace the log, model and checkpoints of an earlier run in OUT")
+      ("check", "see whether these options and OUT allow a run, and stop; shards and tokenizer may be missing");
+  po::options_description model("model");
+  model.add_options()
+      ("layers", value(options.layers), "encoder layers")
+      ("hidden", value(options.hidden), "width of the hidden states; the feed-forward layers are 4 times as wide")
+      ("heads", value(options.heads), "attention heads; 0: hidden / 64")
+      ("vocab-size", value(options.vocab_size), "entries of the vocabulary; 0: the tokenizer's")
+      ("dropout", po::value(&options.dropout)->default_value(options.dropout, "0.1"), "of hidden states and attention")
+      ("max-length", value(options.max_length), "tokens in a row, as in the shards");
+  po::options_description training("training");
+  training.add_options()
+      ("global-batch", value(options.global_batch), "rows in a step, over all replicas")
+      ("replicas", value(options.replicas), "parts that a batch is split into")
+      ("steps", value(options.steps), "global batches to train on")
+      ("learning-rate", po::value(&options.learning_rate)->default_value(options.learning_rate, "0.001"),
+       "the highest; falls linearly to 0 at the last step")
+      ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0")
+      ("weight-decay", po::value(&options.weight_decay)->default_value(options.weight_decay, "0.001"),
+       "of all parameters but layer norms and biases")
+      ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
+      ("seed", value(options.seed), "of start weights, order, masks and dropout")
+      ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same");
+  po::options_description reports("reports");
+  reports.add_options()
+      ("report-every", value(options.report_every), "steps")
+      ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
+      ("checkpoint-every", value(options.checkpoint_every), "steps; 0: when an epoch ends; always at the end")
+      ("keep-checkpoints", value(options.keep_checkpoints), "the newest that stay")
+      ("json", "print a summary as one JSON object on standard output");
+  // clang-format on
+  po::options_description all;
+  all.add(files).add(model).add(training).add(reports);
+  const auto given = parse_command_line(
+      argc, argv,
+      {.name = "train_mlm",
+       .about = "Trains a RoBERTa masked language model on TFRecord shards and saves it in Hugging Face's layout.\n"
+                "Ctrl-C finishes the step, leaves a checkpoint and exits with 130; a second one stops at once.",
+       .usage = "[options]"},
+      all);
+  if (!given) return std::nullopt;
+  options.overwrite = given->contains("overwrite");
+  options.check = given->contains("check");
+  options.json = given->contains("json");
+  if (options.shards.empty()) options.shards = options.out + "/shards";
+  if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
+  require(!options.out.empty(), "--out is empty");
+  require_at_least("layers", options.layers, 1);
+  require_at_least("hidden", options.hidden, 1);
+  require_at_least("heads", options.heads, 0);
+  require_at_least("vocab-size", options.vocab_size, 0);
+  require_at_least("max-length", options.max_length, 2);
+  require_at_least("global-batch", options.global_batch, 1);
+  require_at_least("replicas", options.replicas, 1);
+  require_at_least("steps", options.steps, 1);
+  require_at_least("warmup-steps", options.warmup_steps, 0);
+  require_at_least("shuffle", options.shuffle, 1);
+  require_at_least("threads", options.threads, 0);
+  require_at_least("report-every", options.report_every, 1);
+  require_at_least("evaluate-every", options.evaluate_every, 0);
+  require_at_least("checkpoint-every", options.checkpoint_every, 0);
+  require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
+  if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
+  require(
+      options.warmup_steps <= options.steps,
+      fmt::format("--warmup-steps is {}, must be at most --steps, which is {}", options.warmup_steps, options.steps));
+  require(options.dropout >= 0 && options.dropout < 1,
+          fmt::format("--dropout is {}, must be at least 0 and below 1", options.dropout));
+  require(options.learning_rate > 0 && std::isfinite(options.learning_rate),
+          fmt::format("--learning-rate is {}, must be above 0", options.learning_rate));
+  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay),
+          fmt::format("--weight-decay is {}, must be at least 0", options.weight_decay));
+  require(options.resume.empty() || !options.overwrite, "--resume and --overwrite exclude each other");
+  return options;
+}
+
+}  // namespace millrace

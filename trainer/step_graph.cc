@@ -140,11 +140,22 @@ class StepGraph::Impl {
   // The nodes. Messages are numbers; what they stand for lies in the Impl. No body throws, so the graph is never
   // cancelled and needs no reset.
   struct Graph {
+    // The only way in which a body is made: the function and what the Impl holds are handed over at its begin and end.
+    template <void (Impl::*kBody)(int) noexcept>
+    static auto body(Impl& impl) {
+      return HandedOver([&impl](int message) noexcept {
+        handoff_acquire(&impl);
+        (impl.*kBody)(message);
+        handoff_release(&impl);
+        return flow::continue_msg();
+      });
+    }
+
     explicit Graph(Impl& impl)
-        : replica(graph, flow::unlimited, [&impl](int) noexcept { return impl.replica_body(); }),
-          decision(graph, flow::unlimited, [&impl](int) noexcept { return impl.decision_body(); }),
-          direction(graph, flow::unlimited, [&impl](int bucket) noexcept { return impl.direction_body(bucket); }),
-          update(graph, flow::unlimited, [&impl](int bucket) noexcept { return impl.update_body(bucket); }) {}
+        : replica(graph, flow::unlimited, body<&Impl::replica_body>(impl)),
+          decision(graph, flow::unlimited, body<&Impl::decision_body>(impl)),
+          direction(graph, flow::unlimited, body<&Impl::direction_body>(impl)),
+          update(graph, flow::unlimited, body<&Impl::update_body>(impl)) {}
 
     flow::graph graph;
     flow::function_node<int, flow::continue_msg> replica;    // one message per replica
@@ -211,11 +222,16 @@ class StepGraph::Impl {
     return static_cast<int>(std::min<int64_t>(batch.rows(), options_.replicas));
   }
 
+  // The only way in which a message is sent.
+  void put(flow::receiver<int>& node, int message) {
+    handoff_release(this);
+    node.try_put(message);
+  }
+
   void run(int active) {
     begin_ = Clock::now();
-    handoff_release(this);
     arena_.execute([this, active] {
-      for (int i = 0; i < active; ++i) graph_->replica.try_put(i);
+      for (int i = 0; i < active; ++i) put(graph_->replica, i);
       graph_->graph.wait_for_all();
     });
     handoff_acquire(this);
@@ -228,8 +244,7 @@ class StepGraph::Impl {
     }
   }
 
-  flow::continue_msg replica_body() noexcept {
-    handoff_acquire(this);
+  void replica_body(int /*message*/) noexcept {
     // In order, whichever message came first: the lower side of the reduction tree fills first, which keeps few buffers
     // live.
     const int replica = next_replica_.fetch_add(1, std::memory_order_relaxed);
@@ -243,8 +258,6 @@ class StepGraph::Impl {
         failed_.store(true, std::memory_order_relaxed);
       }
     }
-    handoff_release(this);
-    return {};
   }
 
   void run_replica(int replica) {
@@ -282,27 +295,19 @@ class StepGraph::Impl {
   }
 
   void one_less_undecided() {
-    if (undecided_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      handoff_release(this);
-      graph_->decision.try_put(0);
-    }
+    if (undecided_.fetch_sub(1, std::memory_order_acq_rel) == 1) put(graph_->decision, 0);
   }
 
-  flow::continue_msg decision_body() noexcept {
-    handoff_acquire(this);
+  void decision_body(int /*message*/) noexcept {
     report_.timeline.decision.begin = now();
     decide();
     report_.timeline.decision.end = now();
-    if (report_.updated) {
-      report_.timeline.updates.resize(static_cast<size_t>(num_buckets_));
-      undirected_.store(num_buckets_, std::memory_order_relaxed);
-      handoff_release(this);
-      for (int bucket = 0; bucket < num_buckets_; ++bucket) {
-        (optimizer_.layerwise() ? graph_->direction : graph_->update).try_put(bucket);
-      }
+    if (!report_.updated) return;
+    report_.timeline.updates.resize(static_cast<size_t>(num_buckets_));
+    undirected_.store(num_buckets_, std::memory_order_relaxed);
+    for (int bucket = 0; bucket < num_buckets_; ++bucket) {
+      put(optimizer_.layerwise() ? graph_->direction : graph_->update, bucket);
     }
-    handoff_release(this);
-    return {};
   }
 
   void decide() {
@@ -352,8 +357,7 @@ class StepGraph::Impl {
     return {.weights = state_.weights.data(), .gradients = all_reduce_.result(), .slots = slot_data_};
   }
 
-  flow::continue_msg direction_body(int bucket) noexcept {
-    handoff_acquire(this);
+  void direction_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
     layer_squares_[index].clear();
     for (const UpdateRange& range : ranges_[index]) {
@@ -368,15 +372,11 @@ class StepGraph::Impl {
           whole.direction += layer_squares_[b][i].direction;
         }
       }
-      handoff_release(this);
-      for (int b = 0; b < num_buckets_; ++b) graph_->update.try_put(b);
+      for (int b = 0; b < num_buckets_; ++b) put(graph_->update, b);
     }
-    handoff_release(this);
-    return {};
   }
 
-  flow::continue_msg update_body(int bucket) noexcept {
-    handoff_acquire(this);
+  void update_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
     report_.timeline.updates[index].begin = now();
     for (const UpdateRange& range : ranges_[index]) {
@@ -387,8 +387,6 @@ class StepGraph::Impl {
       }
     }
     report_.timeline.updates[index].end = now();
-    handoff_release(this);
-    return {};
   }
 
   void note_thread() {

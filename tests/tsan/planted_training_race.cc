@@ -1,0 +1,60 @@
+// Runs a training with a race on purpose, as planted_race runs a pipeline.
+// usage: planted_training_race replica|callback
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "pipeline/dataset.h"
+#include "pipeline/worker_limit.h"
+#include "tests/trainer/toy_training.h"
+#include "trainer/pipeline_source.h"
+
+namespace millrace {
+namespace {
+
+int64_t planted_counter = 0;
+
+void touch_planted_counter() { ++planted_counter; }
+
+// Between the steps, on the thread that trains.
+class TouchingCallback final : public Callback {
+ public:
+  void step_ends(const StepEnd&) override { touch_planted_counter(); }
+};
+
+// A map that touches the counter on the pipeline's threads, when asked.
+Dataset dataset(bool touching) {
+  const testing_models::RegressionBatch batch(64);
+  std::vector<std::vector<float>> x;
+  for (size_t row = 0; row < batch.y.size(); ++row) x.emplace_back(&batch.x[5 * row], &batch.x[5 * row] + 5);
+  const RowFunction map{.name = "touch",
+                        .writes = {{.name = "y", .dtype = DType::kFloat32, .shape = {}}},
+                        .function = [touching](const RowView& row, RowWriter& out) {
+                          if (touching) touch_planted_counter();
+                          out.set("y", row.value<float>("y"));
+                        }};
+  return Dataset::rows({{"x", x}, {"y", batch.y}}).repeat(16).map(map).batch(16);
+}
+
+void run(std::string_view place) {
+  const WorkerLimit limit(4);
+  testing_models::ToyTraining toy({.step = {.threads = 4}});
+  if (place == "replica") {
+    toy.model.before_step = [](const ReplicaContext&) {
+      touch_planted_counter();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+  } else {
+    toy.trainer.add_callback(std::make_unique<TouchingCallback>());
+  }
+  PipelineSource source(dataset(place == "callback").start({.threads = 2}));
+  toy.trainer.train(source);
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  millrace::run(argc > 1 ? argv[1] : "replica");
+  return 0;
+}

@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace millrace {
+namespace {
+
+// An operator that works for a larger share of the time than this may be what a trainer waits for now and then.
+constexpr double kBusy = 0.7;
+
+}  // namespace
 
 GlobalBatch global_batch(Batch batch) {
   const auto owner = std::make_shared<const Batch>(std::move(batch));
@@ -17,6 +23,23 @@ GlobalBatch global_batch(Batch batch) {
     }
   }
   return {.view = BatchView(std::move(features)), .owner = owner, .epoch = owner->epoch()};
+}
+
+std::string PipelineSource::limiting_stage() const {
+  const Statistics statistics = pipeline_.stats();
+  const std::string bottleneck = statistics.bottleneck();
+  if (bottleneck != "consumer") return bottleneck;
+  // The trainer waits for less than 30% of the time. When it waits at all, it waits for the operator that is always at
+  // work; where none is, for chance.
+  const StageReport* busiest = nullptr;
+  double most = kBusy;
+  for (const StageReport& stage : statistics.stages) {
+    const double use = stage.busy_seconds / (stage.parallel ? statistics.threads : stage.copies);
+    if (use <= most * statistics.wall_seconds) continue;
+    most = use / statistics.wall_seconds;
+    busiest = &stage;
+  }
+  return busiest == nullptr ? bottleneck : busiest->name;
 }
 
 std::optional<GlobalBatch> PipelineSource::next() {

@@ -13,7 +13,9 @@ class PipelineSource final : public BatchSource {
  public:
   explicit PipelineSource(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
   std::optional<GlobalBatch> next() override;
-  std::string limiting_stage() const override { return pipeline_.stats().bottleneck(); }
+  /// The pipeline's bottleneck since its start; where that is the consumer, an operator that is busy for over 70% of the
+  /// time, if there is one.
+  std::string limiting_stage() const override;
   const Pipeline& pipeline() const { return pipeline_; }
 
  private:

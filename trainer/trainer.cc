@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -292,6 +293,17 @@ std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, con
 }
 
 void Trainer::save_checkpoint() {
+  // An update can overflow though loss and gradients were finite; the steps after it are skipped, and would in time
+  // replace every good checkpoint.
+  for (const Parameter& parameter : model_.layout().parameters()) {
+    const std::span<const float> values =
+        state_.weights.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+    if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) continue;
+    throw ErrorException(
+        ErrorCode::kNotFinite,
+        fmt::format("after step {} the weights of '{}' are not finite; no checkpoint was written{}", progress_.step,
+                    parameter.name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
+  }
   last_checkpoint_ = checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_);
   tell(&Callback::checkpoint_written, last_checkpoint_);
 }

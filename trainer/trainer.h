@@ -61,7 +61,8 @@ class Trainer {
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
   /// it is asked after each step and between the batches of an evaluation, which is then given up. At the end, unless
   /// stopped, evaluates; and leaves a checkpoint. Throws what the source, the model or a callback threw, and
-  /// `kNotFinite` when too many updates in a row were not finite.
+  /// `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and the weights are not: what
+  /// is under a checkpoint's name is finite.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
   /// The loss over all rows of a source.

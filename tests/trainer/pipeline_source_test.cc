@@ -1,17 +1,28 @@
 #include "trainer/pipeline_source.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 #include "tests/trainer/toy_training.h"
+#include "trainer/callbacks/jsonl_log.h"
+#include "trainer/callbacks/progress_bar.h"
 
 namespace millrace {
 namespace {
 
 using testing::ElementsAre;
 using testing_models::RegressionBatch;
+using testing_models::TemporaryFolder;
 using testing_models::thrown_by;
 using testing_models::ToyTraining;
 
@@ -109,8 +120,15 @@ TEST(PipelineSource, TrainsBitForBitTheSameForAnyNumberOfPipelineThreads) {
   }
 }
 
-// A training on a pipeline with a map that takes its time.
-TrainingSummary train_behind(std::chrono::microseconds map_time, std::chrono::microseconds step_time) {
+// What a training said in all its ways: as its result, on a screen, in its log.
+struct Told {
+  TrainingSummary summary;
+  std::string screen;
+  std::vector<nlohmann::json> log;
+};
+
+// A training on a pipeline whose map takes its time over each row: 60 steps of 8 rows, one for each replica.
+Told train_behind(std::chrono::microseconds map_time, std::chrono::microseconds replica_time) {
   const RowFunction map{.name = "slow",
                         .writes = {{.name = "y", .dtype = DType::kFloat32, .shape = {}}},
                         .function = [=](const RowView& row, RowWriter& out) {
@@ -118,21 +136,62 @@ TrainingSummary train_behind(std::chrono::microseconds map_time, std::chrono::mi
                           out.set("y", row.value<float>("y"));
                         }};
   const WorkerLimit limit(2);
-  ToyTraining toy({.step = {.threads = 1}, .report_every = 10});
-  toy.model.before_step = [=](const ReplicaContext&) { std::this_thread::sleep_for(step_time); };
-  PipelineSource source(regression_rows(400).repeat(10).map(map).batch(80).prefetch(2).start({.threads = 1}));
-  return toy.trainer.train(source);
+  const TemporaryFolder folder;
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* screen = ::open_memstream(&text, &size);
+  Told told;
+  {
+    ToyTraining toy({.step = {.threads = 1}, .report_every = 10});
+    toy.model.before_step = [=](const ReplicaContext&) { std::this_thread::sleep_for(replica_time); };
+    toy.trainer.add_callback(std::make_unique<ProgressBar>(screen, false));
+    toy.trainer.add_callback(std::make_unique<JsonlLog>(folder / "log.jsonl"));
+    PipelineSource source(regression_rows(48).repeat(10).map(map).batch(8).prefetch(2).start({.threads = 1}));
+    told.summary = toy.trainer.train(source);
+  }
+  std::fclose(screen);
+  told.screen = std::string(text, size);
+  std::free(text);
+  std::ifstream log(folder / "log.jsonl");
+  for (std::string line; std::getline(log, line);) told.log.push_back(nlohmann::json::parse(line));
+  return told;
 }
 
-TEST(PipelineSource, ASlowMapRaisesTheShareOfWaitingAndIsNamed) {
+TEST(PipelineSource, ASlowMapRaisesTheShareOfWaitingAndIsNamedOnTheScreenInTheLogAndInTheSummary) {
   using std::chrono::microseconds;
-  const TrainingSummary slow = train_behind(microseconds(100), microseconds(0));
-  const TrainingSummary fast = train_behind(microseconds(0), microseconds(500));
-  EXPECT_EQ(slow.whole.steps, 50);
-  EXPECT_EQ(slow.whole.limiting_stage, "2:map");
-  EXPECT_NE(fast.whole.limiting_stage, "2:map");
-  EXPECT_GT(slow.whole.input_wait_share, 0.5);
-  EXPECT_LT(fast.whole.input_wait_share, 0.5 * slow.whole.input_wait_share);
+  const Told slow = train_behind(microseconds(500), microseconds(0));
+  EXPECT_EQ(slow.summary.whole.steps, 60);
+  EXPECT_GT(slow.summary.whole.input_wait_share, 0.5);
+  EXPECT_EQ(slow.summary.whole.limiting_stage, "2:map");
+  EXPECT_THAT(slow.screen,
+              testing::ContainsRegex("step [0-9]+ [^\n]* waiting for input [0-9.]+% \\(limited by 2:map\\)\n"));
+  EXPECT_THAT(slow.screen, testing::ContainsRegex(
+                               "done after 60 [^\n]* waiting for input [0-9.]+% of the time \\(limited by 2:map\\)\n"));
+  // Batches come a block at a time, so not every report has a wait; at the first one no block has come out of the map.
+  const nlohmann::json* worst = nullptr;
+  for (const nlohmann::json& line : slow.log) {
+    if (line.at("event") != "report" || line.at("step") == 1) continue;
+    if (worst == nullptr || line.at("input_wait_share") > worst->at("input_wait_share")) worst = &line;
+  }
+  ASSERT_NE(worst, nullptr);
+  for (const nlohmann::json& line : {*worst, slow.log.back()}) {
+    EXPECT_GT(line.at("input_wait_share"), 0.5) << line;
+    EXPECT_EQ(line.at("limiting_stage"), "2:map") << line;
+  }
+  EXPECT_EQ(slow.log.back().at("event"), "end");
+
+  const Told fast = train_behind(microseconds(0), microseconds(500));
+  EXPECT_LT(fast.summary.whole.input_wait_share, 0.2 * slow.summary.whole.input_wait_share);
+  EXPECT_EQ(fast.summary.whole.limiting_stage, "consumer");
+  EXPECT_THAT(fast.screen, testing::ContainsRegex("done after 60 [^\n]* waiting for input [0-9.]+% of the time\n"));
+}
+
+TEST(PipelineSource, AMapThatIsALittleSlowerThanTheStepsIsNamedToo) {
+  using std::chrono::microseconds;
+  // The pipeline calls a consumer that waits for less than 30% of the time the bottleneck.
+  const Told told = train_behind(microseconds(2300), microseconds(2000));
+  EXPECT_GT(told.summary.whole.input_wait_share, 0.02);
+  EXPECT_EQ(told.summary.whole.limiting_stage, "2:map");
 }
 
 }  // namespace

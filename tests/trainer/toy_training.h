@@ -30,15 +30,16 @@ class RegressionSource final : public BatchSource {
     // Batches of unlike sizes: a step's work is not the same for all replicas.
     const int64_t rows = rows_ - next_ % 3;
     auto batch = std::make_shared<RegressionBatch>(rows, static_cast<uint64_t>(next_));
-    if (next_ >= spoilt_from && next_ < spoilt_to) batch->y[3] = std::nanf("");
+    if (next_ >= spoilt_from && next_ < spoilt_to) batch->y[3] = spoilt_with;
     const BatchView view = batch->view();
     return GlobalBatch{.view = view, .owner = std::move(batch), .epoch = next_++ / per_epoch_};
   }
 
   std::string limiting_stage() const override { return limit; }
 
-  int64_t spoilt_from = 0;  ///< batches with a target that is no number
+  int64_t spoilt_from = 0;  ///< batches with a target that is not finite
   int64_t spoilt_to = 0;
+  float spoilt_with = std::nanf("");
   std::string limit = "2:map";
 
  private:

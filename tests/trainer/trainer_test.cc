@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -13,6 +13,7 @@
 #include <oneapi/tbb/global_control.h>
 
 #include "tests/trainer/toy_training.h"
+#include "trainer/optimizers/sgd.h"
 
 namespace millrace {
 namespace {
@@ -252,6 +253,40 @@ TEST(Trainer, TooManySkippedUpdatesInARowEndTheTrainingAndNameTheBatch) {
             "(weight 2); the update was skipped");
   EXPECT_EQ(toy.trainer.step(), 10);
   for (const float weight : toy.weights()) EXPECT_TRUE(std::isfinite(weight));
+}
+
+TEST(Trainer, AnInfiniteLossIsSkippedToo) {
+  ToyTraining toy({.total_steps = 3, .most_skipped_in_a_row = 0});
+  RegressionSource source(100);
+  source.spoilt_from = 1;
+  source.spoilt_to = 2;
+  source.spoilt_with = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(thrown_by([&] { toy.trainer.train(source); }),
+            "not_finite: 1 updates in a row were not finite, the last: step 2 (batch 1): the loss of replica 1 is inf "
+            "(weight 2); the update was skipped");
+}
+
+TEST(Trainer, WeightsThatAreNotFiniteNeverReachACheckpoint) {
+  const TemporaryFolder folder;
+  Regression model;
+  // A rate at which the third update overflows, of finite gradients.
+  class Leap final : public Schedule {
+   public:
+    double learning_rate(int64_t updates) const override { return updates < 2 ? 1e-3 : 1e39; }
+    std::string describe() const override { return "leap"; }
+  };
+  Trainer trainer(model, std::make_unique<Sgd>(), std::make_unique<Leap>(),
+                  {.total_steps = 50, .checkpoint_folder = folder.path(), .checkpoint_every = 1});
+  RegressionSource source(100);
+  EXPECT_EQ(thrown_by([&] { trainer.train(source); }),
+            fmt::format("not_finite: after step 3 the weights of 'first.weight' are not finite; no checkpoint was "
+                        "written, the last one is {}",
+                        folder / "checkpoint-00000002"));
+  for (const std::string& path : CheckpointFolder(folder.path(), {}).paths()) {
+    trainer.resume(path);
+    for (const float weight : trainer.weights()) EXPECT_TRUE(std::isfinite(weight)) << path;
+  }
+  EXPECT_EQ(trainer.step(), 2);
 }
 
 TEST(Trainer, SkippedUpdatesInARowAreCountedAcrossACheckpoint) {

@@ -1,9 +1,11 @@
 #include "tests/examples/mlm/preparation_text.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <stdlib.h>
 
 namespace millrace::test {
@@ -58,6 +60,31 @@ RowEncoder letter_encoder() {
               },
           .vocabulary_size = 32,
           .special_ids = {0, 1, 2, 3, 4}};
+}
+
+std::string letter_tokenizer_json() {
+  std::string added;
+  std::string vocabulary;
+  for (const char* token : {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"}) {
+    added += fmt::format(R"({}{{"id": {}, "content": "{}", "single_word": false, "lstrip": false, "rstrip": false, )"
+                         R"("normalized": false, "special": true}})",
+                         added.empty() ? "" : ", ", std::count(added.begin(), added.end(), '{'), token);
+    vocabulary += fmt::format(R"(["{}", 0.0], )", token);
+  }
+  vocabulary += R"(["\u2581", -2.0])";
+  for (char letter = 'a'; letter <= 'z'; ++letter) vocabulary += fmt::format(R"(, ["{}", -3.0])", letter);
+  return fmt::format(
+      R"({{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [{}], "normalizer": null,
+  "pre_tokenizer": {{"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true}},
+  "post_processor": {{"type": "TemplateProcessing",
+    "single": [{{"SpecialToken": {{"id": "[CLS]", "type_id": 0}}}}, {{"Sequence": {{"id": "A", "type_id": 0}}}},
+               {{"SpecialToken": {{"id": "[SEP]", "type_id": 0}}}}],
+    "pair": [{{"Sequence": {{"id": "A", "type_id": 0}}}}, {{"Sequence": {{"id": "B", "type_id": 1}}}}],
+    "special_tokens": {{"[CLS]": {{"id": "[CLS]", "ids": [0], "tokens": ["[CLS]"]}},
+                       "[SEP]": {{"id": "[SEP]", "ids": [1], "tokens": ["[SEP]"]}}}}}},
+  "decoder": {{"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true}},
+  "model": {{"type": "Unigram", "unk_id": 2, "vocab": [{}], "byte_fallback": false}}}})",
+      added, vocabulary);
 }
 
 }  // namespace millrace::test

@@ -36,4 +36,8 @@ RowSource source_of(const std::vector<std::string>& rows);
 /// Ids: 0 before a row, 1 behind it, 5 to 30 for its letters; of the 32, 0 to 4 are special, 31 never occurs.
 RowEncoder letter_encoder();
 
+/// A tokenizer.json with the special tokens [CLS]=0 [SEP]=1 <unk>=2 <pad>=3 [MASK]=4 and a token for each lower-case
+/// letter and the space.
+std::string letter_tokenizer_json();
+
 }  // namespace millrace::test

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -106,8 +108,8 @@ ShardStatistics prepare(const std::vector<std::string>& rows, const std::string&
 }
 
 TEST(ShardPreparation, RecordsAreThoseOfAPlainReference) {
-  for (const int num_rows : {21, 137, 210, 434}) {
-    for (const int max_length : {1, 16, 50}) {
+  for (const int num_rows : {21, 137, 210}) {
+    for (const int max_length : {7, 50}) {
       SCOPED_TRACE(fmt::format("{} rows, length {}", num_rows, max_length));
       const std::vector<std::string> rows = numbered_rows(num_rows);
       const TemporaryFolder folder;
@@ -166,12 +168,15 @@ TEST(ShardPreparation, BytesAreTheSameForAnyNumberOfThreads) {
     const WorkerLimit limit(threads);
     const TemporaryFolder folder;
     std::mutex mutex;
+    std::condition_variable all_came;
     std::set<std::thread::id> seen;
     RowEncoder encoder = letter_encoder();
     encoder.encode = [&, plain = encoder.encode](std::string_view row, std::vector<int32_t>& ids) {
       {
-        const std::lock_guard lock(mutex);
-        seen.insert(std::this_thread::get_id());
+        // The first group of each thread waits until every thread has one.
+        std::unique_lock lock(mutex);
+        if (seen.insert(std::this_thread::get_id()).second) all_came.notify_all();
+        all_came.wait_for(lock, std::chrono::seconds(20), [&] { return seen.size() >= static_cast<size_t>(threads); });
       }
       // Groups take unlike times, so that they end in another order than they began.
       if (row.size() == 7) std::this_thread::sleep_for(std::chrono::microseconds(100));

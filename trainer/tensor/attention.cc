@@ -97,10 +97,11 @@ Tensor<T> attention(Tape<T>& tape, const Tensor<T>& query, const Tensor<T>& key,
     T* kept = arena.template allocate<T>(tiles.size());
     T* dp = arena.template allocate<T>(tiles.size());
     auto* random = arena.template allocate<uint32_t>(DropoutMask::room(tiles.size()));
+    // In the order in which they are written below: two of the inputs may be one tensor.
     const GradientSlot<T> none;
+    const GradientSlot<T> dv = value.needs_gradient() ? t.gradient_of(value) : none;
     const GradientSlot<T> dq = query.needs_gradient() ? t.gradient_of(query) : none;
     const GradientSlot<T> dk = key.needs_gradient() ? t.gradient_of(key) : none;
-    const GradientSlot<T> dv = value.needs_gradient() ? t.gradient_of(value) : none;
     const T keep_scale = static_cast<T>(mask.scale());
     tiles.for_each([&](int64_t row, int64_t head) {
       const int64_t offset = tiles.offset(row, head);

@@ -365,6 +365,39 @@ TEST(Roberta, RefusesWhatCannotWork) {
               HasSubstr("row 0 has 39 tokens; the model has positions for 38"));
 }
 
+TEST(Roberta, StartsWithNormalMatricesZeroBiasesAndNothingForPadding) {
+  const RobertaForMaskedLm model({.vocab_size = 500,
+                                  .hidden_size = 32,
+                                  .num_hidden_layers = 1,
+                                  .num_attention_heads = 1,
+                                  .intermediate_size = 32,
+                                  .max_position_embeddings = 40,
+                                  .pad_token_id = 3});
+  FlatBuffer weights(model.layout().size());
+  model.initialize(weights.span(), 1);
+  for (const Parameter& parameter : model.layout().parameters()) {
+    const std::span<const float> values =
+        weights.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+    if (parameter.name.find("LayerNorm.weight") != std::string::npos || parameter.name == "lm_head.layer_norm.weight") {
+      EXPECT_THAT(values, testing::Each(1.0F)) << parameter.name;
+    } else if (parameter.name.ends_with("bias")) {
+      EXPECT_THAT(values, testing::Each(0.0F)) << parameter.name;
+    } else {
+      double squares = 0;
+      for (float value : values) squares += static_cast<double>(value) * value;
+      const double deviation = std::sqrt(squares / static_cast<double>(values.size()));
+      const double error = 4 / std::sqrt(2.0 * static_cast<double>(values.size()));  // four standard errors
+      EXPECT_NEAR(deviation / 0.02, 1, error + 0.02) << parameter.name;
+    }
+    if (parameter.name.find("word_embeddings") == std::string::npos &&
+        parameter.name.find("position_embeddings") == std::string::npos) {
+      continue;
+    }
+    EXPECT_THAT(values.subspan(3 * 32, 32), testing::Each(0.0F)) << parameter.name;
+    EXPECT_THAT(values.subspan(0, 32), testing::Not(testing::Contains(0.0F))) << parameter.name;
+  }
+}
+
 TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_layout";
   fs::remove_all(directory);

@@ -96,6 +96,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("checkpoint-every", options.checkpoint_every, 0);
   require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
+  require(options.hidden % options.heads == 0,
+          fmt::format("--hidden is {}, must be a multiple of --heads, which is {}", options.hidden, options.heads));
   require(
       options.warmup_steps <= options.steps,
       fmt::format("--warmup-steps is {}, must be at most --steps, which is {}", options.warmup_steps, options.steps));

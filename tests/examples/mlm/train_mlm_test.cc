@@ -1,0 +1,276 @@
+// train_mlm and fill_mask as processes, on a text of letters.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/examples/mlm/preparation_text.h"
+#include "tests/support/child_process.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void write_file(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+// Tokenizer and shards of rows of 16 letters, made once; trainings of a tiny model on them.
+class TrainMlm : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = new TemporaryFolder;
+    write_file(data_->path("tokenizer.json"), letter_tokenizer_json());
+    std::string text;
+    for (const std::string& row : numbered_rows(900)) text += row + "\n";
+    write_file(data_->path("text.txt"), text);
+    const ChildResult prepared =
+        run_child({MILLRACE_PREPARE_SHARDS, "--tokenizer", data_->path("tokenizer.json"), "--out",
+                   data_->path("shards"), "--text", data_->path("text.txt"), "--max-length", "16", "--rows-per-group",
+                   "100", "--validation-every", "5"});
+    ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
+  }
+  static void TearDownTestSuite() {
+    delete data_;
+    data_ = nullptr;
+  }
+
+  std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {MILLRACE_TRAIN_MLM,
+                                          "--out",
+                                          folder_.path(out),
+                                          "--shards",
+                                          data_->path("shards"),
+                                          "--tokenizer",
+                                          data_->path("tokenizer.json"),
+                                          "--layers",
+                                          "1",
+                                          "--hidden",
+                                          "16",
+                                          "--heads",
+                                          "2",
+                                          "--max-length",
+                                          "16",
+                                          "--global-batch",
+                                          "8",
+                                          "--steps",
+                                          "30",
+                                          "--warmup-steps",
+                                          "3",
+                                          "--report-every",
+                                          "1",
+                                          "--threads",
+                                          "2"};
+    // What is given later counts.
+    for (size_t i = 0; i < more.size(); ++i) {
+      const auto found = std::ranges::find(arguments, more[i]);
+      if (more[i].starts_with("--") && found != arguments.end() && i + 1 < more.size()) {
+        *(found + 1) = more[++i];
+      } else {
+        arguments.push_back(more[i]);
+      }
+    }
+    return arguments;
+  }
+
+  // The error of a run that must fail, which is one line.
+  std::string refusal(const std::vector<std::string>& more, const ChildOptions& options = {}) const {
+    const ChildResult result = run_child(command("refused", more), options);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.out, "");
+    const std::string last = result.err.substr(result.err.rfind("train_mlm: "));
+    EXPECT_EQ(std::ranges::count(last, '\n'), 1) << result.err;
+    return last;
+  }
+
+  std::string model_file(const std::string& out) const {
+    return read_file(folder_.path(out + "/model/model.safetensors"));
+  }
+
+  static TemporaryFolder* data_;
+  TemporaryFolder folder_;
+};
+
+TemporaryFolder* TrainMlm::data_ = nullptr;
+
+TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
+  const ChildResult result =
+      run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64", "--learning-rate", "0.01"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = nlohmann::json::parse(result.out);
+  EXPECT_EQ(summary.at("steps"), 60);
+  const double uniform = summary.at("ln_vocab_size").get<double>();
+  EXPECT_NEAR(uniform, std::log(32.0), 1e-12);
+  EXPECT_NEAR(summary.at("first_loss").get<double>(), uniform, 0.03 * uniform);
+  EXPECT_LT(summary.at("evaluation_loss").get<double>(), 0.97 * uniform);
+  EXPECT_GT(summary.at("evaluation_rows").get<int64_t>(), 0);
+  EXPECT_GT(summary.at("unigram_entropy").get<double>(), 0);
+  EXPECT_GE(summary.at("input_wait_share").get<double>(), 0);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("step 60/60"), HasSubstr("evaluation at step 60")));
+
+  std::istringstream log(read_file(folder_.path("run/log.jsonl")));
+  std::vector<std::string> events;
+  for (std::string line; std::getline(log, line);) {
+    const std::string event = nlohmann::json::parse(line).at("event");
+    if (event != "report") events.push_back(event);
+  }
+  std::vector<std::string> expected = {"start"};
+  for (int epoch = 0; epoch < 3; ++epoch) expected.insert(expected.end(), {"evaluation", "epoch", "checkpoint"});
+  expected.insert(expected.end(), {"evaluation", "checkpoint", "end"});
+  EXPECT_EQ(events, expected);
+
+  const std::string text = "abc[MASK]def";
+  const ChildResult filled = run_child({MILLRACE_FILL_MASK, "--model", folder_.path("run/model"), "--json", text});
+  ASSERT_EQ(filled.exit_code, 0) << filled.err;
+  const nlohmann::json answer = nlohmann::json::parse(filled.out);
+  EXPECT_EQ(answer.at("text"), text);
+  ASSERT_EQ(answer.at("masks").size(), 1);
+  const nlohmann::json& candidates = answer.at("masks")[0];
+  ASSERT_EQ(candidates.size(), 5);
+  double sum = 0;
+  for (size_t i = 0; i < 5; ++i) {
+    const auto score = candidates[i].at("score").get<double>();
+    sum += score;
+    if (i > 0) {
+      EXPECT_LE(score, candidates[i - 1].at("score").get<double>());
+    }
+    EXPECT_THAT(candidates[i].at("sequence").get<std::string>(), HasSubstr(candidates[i].at("token_str")));
+  }
+  EXPECT_GT(sum, 5.0 / 32);
+  EXPECT_LE(sum, 1.0);
+}
+
+TEST_F(TrainMlm, GivesTheSameModelForAnyNumberOfThreads) {
+  ASSERT_EQ(run_child(command("1", {"--threads", "1"})).exit_code, 0);
+  const std::string expected = model_file("1");
+  ASSERT_FALSE(expected.empty());
+  for (const char* threads : {"2", "4", "8"}) {
+    ASSERT_EQ(run_child(command(threads, {"--threads", threads})).exit_code, 0);
+    EXPECT_TRUE(model_file(threads) == expected) << threads;
+  }
+  ASSERT_EQ(run_child(command("seed", {"--seed", "43"})).exit_code, 0);
+  EXPECT_FALSE(model_file("seed") == expected);
+}
+
+TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHappened) {
+  const std::vector<std::string> steps = {"--steps", "400", "--keep-checkpoints", "100"};
+  ASSERT_EQ(run_child(command("straight", steps)).exit_code, 0);
+
+  ChildProcess child(command("stopped", steps));
+  const std::string log = folder_.path("stopped/log.jsonl");
+  while (read_file(log).find("\"step\":20,") == std::string::npos && child.running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  child.signal(SIGINT);
+  const ChildResult stopped = child.wait();
+  ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
+  ASSERT_FALSE(fs::exists(folder_.path("stopped/model")));
+  const size_t said = stopped.err.find("go on with --resume ");
+  ASSERT_NE(said, std::string::npos) << stopped.err;
+  std::string checkpoint = stopped.err.substr(said + std::string("go on with --resume ").size());
+  checkpoint.pop_back();
+  ASSERT_TRUE(fs::is_directory(checkpoint)) << checkpoint;
+
+  std::vector<std::string> resume = {"--resume", checkpoint};
+  resume.insert(resume.end(), steps.begin(), steps.end());
+  const ChildResult resumed = run_child(command("stopped", resume));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_TRUE(model_file("stopped") == model_file("straight"));
+
+  resume.insert(resume.end(), {"--learning-rate", "0.5"});
+  EXPECT_THAT(refusal(resume), HasSubstr("the checkpoint was made with the schedule"));
+}
+
+TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
+  ASSERT_EQ(run_child(command("refused", {"--steps", "5", "--learning-rate", "0.01"})).exit_code, 0);
+  const std::string model = model_file("refused");
+  EXPECT_THAT(refusal({}), HasSubstr("holds checkpoints of an earlier run"));
+  EXPECT_THAT(refusal({"--check"}), HasSubstr("holds checkpoints of an earlier run"));
+  EXPECT_TRUE(model_file("refused") == model);
+  ASSERT_EQ(run_child(command("refused", {"--overwrite"})).exit_code, 0);
+  EXPECT_FALSE(model_file("refused") == model);
+  EXPECT_FALSE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
+}
+
+TEST_F(TrainMlm, BadInputIsOneClearLine) {
+  EXPECT_THAT(refusal({"--step", "3"}), AllOf(StartsWith("train_mlm: "), HasSubstr("--step"), HasSubstr("--help")));
+  EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("'many'"));
+  EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0, must be at least 1"));
+  EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));
+  EXPECT_THAT(refusal({"--hidden", "15"}), HasSubstr("--hidden is 15, must be a multiple of --heads, which is 2"));
+  EXPECT_THAT(refusal({"--vocab-size", "31"}), HasSubstr("--vocab-size is 31, but the tokenizer has 32 tokens"));
+  EXPECT_THAT(refusal({"--shards", folder_.path("none")}), HasSubstr("no shards in " + folder_.path("none")));
+  EXPECT_THAT(refusal({"--tokenizer", folder_.path("none")}), HasSubstr(folder_.path("none")));
+  EXPECT_THAT(refusal({"--global-batch", "100000"}), HasSubstr("less than one global batch of 100000"));
+  EXPECT_THAT(refusal({"--max-length", "17"}),
+              AllOf(HasSubstr("feature 'input_ids'"), HasSubstr("record "), HasSubstr("dataset-0-")));
+  EXPECT_THAT(refusal({"--resume", folder_.path("none")}), HasSubstr(folder_.path("none")));
+}
+
+TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  const fs::path shard = fs::directory_iterator(folder_.path("shards/train"))->path();
+  std::string bytes = read_file(shard.string());
+  char& damaged = bytes[bytes.size() / 2 + 30];  // in the payload of a record
+  damaged = static_cast<char>(damaged ^ 1);
+  write_file(shard.string(), bytes);
+  // The error comes when its row's turn comes: within an epoch.
+  const std::vector<std::string> an_epoch = {"--shards", folder_.path("shards"), "--steps", "1000"};
+  EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("payload_crc"), HasSubstr(shard.string()), HasSubstr("record ")));
+  EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
+
+  fs::resize_file(shard, bytes.size() / 2 + 30);
+  EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("truncated"), HasSubstr(shard.string())));
+  fs::remove(shard);
+  fs::create_symlink(folder_.path("nothing"), shard);
+  EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("io: "), HasSubstr(shard.string())));
+}
+
+TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {
+  EXPECT_THAT(refusal({}, {.most_file_bytes = 20000}), AllOf(HasSubstr("io: "), HasSubstr(".safetensors")));
+  for (const auto& entry : fs::directory_iterator(folder_.path("refused/checkpoints"))) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("checkpoint-")) << entry.path();
+  }
+}
+
+TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
+  ASSERT_EQ(run_child(command("run", {"--steps", "2", "--warmup-steps", "0"})).exit_code, 0);
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {MILLRACE_FILL_MASK, "--model", folder_.path("run/model")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ChildResult result = run_child(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused({}), HasSubstr("no text given"));
+  EXPECT_THAT(refused({"abc"}), HasSubstr("no [MASK] in 'abc'"));
+  EXPECT_THAT(refused({"[MASK] abcdefghijklmnop"}), HasSubstr("the model takes 16"));
+  EXPECT_THAT(refused({"[MASK]", "--top", "0"}), HasSubstr("--top is 0"));
+  EXPECT_THAT(refused({"[MASK]", "--text-file", folder_.path("none")}), HasSubstr(folder_.path("none")));
+  EXPECT_THAT(refused({"[MASK]", "--logits", folder_.path("none/logits")}), HasSubstr(folder_.path("none/logits")));
+  fs::resize_file(folder_.path("run/model/model.safetensors"), 100);
+  EXPECT_THAT(refused({"[MASK]"}), HasSubstr("model.safetensors"));
+  fs::remove(folder_.path("run/model/config.json"));
+  EXPECT_THAT(refused({"[MASK]"}), HasSubstr("config.json"));
+}
+
+}  // namespace
+}  // namespace millrace::test

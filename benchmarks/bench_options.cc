@@ -24,11 +24,21 @@ std::string about() {
   return text;
 }
 
+// Options that would be without effect.
+void refuse_together(const po::variables_map& given, std::string_view option,
+                     std::initializer_list<const char*> others) {
+  for (const char* other : others) {
+    if (given.contains(other) && !given[other].defaulted())
+      refuse(fmt::format("--{} has no effect with {}", other, option));
+  }
+}
+
 }  // namespace
 
 std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   BenchOptions options;
   int64_t batches = 0;
+  auto seed = static_cast<int64_t>(options.seed);
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
@@ -41,10 +51,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
        "time between the first batch and the measurement")
       ("batches", po::value(&batches), "stop after so many batches and compute stream_hash over them")
-      ("seed", po::value(&options.seed)->default_value(options.seed), "of every random choice")
+      ("seed", po::value(&seed)->default_value(seed), "of every random choice")
       ("unordered", "elements come as they are ready; the stream then depends on timing")
       ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
-      ("print", po::value(&options.print)->default_value(0), "print the first N elements and stop")
+      ("print", po::value(&options.print), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("json", "one JSON object instead of a table");
@@ -62,14 +72,26 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   require_at_least("cycle-length", options.cycle_length, 1);
   require_at_least("threads", options.threads, 0);
   require_at_least("consumer-us", options.consumer_us, 0);
-  require_at_least("print", options.print, 0);
+  require_at_least("seed", seed, 0);
+  options.seed = static_cast<uint64_t>(seed);
   if (!(options.seconds > 0)) refuse(fmt::format("--seconds is {}, must be above 0", options.seconds));
   if (!(options.warmup_seconds >= 0))
     refuse(fmt::format("--warmup-seconds is {}, must not be negative", options.warmup_seconds));
   if (given->contains("batches")) {
     require_at_least("batches", batches, 1);
     options.batches = batches;
+    refuse_together(*given, "--batches", {"seconds", "warmup-seconds"});
   }
+  const std::initializer_list<const char*> measuring = {"batches", "seconds", "warmup-seconds", "consumer-us", "json"};
+  if (given->contains("print")) {
+    require_at_least("print", options.print, 1);
+    refuse_together(*given, "--print", measuring);
+  }
+  if (given->contains("explain")) {
+    refuse_together(*given, "--explain", measuring);
+    refuse_together(*given, "--explain", {"print"});
+  }
+  if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle"});
   options.ordered = !given->contains("unordered");
   options.explain = given->contains("explain");
   options.json = given->contains("json");

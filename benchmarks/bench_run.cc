@@ -86,7 +86,8 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool 
   bool measuring = options.batches.has_value();
   bool first = true;
   Progress line(options, progress);
-  while (std::optional<Batch> batch = pipeline.next()) {
+  bool complete = false;
+  while (std::optional<Batch> batch = complete ? std::nullopt : pipeline.next()) {
     if (std::exchange(first, false)) result.first_batch_ms = 1e3 * seconds_since(started);
     if (options.batches) {
       hash.add(*batch);
@@ -106,7 +107,11 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool 
     result.bytes += batch->block().byte_size();
     const double elapsed = seconds_since(measured_from);
     line.update(result.batches, result.records, elapsed);
-    if (options.batches ? result.batches == *options.batches : elapsed >= options.seconds) break;
+    complete = options.batches ? result.batches == *options.batches : elapsed >= options.seconds;
+  }
+  if (!complete) {
+    throw ErrorException(ErrorCode::kCardinality,
+                         fmt::format("the data ends after {} batches of the measurement", result.batches));
   }
   result.wall_seconds = seconds_since(measured_from);
   const rusage after = usage();

@@ -46,7 +46,9 @@ void require_at_least(std::string_view option, int64_t value, int64_t least) {
 
 int run_program(std::string_view name, const std::function<int()>& body) {
   try {
-    return body();
+    const int exit_code = body();
+    if (std::cout.flush()) return exit_code;
+    std::cerr << name << ": cannot write to standard output\n";
   } catch (const std::bad_alloc&) {
     std::cerr << name << ": out of memory\n";
   } catch (const std::exception& error) {

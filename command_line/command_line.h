@@ -29,7 +29,7 @@ struct ProgramText {
 void require_at_least(std::string_view option, int64_t value, int64_t least);
 
 /// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error behind
-/// the program's name, in one line.
+/// the program's name, in one line; 1 as well when standard output took not all of what was written to it.
 int run_program(std::string_view name, const std::function<int()>& body);
 
 }  // namespace millrace

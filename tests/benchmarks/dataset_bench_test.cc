@@ -1,0 +1,342 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "formats/example/writer.h"
+#include "formats/tfrecord/writer.h"
+#include "tests/support/child_process.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+using test::ChildResult;
+using test::run_child;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int kRecords = 300;
+constexpr int kBad = 41;
+constexpr size_t kFrame = 16;  // bytes of a record's frame: length, its CRC, the payload's CRC
+
+/// Two shards as the workload `mlm` wants them, `a` and `b`.
+class DatasetBench : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_);
+    for (const char* name : {"a", "b"}) write_shard(name, good_record(kBad));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static std::string record(const std::map<std::string, std::vector<int64_t>>& features) {
+    ExampleWriter example;
+    for (const auto& [name, values] : features) example.add(name, std::span<const int64_t>(values));
+    return std::string(example.finish());
+  }
+  static std::string good_record(int number) {
+    return record(
+        {{"input_ids", std::vector<int64_t>(512, 5 + number)}, {"attention_mask", std::vector<int64_t>(512, 1)}});
+  }
+
+  // Good records, but for this one in place of number kBad.
+  void write_shard(const std::string& name, const std::string& in_the_middle,
+                   Compression compression = Compression::kNone) {
+    RecordWriter writer(path(name), {.compression = compression});
+    offset_ = 0;
+    for (int r = 0; r < kRecords; ++r) {
+      if (r < kBad) offset_ += good_record(r).size() + kFrame;
+      writer.write(r == kBad ? in_the_middle : good_record(r));
+    }
+    writer.close();
+  }
+
+  void change_byte(const std::string& name, size_t at) const {
+    std::fstream file(path(name), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 4));
+    ASSERT_TRUE(file.good());
+  }
+
+  std::string path(const std::string& name) const { return (folder_ / (name + ".tfrecord")).string(); }
+  std::string place(const std::string& name, const std::string& stage = "") const {
+    return fmt::format("(shard {}, offset {}, record {}{})", path(name), offset_, kBad,
+                       stage.empty() ? "" : ", stage " + stage);
+  }
+  std::string glob() const { return (folder_ / "*.tfrecord").string(); }
+
+  static ChildResult bench(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), MILLRACE_DATASET_BENCH);
+    return run_child(arguments);
+  }
+  ChildResult bench_shards(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--shards", glob(), "--batch", "8"});
+    return bench(std::move(arguments));
+  }
+  ChildResult hashed(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--batches", "100", "--json"});
+    return bench_shards(std::move(arguments));
+  }
+
+  static void expect_refused(const ChildResult& result, const std::string& line) {
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "dataset_bench: " + line + "\n");
+  }
+
+  // One line that says what and where, the same whatever the threads and the plan.
+  void expect_error(const std::string& workload, const std::string& begins, const std::string& ends) const {
+    std::string line;
+    for (const char* threads : {"1", "8"}) {
+      for (const bool late_parse : {true, false}) {
+        std::vector<std::string> arguments = {workload, "--threads", threads};
+        if (!late_parse) arguments.insert(arguments.end(), {"--no-rewrite", "late_parse"});
+        const ChildResult result = hashed(arguments);
+        EXPECT_EQ(result.exit_code, 1);
+        EXPECT_EQ(result.out, "");
+        EXPECT_THAT(result.err, StartsWith("dataset_bench: " + begins));
+        EXPECT_THAT(result.err, EndsWith(ends + "\n"));
+        EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+        if (line.empty()) line = result.err;
+        EXPECT_EQ(result.err, line) << threads << " threads";
+      }
+    }
+  }
+
+  fs::path folder_ =
+      fs::temp_directory_path() / fmt::format("millrace_dataset_bench_{}_{}", ::getpid(),
+                                              testing::UnitTest::GetInstance()->current_test_info()->name());
+  size_t offset_ = 0;  // of record kBad
+};
+
+TEST_F(DatasetBench, GivesOneStreamHashForAnyNumberOfThreadsAndEveryPlan) {
+  const auto hash = [&](std::vector<std::string> arguments) {
+    const ChildResult result = hashed(std::move(arguments));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return ordered_json::parse(result.out).at("stream_hash").get<std::string>();
+  };
+  for (const char* workload : {"mlm", "read"}) {
+    const std::string expected = hash({workload, "--threads", "1"});
+    EXPECT_EQ(expected.size(), 16U);
+    for (const char* threads : {"2", "4", "8"}) {
+      EXPECT_EQ(hash({workload, "--threads", threads}), expected) << threads << " threads";
+    }
+    EXPECT_EQ(hash({workload, "--threads", "2", "--no-rewrite", "late_parse"}), expected);
+    EXPECT_EQ(hash({workload, "--consumer-us", "200"}), expected);
+    EXPECT_NE(hash({workload, "--cycle-length", "1"}), expected);
+  }
+  EXPECT_NE(hash({"mlm", "--seed", "1"}), hash({"mlm", "--seed", "2"}));
+}
+
+TEST_F(DatasetBench, PrintsOneJsonObjectWithItsKeys) {
+  const auto keys = ElementsAre("workload", "records", "records_per_s", "bytes_per_s", "us_wall_per_record",
+                                "us_cpu_per_record", "first_batch_ms", "peak_rss_mb", "threads", "distinct_workers",
+                                "bottleneck", "batches", "stream_hash");
+  const auto keys_of = [](const ordered_json& json) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : json.items()) names.push_back(name);
+    return names;
+  };
+  const ChildResult counted = hashed({"mlm", "--threads", "2"});
+  ASSERT_EQ(counted.exit_code, 0) << counted.err;
+  EXPECT_EQ(counted.out.find('\n'), counted.out.size() - 1);
+  const ordered_json json = ordered_json::parse(counted.out);
+  EXPECT_THAT(keys_of(json), keys);
+  EXPECT_EQ(json["workload"], "mlm");
+  EXPECT_EQ(json["batches"], 100);
+  EXPECT_EQ(json["records"], 800);
+  EXPECT_EQ(json["threads"], 2);
+  EXPECT_TRUE(json["stream_hash"].is_string());
+  // Two ids and a mask of 512 values: int32, int32, int64.
+  const double bytes_per_record = json["bytes_per_s"].get<double>() / json["records_per_s"].get<double>();
+  EXPECT_NEAR(bytes_per_record, 512 * (4 + 4 + 8), 1e-6);
+  EXPECT_NEAR(json["us_wall_per_record"].get<double>() * json["records_per_s"].get<double>(), 1e6, 1);
+  EXPECT_GT(json["peak_rss_mb"], 1);
+  EXPECT_GT(json["first_batch_ms"], 0);
+
+  const ChildResult timed = bench_shards({"read", "--json", "--seconds", "0.05", "--warmup-seconds", "0.01"});
+  ASSERT_EQ(timed.exit_code, 0) << timed.err;
+  const ordered_json timed_json = ordered_json::parse(timed.out);
+  EXPECT_THAT(keys_of(timed_json), keys);
+  EXPECT_TRUE(timed_json["stream_hash"].is_null());
+  EXPECT_EQ(timed_json["records"].get<int64_t>(), 8 * timed_json["batches"].get<int64_t>());
+  EXPECT_GT(timed_json["batches"], 0);
+}
+
+TEST_F(DatasetBench, PrintsATableForPeople) {
+  const ChildResult result = bench_shards({"mlm", "--batches", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* word : {"stage", "parse_example", "records/s", "first batch", "limited by", "stream_hash"}) {
+    EXPECT_THAT(result.out, HasSubstr(word));
+  }
+  EXPECT_THAT(result.out, HasSubstr("24 in 3 batches"));
+}
+
+TEST_F(DatasetBench, PrintsElements) {
+  const ChildResult result = bench_shards({"mlm", "--print", "2", "--cycle-length", "1", "--shuffle", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("element 0\n  input_ids int32 [8,512]: "));
+  EXPECT_THAT(result.out, HasSubstr("\n  attention_mask int64 [8,512]: 1 1 1 1 "));
+  EXPECT_THAT(result.out, HasSubstr("\n  labels int32 [8,512]: "));
+  EXPECT_THAT(result.out, HasSubstr("\nelement 1\n"));
+  EXPECT_EQ(result.out.find("element 2"), std::string::npos);
+}
+
+TEST_F(DatasetBench, ExplainsThePlan) {
+  const ChildResult result = bench_shards({"mlm", "--explain", "--threads", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("as written:\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nrewrites:\nlate_parse: "));
+  EXPECT_THAT(result.out, HasSubstr("\nas it runs:\n"));
+  EXPECT_THAT(result.out, HasSubstr("shuffle(buffer_size=16384, seed=42)"));
+  EXPECT_THAT(bench_shards({"mlm", "--explain", "--no-rewrite", "late_parse"}).out, HasSubstr("\nrewrites:\nnone\n"));
+}
+
+TEST_F(DatasetBench, PrintsItsHelp) {
+  const ChildResult result = bench({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* word : {"usage: dataset_bench WORKLOAD", "mlm", "read", "late_parse", "--consumer-us"}) {
+    EXPECT_THAT(result.out, HasSubstr(word));
+  }
+}
+
+TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
+  const std::string see = "; see dataset_bench --help";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
+      {{}, "no workload given" + see},
+      {{"mlm"}, "--shards is missing" + see},
+      {{"mlm", "--shards", ""}, "--shards is missing" + see},
+      {{"mln", "--shards", glob()}, "no workload 'mln'; there are: read, mlm"},
+      {{"mlm", "more", "--shards", glob()},
+       "too many positional options have been specified on the command line" + see},
+      {{"mlm", "--shards", glob(), "--thread", "2"}, "unrecognised option '--thread'" + see},
+      {{"mlm", "--shards", glob(), "-threads", "2"}, "unrecognised option '-threads'" + see},
+      {{"mlm", "--shards", glob(), "--threads", "two"}, "the argument ('two') for option '--threads' is invalid" + see},
+      {{"mlm", "--shards", glob(), "--threads"}, "the required argument for option '--threads' is missing" + see},
+      {{"mlm", "--shards", glob(), "--threads", "-1"}, "--threads is -1, must be at least 0"},
+      {{"mlm", "--shards", glob(), "--threads", "2000"},
+       "start: threads is 2000, must be between 1 and 1024, or 0 for all cores"},
+      {{"mlm", "--shards", glob(), "--batch", "0"}, "--batch is 0, must be at least 1"},
+      {{"mlm", "--shards", glob(), "--batch", "8x"}, "the argument ('8x') for option '--batch' is invalid" + see},
+      {{"mlm", "--shards", glob(), "--batches", "0"}, "--batches is 0, must be at least 1"},
+      {{"mlm", "--shards", glob(), "--batches", "1", "--batches", "2"},
+       "option '--batches' cannot be specified more than once" + see},
+      {{"mlm", "--shards", glob(), "--shuffle", "0"}, "--shuffle is 0, must be at least 1"},
+      {{"mlm", "--shards", glob(), "--cycle-length", "0"}, "--cycle-length is 0, must be at least 1"},
+      {{"mlm", "--shards", glob(), "--seconds", "0"}, "--seconds is 0, must be above 0"},
+      {{"mlm", "--shards", glob(), "--seconds", "nan"}, "--seconds is nan, must be above 0"},
+      {{"mlm", "--shards", glob(), "--warmup-seconds", "-1"}, "--warmup-seconds is -1, must not be negative"},
+      {{"mlm", "--shards", glob(), "--seed", "-1"}, "--seed is -1, must be at least 0"},
+      {{"mlm", "--shards", glob(), "--consumer-us", "-1"}, "--consumer-us is -1, must be at least 0"},
+      {{"mlm", "--shards", glob(), "--print", "0"}, "--print is 0, must be at least 1"},
+      {{"mlm", "--shards", glob(), "--json=yes"}, "option '--json' does not take any arguments" + see},
+      {{"mlm", "--shards", glob(), "--no-rewrite", "late_pares"}, "no rewrite 'late_pares'"},
+      {{"mlm", "--shards", glob(), "--batches", "9", "--seconds", "1"}, "--seconds has no effect with --batches"},
+      {{"mlm", "--shards", glob(), "--print", "9", "--json"}, "--json has no effect with --print"},
+      {{"mlm", "--shards", glob(), "--explain", "--print", "2"}, "--print has no effect with --explain"},
+      {{"read", "--shards", glob(), "--shuffle", "9"}, "--shuffle has no effect with the workload read"},
+  };
+  for (const auto& [arguments, line] : lines) expect_refused(bench(arguments), "invalid_argument: " + line);
+}
+
+TEST_F(DatasetBench, APatternWithoutFilesIsOneLine) {
+  const std::string pattern = (folder_ / "train-*.tfrecord").string();
+  expect_refused(bench({"mlm", "--shards", pattern}), fmt::format("invalid_argument: no file matches '{}'", pattern));
+  expect_refused(bench({"mlm", "--shards", path("c")}),
+                 fmt::format("invalid_argument: no file matches '{}'", path("c")));
+}
+
+TEST_F(DatasetBench, AShardThatIsNotThereIsOneLine) {
+  fs::create_symlink(folder_ / "nowhere", path("c"));
+  expect_error("mlm", "io: cannot open: No such file or directory ",
+               fmt::format("(shard {}, offset 0, record 0)", path("c")));
+}
+
+TEST_F(DatasetBench, ShardsWithoutARecordAreOneLine) {
+  for (const char* name : {"a", "b"}) RecordWriter(path(name)).close();
+  const std::string line = "cardinality: the data ends after 0 batches of the measurement";
+  expect_refused(hashed({"mlm"}), line);
+  expect_refused(bench_shards({"read", "--seconds", "0.1"}), line);
+}
+
+TEST_F(DatasetBench, AFeatureThatARecordLacksIsOneLine) {
+  write_shard("b", record({{"input_ids", std::vector<int64_t>(512, 1)}}));
+  expect_error("mlm", "missing_feature: feature 'attention_mask' is not in the record and has no default ",
+               place("b", "parse_example"));
+}
+
+TEST_F(DatasetBench, AFeatureOfAnotherShapeIsOneLine) {
+  write_shard("b",
+              record({{"input_ids", std::vector<int64_t>(128, 1)}, {"attention_mask", std::vector<int64_t>(512, 1)}}));
+  expect_error("mlm", "wrong_shape: feature 'input_ids' has 128 values, shape [512] needs 512 ",
+               place("b", "parse_example"));
+}
+
+TEST_F(DatasetBench, AnIdThatInt32CannotHoldIsOneLine) {
+  write_shard("b", record({{"input_ids", std::vector<int64_t>(512, int64_t{1} << 40)},
+                           {"attention_mask", std::vector<int64_t>(512, 1)}}));
+  expect_error("mlm", "parse: feature 'input_ids': value 1099511627776 does not fit int32 at byte ",
+               place("b", "parse_example"));
+}
+
+TEST_F(DatasetBench, ARecordThatIsNoExampleIsOneLine) {
+  write_shard("b", "this is text");
+  expect_error("mlm", "parse: an invalid wire type at byte 1 of the record ", place("b", "parse_example"));
+}
+
+TEST_F(DatasetBench, ATruncatedShardIsOneLine) {
+  const std::string in_frame = "truncated: the file ends 5 bytes into the 12 bytes in front of a record ";
+  const std::string in_payload =
+      fmt::format("truncated: the file ends inside a record of {} bytes; from its beginning 100 bytes are left ",
+                  good_record(kBad).size());
+  for (const char* workload : {"read", "mlm"}) {
+    write_shard("b", good_record(kBad));
+    fs::resize_file(path("b"), offset_ + 100);
+    expect_error(workload, in_payload, place("b"));
+    fs::resize_file(path("b"), offset_ + 5);
+    expect_error(workload, in_frame, place("b"));
+  }
+}
+
+TEST_F(DatasetBench, AFlippedBitIsOneLine) {
+  // In the length, in its CRC, in the payload, in its CRC.
+  for (const size_t at : {size_t{1}, size_t{9}, size_t{300}, 12 + good_record(kBad).size()}) {
+    write_shard("b", good_record(kBad));
+    change_byte("b", offset_ + at);
+    for (const char* workload : {"read", "mlm"}) {
+      expect_error(workload, at < 12 ? "length_crc: " : "payload_crc: ", place("b"));
+    }
+  }
+}
+
+TEST_F(DatasetBench, ACutCompressedShardIsOneLine) {
+  write_shard("b", good_record(kBad), Compression::kGzip);
+  fs::resize_file(path("b"), fs::file_size(path("b")) - 20);
+  expect_error("read", "truncated: ", ")");
+  const std::string line = hashed({"read"}).err;
+  EXPECT_THAT(line, HasSubstr(fmt::format("(shard {}, offset ", path("b"))));
+  EXPECT_THAT(line, HasSubstr(", record "));
+}
+
+TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {
+  const ChildResult result = run_child(
+      {"/bin/sh", "-c",
+       fmt::format("'{}' read --shards '{}' --batches 1 --json > /dev/full", MILLRACE_DATASET_BENCH, glob())});
+  expect_refused(result, "cannot write to standard output");
+}
+
+}  // namespace
+}  // namespace millrace

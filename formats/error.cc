@@ -19,6 +19,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kIo: return "io";
     case ErrorCode::kCardinality: return "cardinality";
     case ErrorCode::kInvalidArgument: return "invalid_argument";
+    case ErrorCode::kOutOfMemory: return "out_of_memory";
     case ErrorCode::kUserFunction: return "user_function";
     case ErrorCode::kNotFinite: return "not_finite";
   }

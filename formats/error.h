@@ -20,6 +20,7 @@ enum class ErrorCode {
   kIo,               ///< the storage failed: missing file, permission, full disk, device error
   kCardinality,      ///< another number of records than was promised
   kInvalidArgument,  ///< an argument that cannot work, found in the builder or on a command line
+  kOutOfMemory,      ///< the system has no more memory
   kUserFunction,     ///< a function given by the user threw
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
 };

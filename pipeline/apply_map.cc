@@ -1,18 +1,20 @@
 #include "pipeline/apply_map.h"
 
 #include <exception>
+#include <new>
 
 #include "formats/columnar/block_builder.h"
 
 namespace millrace {
-namespace {
 
-std::shared_ptr<const Error> error_of(const std::exception_ptr& exception, std::string_view stage) {
+std::shared_ptr<const Error> current_exception_as_error(std::string_view stage) {
   Error error;
   try {
-    std::rethrow_exception(exception);
+    throw;
   } catch (const ErrorException& e) {
     error = e.error();
+  } catch (const std::bad_alloc&) {
+    error = {.code = ErrorCode::kOutOfMemory, .message = "the system has no more memory"};
   } catch (const std::exception& e) {
     error = {.code = ErrorCode::kUserFunction, .message = e.what()};
   } catch (...) {
@@ -21,8 +23,6 @@ std::shared_ptr<const Error> error_of(const std::exception_ptr& exception, std::
   if (error.stage.empty()) error.stage = stage;
   return std::make_shared<const Error>(std::move(error));
 }
-
-}  // namespace
 
 Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept {
   // What the map may leave half moved is remembered before.
@@ -34,7 +34,7 @@ Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept 
   try {
     return map.apply(std::move(block), pool);
   } catch (...) {
-    const auto error = error_of(std::current_exception(), map.name());
+    const auto error = current_exception_as_error(map.name());
     BlockBuilder builder(map.schema(), pool);
     for (size_t i = 0; i < num_elements; ++i) builder.append_error(error);
     Block failed = builder.finish();

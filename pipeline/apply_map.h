@@ -4,8 +4,11 @@
 
 namespace millrace {
 
-/// Runs a map on a block; when it throws, every element becomes that error (`user_function`, unless the exception is an
-/// ErrorException with a code of its own).
+/// The exception that is being handled as the error of a stage: an ErrorException keeps its code, std::bad_alloc is
+/// `out_of_memory`, everything else `user_function`.
+[[nodiscard]] std::shared_ptr<const Error> current_exception_as_error(std::string_view stage);
+
+/// Runs a map on a block; when it throws, every element becomes that error.
 [[nodiscard]] Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept;
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/prefetch.h"
+#include "pipeline/apply_map.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/metered_stage.h"
 
@@ -28,10 +29,12 @@ bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
 class LoweredPlan::LaneSet final : public Lanes {
  public:
   /// `reading`: counts what the stages of the lanes do, when they are no operators of the plan; or null.
-  LaneSet(Executor& executor, size_t num_lanes, SegmentRecord& record, StageStatistics* reading) : reading_(reading) {
+  LaneSet(Executor& executor, size_t num_lanes, const SchemaPtr& schema, SegmentRecord& record,
+          StageStatistics* reading)
+      : reading_(reading) {
     for (size_t lane = 0; lane < num_lanes; ++lane) {
       segments_.push_back(std::make_unique<Segment>(
-          executor, Segment::Options{.credits = kLaneCredits, .statistics = &record.statistics}));
+          executor, Segment::Options{.credits = kLaneCredits, .schema = schema, .statistics = &record.statistics}));
     }
   }
 
@@ -108,6 +111,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   Segment::Options options;
   options.credits = extra_credits + (maps.empty() ? kSerialCredits : 2 * static_cast<size_t>(executor_.threads()) + 2);
   options.ordered = options_.ordered;
+  options.schema = below->op->schema();
   options.statistics = &segment.statistics;
   for (const PlanNodePtr& map : maps) {
     OperatorRecord& entry = record_operator(map->op->name(), segment);
@@ -165,7 +169,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   Lanes* lanes = nullptr;
   if (lane_segment != nullptr) {
     number(*lane_segment);
-    lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), *lane_segment, reading));
+    lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading));
     lanes = lane_sets_.back().get();
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
@@ -177,7 +181,11 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .lanes = lanes != nullptr ? *lanes : context.lanes,
                                 .storage = context.storage,
                                 .shard_names = context.shard_names};
-    return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
+    try {
+      return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
+    } catch (...) {
+      throw ErrorException(*current_exception_as_error(op->name()));
+    }
   };
 }
 

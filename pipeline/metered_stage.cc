@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "pipeline/apply_map.h"
+
 namespace millrace {
 namespace {
 
@@ -14,7 +16,15 @@ thread_local StageStatistics* polling = nullptr;
 Poll MeteredStage::next(Block& out) {
   StageStatistics* outer = std::exchange(polling, &statistics_);
   const auto begin = std::chrono::steady_clock::now();
-  const Poll poll = stage_->next(out);
+  Poll poll = Poll::kEnd;
+  try {
+    poll = stage_->next(out);
+  } catch (...) {
+    polling = outer;
+    // The innermost stage is the one that is named, without its number in the plan.
+    const std::string& name = statistics_.name;
+    throw ErrorException(*current_exception_as_error(std::string_view(name).substr(name.find(':') + 1)));
+  }
   const auto elapsed = std::chrono::steady_clock::now() - begin;
   polling = outer;
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();

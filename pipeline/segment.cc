@@ -1,5 +1,8 @@
 #include "pipeline/segment.h"
 
+#include <utility>
+
+#include "formats/columnar/block_builder.h"
 #include "pipeline/apply_map.h"
 
 namespace millrace {
@@ -146,7 +149,12 @@ void Segment::take_request() {
                           .lanes = request->context->lanes,
                           .storage = request->context->storage,
                           .shard_names = request->context->shard_names};
-  chain_ = request->open(context);
+  failure_ = nullptr;
+  try {
+    chain_ = request->open(context);
+  } catch (...) {
+    failure_ = current_exception_as_error("");
+  }
   ended_ = false;
 }
 
@@ -163,6 +171,22 @@ Segment::Slot* Segment::free_slot() {
     out_of_credits_.store(true);
   }
   return nullptr;
+}
+
+// What a chain throws is an error in the place of its next element, and its end.
+Poll Segment::poll_chain(Block& out) {
+  if (chain_ != nullptr) {
+    try {
+      return chain_->next(out);
+    } catch (...) {
+      failure_ = current_exception_as_error("");
+    }
+    chain_.reset();
+    out = Block();
+  }
+  if (failure_ == nullptr) return Poll::kEnd;
+  out = error_block(options_.schema, executor_.pool(), std::exchange(failure_, nullptr));
+  return Poll::kBlock;
 }
 
 // Answers true when the poller's turn is over but it could go on.
@@ -183,7 +207,7 @@ bool Segment::poll_until_blocked() {
       continue;
     }
     Block block;
-    const Poll poll = chain_->next(block);
+    const Poll poll = poll_chain(block);
     if (poll == Poll::kPending) {
       waiting_for_output_ = false;
       return false;

@@ -26,6 +26,7 @@ class Segment final : public Waker {
   struct Options {
     size_t credits = 4;   ///< slots: blocks polled and not yet taken
     bool ordered = true;  ///< readers see the chain's order; otherwise the order in which bodies end
+    SchemaPtr schema;     ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
     SegmentStatistics* statistics = nullptr;
@@ -66,6 +67,7 @@ class Segment final : public Waker {
   void request(OpenStage open, std::optional<StageContext> context);
   void run_node() noexcept;
   bool poll_until_blocked();
+  Poll poll_chain(Block& out);
   void take_request();
   Slot* free_slot();
   void fill(Slot& slot, Block block, bool end);
@@ -80,8 +82,9 @@ class Segment final : public Waker {
 
   // The poller's side; only inside run_node().
   std::unique_ptr<Stage> chain_;
-  bool ended_ = true;     // the chain gives no more blocks in this run
-  bool end_due_ = false;  // and the reader has not been told
+  std::shared_ptr<const Error> failure_;  // what the chain threw; it is gone then
+  bool ended_ = true;                     // the chain gives no more blocks in this run
+  bool end_due_ = false;                  // and the reader has not been told
   uint64_t generation_ = 0;
   Iteration iteration_;
   int64_t next_row_ = 0;

@@ -331,6 +331,10 @@ TEST_F(DatasetBench, ACutCompressedShardIsOneLine) {
   EXPECT_THAT(line, HasSubstr(", record "));
 }
 
+TEST_F(DatasetBench, WhatNoMemoryHoldsIsOneLine) {
+  expect_refused(bench_shards({"read", "--cycle-length", "999999999999"}), "out of memory");
+}
+
 TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {
   const ChildResult result = run_child(
       {"/bin/sh", "-c",

@@ -1,7 +1,10 @@
 #include "pipeline/pipeline.h"
 
+#include <functional>
+#include <new>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "pipeline/dataset.h"
@@ -176,6 +179,86 @@ TEST(Pipeline, BatchesOutliveIt) {
   ASSERT_TRUE(batch.has_value());
   const auto values = batch->values<int64_t>("value");
   EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), numbers(1, 65));
+}
+
+/// Gives 0 to 99 and then throws, as no stage should but for std::bad_alloc; or already when it is opened.
+class ThrowsInItsStage final : public StageOperator {
+ public:
+  ThrowsInItsStage(const SchemaPtr& schema, std::function<void()> fail, bool at_once)
+      : StageOperator(schema), fail_(std::move(fail)), at_once_(at_once) {}
+  std::string_view name() const override { return "throws"; }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
+    if (at_once_) fail_();
+    return std::make_unique<Thrower>(inputs[0](context), fail_);
+  }
+
+ private:
+  class Thrower final : public Stage {
+   public:
+    Thrower(std::unique_ptr<Stage> input, std::function<void()> fail)
+        : input_(std::move(input)), fail_(std::move(fail)) {}
+    Poll next(Block& out) override {
+      const Poll poll = input_->next(out);
+      if (poll == Poll::kBlock && out.column(0).values<int64_t>(0)[0] >= 100) fail_();
+      return poll;
+    }
+
+   private:
+    std::unique_ptr<Stage> input_;
+    std::function<void()> fail_;
+  };
+  std::function<void()> fail_;
+  bool at_once_;
+};
+
+Dataset throws_in_its_stage(std::function<void()> fail, bool at_once = false) {
+  // Batches of their own blocks: 100 rows come out before the failure.
+  const Dataset numbers =
+      Dataset::interleave({Dataset::range(0, 100), Dataset::range(100, 200)}, {.cycle_length = 1, .block_length = 100});
+  return Dataset::from_operator({numbers}, [=](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<ThrowsInItsStage>(inputs[0], fail, at_once);
+  });
+}
+
+TEST_P(Threads, AStageThatThrowsIsOneErrorBehindWhatItHadGiven) {
+  const WorkerLimit limit(GetParam());
+  const auto end_of = [](const Dataset& dataset) {
+    Pipeline pipeline = dataset.start({.threads = GetParam()});
+    int64_t rows = 0;
+    try {
+      while (const auto batch = pipeline.next()) rows += batch->num_rows();
+    } catch (const PipelineError& e) {
+      EXPECT_EQ(pipeline.next(), std::nullopt);
+      return fmt::format("{} rows, {}", rows, e.what());
+    }
+    return fmt::format("{} rows", rows);
+  };
+  const auto no_memory = [] { throw std::bad_alloc(); };
+  const auto other = [] { throw std::runtime_error("no such stage"); };
+  const std::string out_of_memory = "out_of_memory: the system has no more memory (stage throws)";
+  EXPECT_EQ(end_of(throws_in_its_stage(no_memory)), "100 rows, " + out_of_memory);
+  // What the stages of its chain had gathered goes with it.
+  EXPECT_EQ(end_of(throws_in_its_stage(no_memory).batch(10)), "0 rows, " + out_of_memory);
+  EXPECT_EQ(end_of(throws_in_its_stage(other).add("value", int64_t{1})),
+            "100 rows, user_function: no such stage (stage throws)");
+  EXPECT_EQ(end_of(throws_in_its_stage(no_memory, true)), "0 rows, " + out_of_memory);
+  // In a lane: the other lane goes on until its turn comes.
+  EXPECT_EQ(end_of(Dataset::interleave({Dataset::range(0, 7), throws_in_its_stage(other)}, {.cycle_length = 2})),
+            "107 rows, user_function: no such stage (stage throws)");
+  EXPECT_EQ(end_of(throws_in_its_stage(no_memory).ignore_errors().repeat(3)), "300 rows");
+}
+
+TEST(Pipeline, AMapWithoutMemoryIsOneError) {
+  const Dataset mapped = Dataset::range(0, 10).map(RowFunction{
+      .name = "huge", .writes = {}, .function = [](const RowView&, RowWriter&) { throw std::bad_alloc(); }});
+  Pipeline pipeline = mapped.start({.threads = 2});
+  try {
+    pipeline.next();
+    FAIL() << "no error";
+  } catch (const PipelineError& e) {
+    EXPECT_STREQ(e.what(), "out_of_memory: the system has no more memory (stage map)");
+  }
 }
 
 /// Sleeps for each block, whatever else the machine does.

@@ -17,6 +17,13 @@ void InterleaveOptions::check() const {
   at_least_one("block_length", block_length);
 }
 
+InterleaveOptions InterleaveOptions::of_inputs(size_t num_inputs) const {
+  InterleaveOptions needed = *this;
+  needed.cycle_length = std::min(cycle_length, std::max<size_t>(num_inputs, 1));
+  needed.read_ahead = std::min(read_ahead, std::max(num_inputs, needed.cycle_length) - needed.cycle_length);
+  return needed;
+}
+
 InterleaveStage::InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs> inputs,
                                  const InterleaveOptions& options, const StageContext& context)
     : options_(options), context_(context), inputs_(std::move(inputs)), builder_(std::move(schema), context.pool) {
@@ -140,8 +147,8 @@ Poll InterleaveStage::next(Block& out) {
   }
 }
 
-InterleaveOperator::InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options)
-    : StageOperator(std::move(schema)), options_(options) {
+InterleaveOperator::InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options, size_t num_inputs)
+    : StageOperator(std::move(schema)), options_(options), needed_(options.of_inputs(num_inputs)) {
   options_.check();
 }
 
@@ -151,7 +158,7 @@ std::string InterleaveOperator::arguments() const {
 }
 
 std::unique_ptr<Stage> InterleaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), options_,
+  return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), needed_,
                                            context);
 }
 

@@ -19,6 +19,8 @@ struct InterleaveOptions {
 
   /// Throws `kInvalidArgument`.
   void check() const;
+  /// The same stream from so many inputs with no more lanes than they need: places without an input are passed over.
+  InterleaveOptions of_inputs(size_t num_inputs) const;
   /// Inputs that are open at the same time.
   size_t num_lanes() const { return cycle_length + read_ahead; }
 };
@@ -93,16 +95,17 @@ class InterleaveStage final : public Stage {
 /// Interleaves explicit nested inputs of one schema; with `cycle_length` 1, one after the other (flat_map).
 class InterleaveOperator final : public StageOperator {
  public:
-  InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options);
+  InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options, size_t num_inputs);
   std::string_view name() const override { return "interleave"; }
   std::string arguments() const override;
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  size_t num_lanes() const override { return options_.num_lanes(); }
+  size_t num_lanes() const override { return needed_.num_lanes(); }
 
  private:
   InterleaveOptions options_;
+  InterleaveOptions needed_;  // by the inputs there are
 };
 
 }  // namespace millrace

@@ -75,6 +75,7 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
       interleave_{
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
   interleave_.check();
+  interleave_ = interleave_.of_inputs(shards_.size());
 }
 
 std::string TfrecordOperator::arguments() const {

@@ -49,7 +49,7 @@ Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const Interleave
                                          schemas[0]->to_string(), schema->to_string()));
       }
     }
-    return std::make_shared<const InterleaveOperator>(schemas[0], options);
+    return std::make_shared<const InterleaveOperator>(schemas[0], options, schemas.size());
   });
 }
 

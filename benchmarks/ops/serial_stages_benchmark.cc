@@ -90,14 +90,16 @@ std::vector<OpenStage> many(const OpenStage& open, size_t count) { return std::v
 
 void interleave_16(benchmark::State& state) {
   Bench bench;
-  const auto interleave = std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16});
+  const auto interleave =
+      std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16}, 16);
   bench.run(state, bench.stage(interleave, many(bench.records(100, 64 << 10, 4), 16)), 100000, 100);
 }
 BENCHMARK(interleave_16);
 
 void interleave_16_batch_128(benchmark::State& state) {
   Bench bench;
-  const auto interleave = std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16});
+  const auto interleave =
+      std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16}, 16);
   const auto batch = std::make_shared<BatchOperator>(record_schema(), 128);
   bench.run(state, bench.stage(batch, {bench.stage(interleave, many(bench.records(100, 64 << 10, 4), 16))}), 100000,
             100);
@@ -122,7 +124,8 @@ BENCHMARK(shuffle)
 
 void interleave_shuffle_batch(benchmark::State& state) {
   Bench bench;
-  const auto interleave = std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16});
+  const auto interleave =
+      std::make_shared<InterleaveOperator>(record_schema(), InterleaveOptions{.cycle_length = 16}, 16);
   const auto shuffle = std::make_shared<ShuffleOperator>(record_schema(), 16384);
   const auto batch = std::make_shared<BatchOperator>(record_schema(), 128);
   const OpenStage interleaved = bench.stage(interleave, many(bench.records(1400, 256 << 10, 4), 16));

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Chain interleave(const std::vector<Chain>& inputs, const InterleaveOptions& options) {
-  return Chain::of(std::make_shared<InterleaveOperator>(inputs[0].schema(), options), inputs);
+  return Chain::of(std::make_shared<InterleaveOperator>(inputs[0].schema(), options, inputs.size()), inputs);
 }
 
 Chain ranges(const std::vector<std::pair<int64_t, int64_t>>& limits, const InterleaveOptions& options) {
@@ -114,7 +114,7 @@ TEST(InterleaveTest, EachInputHasALaneOfItsOwnAndItsOwnIteration) {
   const InterleaveOptions options{.cycle_length = 3, .block_length = 2, .read_ahead = 2};
   std::vector<OpenStage> inputs;
   for (int64_t i = 0; i < 20; ++i) inputs.push_back(Chain::source<RangeOperator>(0, i, 1, "x").opener(0));
-  const InterleaveOperator op(RangeOperator(0, 1, 1, "x").schema(), options);
+  const InterleaveOperator op(RangeOperator(0, 1, 1, "x").schema(), options, inputs.size());
   LanesThatCount lanes(op.num_lanes());
   BufferPool pool;
   test::CountingWaker waker;
@@ -134,10 +134,24 @@ TEST(InterleaveTest, EachInputHasALaneOfItsOwnAndItsOwnIteration) {
   EXPECT_EQ(std::unique(lanes.paths_.begin(), lanes.paths_.end()) - lanes.paths_.begin(), 20);
 }
 
+TEST(InterleaveTest, HasNoMoreLanesThanInputs) {
+  const auto lanes = [](const InterleaveOptions& options, size_t num_inputs) {
+    return InterleaveOperator(record_schema(), options, num_inputs).num_lanes();
+  };
+  EXPECT_EQ(lanes({.cycle_length = 3, .read_ahead = 2}, 20), 5u);
+  EXPECT_EQ(lanes({.cycle_length = 3, .read_ahead = 2}, 4), 4u);
+  EXPECT_EQ(lanes({.cycle_length = 3, .read_ahead = 2}, 2), 2u);
+  EXPECT_EQ(lanes({.cycle_length = SIZE_MAX, .read_ahead = 2}, 7), 7u);
+  for (const size_t longer : {size_t{4}, size_t{1000}, SIZE_MAX}) {
+    EXPECT_EQ(joined(ranges({{0, 5}, {10, 13}, {20, 29}}, {.cycle_length = longer, .block_length = 2})),
+              "0 1 10 11 20 21 2 3 12 22 23 4 24 25 26 27 28");
+  }
+}
+
 TEST(InterleaveTest, RefusesLengthsBelowOne) {
   for (const InterleaveOptions options : {InterleaveOptions{.cycle_length = 0}, InterleaveOptions{.block_length = 0}}) {
     try {
-      InterleaveOperator(record_schema(), options);
+      InterleaveOperator(record_schema(), options, 2);
       FAIL() << "no error";
     } catch (const ErrorException& e) {
       EXPECT_THAT(e.what(), HasSubstr("length must be at least 1, not 0"));

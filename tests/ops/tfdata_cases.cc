@@ -56,7 +56,7 @@ Chain interleave(const Json& step, int64_t cycle_length, int64_t block_length) {
   }
   const InterleaveOptions options{.cycle_length = static_cast<size_t>(cycle_length),
                                   .block_length = static_cast<size_t>(block_length)};
-  return Chain::of(std::make_shared<InterleaveOperator>(schema, options), inputs);
+  return Chain::of(std::make_shared<InterleaveOperator>(schema, options, inputs.size()), inputs);
 }
 
 Chain source(const Json& step) {

@@ -1,0 +1,384 @@
+#include "tokenizer/unigram_trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <pthread.h>
+#include <sched.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include "formats/error.h"
+#include "formats/utf8.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/normalizers/normalizer.h"
+#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "tokenizer/word_counts.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr auto& kSpecialTokens = UnigramTrainer::kSpecialTokens;
+constexpr int32_t kNumSpecialTokens = std::size(kSpecialTokens);
+constexpr int32_t kUnknownId = 2;
+
+// sentencepiece gives each of its threads a share of the words and adds up what they found, so another number of them
+// rounds differently: it is always this one, and how many run at a time is what `threads` decides.
+constexpr int kNumShares = 8;
+
+// Longer words are cut: sentencepiece leaves long sentences out, and the likelihood of very long ones underflows.
+constexpr size_t kMaxWordBytes = 512;
+
+// Characters that sentencepiece drops, its column separator and its mark for unknowns, and the noncharacters that take
+// their places while it learns.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kStandIns = {{
+    {std::string_view("\0", 1), "\ufdd0"},
+    {"\t", "\ufdd1"},
+    {"\u2585", "\ufdd2"},
+}};
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string replaced;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    replaced.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return replaced.append(text);
+}
+
+std::string with_stand_ins(std::string text) {
+  for (const auto& [character, stand_in] : kStandIns) {
+    if (text.find(character) != std::string::npos) text = replace_all(text, character, stand_in);
+  }
+  return text;
+}
+
+std::string without_stand_ins(std::string text) {
+  for (const auto& [character, stand_in] : kStandIns) {
+    if (text.find(stand_in) != std::string::npos) text = replace_all(text, stand_in, character);
+  }
+  return text;
+}
+
+ordered_json template_json(bool pair) {
+  const auto special = [](const char* token, int type_id) {
+    return ordered_json{{"SpecialToken", {{"id", token}, {"type_id", type_id}}}};
+  };
+  const auto text = [](const char* name, int type_id) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type_id}}}};
+  };
+  ordered_json pieces = {special("[CLS]", 0), text("A", 0), special("[SEP]", 0)};
+  if (pair) {
+    pieces.push_back(text("B", 1));
+    pieces.push_back(special("[SEP]", 1));
+  }
+  return pieces;
+}
+
+// The file but for its vocabulary.
+ordered_json layout_json() {
+  ordered_json added_tokens = ordered_json::array();
+  for (int32_t id = 0; id < kNumSpecialTokens; ++id) {
+    added_tokens.push_back({{"id", id},
+                            {"content", kSpecialTokens[id]},
+                            {"single_word", false},
+                            {"lstrip", false},
+                            {"rstrip", false},
+                            {"normalized", false},
+                            {"special", true}});
+  }
+  const auto replace_by_quote = [](const char* pattern) {
+    return ordered_json{{"type", "Replace"}, {"pattern", {{"String", pattern}}}, {"content", "\""}};
+  };
+  const auto template_token = [](int32_t id) {
+    const char* token = kSpecialTokens[id];
+    return ordered_json{{"id", token}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({token})}};
+  };
+  const ordered_json metaspace = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  return {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added_tokens},
+      {"normalizer",
+       {{"type", "Sequence"}, {"normalizers", ordered_json::array({replace_by_quote("``"), replace_by_quote("''")})}}},
+      {"pre_tokenizer", metaspace},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", template_json(/*pair=*/false)},
+        {"pair", template_json(/*pair=*/true)},
+        {"special_tokens", {{"[CLS]", template_token(0)}, {"[SEP]", template_token(1)}}}}},
+      {"decoder", metaspace},
+      {"model",
+       {{"type", "Unigram"}, {"unk_id", kUnknownId}, {"vocab", ordered_json::array()}, {"byte_fallback", false}}}};
+}
+
+AddedTokenMatcher special_token_matcher() {
+  std::vector<AddedToken> tokens;
+  std::vector<std::string> contents;
+  for (int32_t id = 0; id < kNumSpecialTokens; ++id) {
+    tokens.push_back({.id = id, .content = kSpecialTokens[id], .special = true});
+    contents.emplace_back(kSpecialTokens[id]);
+  }
+  return {std::move(tokens), contents};
+}
+
+// Words with their counts, as sentencepiece takes them.
+class WordRows final : public sentencepiece::SentenceIterator {
+ public:
+  void add(std::string_view word, int64_t count) {
+    if (!word.empty()) rows_.push_back(fmt::format("{}\t{}", with_stand_ins(std::string(word)), count));
+  }
+  bool done() const override { return index_ >= rows_.size(); }
+  void Next() override { ++index_; }
+  const std::string& value() const override { return rows_[index_]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  std::vector<std::string> rows_;
+  size_t index_ = 0;
+};
+
+// Keeps the calling thread, and the threads that it starts, on so many of its cores while it lives.
+class CoreLimit {
+ public:
+  explicit CoreLimit(int num_cores) {
+    if (num_cores == 0 || pthread_getaffinity_np(pthread_self(), sizeof(before_), &before_) != 0) return;
+    cpu_set_t limited;
+    CPU_ZERO(&limited);
+    for (int core = 0; core < CPU_SETSIZE && num_cores > 0; ++core) {
+      if (!CPU_ISSET(core, &before_)) continue;
+      CPU_SET(core, &limited);
+      --num_cores;
+    }
+    limited_ = pthread_setaffinity_np(pthread_self(), sizeof(limited), &limited) == 0;
+  }
+  ~CoreLimit() {
+    if (limited_) pthread_setaffinity_np(pthread_self(), sizeof(before_), &before_);
+  }
+  CoreLimit(const CoreLimit&) = delete;
+  CoreLimit& operator=(const CoreLimit&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool limited_ = false;
+};
+
+// The number behind `before` in a message of sentencepiece.
+std::optional<int64_t> number_behind(std::string_view message, std::string_view before) {
+  const size_t at = message.find(before);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = message.substr(at + before.size());
+  int64_t number = 0;
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return result.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+size_t character_end(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  while (end < text.size() && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) ++end;
+  return end;
+}
+
+struct Alphabet {
+  std::set<std::string> characters;
+  int64_t num_occurrences = 0;  // of all characters of the text
+};
+
+// The characters that must have a piece: the most frequent ones, as many as it takes to cover `coverage` of the text.
+Alphabet covered_characters(const WordCounts& counts, double coverage) {
+  Alphabet alphabet;
+  std::unordered_map<std::string, int64_t> occurrences;
+  for (const auto& [word, count] : counts.words()) {
+    for (size_t begin = 0; begin < word.size();) {
+      const size_t end = character_end(word, begin);
+      occurrences[word.substr(begin, end - begin)] += count;
+      alphabet.num_occurrences += count;
+      begin = end;
+    }
+  }
+  std::vector<std::pair<std::string, int64_t>> sorted(occurrences.begin(), occurrences.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  int64_t sum = 0;
+  for (const auto& [character, count] : sorted) {
+    if (static_cast<double>(sum) >= coverage * static_cast<double>(alphabet.num_occurrences)) break;
+    alphabet.characters.insert(character);
+    sum += count;
+  }
+  return alphabet;
+}
+
+// A word without the characters that are not covered is what lies between them: no piece crosses an unknown character.
+void add_covered_parts(std::string_view word, int64_t count, const std::set<std::string>& covered, WordRows& rows) {
+  size_t part = 0;
+  for (size_t begin = 0; begin < word.size();) {
+    const size_t end = character_end(word, begin);
+    if (!covered.contains(std::string(word.substr(begin, end - begin)))) {
+      rows.add(word.substr(part, begin - part), count);
+      part = end;
+    }
+    begin = end;
+  }
+  rows.add(word.substr(part), count);
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, why); }
+
+}  // namespace
+
+struct UnigramTrainer::State {
+  explicit State(UnigramTrainerOptions given)
+      : options(given), layout(layout_json()), special_tokens(special_token_matcher()) {
+    const auto document = nlohmann::json::parse(layout.dump());
+    const JsonNode root(document, "tokenizer.json");
+    normalizer = read_normalizer(root.member("normalizer"));
+    pre_tokenizer = read_pre_tokenizer(root.member("pre_tokenizer"));
+  }
+
+  void add_part(std::string_view part) {
+    if (part.empty()) return;
+    words.text.clear(/*tracking=*/false);
+    words.text.append_original(part, 0);
+    normalizer->apply(words.text, spare.text);
+    words.word_ends.assign(1, static_cast<uint32_t>(words.text.text().size()));
+    pre_tokenizer->apply(words, spare);
+    uint32_t begin = 0;
+    for (const uint32_t end : words.word_ends) {
+      add_word(words.text.text().substr(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  void add_word(std::string_view word) {
+    while (word.size() > kMaxWordBytes) {
+      const size_t cut = valid_utf8_prefix(word.substr(0, kMaxWordBytes));
+      counts.add(word.substr(0, cut));
+      word.remove_prefix(cut);
+    }
+    counts.add(word);
+  }
+
+  UnigramTrainerOptions options;
+  ordered_json layout;
+  AddedTokenMatcher special_tokens;
+  std::unique_ptr<const Normalizer> normalizer;
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;
+  WordCounts counts;
+  WordedText words;
+  WordedText spare;
+};
+
+UnigramTrainer::UnigramTrainer(UnigramTrainerOptions options) {
+  if (options.vocab_size <= kNumSpecialTokens) {
+    refuse(fmt::format("vocab_size is {}, must be above the {} special tokens", options.vocab_size, kNumSpecialTokens));
+  }
+  if (!(options.character_coverage > 0 && options.character_coverage <= 1)) {
+    refuse(fmt::format("character_coverage is {}, must be above 0 and at most 1", options.character_coverage));
+  }
+  if (options.threads < 0) refuse(fmt::format("threads is {}, must be at least 0", options.threads));
+  if (options.max_words < 1) refuse(fmt::format("max_words is {}, must be at least 1", options.max_words));
+  state_ = std::make_unique<State>(options);
+}
+
+UnigramTrainer::~UnigramTrainer() = default;
+UnigramTrainer::UnigramTrainer(UnigramTrainer&&) noexcept = default;
+UnigramTrainer& UnigramTrainer::operator=(UnigramTrainer&&) noexcept = default;
+
+void UnigramTrainer::add(std::string_view text) {
+  const size_t valid = valid_utf8_prefix(text);
+  if (valid != text.size()) {
+    throw ErrorException(
+        Error{.code = ErrorCode::kParse, .message = "the text is not UTF-8", .offset = static_cast<int64_t>(valid)});
+  }
+  // What the tokenizer cuts out as special tokens is no text.
+  size_t done = 0;
+  AddedTokenMatcher::Cursor cursor(state_->special_tokens, text);
+  while (const auto match = cursor.next()) {
+    state_->add_part(text.substr(done, match->begin - done));
+    done = match->end;
+  }
+  state_->add_part(text.substr(done));
+}
+
+int64_t UnigramTrainer::num_words() const { return state_->counts.total(); }
+int64_t UnigramTrainer::num_distinct_words() const { return static_cast<int64_t>(state_->counts.words().size()); }
+
+Tokenizer UnigramTrainer::train() const {
+  const UnigramTrainerOptions& options = state_->options;
+  if (state_->counts.total() == 0) refuse("there is no text to learn a vocabulary from");
+  const Alphabet alphabet = covered_characters(state_->counts, options.character_coverage);
+  const int64_t smallest = static_cast<int64_t>(alphabet.characters.size()) + kNumSpecialTokens;
+  if (options.vocab_size < smallest) {
+    refuse(fmt::format("a vocabulary of {} is too small for this text: its {} characters and {} special tokens need {}",
+                       options.vocab_size, alphabet.characters.size(), kNumSpecialTokens, smallest));
+  }
+  WordRows rows;
+  for (const auto& [word, count] : state_->counts.sample(static_cast<size_t>(options.max_words))) {
+    add_covered_parts(word, count, alphabet.characters, rows);
+  }
+  // sentencepiece ends its alphabet where the share that it covers rounds to 1 as a float, and rare characters may be
+  // in no word of the sample: each character also comes by itself, often enough to count.
+  const int64_t noticed = alphabet.num_occurrences / (int64_t{1} << 23) + 1;
+  for (const std::string& character : alphabet.characters) rows.add(character, noticed);
+
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"model_type", "unigram"},
+      {"vocab_size", std::to_string(options.vocab_size)},
+      {"bos_id", "0"},
+      {"eos_id", "1"},
+      {"unk_id", std::to_string(kUnknownId)},
+      {"pad_id", "3"},
+      {"bos_piece", kSpecialTokens[0]},
+      {"eos_piece", kSpecialTokens[1]},
+      {"unk_piece", kSpecialTokens[2]},
+      {"pad_piece", kSpecialTokens[3]},
+      {"control_symbols", kSpecialTokens[4]},
+      // The words come ready: normalised, with a U+2581 where the tokenizer puts one, and counted.
+      {"input_format", "tsv"},
+      {"normalization_rule_name", "identity"},
+      {"add_dummy_prefix", "false"},
+      {"remove_extra_whitespaces", "false"},
+      {"character_coverage", "1"},
+      {"num_threads", std::to_string(kNumShares)},
+      // Nothing on standard error: what went wrong is in the status.
+      {"minloglevel", "3"},
+  };
+  std::string model;
+  const auto status = [&] {
+    const CoreLimit limit(options.threads);
+    return sentencepiece::SentencePieceTrainer::Train(arguments, &rows, &model);
+  }();
+  if (!status.ok()) {
+    if (const auto largest = number_behind(status.message(), "Please set it to a value <= ")) {
+      refuse(fmt::format("a vocabulary of {} is too large for this text: at most {} are possible", options.vocab_size,
+                         *largest));
+    }
+    refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", status.message()));
+  }
+  sentencepiece::SentencePieceProcessor pieces;
+  if (const auto loaded = pieces.LoadFromSerializedProto(model); !loaded.ok()) {
+    refuse(fmt::format("sentencepiece cannot read its own model: {}", loaded.message()));
+  }
+  ordered_json document = state_->layout;
+  ordered_json& vocabulary = document["model"]["vocab"];
+  for (int id = 0; id < pieces.GetPieceSize(); ++id) {
+    vocabulary.push_back({without_stand_ins(pieces.IdToPiece(id)), static_cast<double>(pieces.GetScore(id))});
+  }
+  return Tokenizer::from_json(document.dump(2) + "\n");
+}
+
+}  // namespace millrace

@@ -327,7 +327,7 @@ Tokenizer UnigramTrainer::train() const {
                        options.vocab_size, alphabet.characters.size(), kNumSpecialTokens, smallest));
   }
   WordRows rows;
-  for (const auto& [word, count] : state_->counts.sample(static_cast<size_t>(options.max_words))) {
+  for (const auto& [word, count] : state_->counts.sample(static_cast<size_t>(options.max_words), options.seed)) {
     add_covered_parts(word, count, alphabet.characters, rows);
   }
   // sentencepiece ends its alphabet where the share that it covers rounds to 1 as a float, and rare characters may be

@@ -20,6 +20,8 @@ struct UnigramTrainerOptions {
   /// Distinct words that the pieces are learnt from. A text that has more is represented by so many of them, chosen and
   /// weighted as `WordCounts::sample` says. Learning takes about 0.1 s for each 1,000. Default: 200,000.
   int64_t max_words = 200'000;
+  /// Of the choice of rare words, where the text has more than `max_words`. Default: 42.
+  uint64_t seed = 42;
 };
 
 /// Learns a unigram vocabulary (Kudo 2018, https://arxiv.org/abs/1804.10959) from text, with sentencepiece, and gives
@@ -28,7 +30,7 @@ struct UnigramTrainerOptions {
 /// Nothing else is normalised. Pieces do not cross from one script or number into another; white space other than the
 /// space is an ordinary character.
 ///
-/// The result is a pure function of the words with their counts, `vocab_size`, `character_coverage` and `max_words`.
+/// The result is a pure function of the words with their counts and of the options but for `threads`.
 ///
 ///     UnigramTrainer trainer({.vocab_size = 8000});
 ///     for (std::string line; corpus.next(line);) trainer.add(line);

@@ -26,11 +26,11 @@ class WordCounts {
   int64_t total() const { return total_; }
 
   /// At most `max_words` words that stand for all of them, each with the number of occurrences that it stands for,
-  /// in order of the words' bytes. Words that occur at least t times are all there, with their own counts; of the rarer
-  /// ones, in order of their bytes, every t-th occurrence is taken, and its word stands for t of them (systematic
-  /// sampling with probability proportional to size). t is the smallest that fits; 1, so all words, where they are few
-  /// enough. Sums over words are kept on average, and no chance is involved.
-  std::vector<std::pair<std::string, int64_t>> sample(size_t max_words) const;
+  /// in order of the words' bytes. Words that occur at least t times are all there, with their own counts. Of the rarer
+  /// ones, in order of their bytes, every t-th occurrence is taken, from one on that `seed` chooses, and its word
+  /// stands for t of them (systematic sampling with probability proportional to size), so sums over words are kept on
+  /// average. t is the smallest that fits: 1, so all words and no choice, where there are few enough.
+  std::vector<std::pair<std::string, int64_t>> sample(size_t max_words, uint64_t seed) const;
 
  private:
   Map counts_;

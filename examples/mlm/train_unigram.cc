@@ -1,0 +1,61 @@
+// Learns the tokenizer of a masked language model from text; see train_unigram --help.
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "command_line/command_line.h"
+#include "examples/mlm/train_unigram_options.h"
+#include "examples/mlm/train_unigram_report.h"
+#include "formats/error.h"
+
+namespace {
+
+using namespace millrace;
+
+// Before the work and not behind it.
+void require_writable_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error && ::access(folder.c_str(), W_OK) != 0) error = std::error_code(errno, std::generic_category());
+  if (error) throw ErrorException(ErrorCode::kIo, fmt::format("cannot write to '{}': {}", folder, error.message()));
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse_train_unigram_options(argc, argv);
+  if (!options) return 0;
+  const auto begin = std::chrono::steady_clock::now();
+  TextCorpus corpus(options->corpus);
+  require_writable_folder(options->out);
+  UnigramTrainer trainer(options->training);
+  std::optional<UnigramProgressLine> progress(std::in_place);
+  for (std::string line; corpus.next(line);) {
+    trainer.add(line);
+    progress->counting(corpus.fraction_read(), trainer);
+  }
+  progress->learning(trainer);
+  const Tokenizer tokenizer = trainer.train();
+  const std::string path = (std::filesystem::path(options->out) / "tokenizer.json").string();
+  tokenizer.save(path);
+  progress.reset();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const UnigramReport report = {.path = path,
+                                .vocab_size = tokenizer.size(),
+                                .words = trainer.num_words(),
+                                .distinct_words = trainer.num_distinct_words(),
+                                .corpus = corpus.report(),
+                                .seconds = took.count()};
+  std::cout << (options->json ? to_json(report) : to_text(report)) << std::flush;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return millrace::run_program("train_unigram", [&] { return run(argc, argv); });
+}

@@ -45,8 +45,6 @@ class AlignedText {
 struct WordedText {
   AlignedText text;
   std::vector<uint32_t> word_ends;
-  /// The text stands at the very beginning of the original.
-  bool begins_original = false;
 };
 
 }  // namespace millrace

@@ -10,7 +10,7 @@ namespace millrace {
 struct MetaspaceOptions {
   enum class Prepend {
     kAlways,  ///< in front of every part of the text that does not begin with the replacement
-    kFirst,   ///< in front of the part at the beginning of the text only
+    kFirst,   ///< in front of the part that stands for the beginning of the original text only
     kNever,
   };
 

@@ -226,7 +226,6 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
     AlignedText& part = space.words.text;
     part.clear(tracking);
     part.append_original(text.substr(begin, end - begin), static_cast<uint32_t>(begin));
-    space.words.begins_original = begin == 0;
     if (normalizer) normalizer->apply(part, space.spare.text);
     if (normalized_matcher.empty()) {
       encode_words(space, take_word);
@@ -238,7 +237,6 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
       if (piece_begin == piece_end) return;
       space.words.text.clear(tracking);
       space.words.text.append(whole, piece_begin, piece_end);
-      space.words.begins_original = begin == 0 && piece_begin == 0;
       encode_words(space, take_word);
     };
     size_t done = 0;
@@ -265,7 +263,8 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
 
 void Tokenizer::State::encode_ids(std::string_view text, std::vector<int32_t>& out) const {
   encode(
-      text, /*tracking=*/false, [&](int32_t id, std::string_view, ByteSpan) { out.push_back(id); },
+      text, /*tracking=*/pre_tokenizer && pre_tokenizer->needs_tracking(),
+      [&](int32_t id, std::string_view, ByteSpan) { out.push_back(id); },
       [&](std::string_view, uint32_t, const std::vector<ModelToken>& tokens) {
         for (const ModelToken& token : tokens) out.push_back(token.id);
       });

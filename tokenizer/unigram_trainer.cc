@@ -32,6 +32,7 @@ using nlohmann::ordered_json;
 constexpr auto& kSpecialTokens = UnigramTrainer::kSpecialTokens;
 constexpr int32_t kNumSpecialTokens = std::size(kSpecialTokens);
 constexpr int32_t kUnknownId = 2;
+constexpr std::string_view kWordBegin = "\u2581";
 
 // sentencepiece gives each of its threads a share of the words and adds up what they found, so another number of them
 // rounds differently: it is always this one, and how many run at a time is what `threads` decides.
@@ -138,8 +139,16 @@ AddedTokenMatcher special_token_matcher() {
 // Words with their counts, as sentencepiece takes them.
 class WordRows final : public sentencepiece::SentenceIterator {
  public:
+  // Candidates for pieces are strings that something different follows in different places. A word that comes twice in
+  // its row is followed by the row's end and by a word's beginning, so whole words are among them. All counts double.
   void add(std::string_view word, int64_t count) {
-    if (!word.empty()) rows_.push_back(fmt::format("{}\t{}", with_stand_ins(std::string(word)), count));
+    if (word.empty()) return;
+    const std::string row = with_stand_ins(std::string(word));
+    if (word.starts_with(kWordBegin)) {
+      rows_.push_back(fmt::format("{}{}\t{}", row, row, count));
+    } else {
+      rows_.push_back(fmt::format("{}\t{}", row, 2 * count));
+    }
   }
   bool done() const override { return index_ >= rows_.size(); }
   void Next() override { ++index_; }

@@ -18,8 +18,8 @@ struct UnigramTrainerOptions {
   /// Cores that the training may use; 0: all that the process may. The result does not depend on it. Default: 0.
   int threads = 0;
   /// Distinct words that the pieces are learnt from. A text that has more is represented by so many of them, chosen and
-  /// weighted as `WordCounts::sample` says. Learning takes about 0.1 s for each 1,000. Default: 200,000.
-  int64_t max_words = 200'000;
+  /// weighted as `WordCounts::sample` says. Learning takes about 0.15 s of a core for each 1,000. Default: 150,000.
+  int64_t max_words = 150'000;
   /// Of the choice of rare words, where the text has more than `max_words`. Default: 42.
   uint64_t seed = 42;
 };

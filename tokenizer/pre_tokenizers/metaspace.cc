@@ -10,13 +10,13 @@ void MetaspacePreTokenizer::apply(WordedText& text, WordedText& spare) const {
   AlignedText& after = spare.text;
   after.clear(text.text.tracking());
   spare.word_ends.clear();
-  spare.begins_original = text.begins_original;
 
   size_t begin = 0;
   for (const uint32_t end : text.word_ends) {
     const std::string_view word = before.substr(begin, end - begin);
-    const bool prepend = options_.prepend == MetaspaceOptions::Prepend::kAlways ||
-                         (options_.prepend == MetaspaceOptions::Prepend::kFirst && text.begins_original && begin == 0);
+    const bool prepend =
+        options_.prepend == MetaspaceOptions::Prepend::kAlways ||
+        (options_.prepend == MetaspaceOptions::Prepend::kFirst && text.text.original(begin, begin + 1).begin == 0);
     if (prepend && word[0] != ' ' && !word.starts_with(mark)) after.append_new(mark, text.text, begin);
     // [copied, at) is ordinary text that is not written yet.
     size_t copied = begin;

@@ -15,6 +15,8 @@ class PreTokenizer {
   virtual ~PreTokenizer() = default;
   /// Works on each word of `text` by itself; `spare` is work space with any contents.
   virtual void apply(WordedText& text, WordedText& spare) const = 0;
+  /// Whether `apply` needs a text that tracks where its bytes come from.
+  virtual bool needs_tracking() const { return false; }
 };
 
 /// The pre-tokenizer that `node` describes. Throws `kParse` with its place for one that we do not have.

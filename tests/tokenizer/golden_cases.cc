@@ -1,0 +1,94 @@
+#include "tests/tokenizer/golden_cases.h"
+
+#include <array>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "tokenizer/tokenizer.h"
+
+namespace millrace::test {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const std::vector<TextSpan>& spans) {
+  json pairs = json::array();
+  for (const TextSpan& span : spans) pairs.push_back({span.begin, span.end});
+  return pairs;
+}
+
+json ids_alone(const Tokenizer& tokenizer, const std::string& text, bool add_special_tokens) {
+  // What is there must stay.
+  std::vector<int32_t> ids = {-7};
+  tokenizer.encode_ids(text, add_special_tokens, ids);
+  if (ids[0] != -7) return "encode_ids changed what was there";
+  return std::vector<int32_t>(ids.begin() + 1, ids.end());
+}
+
+// All fields that we can give for a case, named as in the files.
+json encode_case(const Tokenizer& tokenizer, const json& expected) {
+  const auto text = expected.at("text").get<std::string>();
+  const bool is_pair = expected.contains("pair");
+  const TokenEncoding encoding =
+      is_pair ? tokenizer.encode_pair(text, expected["pair"].get<std::string>()) : tokenizer.encode(text);
+  json found = {{"ids", encoding.ids},
+                {"tokens", encoding.tokens},
+                {"type_ids", encoding.type_ids},
+                {"special_tokens_mask", encoding.special_tokens_mask},
+                {"offsets", to_json(encoding.offsets)},
+                {"byte_offsets", to_json(encoding.byte_offsets)},
+                {"decoded", tokenizer.decode(encoding.ids)},
+                {"decoded_with_special", tokenizer.decode(encoding.ids, /*skip_special_tokens=*/false)},
+                {"text", text}};
+  if (is_pair) {
+    found["pair"] = expected["pair"];
+  } else {
+    found["ids_no_special"] = tokenizer.encode(text, /*add_special_tokens=*/false).ids;
+  }
+  return found;
+}
+
+// Compares a line; returns whether it was a pair.
+bool check_line(const Tokenizer& tokenizer, const std::string& place, const json& expected, TokenizerReport& report) {
+  const json found = encode_case(tokenizer, expected);
+  const auto fail = [&](const std::string& field, const json& wanted, const json& got) {
+    report.failures.push_back(fmt::format("{}: {}: expected {}, found {}", place, field, wanted.dump(), got.dump()));
+  };
+  for (const auto& [field, value] : expected.items()) {
+    if (!found.contains(field)) {
+      fail(field, value, "nothing that this test compares");
+    } else if (found[field] != value) {
+      fail(field, value, found[field]);
+    }
+  }
+  if (expected.contains("pair")) return true;
+  const auto text = expected.at("text").get<std::string>();
+  for (const auto& [special, field] : {std::pair(true, "ids"), std::pair(false, "ids_no_special")}) {
+    const json ids = ids_alone(tokenizer, text, special);
+    if (ids != expected.at(field)) fail(fmt::format("encode_ids of {}", field), expected.at(field), ids);
+  }
+  return false;
+}
+
+}  // namespace
+
+TokenizerReport check_tokenizer_cases(const std::string& folder) {
+  const Tokenizer tokenizer = Tokenizer::load(folder + "/tokenizer.json");
+  TokenizerReport report;
+  for (const char* name : {"encodings.jsonl", "pairs.jsonl"}) {
+    const std::string path = folder + "/" + name;
+    std::ifstream file(path);
+    if (!file) throw ErrorException(ErrorCode::kIo, fmt::format("cannot read '{}'", path));
+    int number = 0;
+    for (std::string line; std::getline(file, line);) {
+      const bool pair = check_line(tokenizer, fmt::format("{}:{}", path, ++number), json::parse(line), report);
+      ++(pair ? report.num_pairs : report.num_texts);
+    }
+  }
+  return report;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,66 @@
+#include "tests/tokenizer/golden_cases.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+using test::check_tokenizer_cases;
+using test::TokenizerReport;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+const std::string kCases = std::string(MILLRACE_TEST_DATA) + "/tokenizer/";
+
+class TokenizerCases : public testing::TestWithParam<const char*> {};
+
+TEST_P(TokenizerCases, AreEncodedAndDecodedAsByThePythonPackage) {
+  const TokenizerReport report = check_tokenizer_cases(kCases + GetParam());
+  EXPECT_THAT(report.failures, IsEmpty());
+  EXPECT_EQ(report.num_texts, 64);
+  EXPECT_EQ(report.num_pairs, 22);
+}
+
+INSTANTIATE_TEST_SUITE_P(EachTokenizer, TokenizerCases, testing::Values("mlm", "added_tokens", "bare"),
+                         [](const auto& cases) { return std::string(cases.param); });
+
+TEST(TokenizerFixtures, AreEncodedAndDecodedAsByThePythonPackage) {
+  const char* variable = std::getenv("MILLRACE_SHARED");
+  const fs::path shared = variable != nullptr ? fs::path(variable) : fs::path(MILLRACE_TEST_DATA) / "../../../shared";
+  const fs::path folder = shared / "fixtures/tokenizer";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no fixtures at " << folder << "; MILLRACE_SHARED names another place";
+  const TokenizerReport report = check_tokenizer_cases(folder.string());
+  EXPECT_THAT(report.failures, IsEmpty());
+  EXPECT_EQ(report.num_texts, 400);
+  EXPECT_EQ(report.num_pairs, 40);
+}
+
+// The comparison itself must be able to fail.
+TEST(TokenizerCases, NameTheFieldThatDiffers) {
+  const fs::path folder = fs::temp_directory_path() / ("millrace_tokenizer_cases_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  fs::copy_file(kCases + "mlm/tokenizer.json", folder / "tokenizer.json", fs::copy_options::overwrite_existing);
+  std::ofstream(folder / "pairs.jsonl");
+  std::ofstream(folder / "encodings.jsonl")
+      << R"({"text": "the", "ids": [0, 6, 1], "offsets": [[0, 0], [0, 2], [0, 0]], "ids_no_special": [6]})"
+      << "\n"
+      << R"({"text": "the", "ids": [0, 7, 1], "ids_no_special": [6], "colour": "red"})"
+      << "\n";
+  const TokenizerReport report = check_tokenizer_cases(folder.string());
+  fs::remove_all(folder);
+  ASSERT_EQ(report.failures.size(), 4);
+  EXPECT_THAT(report.failures[0],
+              HasSubstr("encodings.jsonl:1: offsets: expected [[0,0],[0,2],[0,0]], found [[0,0],[0,3]"));
+  EXPECT_THAT(report.failures[1], HasSubstr("encodings.jsonl:2: colour"));
+  EXPECT_THAT(report.failures[2], HasSubstr("encodings.jsonl:2: ids: expected [0,7,1], found [0,6,1]"));
+  EXPECT_THAT(report.failures[3], HasSubstr("encode_ids of ids"));
+}
+
+}  // namespace
+}  // namespace millrace

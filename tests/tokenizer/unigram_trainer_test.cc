@@ -1,0 +1,213 @@
+#include "tokenizer/unigram_trainer.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ThrowsMessage;
+
+// Sentences of a small language, each with a number of its own.
+std::vector<std::string> sentences() {
+  const std::vector<std::string> subjects = {"the miller", "the old wheel", "a race", "the stream", "a turning stone"};
+  const std::vector<std::string> verbs = {"turns", "feeds", "carries", "slows", "is turning"};
+  const std::vector<std::string> objects = {"the mill", "the water", "the grain", "a long race", "``the works''"};
+  std::vector<std::string> all;
+  for (const std::string& subject : subjects) {
+    for (const std::string& verb : verbs) {
+      for (const std::string& object : objects) {
+        all.push_back(subject + " " + verb + " " + object + ", " + std::to_string(all.size()) + ".");
+      }
+    }
+  }
+  return all;
+}
+
+UnigramTrainer trained_on(const std::vector<std::string>& texts, UnigramTrainerOptions options) {
+  UnigramTrainer trainer(options);
+  for (const std::string& text : texts) trainer.add(text);
+  return trainer;
+}
+
+// All pieces in order, one string.
+std::string pieces_of(const Tokenizer& tokenizer) {
+  std::string pieces;
+  for (int32_t id = 0; id < tokenizer.size(); ++id) pieces += std::string(tokenizer.token_of(id)) + "\n";
+  return pieces;
+}
+
+TEST(UnigramTrainer, GivesTheLayoutOfTheMaskedLanguageModelExample) {
+  const Tokenizer tokenizer = trained_on(sentences(), {.vocab_size = 65}).train();
+  EXPECT_EQ(tokenizer.size(), 65);
+  for (int32_t id = 0; id < 5; ++id) EXPECT_EQ(tokenizer.token_of(id), UnigramTrainer::kSpecialTokens[id]);
+  const TokenEncoding encoding = tokenizer.encode("the miller");
+  EXPECT_EQ(encoding.ids.front(), 0);
+  EXPECT_EQ(encoding.ids.back(), 1);
+  EXPECT_THAT(tokenizer.encode_pair("", "").type_ids, ElementsAre(0, 0, 1));
+  // Whole words were learnt, and the quotes of the text became one character.
+  EXPECT_THAT(tokenizer.encode("the miller turns", false).tokens, ElementsAre("▁the", "▁miller", "▁turns"));
+  EXPECT_EQ(tokenizer.id_of("`"), std::nullopt);
+  EXPECT_TRUE(tokenizer.id_of("\"").has_value());
+}
+
+TEST(UnigramTrainer, EncodesItsOwnTextWithoutUnknownsAndBack) {
+  const Tokenizer tokenizer = trained_on(sentences(), {.vocab_size = 66}).train();
+  for (const std::string& sentence : sentences()) {
+    const TokenEncoding encoding = tokenizer.encode(sentence);
+    EXPECT_THAT(encoding.ids, ::testing::Not(::testing::Contains(2)));
+    if (sentence.find('`') != std::string::npos) continue;
+    EXPECT_EQ(tokenizer.decode(encoding.ids), sentence);
+  }
+}
+
+TEST(UnigramTrainer, GivesEveryCharacterAPiece) {
+  // Among them those that sentencepiece keeps for itself.
+  std::vector<std::string> texts = sentences();
+  const std::vector<std::string> characters = {"\t",     "\n", "\r", std::string(1, '\0'), "▅",      "⁇",
+                                               "\ufffd", "é",  "水", "\U0001f30a",         "\u00a0", "\u200b",
+                                               "<",      "@"};
+  for (const std::string& character : characters) texts.push_back("mill" + character + "race " + character);
+  const Tokenizer tokenizer = trained_on(texts, {.vocab_size = 75}).train();
+  for (const std::string& character : characters) {
+    EXPECT_TRUE(tokenizer.id_of(character).has_value()) << testing::PrintToString(character);
+  }
+  for (const std::string& text : texts) {
+    EXPECT_THAT(tokenizer.encode(text).ids, ::testing::Not(::testing::Contains(2)));
+  }
+}
+
+TEST(UnigramTrainer, GivesARareCharacterOfALargeTextItsPiece) {
+  UnigramTrainer trainer({.vocab_size = 60, .max_words = 40});
+  // 10 million characters and more, and more words than may be learnt from.
+  const std::vector<std::string> texts = sentences();
+  for (int i = 0; i < 2500; ++i) {
+    for (const std::string& text : texts) trainer.add(text);
+  }
+  for (const char* rare : {"~", "@", "|"}) trainer.add(rare);
+  const Tokenizer tokenizer = trainer.train();
+  for (const char* rare : {"~", "@", "|"}) EXPECT_TRUE(tokenizer.id_of(rare).has_value()) << rare;
+}
+
+TEST(UnigramTrainer, LeavesTheRarestCharactersOutBelowFullCoverage) {
+  std::vector<std::string> texts = sentences();
+  texts.push_back("mill水race");
+  const Tokenizer tokenizer = trained_on(texts, {.vocab_size = 65, .character_coverage = 0.999}).train();
+  EXPECT_EQ(tokenizer.id_of("水"), std::nullopt);
+  EXPECT_THAT(tokenizer.encode("mill水race", false).ids, ::testing::Contains(2));
+}
+
+TEST(UnigramTrainer, GivesTheSameForAnyNumberOfThreadsAndAnyOrderOfTexts) {
+  std::vector<std::string> texts = sentences();
+  const std::string expected = pieces_of(trained_on(texts, {.vocab_size = 65, .threads = 1}).train());
+  std::reverse(texts.begin(), texts.end());
+  for (const int threads : {2, 3, 0}) {
+    EXPECT_EQ(pieces_of(trained_on(texts, {.vocab_size = 65, .threads = threads}).train()), expected) << threads;
+  }
+}
+
+TEST(UnigramTrainer, LeavesTheCallersCoresAsTheyWere) {
+  cpu_set_t before;
+  cpu_set_t after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  (void)trained_on(sentences(), {.vocab_size = 65, .threads = 1}).train();
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(UnigramTrainer, LearnsFromAsManyWordsAsAllowedAndTheSeedChoosesThem) {
+  const auto train = [](uint64_t seed) {
+    return pieces_of(trained_on(sentences(), {.vocab_size = 55, .max_words = 40, .seed = seed}).train());
+  };
+  EXPECT_EQ(train(1), train(1));
+  EXPECT_NE(train(1), train(2));
+}
+
+TEST(UnigramTrainer, SaysTheLargestVocabularyThatATextAllows) {
+  const UnigramTrainer trainer = trained_on({"a mill race", "a mill wheel", "the mill"}, {.vocab_size = 5000});
+  int largest = 0;
+  try {
+    (void)trainer.train();
+  } catch (const ErrorException& error) {
+    EXPECT_EQ(
+        sscanf(error.what(),
+               "invalid_argument: a vocabulary of 5000 is too large for this text: at most %d are possible", &largest),
+        1)
+        << error.what();
+  }
+  ASSERT_GT(largest, 5);
+  const auto size_with = [&](int32_t vocab_size) {
+    return trained_on({"a mill race", "a mill wheel", "the mill"}, {.vocab_size = vocab_size}).train().size();
+  };
+  EXPECT_EQ(size_with(largest), largest);
+  EXPECT_THROW(size_with(largest + 1), ErrorException);
+}
+
+TEST(UnigramTrainer, SaysTheSmallestVocabularyThatATextNeeds) {
+  const std::vector<std::string> texts = {"mill", "race", "mill race"};
+  EXPECT_THAT([&] { (void)trained_on(texts, {.vocab_size = 12}).train(); },
+              ThrowsMessage<ErrorException>("invalid_argument: a vocabulary of 12 is too small for this text: its 8 "
+                                            "characters and 5 special tokens need 13"));
+  EXPECT_EQ(trained_on(texts, {.vocab_size = 13}).train().size(), 13);
+}
+
+TEST(UnigramTrainer, RefusesNoTextAndTextThatIsNotUtf8) {
+  EXPECT_THAT(
+      [] {
+        (void)trained_on({"", ""}, {}).train();
+      },
+      ThrowsMessage<ErrorException>("invalid_argument: there is no text to learn a vocabulary from"));
+  UnigramTrainer trainer;
+  EXPECT_THAT([&] { trainer.add("mill\xff"); },
+              ThrowsMessage<ErrorException>("parse: the text is not UTF-8 (offset 4)"));
+}
+
+TEST(UnigramTrainer, RefusesOptionsOutOfRange) {
+  const auto message = [](UnigramTrainerOptions options) -> std::string {
+    try {
+      const UnigramTrainer trainer(options);
+      return "";
+    } catch (const ErrorException& error) {
+      return error.error().message;
+    }
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_EQ(message({.vocab_size = 5}), "vocab_size is 5, must be above the 5 special tokens");
+  EXPECT_EQ(message({.character_coverage = 0}), "character_coverage is 0, must be above 0 and at most 1");
+  EXPECT_EQ(message({.threads = -1}), "threads is -1, must be at least 0");
+  EXPECT_EQ(message({.max_words = 0}), "max_words is 0, must be at least 1");
+}
+
+TEST(UnigramTrainer, DoesNotLearnFromSpecialTokensInTheText) {
+  const UnigramTrainer trainer = trained_on({"[MASK][CLS]<unk>", "a[MASK]b [SEP] a"}, {.vocab_size = 8});
+  // ▁a, ▁b, ▁, ▁a
+  EXPECT_EQ(trainer.num_words(), 4);
+  EXPECT_EQ(trainer.train().id_of("["), std::nullopt);
+}
+
+TEST(UnigramTrainer, CountsAllOfAVeryLongWord) {
+  std::string word;
+  for (int i = 0; i < 3000; ++i) word += i % 3 == 0 ? "ab" : "水";
+  const Tokenizer tokenizer = trained_on({word}, {.vocab_size = 10}).train();
+  EXPECT_THAT(tokenizer.encode(word).ids, ::testing::Not(::testing::Contains(2)));
+}
+
+TEST(UnigramTrainer, PrintsNothing) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_THROW((void)trained_on({"a mill"}, {.vocab_size = 5000}).train(), ErrorException);
+  (void)trained_on(sentences(), {.vocab_size = 65}).train();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace millrace

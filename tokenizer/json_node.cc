@@ -10,6 +10,11 @@
 
 namespace millrace {
 
+JsonNode::JsonNode(const nlohmann::json& value, std::string file, std::string path, int depth)
+    : value_(&value), file_(std::move(file)), path_(std::move(path)), depth_(depth) {
+  if (depth > kMaxDepth) fail("nested too deeply");
+}
+
 void JsonNode::fail(std::string_view why) const {
   throw ErrorException(ErrorCode::kParse, path_.empty() ? fmt::format("{}: {}", file_, why)
                                                         : fmt::format("{}: {}: {}", file_, path_, why));
@@ -25,14 +30,14 @@ JsonNode JsonNode::member(std::string_view name) const {
   if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
   const auto found = value_->find(name);
   if (found == value_->end()) fail(fmt::format("'{}' is missing", name));
-  return {*found, file_, path_of(name)};
+  return child(*found, path_of(name));
 }
 
 std::optional<JsonNode> JsonNode::find(std::string_view name) const {
   if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
   const auto found = value_->find(name);
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  return JsonNode(*found, file_, path_of(name));
+  return child(*found, path_of(name));
 }
 
 size_t JsonNode::num_elements() const {
@@ -40,9 +45,7 @@ size_t JsonNode::num_elements() const {
   return value_->size();
 }
 
-JsonNode JsonNode::element(size_t index) const {
-  return {(*value_)[index], file_, fmt::format("{}[{}]", path_, index)};
-}
+JsonNode JsonNode::element(size_t index) const { return child((*value_)[index], fmt::format("{}[{}]", path_, index)); }
 
 std::string JsonNode::string() const {
   if (!value_->is_string()) fail(fmt::format("expected a string, found {}", value_->type_name()));
@@ -65,7 +68,7 @@ void JsonNode::require_members_among(std::initializer_list<std::string_view> nam
   if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
   for (const auto& [name, unused] : value_->items()) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      JsonNode{(*value_)[name], file_, path_of(name)}.fail("unknown option");
+      child((*value_)[name], path_of(name)).fail("unknown option");
     }
   }
 }

@@ -15,7 +15,7 @@ namespace millrace {
 class JsonNode {
  public:
   /// The root of the document that was read from `file`.
-  JsonNode(const nlohmann::json& value, std::string file) : JsonNode(value, std::move(file), "") {}
+  JsonNode(const nlohmann::json& value, std::string file) : JsonNode(value, std::move(file), "", 0) {}
 
   [[noreturn]] void fail(std::string_view why) const;
 
@@ -37,13 +37,19 @@ class JsonNode {
   void require_members_among(std::initializer_list<std::string_view> names) const;
 
  private:
-  JsonNode(const nlohmann::json& value, std::string file, std::string path)
-      : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
+  // Components hold components: without a limit, a file could exhaust the stack.
+  static constexpr int kMaxDepth = 100;
+
+  JsonNode(const nlohmann::json& value, std::string file, std::string path, int depth);
+  JsonNode child(const nlohmann::json& value, std::string path) const {
+    return {value, file_, std::move(path), depth_ + 1};
+  }
   std::string path_of(std::string_view name) const;
 
   const nlohmann::json* value_;
   std::string file_;
   std::string path_;
+  int depth_;
 };
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -144,6 +145,7 @@ struct Tokenizer::State {
                                 bool add_special_tokens) const;
 
  private:
+  void read_added(const JsonNode& added);
   std::vector<PlacedToken> encode_placed(std::string_view text) const;
 
   template <typename TakeWord>
@@ -156,6 +158,8 @@ Tokenizer::State::State(std::string text, const std::string& name) : json_text(s
     document = nlohmann::json::parse(json_text);
   } catch (const nlohmann::json::parse_error& e) {
     throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON (byte {})", name, e.byte));
+  } catch (const nlohmann::json::exception& e) {
+    throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON ({})", name, e.what()));
   }
   const JsonNode root(document, name);
   root.require_members_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
@@ -174,10 +178,18 @@ Tokenizer::State::State(std::string text, const std::string& name) : json_text(s
   const auto decoding = root.find("decoder");
   decoder = decoding ? read_decoder(*decoding) : plain_decoder();
 
-  const auto added = root.find("added_tokens");
-  if (!added) return;
-  const std::vector<AddedToken> tokens = read_added_tokens(*added);
-  behind_model = tokens_behind_model(*added, tokens, *model);
+  if (const auto added = root.find("added_tokens")) read_added(*added);
+  for (const auto* pieces : {&post_processor->single(), &post_processor->pair()}) {
+    for (const TemplatePiece& piece : *pieces) {
+      if (piece.id < size()) continue;
+      post->fail(fmt::format("'{}' has the id {}; the vocabulary has {}", piece.token, piece.id, size()));
+    }
+  }
+}
+
+void Tokenizer::State::read_added(const JsonNode& added) {
+  const std::vector<AddedToken> tokens = read_added_tokens(added);
+  behind_model = tokens_behind_model(added, tokens, *model);
   std::vector<std::pair<std::string_view, int32_t>> entries;
   for (size_t i = 0; i < behind_model.size(); ++i) {
     entries.emplace_back(behind_model[i], model->size() + static_cast<int32_t>(i));
@@ -319,7 +331,8 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
 Tokenizer Tokenizer::load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf()) || file.bad()) {
+  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!file.is_open() || file.bad() || text.bad()) {
     throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the tokenizer '{}'", path));
   }
   return from_json(std::move(text).str(), path);
@@ -377,6 +390,22 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_to
     tokens.push_back(state_->token_of(id));
   }
   return state_->decoder->decode(tokens);
+}
+
+void fuzz_tokenizer(std::string_view bytes) {
+  try {
+    const Tokenizer tokenizer = Tokenizer::from_json(std::string(bytes));
+    for (const std::string_view text : {"", " the ``mill'' [MASK] a\n", "\u65e5\u2581 \u00e9<mark>zz"}) {
+      const TokenEncoding encoding = tokenizer.encode(text);
+      std::vector<int32_t> ids;
+      tokenizer.encode_ids(text, /*add_special_tokens=*/true, ids);
+      if (ids != encoding.ids) throw std::logic_error("encode and encode_ids differ");
+      for (const int32_t id : ids) (void)tokenizer.token_of(id);
+      (void)tokenizer.decode(ids, /*skip_special_tokens=*/false);
+    }
+  } catch (const ErrorException&) {
+    // Most bytes are no tokenizer.
+  }
 }
 
 }  // namespace millrace

@@ -113,8 +113,48 @@ TEST(Tokenizer, SaysWhichFileItCannotRead) {
               ::testing::ThrowsMessage<ErrorException>("io: cannot read the tokenizer '/nowhere/tokenizer.json'"));
   EXPECT_THAT([] { (void)Tokenizer::from_json("{\"version\": ", "cut.json"); },
               ::testing::ThrowsMessage<ErrorException>("parse: cut.json: not JSON (byte 13)"));
+  EXPECT_THAT([] { (void)Tokenizer::load("/"); },
+              ::testing::ThrowsMessage<ErrorException>("io: cannot read the tokenizer '/'"));
+  EXPECT_THAT([] { (void)Tokenizer::load("/dev/null"); },
+              ::testing::ThrowsMessage<ErrorException>("parse: /dev/null: not JSON (byte 1)"));
   EXPECT_THAT([] { (void)Tokenizer::from_json("[]", "list.json"); },
               ::testing::ThrowsMessage<ErrorException>("parse: list.json: expected an object, found array"));
+}
+
+TEST(Tokenizer, SurvivesFilesWithDamage) {
+  const std::string intact = read_file(kAddedTokens);
+  fuzz_tokenizer(intact);
+  // A plain linear congruence is random enough to choose places and bytes.
+  uint64_t state = 7;
+  const auto random = [&](uint64_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (state >> 33) % below;
+  };
+  for (int round = 0; round < 2000; ++round) {
+    std::string damaged = intact;
+    for (uint64_t i = 0, changes = 1 + random(3); i < changes; ++i) {
+      const size_t at = random(damaged.size());
+      switch (random(3)) {
+        case 0: damaged[at] = static_cast<char>(random(256)); break;
+        case 1: damaged.erase(at, 1 + random(20)); break;
+        default: damaged.insert(at, damaged.substr(random(damaged.size()), 1 + random(20))); break;
+      }
+    }
+    fuzz_tokenizer(damaged);
+  }
+}
+
+TEST(Tokenizer, RefusesFilesThatWouldExhaustTheStackOrTheNumbers) {
+  std::string nested;
+  for (int i = 0; i < 10000; ++i) nested += R"({"type": "Sequence", "normalizers": [)";
+  std::string closing;
+  for (int i = 0; i < 10000; ++i) closing += "]}";
+  EXPECT_THAT([&] { (void)Tokenizer::from_json("{\"version\": \"1.0\", \"normalizer\": " + nested + closing + "}"); },
+              ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("nested too deeply")));
+  EXPECT_THAT([] { (void)Tokenizer::from_json("{\"version\": 1e999}", "t.json"); },
+              ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("t.json: not JSON (")));
+  EXPECT_EQ(error_after([](json& file) { file["post_processor"]["special_tokens"]["[SEP]"]["ids"][0] = 50; }),
+            "t.json: post_processor: '[SEP]' has the id 50; the vocabulary has 50");
 }
 
 TEST(Tokenizer, RefusesTextThatIsNotUtf8WithItsOffset) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "pipeline/executor.h"
@@ -13,6 +14,13 @@ namespace {
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 constexpr const char* kClearLine = "\r\x1b[K";
+
+// Of the terminal: a longer line would be broken, and a carriage return goes back to the start of its last part only.
+size_t terminal_columns() {
+  winsize size = {};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return std::string::npos;
+  return size.ws_col - 1U;
+}
 
 int64_t tokens_of(const ShardStatistics& statistics) { return statistics.train.tokens + statistics.validation.tokens; }
 
@@ -29,9 +37,10 @@ void PreparationProgressLine::show(const PreparationProgress& progress) {
   if (!terminal_ || now < redraw_at_) return;
   redraw_at_ = now + kRedrawInterval;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
-  fmt::print(stderr, "{}{:3.0f}%  {} lines  {} records  {:.2f} million tokens/s", kClearLine,
-             100 * fraction_read_.load(std::memory_order_relaxed), progress.rows, progress.records,
-             static_cast<double>(progress.tokens) / 1e6 / seconds);
+  const std::string line = fmt::format("{:3.0f}%  {} lines  {} records  {:.2f} million tokens/s",
+                                       100 * fraction_read_.load(std::memory_order_relaxed), progress.rows,
+                                       progress.records, static_cast<double>(progress.tokens) / 1e6 / seconds);
+  fmt::print(stderr, "{}{}", kClearLine, line.substr(0, terminal_columns()));
   std::fflush(stderr);
 }
 

@@ -279,6 +279,14 @@ TEST_F(PrepareShards, ReportSaysWhatTheStatisticsSay) {
   EXPECT_EQ(object.at("out"), path("out"));
 }
 
+TEST_F(PrepareShards, ReportThatCannotBeWrittenIsAnError) {
+  std::string shell;
+  for (const std::string& argument : command("text.txt", "out")) shell += "'" + argument + "' ";
+  const ChildResult result = run_child({"/bin/sh", "-c", shell + "> /dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "prepare_tfrecord_shards: cannot write to standard output\n");
+}
+
 TEST_F(PrepareShards, TextTooShortForValidationSaysWhatHelps) {
   std::vector<std::string> arguments = {MILLRACE_PREPARE_SHARDS,
                                         "--tokenizer",

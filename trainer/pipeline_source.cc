@@ -25,21 +25,19 @@ GlobalBatch global_batch(Batch batch) {
   return {.view = BatchView(std::move(features)), .owner = owner, .epoch = owner->epoch()};
 }
 
-std::string PipelineSource::limiting_stage() const {
-  const Statistics statistics = pipeline_.stats();
-  const std::string bottleneck = statistics.bottleneck();
+std::string limiting_stage(const Statistics& statistics) {
+  std::string bottleneck = statistics.bottleneck();
   if (bottleneck != "consumer") return bottleneck;
   // The trainer waits for less than 30% of the time. When it waits at all, it waits for the operator that is always at
   // work; where none is, for chance.
-  const StageReport* busiest = nullptr;
-  double most = kBusy;
+  double most = kBusy * statistics.wall_seconds;
   for (const StageReport& stage : statistics.stages) {
-    const double use = stage.busy_seconds / (stage.parallel ? statistics.threads : stage.copies);
-    if (use <= most * statistics.wall_seconds) continue;
-    most = use / statistics.wall_seconds;
-    busiest = &stage;
+    const double busy = stage.busy_seconds / (stage.parallel ? statistics.threads : stage.copies);
+    if (busy <= most) continue;
+    most = busy;
+    bottleneck = stage.name;
   }
-  return busiest == nullptr ? bottleneck : busiest->name;
+  return bottleneck;
 }
 
 std::optional<GlobalBatch> PipelineSource::next() {

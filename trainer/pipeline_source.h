@@ -5,6 +5,10 @@
 
 namespace millrace {
 
+/// What a trainer waits for, since the pipeline's start: its bottleneck; where that is the consumer, the busiest
+/// operator that is at work for over 70% of the time; `consumer` when there is none.
+std::string limiting_stage(const Statistics& statistics);
+
 /// The batches of a running pipeline. Features of type `bytes` are left out: models read numbers.
 ///
 ///     PipelineSource source(train.start({.threads = 4}));
@@ -13,9 +17,7 @@ class PipelineSource final : public BatchSource {
  public:
   explicit PipelineSource(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
   std::optional<GlobalBatch> next() override;
-  /// The pipeline's bottleneck since its start; where that is the consumer, an operator that is busy for over 70% of the
-  /// time, if there is one.
-  std::string limiting_stage() const override;
+  std::string limiting_stage() const override { return millrace::limiting_stage(pipeline_.stats()); }
   const Pipeline& pipeline() const { return pipeline_; }
 
  private:

@@ -110,7 +110,7 @@ void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream) {
       arena_.release(reached.values, reached.count);
     }
     for (int input = 0; input < record->num_inputs; ++input) {
-      const int id = inputs_[static_cast<size_t>(record->first_input + input)];
+      const int id = inputs_[static_cast<size_t>(record->first_input) + static_cast<size_t>(input)];
       --table_[static_cast<size_t>(id)].uses;
       announce_if_final(id);
     }

@@ -1,4 +1,4 @@
-#include "tokenizer/word_counts.h"
+#include "tokenizer/training/word_counts.h"
 
 #include <algorithm>
 

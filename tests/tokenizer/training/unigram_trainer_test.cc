@@ -1,4 +1,4 @@
-#include "tokenizer/unigram_trainer.h"
+#include "tokenizer/training/unigram_trainer.h"
 
 #include <algorithm>
 #include <string>

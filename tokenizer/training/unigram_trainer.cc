@@ -1,4 +1,4 @@
-#include "tokenizer/unigram_trainer.h"
+#include "tokenizer/training/unigram_trainer.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/normalizers/normalizer.h"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.h"
-#include "tokenizer/word_counts.h"
+#include "tokenizer/training/word_counts.h"
 
 namespace millrace {
 namespace {

@@ -98,7 +98,7 @@ std::unique_ptr<Stage> Segment::open(OpenStage open, const StageContext& context
 void Segment::request(OpenStage open, std::optional<StageContext> context) {
   {
     const std::lock_guard lock(request_mutex_);
-    request_ = std::make_unique<Request>(Request{std::move(open), context, ++requested_generation_});
+    request_ = std::make_unique<Request>(Request{std::move(open), std::move(context), ++requested_generation_});
   }
   has_request_.store(true);
   wake();

@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// An operator that works for a larger share of the time than this may be what a trainer waits for now and then.
+// An operator that is at work for a larger share of the time than this is what a trainer waits for, when it waits.
 constexpr double kBusy = 0.7;
 
 }  // namespace
@@ -26,18 +26,17 @@ GlobalBatch global_batch(Batch batch) {
 }
 
 std::string limiting_stage(const Statistics& statistics) {
-  std::string bottleneck = statistics.bottleneck();
-  if (bottleneck != "consumer") return bottleneck;
-  // The trainer waits for less than 30% of the time. When it waits at all, it waits for the operator that is always at
-  // work; where none is, for chance.
+  // A trainer that waits a little, and a pipeline with one worker, whose chains wait for the worker and not for their
+  // input, both hide from the pipeline's own rule an operator that is always at work.
+  const StageReport* busiest = nullptr;
   double most = kBusy * statistics.wall_seconds;
   for (const StageReport& stage : statistics.stages) {
     const double busy = stage.busy_seconds / (stage.parallel ? statistics.threads : stage.copies);
     if (busy <= most) continue;
     most = busy;
-    bottleneck = stage.name;
+    busiest = &stage;
   }
-  return bottleneck;
+  return busiest != nullptr ? busiest->name : statistics.bottleneck();
 }
 
 std::optional<GlobalBatch> PipelineSource::next() {

@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-/// What a trainer waits for, since the pipeline's start: its bottleneck; where that is the consumer, the busiest
-/// operator that is at work for over 70% of the time; `consumer` when there is none.
+/// What a trainer waits for, since the pipeline's start, when it waits: the busiest operator, if it is at work for over
+/// 70% of the time that it could be; else the pipeline's bottleneck, which may be `consumer`.
 std::string limiting_stage(const Statistics& statistics);
 
 /// The batches of a running pipeline. Features of type `bytes` are left out: models read numbers.

@@ -203,5 +203,17 @@ TEST(PipelineSource, AnOperatorThatIsAlwaysAtWorkIsNamedAlsoWhenTheTrainerWaitsL
   EXPECT_EQ(limiting_stage(statistics), "0:tfrecord");
 }
 
+TEST(PipelineSource, AnOperatorThatIsAlwaysAtWorkIsNamedAlsoWhenTheOnlyWorkerLeavesTheOthersNoTimeToWait) {
+  Statistics statistics{.stages = {{.name = "0:rows", .segment = 0},
+                                   {.name = "2:map", .segment = 0, .parallel = true, .busy_seconds = 9.9},
+                                   {.name = "3:batch", .segment = 1, .busy_seconds = 0.1}},
+                        .wall_seconds = 10,
+                        .consumer_waiting_seconds = 9.9,
+                        .threads = 1};
+  EXPECT_EQ(limiting_stage(statistics), "2:map");
+  statistics.stages[1].busy_seconds = 5;
+  EXPECT_EQ(limiting_stage(statistics), statistics.bottleneck());
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "formats/tfrecord/shards.h"
 
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -102,14 +103,20 @@ Shards Shards::files(std::vector<std::string> paths) {
 Shards Shards::counts_from(std::string_view name_pattern) const {
   const std::vector<Part> parts = split(name_pattern);
   std::vector<Shard> shards = shards_;
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();  // what a cardinality can be
+  uint64_t sum = 0;
   for (Shard& shard : shards) {
     const std::string_view name = std::string_view(shard.path).substr(shard.path.rfind('/') + 1);
     std::string_view count;
     uint64_t number = 0;
-    if (!match(name, parts, 0, count) ||
-        std::from_chars(count.data(), count.data() + count.size(), number).ec != std::errc()) {
+    if (!match(name, parts, 0, count)) {
       refuse(fmt::format("the name of shard '{}' does not match '{}'", shard.path, name_pattern));
     }
+    const auto parsed = std::from_chars(count.data(), count.data() + count.size(), number);
+    if (parsed.ec != std::errc() || number > kMost - sum) {
+      refuse(fmt::format("shard '{}' brings the number of records above {}", shard.path, kMost));
+    }
+    sum += number;
     shard.num_records = number;
   }
   return Shards(std::move(shards));

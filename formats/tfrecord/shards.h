@@ -35,8 +35,8 @@ class Shards {
 
   /// Takes the number of records of each shard from its file name (without folders). In `name_pattern` `{count}` stands
   /// for the number and must be there once, `{index}` for the shard's number, which is only skipped, and `*` for
-  /// anything. Throws kInvalidArgument when a name does not match, and names it. The numbers are promises: readers
-  /// check them.
+  /// anything. Throws kInvalidArgument when a name does not match or the sum of the numbers exceeds INT64_MAX, and
+  /// names the shard. The numbers are promises: readers check them.
   [[nodiscard]] Shards counts_from(std::string_view name_pattern) const;
 
   const std::vector<Shard>& list() const { return shards_; }

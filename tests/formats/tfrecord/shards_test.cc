@@ -75,8 +75,19 @@ TEST(Shards, NameThatDoesNotMatchIsNamed) {
   const Shards shards = Shards::files({"a-1-2.tfrecord", "a-1-x.tfrecord"});
   EXPECT_THAT(message_of([&] { (void)shards.counts_from("*-{index}-{count}.tfrecord"); }),
               HasSubstr("'a-1-x.tfrecord' does not match '*-{index}-{count}.tfrecord'"));
-  EXPECT_THAT(message_of([] { (void)Shards::files({"a-99999999999999999999"}).counts_from("a-{count}"); }),
-              HasSubstr("does not match"));
+}
+
+TEST(Shards, CountBeyondInt64IsRefusedWithItsShard) {
+  const auto counting = [](std::vector<std::string> paths) {
+    return message_of([&] { (void)Shards::files(std::move(paths)).counts_from("a-{count}"); });
+  };
+  // Does not fit uint64 either; fits uint64 only; fits.
+  EXPECT_THAT(counting({"a-99999999999999999999"}), HasSubstr("'a-99999999999999999999'"));
+  EXPECT_THAT(counting({"a-18446744073709551615"}),
+              HasSubstr("shard 'a-18446744073709551615' brings the number of records above 9223372036854775807"));
+  EXPECT_EQ(counting({"a-9223372036854775807"}), "no error");
+  // So are counts that fit one by one.
+  EXPECT_THAT(counting({"a-9223372036854775807", "a-0", "a-1"}), HasSubstr("shard 'a-1' brings"));
 }
 
 TEST(Shards, PatternOfNamesNeedsOneCount) {

@@ -1,5 +1,7 @@
 #include "benchmarks/bench_options.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "benchmarks/workloads.h"
@@ -74,9 +76,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   require_at_least("consumer-us", options.consumer_us, 0);
   require_at_least("seed", seed, 0);
   options.seed = static_cast<uint64_t>(seed);
-  if (!(options.seconds > 0)) refuse(fmt::format("--seconds is {}, must be above 0", options.seconds));
-  if (!(options.warmup_seconds >= 0))
-    refuse(fmt::format("--warmup-seconds is {}, must not be negative", options.warmup_seconds));
+  if (!(options.seconds > 0) || !std::isfinite(options.seconds))
+    refuse(fmt::format("--seconds is {}, must be above 0 and finite", options.seconds));
+  if (!(options.warmup_seconds >= 0) || !std::isfinite(options.warmup_seconds))
+    refuse(fmt::format("--warmup-seconds is {}, must be finite and not negative", options.warmup_seconds));
   if (given->contains("batches")) {
     require_at_least("batches", batches, 1);
     options.batches = batches;
@@ -91,7 +94,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     refuse_together(*given, "--explain", measuring);
     refuse_together(*given, "--explain", {"print"});
   }
-  if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle"});
+  if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
   options.ordered = !given->contains("unordered");
   options.explain = given->contains("explain");
   options.json = given->contains("json");

@@ -237,9 +237,13 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
        "option '--batches' cannot be specified more than once" + see},
       {{"mlm", "--shards", glob(), "--shuffle", "0"}, "--shuffle is 0, must be at least 1"},
       {{"mlm", "--shards", glob(), "--cycle-length", "0"}, "--cycle-length is 0, must be at least 1"},
-      {{"mlm", "--shards", glob(), "--seconds", "0"}, "--seconds is 0, must be above 0"},
-      {{"mlm", "--shards", glob(), "--seconds", "nan"}, "--seconds is nan, must be above 0"},
-      {{"mlm", "--shards", glob(), "--warmup-seconds", "-1"}, "--warmup-seconds is -1, must not be negative"},
+      {{"mlm", "--shards", glob(), "--seconds", "0"}, "--seconds is 0, must be above 0 and finite"},
+      {{"mlm", "--shards", glob(), "--seconds", "nan"}, "--seconds is nan, must be above 0 and finite"},
+      {{"mlm", "--shards", glob(), "--seconds", "inf"}, "--seconds is inf, must be above 0 and finite"},
+      {{"mlm", "--shards", glob(), "--warmup-seconds", "inf"},
+       "--warmup-seconds is inf, must be finite and not negative"},
+      {{"mlm", "--shards", glob(), "--warmup-seconds", "-1"},
+       "--warmup-seconds is -1, must be finite and not negative"},
       {{"mlm", "--shards", glob(), "--seed", "-1"}, "--seed is -1, must be at least 0"},
       {{"mlm", "--shards", glob(), "--consumer-us", "-1"}, "--consumer-us is -1, must be at least 0"},
       {{"mlm", "--shards", glob(), "--print", "0"}, "--print is 0, must be at least 1"},
@@ -249,6 +253,7 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--print", "9", "--json"}, "--json has no effect with --print"},
       {{"mlm", "--shards", glob(), "--explain", "--print", "2"}, "--print has no effect with --explain"},
       {{"read", "--shards", glob(), "--shuffle", "9"}, "--shuffle has no effect with the workload read"},
+      {{"read", "--shards", glob(), "--seed", "7"}, "--seed has no effect with the workload read"},
   };
   for (const auto& [arguments, line] : lines) expect_refused(bench(arguments), "invalid_argument: " + line);
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include "benchmarks/touch_rows.h"
 #include "pipeline/stream_hash.h"
 
 namespace millrace {
@@ -28,19 +29,6 @@ double cpu_seconds(const rusage& used) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
-// A timed run reads one value of each row, so that what it times has really arrived.
-uint64_t touch_rows(const Batch& batch) {
-  uint64_t sum = 0;
-  for (const Column& column : batch.block().columns()) {
-    const auto rows = static_cast<size_t>(std::max<int64_t>(1, batch.num_rows()));
-    const auto values = static_cast<size_t>(column.num_values(0));
-    const size_t step = std::max<size_t>(1, values / rows) * size_of(column.dtype());
-    const std::byte* data = column.data(0);
-    for (size_t at = 0; at < values * size_of(column.dtype()); at += step) sum += std::to_integer<uint64_t>(data[at]);
-  }
-  return sum;
 }
 
 /// What has come so far, and since the measurement began.
@@ -92,7 +80,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool 
     if (options.batches) {
       hash.add(*batch);
     } else {
-      touched += touch_rows(*batch);
+      touched += touch_rows(batch->block());
     }
     if (options.consumer_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(options.consumer_us));
     if (!measuring) {

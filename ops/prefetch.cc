@@ -6,9 +6,10 @@ namespace millrace {
 
 PrefetchOperator::PrefetchOperator(SchemaPtr input, int64_t buffer_size)
     : StageOperator(std::move(input)), buffer_size_(buffer_size) {
-  if (buffer_size < 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("prefetch: buffer_size is {}, must not be negative", buffer_size));
+  if (buffer_size < 0 || buffer_size > kMaxBufferSize) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("prefetch: buffer_size is {}, must be between 0 and {} blocks", buffer_size, kMaxBufferSize));
   }
 }
 

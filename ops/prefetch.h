@@ -4,11 +4,15 @@
 
 namespace millrace {
 
-/// Lets what is before it run ahead of what follows, by up to `buffer_size` elements: the plan is cut here and the ring
-/// behind the cut has that many slots more. The stream is the same without it.
+/// Lets what is before it run ahead of what follows: the plan is cut here, and the ring behind the cut has
+/// `buffer_size` slots on top of its own (4, or 2 × threads + 2 behind maps; `explain()` shows the sum). A slot holds a
+/// block: one batch where batches are large, several small elements otherwise. Inside the nested inputs of an
+/// interleave, which run ahead in lanes of their own, it does nothing. The stream is the same without it.
 class PrefetchOperator final : public StageOperator {
  public:
-  /// `buffer_size`: 0 cuts the plan and adds no slots, as tf.data accepts it.
+  /// Most slots that can be added: a limit that tells a mistake from a wish, before memory runs out.
+  static constexpr int64_t kMaxBufferSize = 65536;
+  /// `buffer_size`: blocks, 0 to `kMaxBufferSize`; 0 cuts the plan and adds no slots, as tf.data accepts it.
   PrefetchOperator(SchemaPtr input, int64_t buffer_size);
   std::string_view name() const override { return "prefetch"; }
   std::string arguments() const override;

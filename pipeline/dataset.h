@@ -82,7 +82,7 @@ class Dataset {
   [[nodiscard]] Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
-  /// Lets what is before run ahead by up to `buffer_size` elements; see PrefetchOperator.
+  /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.
   [[nodiscard]] Dataset prefetch(int64_t buffer_size) const;
 
   /// The features of every element.

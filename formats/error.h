@@ -36,7 +36,9 @@ struct Error {
   std::string shard;    ///< file the bytes came from. Default: none
   int64_t offset = -1;  ///< byte in the shard (in the uncompressed bytes of a compressed one). Default: -1, unknown
   int64_t record = -1;  ///< index of the record in the shard, from 0. Default: -1, unknown
-  std::string stage;    ///< pipeline stage, such as `3:parse_example`. Default: none
+  /// Name of the operator, such as `parse_example`: the same for every plan of a dataset, so without its number there;
+  /// two operators of one name are told apart by the message alone. Default: none.
+  std::string stage;
 
   /// One line: `payload_crc: expected 1a2b3c4d, found 00000000 (shard train-3.tfrecord, offset 1040, record 17)`.
   std::string to_string() const;

@@ -2,7 +2,8 @@
 
 // Hand-offs between threads that pass through oneTBB. Debian's libtbb is not instrumented, so ThreadSanitizer cannot
 // see that a task runs after whatever was done before it was put; these two marks say so. Without ThreadSanitizer they
-// are nothing. Only oneTBB's own frames are suppressed besides (tests/tsan.supp), never ours.
+// are nothing. Besides, reports about oneTBB's own frames are suppressed (tests/tsan.supp says which), never about
+// ours.
 
 #include <utility>
 

@@ -17,9 +17,8 @@ class SkipStage final : public Stage {
         const Poll poll = input_->next(left_ == 0 ? out : block_);
         if (poll != Poll::kBlock || left_ == 0) return poll;
       }
-      const auto error = std::lower_bound(block_.errors().begin(), block_.errors().end(), taken_,
-                                          [](const ElementError& a, size_t b) { return a.element < b; });
-      const size_t good_ones_end = error == block_.errors().end() ? block_.num_elements() : error->element;
+      const ElementError* error = block_.next_error(taken_);
+      const size_t good_ones_end = error == nullptr ? block_.num_elements() : error->element;
       const size_t skipped = std::min(static_cast<size_t>(left_), good_ones_end - taken_);
       left_ -= static_cast<int64_t>(skipped);
       taken_ += skipped;

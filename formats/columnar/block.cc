@@ -22,10 +22,15 @@ void Block::add_error(size_t element, std::shared_ptr<const Error> error) {
   errors_.insert(place, {element, std::move(error)});
 }
 
-std::shared_ptr<const Error> Block::error_at(size_t element) const {
-  const auto place = std::lower_bound(errors_.begin(), errors_.end(), element,
+const ElementError* Block::next_error(size_t from) const {
+  const auto place = std::lower_bound(errors_.begin(), errors_.end(), from,
                                       [](const ElementError& a, size_t b) { return a.element < b; });
-  return place == errors_.end() || place->element != element ? nullptr : place->error;
+  return place == errors_.end() ? nullptr : &*place;
+}
+
+std::shared_ptr<const Error> Block::error_at(size_t element) const {
+  const ElementError* entry = next_error(element);
+  return entry == nullptr || entry->element != element ? nullptr : entry->error;
 }
 
 void Block::locate(size_t element, size_t row, Error& error) const {

@@ -49,6 +49,8 @@ class Block {
   /// Errors in order of their elements; mostly empty.
   const std::vector<ElementError>& errors() const { return errors_; }
   void add_error(size_t element, std::shared_ptr<const Error> error);
+  /// The first error at `from` or behind it, or null.
+  const ElementError* next_error(size_t from) const;
   /// The error in the place of `element`, or null.
   std::shared_ptr<const Error> error_at(size_t element) const;
 

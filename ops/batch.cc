@@ -7,12 +7,14 @@
 namespace millrace {
 
 BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size,
-                       bool drop_remainder, Assemble assemble, const StageContext& context)
+                       bool drop_remainder, Assemble assemble, const StageContext& context,
+                       std::shared_ptr<const MapOperator> later)
     : schema_(std::move(schema)),
       input_(std::move(input)),
       size_(size),
       drop_remainder_(drop_remainder),
       assemble_(std::move(assemble)),
+      later_(std::move(later)),
       context_(context),
       builder_(std::move(input_schema), context.pool) {}
 
@@ -32,6 +34,16 @@ Poll BatchStage::deliver(const Block& elements, size_t rows, Block& out) const {
 
 Poll BatchStage::deliver_complete(Block& out) { return deliver(builder_.split(complete_rows()), size_, out); }
 
+std::shared_ptr<const Error> BatchStage::lose_open_rows() {
+  if (open_rows() == 0) return nullptr;
+  Block rows = builder_.finish();
+  if (later_ == nullptr) return nullptr;
+  rows.rows_per_element = rows_per_element_;
+  rows.epoch = epoch_;
+  const Block seen = later_->apply(std::move(rows), context_.pool);
+  return seen.errors().empty() ? nullptr : seen.errors().front().error;
+}
+
 Poll BatchStage::next(Block& out) {
   while (true) {
     if (full()) return deliver_complete(out);
@@ -46,20 +58,27 @@ Poll BatchStage::next(Block& out) {
           const Block gathered = builder_.finish();
           return deliver(gathered, gathered.num_elements(), out);
         }
+        if (ended_ && open_rows() > 0) {
+          if (auto error = lose_open_rows()) {
+            out =
+                error_block(schema_, context_.pool, std::move(error), static_cast<int64_t>(size_) * rows_per_element_);
+            out.epoch = epoch_;
+            return Poll::kBlock;
+          }
+        }
         return poll;
       }
     }
 
     // Up to the next error.
     size_t run = block_.num_elements() - taken_;
-    if (!block_.errors().empty()) {
-      const auto error = std::lower_bound(block_.errors().begin(), block_.errors().end(), taken_,
-                                          [](const ElementError& a, size_t b) { return a.element < b; });
-      if (error != block_.errors().end()) run = error->element - taken_;
+    if (const ElementError* error = block_.next_error(taken_)) {
+      run = error->element - taken_;
       if (run == 0) {
-        builder_.truncate(complete_rows());
-        if (!builder_.empty()) return deliver_complete(out);
-        out = error_block(schema_, context_.pool, error->error, static_cast<int64_t>(size_) * block_.rows_per_element);
+        if (complete_rows() > 0) return deliver_complete(out);
+        const auto earlier = lose_open_rows();
+        out = error_block(schema_, context_.pool, earlier != nullptr ? earlier : error->error,
+                          static_cast<int64_t>(size_) * block_.rows_per_element);
         out.epoch = block_.epoch;
         ++taken_;
         return Poll::kBlock;
@@ -152,14 +171,17 @@ Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainde
   return Cardinality::known(input.count() / rows + (!drop_remainder && input.count() % rows != 0 ? 1 : 0));
 }
 
-BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options)
+BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options,
+                             std::shared_ptr<const MapOperator> later)
     : StageOperator(batched_schema(input, options.drop_remainder ? size : kVaries)),
       input_schema_(std::move(input)),
       size_(checked_batch_size("batch", size)),
-      options_(options) {}
+      options_(options),
+      later_(std::move(later)) {}
 
 std::string BatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}", size_, options_.drop_remainder);
+  return fmt::format("size={}, drop_remainder={}{}", size_, options_.drop_remainder,
+                     later_ != nullptr ? fmt::format(", lost rows through {}", later_->name()) : "");
 }
 
 Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) const {
@@ -171,7 +193,7 @@ std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const 
     return stack(elements, rows, schema, pool);
   };
   return std::make_unique<BatchStage>(input_schema_, schema(), inputs[0](context), size_, options_.drop_remainder,
-                                      assemble, context);
+                                      assemble, context, later_);
 }
 
 }  // namespace millrace

@@ -21,8 +21,10 @@ class BatchStage final : public Stage {
   /// Makes k batches of k × `rows` elements, none of which is an error. A batch that cannot be made is an error.
   using Assemble = std::function<Block(const Block& elements, size_t rows)>;
 
+  /// `later`: a map of rows that a rewrite has moved behind this stage, or null. Rows that are lost to an error or with
+  /// the remainder never reach it, so it looks at them here: its first error goes out as if it still stood before.
   BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size, bool drop_remainder,
-             Assemble assemble, const StageContext& context);
+             Assemble assemble, const StageContext& context, std::shared_ptr<const MapOperator> later = nullptr);
   Poll next(Block& out) override;
 
  private:
@@ -31,12 +33,15 @@ class BatchStage final : public Stage {
   bool full() const;
   Poll deliver(const Block& elements, size_t rows, Block& out) const;
   Poll deliver_complete(Block& out);
+  // Drops the rows of the open batch, when there are no others; the first error that `later_` finds in them, or null.
+  std::shared_ptr<const Error> lose_open_rows();
 
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;
   size_t size_;
   bool drop_remainder_;
   Assemble assemble_;
+  std::shared_ptr<const MapOperator> later_;
   StageContext context_;
   Block block_;       // of the input
   size_t taken_ = 0;  // elements of `block_` that are gathered
@@ -53,16 +58,21 @@ class BatchStage final : public Stage {
 ///     range(7), batch(3, {.drop_remainder = true})   // [0,1,2] [3,4,5]
 class BatchOperator final : public StageOperator {
  public:
-  BatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {});
+  /// `later`: see BatchStage.
+  BatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {},
+                std::shared_ptr<const MapOperator> later = nullptr);
   std::string_view name() const override { return "batch"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  int64_t size() const { return static_cast<int64_t>(size_); }
+  const BatchOptions& options() const { return options_; }
 
  private:
   SchemaPtr input_schema_;
   size_t size_;
   BatchOptions options_;
+  std::shared_ptr<const MapOperator> later_;
 };
 
 /// Throws `kInvalidArgument` when a batch size is below 1.

@@ -1,16 +1,35 @@
 #include "pipeline/rewrites/late_parse.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
+
+#include "ops/batch.h"
 
 namespace millrace {
 namespace {
 
-bool moves_whole_rows(const Operator& op) {
-  static constexpr std::array kNames = {"shuffle", "repeat", "take", "batch"};
-  return std::find(kNames.begin(), kNames.end(), op.name()) != kNames.end();
+bool is_parse(const PlanNode& plan) { return plan.op->name() == "parse_example"; }
+
+// Whether rows that do not parse may pass through `plan` as good ones without a change in what comes before the first
+// error. `shuffled`: a shuffle follows, which gives rows from behind the error before it.
+bool may_cross(const PlanNode& plan, const PlanNode& parse, bool shuffled) {
+  const std::string_view name = plan.op->name();
+  if (name == "shuffle" || name == "repeat") return true;
+  // An error row counts nothing in take, and begins another batch.
+  if (shuffled) return false;
+  return name == "take" || (name == "batch" && parse.inputs[0]->op->schema()->features()[0].shape.empty());
+}
+
+// The same operator for raw records.
+PlanNodePtr on_records(const PlanNodePtr& plan, const PlanNodePtr& parse) {
+  const auto batch = std::dynamic_pointer_cast<const BatchOperator>(plan->op);
+  if (batch == nullptr) return make_plan_node(parse->inputs, plan->make);
+  return make_plan_node(parse->inputs, [size = batch->size(), options = batch->options(),
+                                        later = std::dynamic_pointer_cast<const MapOperator>(parse->op)](
+                                           std::span<const SchemaPtr> inputs) {
+    return std::make_shared<const BatchOperator>(inputs[0], size, options, later);
+  });
 }
 
 bool swallows_errors(const PlanNode& plan) {
@@ -19,13 +38,14 @@ bool swallows_errors(const PlanNode& plan) {
                      [](const PlanNodePtr& input) { return swallows_errors(*input); });
 }
 
-PlanNodePtr move_parse_down(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
+PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<AppliedRewrite>& applied) {
+  const bool shuffled_here = shuffled || plan->op->name() == "shuffle";
   std::vector<PlanNodePtr> inputs;
   inputs.reserve(plan->inputs.size());
-  for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, applied));
-  if (inputs.size() == 1 && inputs[0]->op->name() == "parse_example" && moves_whole_rows(*plan->op)) {
+  for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, shuffled_here, applied));
+  if (inputs.size() == 1 && is_parse(*inputs[0]) && may_cross(*plan, *inputs[0], shuffled)) {
     applied.push_back({"late_parse", fmt::format("parse_example after {}: rows stay compact bytes", plan->op->name())});
-    return make_plan_node({make_plan_node(inputs[0]->inputs, plan->make)}, inputs[0]->make);
+    return make_plan_node({on_records(plan, inputs[0])}, inputs[0]->make);
   }
   if (inputs == plan->inputs) return plan;
   return make_plan_node(std::move(inputs), plan->make);
@@ -35,7 +55,7 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, std::vector<AppliedRewrite>
 
 PlanNodePtr late_parse(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
   // Where errors are swallowed and the stream goes on, a batch that loses a row ends elsewhere.
-  return swallows_errors(*plan) ? plan : move_parse_down(plan, applied);
+  return swallows_errors(*plan) ? plan : move_parse_down(plan, /*shuffled=*/false, applied);
 }
 
 }  // namespace millrace

@@ -7,9 +7,10 @@ namespace millrace {
 /// Moves `parse_example` behind shuffle, repeat, take and batch: these move whole rows without looking into them, so
 /// the rows may stay compact bytes until then, and behind a batch they are parsed straight into its slots.
 ///
-/// The stream stays the same: the operators draw by row number, and parsing is row by row. A record that does not parse
-/// ends the stream with the same error after the same batches, since nobody swallows errors in between. What differs: a
-/// row that batch drops with its remainder is not parsed, so an error in it is not found.
+/// The stream stays the same, up to and including its first error, which ends it: the operators draw by row number, and
+/// parsing is row by row. The rows that batch loses to an error of the source, or drops with its remainder, are parsed
+/// inside batch to find the errors among them. Left as it is: a plan in which errors are swallowed; take and batch
+/// below a shuffle, which gives rows from behind an error before it; a second batch.
 [[nodiscard]] PlanNodePtr late_parse(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied);
 
 }  // namespace millrace

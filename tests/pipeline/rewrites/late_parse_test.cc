@@ -1,0 +1,131 @@
+#include "pipeline/rewrites/late_parse.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "formats/example/writer.h"
+#include "formats/tfrecord/writer.h"
+#include "pipeline/dataset.h"
+#include "pipeline/stream_hash.h"
+#include "pipeline/worker_limit.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a run gave: its batches, then the message of its error.
+struct Outcome {
+  std::vector<uint64_t> batches;
+  std::string error;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+void PrintTo(const Outcome& outcome, std::ostream* out) {
+  *out << fmt::format("{} batches [{:x}], then '{}'", outcome.batches.size(), fmt::join(outcome.batches, " "),
+                      outcome.error);
+}
+
+/// One shard of 60 records, record r with the id r; some are no Examples, some have a payload that does not match its
+/// CRC. The stream, errors included, must be the one of the plan as written.
+class LateParse : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Dataset parsed(const std::set<int>& no_examples, const std::set<int>& bad_crcs = {}) const {
+    const std::string path = (folder_ / "a.tfrecord").string();
+    std::vector<size_t> flipped;
+    size_t offset = 0;
+    RecordWriter writer(path);
+    for (int r = 0; r < 60; ++r) {
+      ExampleWriter example;
+      const std::vector<int64_t> id{r};
+      example.add("id", std::span<const int64_t>(id));
+      const std::string record = no_examples.contains(r) ? "this is text" : std::string(example.finish());
+      if (bad_crcs.contains(r)) flipped.push_back(offset + 12);
+      writer.write(record);
+      offset += record.size() + 16;
+    }
+    writer.close();
+    for (const size_t at : flipped) {
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put('\x55');
+    }
+    return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1})
+        .parse_example({fixed_len("id", {}, DType::kInt64)});
+  }
+
+  static Outcome run(const Dataset& dataset, int threads, bool rewritten) {
+    const WorkerLimit limit(threads);
+    StartOptions options{.threads = threads};
+    if (!rewritten) options.disabled_rewrites = {"late_parse"};
+    Outcome outcome;
+    try {
+      Pipeline pipeline = dataset.start(options);
+      while (const std::optional<Batch> batch = pipeline.next()) outcome.batches.push_back(batch_hash(*batch));
+    } catch (const ErrorException& e) {
+      outcome.error = e.what();
+    }
+    return outcome;
+  }
+
+  // The same as without the rewrite, which ends with an error that begins like this and names this record.
+  static void expect_same(const Dataset& dataset, const std::string& begins, int record) {
+    const Outcome expected = run(dataset, 1, false);
+    EXPECT_TRUE(expected.error.starts_with(begins)) << expected.error;
+    EXPECT_NE(expected.error.find(fmt::format(", record {}", record)), std::string::npos) << expected.error;
+    for (const int threads : {1, 4}) EXPECT_EQ(run(dataset, threads, true), expected) << threads << " threads";
+  }
+
+  fs::path folder_ =
+      fs::temp_directory_path() / fmt::format("millrace_late_parse_{}_{}", ::getpid(),
+                                              testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(LateParse, TheFirstOfTwoErrorsInABatchEndsTheStream) {
+  expect_same(parsed({19}, {21}).batch(8), "parse: ", 19);
+  expect_same(parsed({21}, {19}).batch(8), "payload_crc: ", 19);
+  expect_same(parsed({16}, {23}).batch(8), "parse: ", 16);
+  expect_same(parsed({19, 20}, {21, 22}).shuffle(1).repeat().batch(8, {.drop_remainder = true}), "parse: ", 19);
+  // Rows of batches before are no part of the lost one.
+  expect_same(parsed({19}, {25}).batch(8), "parse: ", 19);
+  // 58 % 8 rows of the first epoch are open when the second one begins.
+  expect_same(parsed({}, {59}).batch(8), "payload_crc: ", 59);
+  expect_same(parsed({57}, {59}).batch(8), "parse: ", 57);
+}
+
+TEST_F(LateParse, AnErrorInADroppedRemainderIsFound) {
+  expect_same(parsed({58}).batch(8, {.drop_remainder = true}), "parse: ", 58);
+  expect_same(parsed({58}).batch(8, {.drop_remainder = true}).repeat(), "parse: ", 58);
+  expect_same(parsed({8}).take(10).batch(8, {.drop_remainder = true}), "parse: ", 8);
+  // A whole stream ends as before.
+  const Outcome whole = run(parsed({}).batch(8, {.drop_remainder = true}).repeat(2), 2, true);
+  EXPECT_EQ(whole.error, "");
+  EXPECT_EQ(whole.batches.size(), 14U);
+}
+
+TEST_F(LateParse, WhatAShuffleGivesBeforeTheErrorIsTheSame) {
+  // A row that does not parse would have counted otherwise in take, and begun another batch behind it.
+  expect_same(parsed({10}).batch(4).shuffle(6, {.seed = 3}), "parse: ", 10);
+  expect_same(parsed({10}).batch(4).cast("id", DType::kInt32).shuffle(6, {.seed = 3}), "parse: ", 10);
+  expect_same(parsed({10}).take(20).shuffle(18, {.seed = 3}), "parse: ", 10);
+  expect_same(parsed({10}).shuffle(18, {.seed = 3}).batch(4), "parse: ", 10);
+}
+
+TEST_F(LateParse, StopsAtASecondBatch) {
+  const Dataset nested = parsed({}).batch(4).batch(3);
+  EXPECT_NE(nested.explain().find("late_parse: parse_example after batch"), std::string::npos);
+  EXPECT_EQ(run(nested, 2, true), run(nested, 2, false));
+  EXPECT_EQ(run(nested, 2, true).batches.size(), 5U);
+  expect_same(parsed({19}, {21}).batch(4).batch(3), "parse: ", 19);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,6 +1,8 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -333,7 +335,9 @@ Tokenizer Tokenizer::load(const std::string& path) {
   std::ostringstream text;
   if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
   if (!file.is_open() || file.bad() || text.bad()) {
-    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the tokenizer '{}'", path));
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot read the tokenizer: {}", std::strerror(errno)),
+                          .shard = path});
   }
   return from_json(std::move(text).str(), path);
 }

@@ -66,7 +66,7 @@ struct TrainingSummary {
   int64_t step = 0;
   bool stopped = false;                             ///< somebody asked for it
   TrainingReport whole;                             ///< all steps of this run
-  double first_loss = 0;                            ///< of this run's first step
+  std::optional<double> first_loss;                 ///< of the training's first step; none when this run resumed it
   int threads = 0;                                  ///< distinct threads that ran replicas
   std::string last_checkpoint;                      ///< empty when there is none
   std::optional<EvaluationReport> last_evaluation;  ///< of this run

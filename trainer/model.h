@@ -16,8 +16,9 @@ struct StepResult {
   double weight = 0;
 };
 
-/// What a replica keeps between steps: the arena of its activations, its tape. One per replica, used by one thread at a
-/// time but not always the same one. Models derive from it.
+/// What the work of a replica needs beside weights and gradients and what is kept from step to step: the arena of its
+/// activations, its tape. Lent to a replica for a step, so there are as many as run at once; used by one thread at a
+/// time, not always the same one. Models derive from it.
 class Workspace {
  public:
   Workspace() = default;
@@ -42,7 +43,7 @@ class GradientListener {
 struct ReplicaContext {
   uint64_t seed =
       0;             ///< of the run; random choices are a pure function of (seed, step, row in the global batch, place)
-  int64_t step = 0;  ///< updates done before this one
+  int64_t step = 0;  ///< batches taken before this one
   int replica = 0;   ///< for messages; must not decide anything random
   std::span<float> gradients;            ///< `[layout().size()]`; what it holds at first is undefined
   GradientListener* listener = nullptr;  ///< never null in a training step

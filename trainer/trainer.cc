@@ -161,7 +161,7 @@ class Trainer::Run {
         options_.token_feature.empty() ? 0 : rows * batch.view.feature(options_.token_feature).row_size();
     for (Stretch* stretch : {&since_report_, &whole_}) stretch->add(report, wait, duration, rows, tokens);
     progress_.unreported = since_report_.losses();
-    if (whole_.steps() == 1) summary_.first_loss = report.loss;
+    if (progress_.step == 1) summary_.first_loss = report.loss;
     t_.tell(&Callback::step_ends, StepEnd{.step = report, .since_report = make_report(since_report_)});
     // Which steps are reported together depends on their numbers only, so that a training in two parts reports the
     // same.
@@ -267,7 +267,7 @@ void Trainer::resume(const std::string& checkpoint) {
          .message = fmt::format("the checkpoint was made with seed {}, this run has {}", seed, options_.step.seed),
          .shard = checkpoint});
   }
-  progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_);
+  progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   last_checkpoint_ = checkpoint;
 }
 
@@ -304,7 +304,7 @@ void Trainer::save_checkpoint() {
         fmt::format("after step {} the weights of '{}' are not finite; no checkpoint was written{}", progress_.step,
                     parameter.name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
   }
-  last_checkpoint_ = checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_);
+  last_checkpoint_ = checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   tell(&Callback::checkpoint_written, last_checkpoint_);
 }
 

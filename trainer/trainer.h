@@ -24,8 +24,11 @@ struct TrainerOptions {
   std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
   /// Starts a source over the rows to evaluate on, each time anew. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
-  int64_t evaluate_every = 0;          ///< steps. Default: 0, when an epoch ends; and always at the end of the training
-  std::string checkpoint_folder = {};  ///< Default: none, no checkpoints
+  int64_t evaluate_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
+  /// What the batches are, in words: data, batch size, order. A checkpoint that was made with others is refused.
+  /// Default: empty
+  std::string batches = {};
+  std::string checkpoint_folder = {};          ///< Default: none, no checkpoints
   CheckpointFolder::Options checkpoints = {};  ///< how many are kept, what else they hold
   int64_t checkpoint_every = 0;        ///< steps. Default: 0, when an epoch ends; and always at the end of the training
   int64_t most_skipped_in_a_row = 10;  ///< updates that were not finite; one more ends the training. Default: 10

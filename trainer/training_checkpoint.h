@@ -26,8 +26,8 @@ struct TrainingProgress {
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
 ///
 /// A directory holds `model.safetensors` (weights by their names), `optimizer.safetensors` (slots, `NAME.SLOT`),
-/// `training.json` (progress; optimizer and schedule in words) and what `more_files` adds. It is written under a
-/// temporary name, brought to the disk and renamed: a process killed at any moment leaves no damaged directory with a
+/// `training.json` (progress; optimizer, schedule and batches in words) and what `more_files` adds. It is written under
+/// a temporary name, brought to the disk and renamed: a process killed at any moment leaves no damaged directory with a
 /// final name. What it leaves under a temporary name the next save removes. One thread at a time, and one process per
 /// folder.
 ///
@@ -47,10 +47,11 @@ class CheckpointFolder {
   /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.
   CheckpointFolder(std::string folder, Options options);
 
-  /// Returns the path of the new directory. An older one of the same step is replaced. Throws `kIo` naming the file
-  /// that could not be written; the checkpoints before it are then still whole.
+  /// Returns the path of the new directory. `batches` says in words what the training is fed with. Default: nothing. An
+  /// older one of the same step is replaced. Throws `kIo` naming the file that could not be written; the checkpoints
+  /// before it are then still whole.
   std::string save(const TrainingProgress& progress, const ParameterLayout& layout, const TrainedState& state,
-                   const Optimizer& optimizer, const Schedule& schedule);
+                   const Optimizer& optimizer, const Schedule& schedule, const std::string& batches = {});
 
   /// The checkpoints there are, by ascending step. Throws `kIo` for a folder that cannot be read; one that does not
   /// exist holds none.
@@ -65,9 +66,9 @@ class CheckpointFolder {
 TrainingProgress read_progress(const std::string& directory);
 
 /// Reads a checkpoint directory into `state`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when it
-/// is of another model, optimizer or schedule: the message lists the parameters that are missing, unexpected or of
-/// another shape, or shows both descriptions. `state` is not changed then.
+/// is of another model, optimizer, schedule or other batches: the message lists the parameters that are missing,
+/// unexpected or of another shape, or shows both descriptions. `state` is not changed then.
 TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
-                                 const Optimizer& optimizer, const Schedule& schedule);
+                                 const Optimizer& optimizer, const Schedule& schedule, const std::string& batches = {});
 
 }  // namespace millrace

@@ -33,6 +33,11 @@ def fill_mask(program, model, texts, logits=None):
     return [json.loads(line) for line in output.splitlines()]
 
 
+def need(holds, *evidence):
+    if not holds:
+        sys.exit("not the same: " + " ".join(map(str, evidence)))
+
+
 def masked(line, i):
     """A [MASK] in place of a word, at another place in each line."""
     words = line.split(" ")
@@ -56,7 +61,7 @@ def main():
 
     model, loading = AutoModelForMaskedLM.from_pretrained(arguments.model, output_loading_info=True)
     problems = {name: keys for name, keys in loading.items() if keys}
-    assert not problems, problems
+    need(not problems, problems)
     model.eval()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(arguments.model)
     print("loaded: no missing, no unexpected key")
@@ -64,7 +69,7 @@ def main():
     ours = fill_mask(arguments.fill_mask, arguments.model, texts)
     for text, one in zip(texts, ours, strict=True):
         theirs = tokenizer(text)["input_ids"]
-        assert one["ids"] == theirs, (text, one["ids"], theirs)
+        need(one["ids"] == theirs, text, one["ids"], theirs)
     print(f"token ids equal for {len(texts)} lines")
 
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
@@ -74,9 +79,9 @@ def main():
     for i, text in enumerate(texts[:NUM_LOGITS]):
         with torch.no_grad():
             theirs = model(**tokenizer(text, return_tensors="pt", return_token_type_ids=False)).logits[0]
-        assert our_logits[str(i)].shape == theirs.shape
+        need(our_logits[str(i)].shape == theirs.shape, text)
         largest = max(largest, (our_logits[str(i)] - theirs).abs().max().item())
-    assert largest < 1e-4, largest
+    need(largest < 1e-4, "logits differ by", largest)
     print(f"logits of {NUM_LOGITS} texts differ by at most {largest:.2e}")
 
     fill = pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=5,
@@ -85,8 +90,8 @@ def main():
         theirs = fill(text)
         our_best = one["masks"][0]
         for name in ("token", "token_str", "sequence"):
-            assert [c[name] for c in our_best] == [c[name] for c in theirs], (text, our_best, theirs)
-        assert all(abs(a["score"] - b["score"]) < 1e-5 for a, b in zip(our_best, theirs)), (our_best, theirs)
+            need([c[name] for c in our_best] == [c[name] for c in theirs], text, our_best, theirs)
+        need(all(abs(a["score"] - b["score"]) < 1e-5 for a, b in zip(our_best, theirs)), our_best, theirs)
     print(f"the five best candidates of {NUM_LOGITS} texts are the same")
 
 

@@ -39,7 +39,14 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
   require_at_least("top", options.top, 1);
   if (!text_file.empty()) {
     std::ifstream stream(text_file);
-    for (std::string line; std::getline(stream, line);) options.texts.push_back(line);
+    int64_t number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      if (line.find("[MASK]") == std::string::npos) {
+        throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no [MASK] in line {} of {}", number, text_file));
+      }
+      options.texts.push_back(line);
+    }
     if (!stream.eof()) {
       throw ErrorException({.code = ErrorCode::kIo,
                             .message = fmt::format("cannot read the file: {}", std::strerror(errno)),

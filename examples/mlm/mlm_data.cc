@@ -1,10 +1,8 @@
 #include "examples/mlm/mlm_data.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "formats/error.h"
 
@@ -42,17 +40,7 @@ MlmShards MlmShards::find(const std::string& folder) {
                          fmt::format("no shards in {}/train; prepare_tfrecord_shards writes them", folder));
   }
   MlmShards shards{.train = *train, .validation = shards_of(fs::path(folder) / "validation")};
-  const std::string path = (fs::path(folder) / "statistics.json").string();
-  if (std::ifstream stream(path); stream) {
-    try {
-      const nlohmann::json json = nlohmann::json::parse(stream);
-      if (json.contains("unigram_entropy") && !json.at("unigram_entropy").is_null()) {
-        shards.unigram_entropy = json.at("unigram_entropy").get<double>();
-      }
-    } catch (const nlohmann::json::exception& error) {
-      throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = path});
-    }
-  }
+  if (fs::exists(fs::path(folder) / "statistics.json")) shards.statistics = read_shard_statistics(folder);
   return shards;
 }
 

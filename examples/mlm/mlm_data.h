@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "examples/mlm/shard_statistics.h"
 #include "pipeline/dataset.h"
 
 namespace millrace {
@@ -13,11 +14,12 @@ namespace millrace {
 /// and `statistics.json`.
 struct MlmShards {
   Shards train;
-  std::optional<Shards> validation;       ///< nothing when the text was too short to have any
-  std::optional<double> unigram_entropy;  ///< nats per token; nothing without statistics.json
+  std::optional<Shards> validation;  ///< nothing when the text was too short to have any
+  /// Nothing without statistics.json: shards of another program, or a set that is not whole.
+  std::optional<ShardStatistics> statistics;
 
   /// Throws `kInvalidArgument` when there are no training shards or a name has no count, `kParse` for statistics that
-  /// are no JSON.
+  /// are none.
   static MlmShards find(const std::string& folder);
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,8 @@
 
 #include "examples/mlm/model_folder.h"
 #include "formats/error.h"
+#include "formats/storage/atomic_directory.h"
+#include "pipeline/executor.h"
 #include "tokenizer/tokenizer.h"
 #include "trainer/pipeline_source.h"
 
@@ -25,6 +28,11 @@ constexpr std::array kResults = {"checkpoints", "model"};
 constexpr const char* kLog = "log.jsonl";
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path, std::error_code code) {
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
+}
 
 int32_t special_token(const Tokenizer& tokenizer, std::string_view token, const std::string& path) {
   const auto id = tokenizer.id_of(token);
@@ -50,7 +58,6 @@ void check_output_folder(const TrainMlmOptions& options) {
 }
 
 MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(MlmShards::find(options_.shards)) {
-  check_output_folder(options_);
   const Tokenizer tokenizer = Tokenizer::load(options_.tokenizer);
   if (options_.vocab_size == 0) options_.vocab_size = tokenizer.size();
   if (options_.vocab_size < tokenizer.size()) {
@@ -65,35 +72,73 @@ MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(
            .vocab_size = options_.vocab_size,
            .mask_token = special_token(tokenizer, "[MASK]", options_.tokenizer),
            .special_tokens = {cls_token_, sep_token_},
-           .seed = options_.seed};
+           .seed = static_cast<uint64_t>(options_.seed)};
   const uint64_t rows = shards_.train.num_records().value();
   if (rows < static_cast<uint64_t>(options_.global_batch)) {
     refuse(
         fmt::format("the training shards have {} rows, less than one global batch of {}", rows, options_.global_batch));
   }
+  check_statistics(tokenizer);
   if (!shards_.validation) std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
-  start_folder();
+  std::error_code code;
+  fs::create_directories(options_.out, code);
+  if (code) fail("cannot make the folder", options_.out, code);
+  lock_.emplace(options_.out, "training in");
+  check_output_folder(options_);
+  if (options_.resume.empty()) {
+    fs::remove(fs::path(options_.out) / kLog, code);
+    if (code) fail("cannot remove it", fs::path(options_.out) / kLog, code);
+  }
 }
 
-void MlmRun::start_folder() const {
-  const fs::path out = options_.out;
-  std::error_code code;
-  fs::create_directories(out, code);
-  if (code) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot make the folder: {}", code.message()),
-                          .shard = options_.out});
+// The set is the one that prepare_tfrecord_shards wrote, for this tokenizer and length, and all of it is there.
+void MlmRun::check_statistics(const Tokenizer& tokenizer) const {
+  if (!shards_.statistics) {
+    std::cerr << "train_mlm: no statistics.json in " << options_.shards << ": whether the set is whole is not known\n";
+    return;
   }
-  if (!options_.resume.empty()) return;
-  const auto remove = [&](const char* name) {
-    fs::remove_all(out / name, code);
-    if (!code) return;
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot remove it: {}", code.message()),
-                          .shard = (out / name).string()});
+  const ShardStatistics& statistics = *shards_.statistics;
+  if (statistics.max_length != options_.max_length) {
+    refuse(fmt::format("--max-length is {}, but the records of {} have {} tokens", options_.max_length, options_.shards,
+                       statistics.max_length));
+  }
+  if (statistics.vocabulary_size != tokenizer.size()) {
+    refuse(fmt::format("the shards in {} were written with a tokenizer of {} tokens, {} has {}", options_.shards,
+                       statistics.vocabulary_size, options_.tokenizer, tokenizer.size()));
+  }
+  const auto check_split = [&](Split split, const std::optional<Shards>& there) {
+    const SplitStatistics& expected = statistics.of(split);
+    const auto files = there ? static_cast<int64_t>(there->size()) : 0;
+    const auto records = there ? static_cast<int64_t>(there->num_records().value()) : 0;
+    if (files == expected.shards && records == expected.records) return;
+    refuse(fmt::format("shards are missing: {}/{} has {} files with {} records, statistics.json says {} with {}",
+                       options_.shards, to_string(split), files, records, expected.shards, expected.records));
   };
-  remove(kLog);
-  std::ranges::for_each(kResults, remove);
+  check_split(Split::kTrain, shards_.train);
+  check_split(Split::kValidation, shards_.validation);
+}
+
+std::unique_ptr<Callback> MlmRun::earlier_run_remover() const {
+  class Remover final : public Callback {
+   public:
+    explicit Remover(const TrainMlmOptions& options) : options_(options) {}
+    void step_ends(const StepEnd&) override {
+      if (!std::exchange(due_, false) || !options_.resume.empty()) return;
+      for (const char* name : kResults) remove_directory((fs::path(options_.out) / name).string());
+    }
+
+   private:
+    const TrainMlmOptions& options_;
+    bool due_ = true;
+  };
+  return std::make_unique<Remover>(options_);
+}
+
+// What a training that goes on must have in common with the one that it goes on from, beside what its checkpoint holds.
+std::string MlmRun::batches_text() const {
+  return fmt::format("{} rows of {} tokens in {} shards, global batch {}, shuffle {}, vocabulary {}, dropout {}",
+                     shards_.train.num_records().value(), options_.max_length, shards_.train.size(),
+                     options_.global_batch, options_.shuffle, options_.vocab_size, options_.dropout);
 }
 
 RobertaConfig MlmRun::model_config() const {
@@ -111,10 +156,13 @@ RobertaConfig MlmRun::model_config() const {
 }
 
 TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
-  TrainerOptions options{.step = {.replicas = options_.replicas, .threads = options_.threads, .seed = options_.seed},
+  TrainerOptions options{.step = {.replicas = options_.replicas,
+                                  .threads = options_.threads,
+                                  .seed = static_cast<uint64_t>(options_.seed)},
                          .total_steps = options_.steps,
                          .report_every = options_.report_every,
                          .token_feature = "input_ids",
+                         .batches = batches_text(),
                          .checkpoint_folder = options_.out + "/checkpoints",
                          .checkpoints = {.keep_last = options_.keep_checkpoints,
                                          .more_files =
@@ -136,11 +184,14 @@ void MlmRun::save_model(const RobertaForMaskedLm& model, std::span<const float> 
 }
 
 void MlmRun::print_summary(const TrainingSummary& summary) const {
+  const double* unigram_entropy = nullptr;
+  if (shards_.statistics && shards_.statistics->unigram_entropy)
+    unigram_entropy = &*shards_.statistics->unigram_entropy;
   const double uniform_loss = std::log(static_cast<double>(options_.vocab_size));
   const TrainingReport& whole = summary.whole;
   if (options_.json) {
     nlohmann::ordered_json json = {{"steps", summary.step},
-                                   {"first_loss", summary.first_loss},
+                                   {"first_loss", nullptr},
                                    {"ln_vocab_size", uniform_loss},
                                    {"evaluation_loss", nullptr},
                                    {"evaluation_rows", nullptr},
@@ -150,14 +201,15 @@ void MlmRun::print_summary(const TrainingSummary& summary) const {
                                    {"input_wait_share", whole.input_wait_share},
                                    {"limiting_stage", whole.limiting_stage},
                                    {"skipped_updates", whole.skipped_updates},
-                                   {"threads", summary.threads},
+                                   {"threads", checked_threads(options_.threads)},
                                    {"peak_rss_mb", peak_rss_mb()},
                                    {"model", options_.out + "/model"}};
+    if (summary.first_loss) json["first_loss"] = *summary.first_loss;
     if (summary.last_evaluation) {
       json["evaluation_loss"] = summary.last_evaluation->loss;
       json["evaluation_rows"] = summary.last_evaluation->rows;
     }
-    if (shards_.unigram_entropy) json["unigram_entropy"] = *shards_.unigram_entropy;
+    if (unigram_entropy) json["unigram_entropy"] = *unigram_entropy;
     std::cout << json.dump() << "\n";
     return;
   }
@@ -165,15 +217,20 @@ void MlmRun::print_summary(const TrainingSummary& summary) const {
     std::cout << fmt::format("{:<22}{}\n", name, value);
   };
   row("steps", fmt::format("{}", summary.step));
-  row("first loss", fmt::format("{:.4f}  (ln of the vocabulary: {:.4f})", summary.first_loss, uniform_loss));
+  if (summary.first_loss) {
+    row("first loss", fmt::format("{:.4f}  (ln of the vocabulary: {:.4f})", *summary.first_loss, uniform_loss));
+  }
   if (summary.last_evaluation) {
     row("evaluation loss",
         fmt::format("{:.4f}  over {} rows", summary.last_evaluation->loss, summary.last_evaluation->rows));
   }
-  if (shards_.unigram_entropy) row("unigram entropy", fmt::format("{:.4f}", *shards_.unigram_entropy));
-  row("time in steps",
-      fmt::format("{:.1f} s, {:.0f} tokens/s, {} threads", whole.seconds, whole.tokens_per_s, summary.threads));
-  row("waiting for input", fmt::format("{:.2f}%, limited by {}", 100 * whole.input_wait_share, whole.limiting_stage));
+  if (unigram_entropy) row("unigram entropy", fmt::format("{:.4f}", *unigram_entropy));
+  row("time in steps", fmt::format("{:.1f} s, {:.0f} tokens/s on {} threads", whole.seconds, whole.tokens_per_s,
+                                   checked_threads(options_.threads)));
+  // A consumer that the input waits for limits nothing.
+  const bool named = !whole.limiting_stage.empty() && whole.limiting_stage != "consumer";
+  row("waiting for input", fmt::format("{:.2f}%{}", 100 * whole.input_wait_share,
+                                       named ? ", limited by " + whole.limiting_stage : std::string()));
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   row("model", options_.out + "/model");
 }

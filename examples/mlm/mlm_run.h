@@ -1,10 +1,14 @@
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "examples/mlm/mlm_data.h"
 #include "examples/mlm/train_mlm_options.h"
+#include "formats/storage/folder_lock.h"
+#include "tokenizer/tokenizer.h"
 #include "trainer/models/roberta.h"
 #include "trainer/trainer.h"
 
@@ -16,10 +20,15 @@ void check_output_folder(const TrainMlmOptions& options);
 /// One training of `train_mlm` and its folder: what its options mean for data, model, trainer and files.
 class MlmRun {
  public:
-  /// Makes OUT, and removes the earlier run there if it may. Throws as `check_output_folder`, `MlmShards::find` and
-  /// reading the tokenizer do; `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, or an epoch has
-  /// not one global batch.
+  /// Makes OUT and keeps other trainings out of it. An earlier run there stays until `earlier_run_remover` is told of
+  /// the first step. Throws as `check_output_folder`, `MlmShards::find` and reading the tokenizer do;
+  /// `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, when the shards' statistics say another
+  /// length or tokenizer, or when an epoch has not one global batch.
   explicit MlmRun(TrainMlmOptions options);
+
+  /// Removes the earlier run that `--overwrite` gives up when this one has come through its first step; before that
+  /// most of what can be wrong with it has been found. Must not outlive this.
+  std::unique_ptr<Callback> earlier_run_remover() const;
 
   RobertaConfig model_config() const;
   /// `model` must outlive the trainer.
@@ -31,9 +40,11 @@ class MlmRun {
   void print_summary(const TrainingSummary& summary) const;
 
  private:
-  void start_folder() const;
+  std::string batches_text() const;
+  void check_statistics(const Tokenizer& tokenizer) const;
 
   TrainMlmOptions options_;
+  std::optional<FolderLock> lock_;
   MlmShards shards_;
   MlmDataOptions data_;
   int32_t pad_token_ = 0;

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
 #include "trainer/models/roberta_pretrained.h"
 
@@ -58,15 +59,10 @@ void save_model_description(const std::string& directory, const RobertaForMasked
 
 void save_model_folder(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,
                        const std::string& tokenizer_file) {
-  std::error_code code;
-  fs::create_directories(directory, code);
-  if (code) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot make the folder: {}", code.message()),
-                          .shard = directory});
-  }
-  save_roberta_weights(directory, model, weights);
-  save_model_description(directory, model, tokenizer_file);
+  AtomicDirectory whole(directory);
+  save_roberta_weights(whole.temporary_path(), model, weights);
+  save_model_description(whole.temporary_path(), model, tokenizer_file);
+  whole.commit();
 }
 
 }  // namespace millrace

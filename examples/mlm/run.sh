@@ -12,6 +12,7 @@ usage: examples/mlm/run.sh [options]
   --out DIR              everything goes here: tokenizer.json, shards/, model/, checkpoints/, log.jsonl.
                          Default: examples/mlm/out
   --overwrite            replace the model, checkpoints and log of an earlier run in DIR
+  --resume CHECKPOINT    go on with a training that was stopped: same options, tokenizer and shards as they are
   --fill TEXT            the text with [MASK] that is filled in at the end
   --threads N            Default: 0, one for each core. The result does not depend on it
   --seed N               Default: 42
@@ -32,9 +33,14 @@ out="$repository/examples/mlm/out"
 fill="A small [MASK] used for cutting."
 corpus=() both=() tokenizer=(--vocab-size 10048) shards=() training=() json=()
 seed=42
+resume=""
 while [ $# -gt 0 ]; do
   option=$1
   shift
+  if [[ $option == --*=* ]]; then
+    set -- "${option#*=}" "$@"
+    option=${option%%=*}
+  fi
   case $option in
     --help | -h) usage; exit 0 ;;
     --overwrite) training+=(--overwrite); continue ;;
@@ -45,22 +51,23 @@ while [ $# -gt 0 ]; do
       while [ $# -gt 0 ] && [[ $1 != --* ]]; do corpus+=("$1"); shift; done
       continue
       ;;
-    --*=*) set -- "${option#*=}" "$@"; option=${option%%=*} ;;
   esac
-  [ $# -gt 0 ] || fail "$option needs a value"
+  value=${1-}
   case $option in
-    --out) out=$1 ;;
-    --fill) fill=$1 ;;
-    --seed) seed=$1 ;;
-    --threads) both+=(--threads "$1") ;;
-    --invalid-utf8) corpus+=(--invalid-utf8 "$1") ;;
-    --vocab-size) tokenizer=(--vocab-size "$1") ;;
-    --max-length) shards+=(--max-length "$1"); training+=(--max-length "$1") ;;
+    --out) out=$value ;;
+    --fill) fill=$value ;;
+    --resume) resume=$value; training+=(--resume "$value") ;;
+    --seed) seed=$value ;;
+    --threads) both+=(--threads "$value") ;;
+    --invalid-utf8) corpus+=(--invalid-utf8 "$value") ;;
+    --vocab-size) tokenizer=(--vocab-size "$value") ;;
+    --max-length) shards+=(--max-length "$value"); training+=(--max-length "$value") ;;
     --layers | --hidden | --heads | --dropout | --global-batch | --replicas | --steps | --learning-rate | \
       --warmup-steps | --weight-decay | --shuffle | --report-every | --evaluate-every | --checkpoint-every | \
-      --keep-checkpoints) training+=("$option" "$1") ;;
+      --keep-checkpoints) training+=("$option" "$value") ;;
     *) fail "unknown option '$option'" ;;
   esac
+  [ $# -gt 0 ] || fail "$option needs a value"
   shift
 done
 [[ $fill == *"[MASK]"* ]] || fail "no [MASK] in --fill '$fill'"
@@ -75,11 +82,13 @@ programs="$build/examples/mlm"
 # Before hours of work: options and folder are such that the training can run.
 "$programs/train_mlm" --check --out "$out" --seed "$seed" "${both[@]}" "${training[@]}"
 
-echo "== training the tokenizer" >&2
-"$programs/train_unigram" --out "$out" --seed "$seed" "${corpus[@]}" "${both[@]}" "${tokenizer[@]}" "${json[@]}"
-echo "== writing shards" >&2
-"$programs/prepare_tfrecord_shards" --tokenizer "$out/tokenizer.json" --out "$out/shards" "${corpus[@]}" "${both[@]}" \
-  "${shards[@]}" "${json[@]}"
+if [ -z "$resume" ]; then
+  echo "== training the tokenizer" >&2
+  "$programs/train_unigram" --out "$out" --seed "$seed" "${corpus[@]}" "${both[@]}" "${tokenizer[@]}" "${json[@]}"
+  echo "== writing shards" >&2
+  "$programs/prepare_tfrecord_shards" --tokenizer "$out/tokenizer.json" --out "$out/shards" "${corpus[@]}" \
+    "${both[@]}" "${shards[@]}" "${json[@]}"
+fi
 echo "== training the model" >&2
 "$programs/train_mlm" --out "$out" --seed "$seed" "${both[@]}" "${training[@]}" "${json[@]}"
 echo "== filling in" >&2

@@ -79,14 +79,7 @@ ShardSetWriter::ShardSetWriter(const std::string& folder, int64_t records_per_sh
   made_folder_ = !fs::exists(folder_, ignored);
   make_folder(folder_);
   for (const Split split : kSplits) require_only_shards(folder_ / to_string(split));
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail("cannot open the folder", folder_, {errno, std::generic_category()});
-  // Some network file systems have no locks: there two writers at once are the user's own risk.
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(lock_);
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("another process is writing shards into '{}'", folder_.string()));
-  }
+  lock_.emplace(folder_.string(), "writing shards into");
   try {
     remove_tree(incomplete_);  // of a run that was killed
     for (const Split split : kSplits) make_folder(incomplete_ / to_string(split));
@@ -105,7 +98,7 @@ void ShardSetWriter::clear_away() noexcept {
   std::error_code ignored;
   fs::remove_all(incomplete_, ignored);
   if (made_folder_) fs::remove(folder_, ignored);  // if nothing is in it
-  ::close(lock_);
+  lock_.reset();
 }
 
 void ShardSetWriter::write(Split split, std::string_view record) {
@@ -158,13 +151,13 @@ void ShardSetWriter::commit(const ShardStatistics& statistics) {
   for (const fs::path& name : names) {
     if (fs::exists(fs::symlink_status(folder_ / name))) move(folder_ / name, old / name);
   }
-  ::fsync(lock_);
+  lock_->sync();
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     // The shards must have reached the disk before the file that says so.
-    if (name->native() == "statistics.json") ::fsync(lock_);
+    if (name->native() == "statistics.json") lock_->sync();
     move(incomplete_ / *name, folder_ / *name);
   }
-  ::fsync(lock_);
+  lock_->sync();
   made_folder_ = false;
 }
 

@@ -9,6 +9,7 @@
 
 #include "examples/mlm/shard_statistics.h"
 #include "examples/mlm/split.h"
+#include "formats/storage/folder_lock.h"
 #include "formats/tfrecord/writer.h"
 
 namespace millrace {
@@ -64,7 +65,7 @@ class ShardSetWriter {
   std::filesystem::path incomplete_;
   int64_t records_per_shard_;
   bool made_folder_ = false;
-  int lock_ = -1;  // the folder itself, open
+  std::optional<FolderLock> lock_;
   std::array<SplitState, kSplits.size()> splits_;
 };
 

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
                                        .total_steps = options->steps}),
                   mlm.trainer_options(model));
   if (!options->resume.empty()) trainer.resume(options->resume);
+  trainer.add_callback(mlm.earlier_run_remover());
   trainer.add_callback(std::make_unique<ProgressBar>());
   trainer.add_callback(std::make_unique<JsonlLog>(mlm.log_file()));
 
@@ -39,7 +40,7 @@ int run(int argc, char** argv) {
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(batches, [&] { return signals.requested(); });
   if (signals.requested()) {
-    std::cerr << "stopped; go on with --resume " << summary.last_checkpoint << "\n";
+    std::cerr << "stopped; go on with the same options and --resume " << summary.last_checkpoint << "\n";
     return signals.exit_code();
   }
   mlm.save_model(model, trainer.weights());

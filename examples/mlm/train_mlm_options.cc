@@ -90,6 +90,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("steps", options.steps, 1);
   require_at_least("warmup-steps", options.warmup_steps, 0);
   require_at_least("shuffle", options.shuffle, 1);
+  require_at_least("seed", options.seed, 0);
   require_at_least("threads", options.threads, 0);
   require_at_least("report-every", options.report_every, 1);
   require_at_least("evaluate-every", options.evaluate_every, 0);

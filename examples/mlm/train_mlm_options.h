@@ -24,11 +24,11 @@ struct TrainMlmOptions {
   int64_t warmup_steps = 50;
   double weight_decay = 1e-3;
   int64_t shuffle = int64_t{1} << 18;
-  uint64_t seed = 42;
+  int64_t seed = 42;
   int threads = 0;
   int64_t report_every = 10;
   int64_t evaluate_every = 0;
-  int64_t checkpoint_every = 0;
+  int64_t checkpoint_every = 100;
   int keep_checkpoints = 3;
   std::string resume;
   bool overwrite = false;

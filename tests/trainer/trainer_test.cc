@@ -94,7 +94,7 @@ TEST(Trainer, LearnsALinearRelation) {
   EXPECT_FALSE(summary.stopped);
   EXPECT_EQ(summary.first_loss, record.losses.front());
   EXPECT_GT(summary.first_loss, 1);
-  EXPECT_LT(record.losses.back(), 0.01 * summary.first_loss);
+  EXPECT_LT(record.losses.back(), 0.01 * *summary.first_loss);
 }
 
 TEST(Trainer, TakesTheMeanLossOfAReportOverAllItsWeight) {

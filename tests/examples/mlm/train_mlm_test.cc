@@ -111,8 +111,8 @@ class TrainMlm : public testing::Test {
 TemporaryFolder* TrainMlm::data_ = nullptr;
 
 TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
-  const ChildResult result =
-      run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64", "--learning-rate", "0.01"}));
+  const ChildResult result = run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64",
+                                                       "--checkpoint-every", "0", "--learning-rate", "0.01"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = nlohmann::json::parse(result.out);
   EXPECT_EQ(summary.at("steps"), 60);
@@ -170,7 +170,8 @@ TEST_F(TrainMlm, GivesTheSameModelForAnyNumberOfThreads) {
 }
 
 TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHappened) {
-  const std::vector<std::string> steps = {"--steps", "400", "--keep-checkpoints", "100"};
+  // Nobody reads the child's reports before `wait`: it stands still when they fill the pipe, long before its last step.
+  const std::vector<std::string> steps = {"--steps", "2000", "--keep-checkpoints", "100"};
   ASSERT_EQ(run_child(command("straight", steps)).exit_code, 0);
 
   ChildProcess child(command("stopped", steps));
@@ -182,9 +183,9 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   const ChildResult stopped = child.wait();
   ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
   ASSERT_FALSE(fs::exists(folder_.path("stopped/model")));
-  const size_t said = stopped.err.find("go on with --resume ");
+  const size_t said = stopped.err.find("and --resume ");
   ASSERT_NE(said, std::string::npos) << stopped.err;
-  std::string checkpoint = stopped.err.substr(said + std::string("go on with --resume ").size());
+  std::string checkpoint = stopped.err.substr(said + std::string("and --resume ").size());
   checkpoint.pop_back();
   ASSERT_TRUE(fs::is_directory(checkpoint)) << checkpoint;
 
@@ -194,8 +195,15 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_TRUE(model_file("stopped") == model_file("straight"));
 
-  resume.insert(resume.end(), {"--learning-rate", "0.5"});
-  EXPECT_THAT(refusal(resume), HasSubstr("the checkpoint was made with the schedule"));
+  const auto refused_with = [&](const std::string& option, const std::string& value) {
+    std::vector<std::string> changed = resume;
+    changed.insert(changed.end(), {option, value});
+    return refusal(changed);
+  };
+  EXPECT_THAT(refused_with("--learning-rate", "0.5"), HasSubstr("the checkpoint was made with the schedule"));
+  EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr("the checkpoint was made with the batches"));
+  EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout 0.1"), HasSubstr("dropout 0.2")));
+  EXPECT_THAT(refused_with("--seed", "5"), HasSubstr("the checkpoint was made with seed 42"));
 }
 
 TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
@@ -209,9 +217,29 @@ TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
   EXPECT_FALSE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
 }
 
+TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
+  ASSERT_EQ(run_child(command("refused", {"--steps", "5"})).exit_code, 0);
+  const std::string model = model_file("refused");
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  for (const auto& shard : fs::directory_iterator(folder_.path("shards/train"))) fs::resize_file(shard, 5);
+  EXPECT_THAT(refusal({"--overwrite", "--shards", folder_.path("shards")}), HasSubstr("truncated"));
+  EXPECT_TRUE(model_file("refused") == model);
+  EXPECT_TRUE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
+}
+
+TEST_F(TrainMlm, TwoTrainingsInOneFolderAreRefused) {
+  ChildProcess first(command("refused", {"--steps", "2000"}));
+  while (!fs::exists(folder_.path("refused/log.jsonl")) && first.running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_THAT(refusal({"--overwrite"}), HasSubstr("another process is training in"));
+  EXPECT_TRUE(fs::exists(folder_.path("refused/log.jsonl")));
+}
+
 TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--step", "3"}), AllOf(StartsWith("train_mlm: "), HasSubstr("--step"), HasSubstr("--help")));
   EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("'many'"));
+  EXPECT_THAT(refusal({"--seed", "-1"}), HasSubstr("--seed is -1"));
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));
   EXPECT_THAT(refusal({"--hidden", "15"}), HasSubstr("--hidden is 15, must be a multiple of --heads, which is 2"));
@@ -220,8 +248,30 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--tokenizer", folder_.path("none")}), HasSubstr(folder_.path("none")));
   EXPECT_THAT(refusal({"--global-batch", "100000"}), HasSubstr("less than one global batch of 100000"));
   EXPECT_THAT(refusal({"--max-length", "17"}),
-              AllOf(HasSubstr("feature 'input_ids'"), HasSubstr("record "), HasSubstr("dataset-0-")));
+              AllOf(HasSubstr("--max-length is 17, but the records of"), HasSubstr("have 16 tokens")));
   EXPECT_THAT(refusal({"--resume", folder_.path("none")}), HasSubstr(folder_.path("none")));
+}
+
+TEST_F(TrainMlm, ShardsOfAnotherShapeOrTokenizerAreRefused) {
+  std::string tokenizer = letter_tokenizer_json();
+  tokenizer.replace(tokenizer.rfind("[\"z\""), 4, "[\"Z\"");
+  write_file(folder_.path("same_size.json"), tokenizer);
+  EXPECT_EQ(run_child(command("other",
+                              {"--tokenizer", folder_.path("same_size.json"), "--steps", "1", "--warmup-steps", "0"}))
+                .exit_code,
+            0);
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  const std::string statistics = read_file(folder_.path("shards/statistics.json"));
+  std::string other = statistics;
+  other.replace(other.find("\"vocabulary_size\": 32"), 21, "\"vocabulary_size\": 33");
+  write_file(folder_.path("shards/statistics.json"), other);
+  EXPECT_THAT(refusal({"--shards", folder_.path("shards")}), HasSubstr("with a tokenizer of 33 tokens"));
+  write_file(folder_.path("shards/statistics.json"), "{");
+  EXPECT_THAT(refusal({"--shards", folder_.path("shards")}), HasSubstr("statistics.json"));
+  // Without statistics, as other programs write shards, the records themselves say what is wrong.
+  fs::remove(folder_.path("shards/statistics.json"));
+  EXPECT_THAT(refusal({"--shards", folder_.path("shards"), "--max-length", "17"}),
+              AllOf(HasSubstr("feature 'input_ids'"), HasSubstr("record "), HasSubstr("dataset-0-")));
 }
 
 TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
@@ -232,13 +282,14 @@ TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
   damaged = static_cast<char>(damaged ^ 1);
   write_file(shard.string(), bytes);
   // The error comes when its row's turn comes: within an epoch.
-  const std::vector<std::string> an_epoch = {"--shards", folder_.path("shards"), "--steps", "1000"};
+  const std::vector<std::string> an_epoch = {"--shards", folder_.path("shards"), "--steps", "1000", "--overwrite"};
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("payload_crc"), HasSubstr(shard.string()), HasSubstr("record ")));
   EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
 
   fs::resize_file(shard, bytes.size() / 2 + 30);
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("truncated"), HasSubstr(shard.string())));
   fs::remove(shard);
+  EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("shards are missing"), HasSubstr("/train has")));
   fs::create_symlink(folder_.path("nothing"), shard);
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("io: "), HasSubstr(shard.string())));
 }

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+/// A directory that has its name only when all in it is whole: filled under a temporary name in the same folder
+/// (`.tmp-NAME`), brought to the disk, then renamed. One that has the name already is exchanged in one call where the
+/// file system can, so the name always stands for a whole directory. Without `commit` nothing is left behind. One
+/// thread at a time, and one process per folder.
+///
+///     AtomicDirectory directory("out/model");
+///     save_model(directory.temporary_path());
+///     directory.commit();
+class AtomicDirectory {
+ public:
+  /// The folder that it is in must exist. What a killed process left under the temporary name is removed. Throws `kIo`
+  /// naming the directory.
+  explicit AtomicDirectory(std::string path);
+  /// Removes what was written, unless it was committed.
+  ~AtomicDirectory();
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+
+  const std::string& temporary_path() const { return temporary_path_; }
+  /// fsync of all that is in it, rename, fsync of the folder. Throws `kIo` naming what could not be written.
+  void commit();
+
+ private:
+  std::string path_;
+  std::string temporary_path_;
+  bool committed_ = false;
+};
+
+/// Removes a directory that may be known by its name: it is renamed first (`.removed-NAME`), so that a removal cut
+/// short leaves no half of it under that name. Nothing happens when there is none. Throws `kIo` naming it.
+void remove_directory(const std::string& path);
+
+/// Removes what killed processes left of directories whose names begin with `prefix`. Throws `kIo`.
+void remove_unfinished_directories(const std::string& folder, std::string_view prefix);
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+#include "formats/storage/folder_lock.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+FolderLock::FolderLock(const std::string& folder, const std::string& doing) : folder_(folder) {
+  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot open the folder: {}", std::strerror(errno)),
+                          .shard = folder});
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("another process is {} '{}'", doing, folder));
+  }
+}
+
+void FolderLock::sync() {
+  if (::fsync(descriptor_) == 0) return;
+  throw ErrorException({.code = ErrorCode::kIo,
+                        .message = fmt::format("cannot bring the folder to the disk: {}", std::strerror(errno)),
+                        .shard = folder_});
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
+
+}  // namespace millrace

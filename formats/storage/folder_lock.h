@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+namespace millrace {
+
+/// While it lives, no other process holds a lock on the same folder. It goes with the process, however that ends. Some
+/// network file systems have no locks: there two writers at once are the user's own risk.
+class FolderLock {
+ public:
+  /// Throws `kIo` when the folder cannot be opened, `kInvalidArgument` when another process holds it: "another process
+  /// is `doing` 'FOLDER'".
+  FolderLock(const std::string& folder, const std::string& doing);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  /// Brings the names in the folder to the disk. Throws `kIo`.
+  void sync();
+
+ private:
+  std::string folder_;
+  int descriptor_ = -1;
+};
+
+}  // namespace millrace

@@ -11,11 +11,19 @@ namespace millrace {
 namespace {
 
 thread_local const Executor* current_executor = nullptr;
+// The last one that counted this thread: with one pipeline there is never another.
 thread_local uint64_t last_counted_executor = 0;
 
 uint64_t next_id() {
   static std::atomic<uint64_t> id{0};
   return ++id;
+}
+
+// Numbers of threads are never used again, unlike their ids.
+uint64_t this_thread_number() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = ++last;
+  return number;
 }
 
 }  // namespace
@@ -41,13 +49,23 @@ Executor::Body::Body(Executor& executor) : executor_(executor), outer_(current_e
   current_executor = &executor;
   if (last_counted_executor != executor.id_) {
     last_counted_executor = executor.id_;
-    executor.distinct_workers_.fetch_add(1, std::memory_order_relaxed);
+    executor.count_worker(this_thread_number());
   }
 }
 
 Executor::Body::~Body() {
   current_executor = outer_;
   handoff_release(&executor_);  // stop() acquires it
+}
+
+void Executor::count_worker(uint64_t thread) {
+  const std::lock_guard lock(workers_mutex_);
+  if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
+}
+
+int Executor::distinct_workers() const {
+  const std::lock_guard lock(workers_mutex_);
+  return static_cast<int>(workers_.size());
 }
 
 bool Executor::inside() const { return current_executor == this; }

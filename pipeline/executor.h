@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/task_arena.h>
@@ -63,9 +65,11 @@ class Executor {
   void stop() noexcept;
 
   /// How many different threads have run bodies so far.
-  int distinct_workers() const { return distinct_workers_.load(std::memory_order_relaxed); }
+  int distinct_workers() const;
 
  private:
+  void count_worker(uint64_t thread);
+
   const int threads_;
   const uint64_t id_;
   BufferPool pool_;
@@ -73,7 +77,8 @@ class Executor {
   std::optional<tbb::flow::graph> graph_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> strangers_submitting_{0};
-  std::atomic<int> distinct_workers_{0};
+  mutable std::mutex workers_mutex_;  // taken by a body only on a thread that came from another executor, or is new
+  std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies
 };
 
 }  // namespace millrace

@@ -35,6 +35,7 @@ class LoweredPlan::LaneSet final : public Lanes {
     for (size_t lane = 0; lane < num_lanes; ++lane) {
       segments_.push_back(std::make_unique<Segment>(
           executor, Segment::Options{.credits = kLaneCredits, .schema = schema, .statistics = &record.statistics}));
+      record.segments.push_back(segments_.back().get());
     }
   }
 
@@ -122,6 +123,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   }
   segment.credits = options.credits;
   segments_.push_back(std::make_unique<Segment>(executor_, std::move(options)));
+  segment.segments.push_back(segments_.back().get());
   return [segment = segments_.back().get(), chain = std::move(chain)](const StageContext& context) {
     return segment->open(chain, context);
   };
@@ -195,6 +197,10 @@ std::vector<StageReport> LoweredPlan::report() const {
   for (const OperatorRecord& entry : operators_) {
     const StageStatistics& counted = entry.statistics;
     const SegmentStatistics& segment = entry.segment->statistics;
+    // The waits that have ended first: see Segment::add_current_wait.
+    int64_t for_input_ns = segment.waiting_for_input_ns.load();
+    int64_t for_output_ns = segment.waiting_for_output_ns.load();
+    for (const Segment* running : entry.segment->segments) running->add_current_wait(for_input_ns, for_output_ns);
     reports.push_back(
         {.name = counted.name,
          .segment = entry.segment->number,
@@ -204,8 +210,8 @@ std::vector<StageReport> LoweredPlan::report() const {
          .bytes = counted.bytes.load(std::memory_order_relaxed),
          .busy_seconds = kSeconds * static_cast<double>(counted.inclusive_ns.load(std::memory_order_relaxed) -
                                                         counted.input_ns.load(std::memory_order_relaxed)),
-         .waiting_for_input_seconds = kSeconds * static_cast<double>(segment.waiting_for_input_ns.load()),
-         .waiting_for_output_seconds = kSeconds * static_cast<double>(segment.waiting_for_output_ns.load()),
+         .waiting_for_input_seconds = kSeconds * static_cast<double>(for_input_ns),
+         .waiting_for_output_seconds = kSeconds * static_cast<double>(for_output_ns),
          .queue_high_water = segment.queue_high_water.load()});
   }
   return reports;

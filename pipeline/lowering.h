@@ -48,7 +48,8 @@ class LoweredPlan {
     std::vector<std::string> chain;
     std::vector<std::string> body;
     size_t credits = 0;
-    size_t lanes = 0;  // > 0: stands for all lanes of one operator
+    size_t lanes = 0;                      // > 0: stands for all lanes of one operator
+    std::vector<const Segment*> segments;  // the one, or one for each lane
   };
   struct OperatorRecord {
     StageStatistics statistics;

@@ -1,5 +1,6 @@
 #include "pipeline/pipeline.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -41,15 +42,13 @@ class ConsumerWaker final : public Waker {
 
 class Pipeline::Impl {
  public:
-  using Clock = std::chrono::steady_clock;
-
   Impl(PlanNodePtr plan, const StartOptions& options)
       : io_threads_(kIoThreads),
         storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads)),
         plan_(std::move(plan)),
         lowered_(executor_, plan_, {.ordered = options.ordered}),
-        started_(Clock::now()) {
+        started_ns_(now_ns()) {
     reader_ = lowered_.start({.pool = executor_.pool(),
                               .waker = waker_,
                               .iteration = {},
@@ -97,8 +96,11 @@ class Pipeline::Impl {
   Statistics stats() const {
     Statistics statistics;
     statistics.stages = lowered_.report();
-    statistics.wall_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
-    statistics.consumer_waiting_seconds = 1e-9 * static_cast<double>(waited_ns_.load(std::memory_order_relaxed));
+    // The ended waits first: one that ends in between is missed and not counted twice.
+    int64_t waited = waited_ns_.load();
+    if (const int64_t since = waiting_since_ns_.load(); since > 0) waited += now_ns() - since;
+    statistics.wall_seconds = 1e-9 * static_cast<double>(now_ns() - started_ns_);
+    statistics.consumer_waiting_seconds = 1e-9 * static_cast<double>(waited);
     statistics.threads = executor_.threads();
     statistics.distinct_workers = executor_.distinct_workers();
     statistics.buffer_bytes = executor_.pool().bytes_in_use();
@@ -114,10 +116,11 @@ class Pipeline::Impl {
       const Poll poll = reader_->next(block_);
       if (poll == Poll::kBlock) return true;
       if (poll == Poll::kEnd) return false;
-      const auto begin = Clock::now();
+      const int64_t begin = now_ns();
+      waiting_since_ns_.store(begin);
       waker_.wait();
-      waited_ns_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count(),
-                           std::memory_order_relaxed);
+      waiting_since_ns_.store(0);
+      waited_ns_.fetch_add(now_ns() - begin);
     }
   }
 
@@ -128,12 +131,13 @@ class Pipeline::Impl {
   Executor executor_;
   PlanNodePtr plan_;
   LoweredPlan lowered_;
-  const Clock::time_point started_;
+  const int64_t started_ns_;
   std::unique_ptr<Stage> reader_;
   Block block_;
   size_t taken_ = 0;
   bool ended_ = false;
-  std::atomic<int64_t> waited_ns_{0};
+  std::atomic<int64_t> waited_ns_{0};         // in waits that have ended
+  std::atomic<int64_t> waiting_since_ns_{0};  // begin of the wait that goes on; 0: none
 };
 
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const StartOptions& options)

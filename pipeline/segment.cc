@@ -110,22 +110,30 @@ void Segment::wake() noexcept {
 
 void Segment::run_node() noexcept {
   const Executor::Body mark(executor_);
-  if (waiting_since_) {
-    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - *waiting_since_).count();
-    auto& counter =
-        waiting_for_output_ ? options_.statistics->waiting_for_output_ns : options_.statistics->waiting_for_input_ns;
-    counter.fetch_add(waited, std::memory_order_relaxed);
-    waiting_since_.reset();
-  }
   for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
+    end_wait();
     if (executor_.stopping()) return;
     if (poll_until_blocked()) {
       executor_.submit(poller_, 0, this);
       return;
     }
-    if (!ended_) waiting_since_ = Clock::now();
+    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -now_ns() : now_ns());
     if (wakes_.fetch_sub(seen) == seen) return;
   }
+}
+
+void Segment::end_wait() noexcept {
+  if (waiting_since_ns_.load(std::memory_order_relaxed) == 0) return;
+  // Taken off before it is added, so that stats() never counts it twice.
+  const int64_t since = waiting_since_ns_.exchange(0);
+  if (since > 0) options_.statistics->waiting_for_input_ns.fetch_add(now_ns() - since);
+  if (since < 0) options_.statistics->waiting_for_output_ns.fetch_add(now_ns() + since);
+}
+
+void Segment::add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) const noexcept {
+  const int64_t since = waiting_since_ns_.load();
+  if (since > 0) for_input_ns += now_ns() - since;
+  if (since < 0) for_output_ns += now_ns() + since;
 }
 
 void Segment::take_request() {

@@ -41,6 +41,10 @@ class Segment final : public Waker {
 
   void wake() noexcept override;
 
+  /// Adds the wait that goes on now, if any, to the nanoseconds of its kind. Any thread. A wait that ends meanwhile may
+  /// be missed, when its nanoseconds were read before, and is never counted twice.
+  void add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) const noexcept;
+
   /// Destroys the chain; only when no body runs.
   void drop_chain() { chain_.reset(); }
 
@@ -66,6 +70,7 @@ class Segment final : public Waker {
 
   void request(OpenStage open, std::optional<StageContext> context);
   void run_node() noexcept;
+  void end_wait() noexcept;
   bool poll_until_blocked();
   Poll poll_chain(Block& out);
   void take_request();
@@ -90,8 +95,11 @@ class Segment final : public Waker {
   int64_t next_row_ = 0;
   uint64_t next_position_ = 0;
   size_t next_slot_ = 0;
-  std::optional<Clock::time_point> waiting_since_;
   bool waiting_for_output_ = false;
+
+  // Written by the poller, read by stats(): when the wait that goes on began, in nanoseconds of the clock; negative:
+  // for output; 0: none.
+  std::atomic<int64_t> waiting_since_ns_{0};
 
   // Between poller, bodies and reader.
   std::atomic<uint64_t> wakes_{0};

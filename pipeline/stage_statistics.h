@@ -1,10 +1,17 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace millrace {
+
+/// The steady clock in nanoseconds: above 0, so that 0 can stand for none.
+inline int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 /// Live counters of one operator of a running pipeline. Written by bodies with relaxed atomics, read by `stats()`.
 struct StageStatistics {
@@ -24,8 +31,8 @@ struct StageStatistics {
 
 /// Live counters of one segment, or of all lanes of one operator together.
 struct SegmentStatistics {
-  std::atomic<int64_t> waiting_for_input_ns{0};   ///< the chain had answered pending
-  std::atomic<int64_t> waiting_for_output_ns{0};  ///< all slots were full
+  std::atomic<int64_t> waiting_for_input_ns{0};   ///< the chain had answered pending; waits that have ended
+  std::atomic<int64_t> waiting_for_output_ns{0};  ///< all slots were full; waits that have ended
   std::atomic<int64_t> queue_high_water{0};       ///< most blocks polled and not yet taken
 };
 

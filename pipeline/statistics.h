@@ -20,7 +20,7 @@ struct StageReport {
   int64_t queue_high_water = 0;           ///< most blocks in the segment's ring
 };
 
-/// What a pipeline has done since `start()`.
+/// What a pipeline has done since `start()`. Waits that still go on are counted up to now.
 struct Statistics {
   std::vector<StageReport> stages;  ///< from the source to the consumer
   double wall_seconds = 0;

@@ -142,6 +142,26 @@ TEST_F(DatasetBench, GivesOneStreamHashForAnyNumberOfThreadsAndEveryPlan) {
   EXPECT_NE(hash({"mlm", "--seed", "1"}), hash({"mlm", "--seed", "2"}));
 }
 
+TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
+  const auto run = [&](const std::string& threads, int batches) {
+    const ChildResult result =
+        bench_shards({"mlm", "--threads", threads, "--batches", std::to_string(batches), "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ordered_json::parse(result.out);
+  };
+  for (const int threads : {2, 4, 8}) {
+    // Workers come when there is work for them: a run that was too short for all of them is made longer.
+    int batches = 400;
+    ordered_json parallel = run(std::to_string(threads), batches);
+    while (parallel["distinct_workers"].get<int>() < threads && batches < 25600) {
+      batches *= 4;
+      parallel = run(std::to_string(threads), batches);
+    }
+    EXPECT_GE(parallel["distinct_workers"].get<int>(), threads) << batches << " batches";
+    EXPECT_EQ(parallel["stream_hash"], run("1", batches)["stream_hash"]) << threads << " threads";
+  }
+}
+
 TEST_F(DatasetBench, PrintsOneJsonObjectWithItsKeys) {
   const auto keys = ElementsAre("workload", "records", "records_per_s", "bytes_per_s", "us_wall_per_record",
                                 "us_cpu_per_record", "first_batch_ms", "peak_rss_mb", "threads", "distinct_workers",

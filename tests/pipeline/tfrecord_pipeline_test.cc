@@ -1,5 +1,8 @@
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -76,9 +79,46 @@ class TfrecordPipeline : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreads) {
-  const std::string expected = hash_of(masked_language_model(), {.threads = 1});
-  for (const int threads : {2, 4, 8}) EXPECT_EQ(hash_of(masked_language_model(), {.threads = threads}), expected);
+/// Holds every body back until so many threads are in bodies at once; then it lets all pass for ever.
+class Gathering {
+ public:
+  explicit Gathering(int num_threads) : num_threads_(num_threads) {}
+  void pass() {
+    if (complete_) return;
+    ++inside_;
+    // A thread waits inside of its body, so it cannot be counted twice.
+    while (inside_ < num_threads_) std::this_thread::yield();
+    complete_ = true;
+  }
+
+ private:
+  const int num_threads_;
+  std::atomic<int> inside_{0};
+  std::atomic<bool> complete_{false};
+};
+
+TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreadsThatReallyRan) {
+  // Enough blocks of batches for every thread to hold one.
+  const Dataset batches = masked_language_model().repeat(40);
+  const auto hash_with = [&](int threads) {
+    const WorkerLimit limit(threads);
+    Gathering gathering(threads);
+    Pipeline pipeline = batches
+                            .map(BlockFunction{.name = "gather",
+                                               .schema = batches.plan()->op->schema(),
+                                               .function =
+                                                   [&gathering](Block block, BufferPool&) {
+                                                     gathering.pass();
+                                                     return block;
+                                                   }})
+                            .start({.threads = threads});
+    StreamHash hash;
+    while (const std::optional<Batch> batch = pipeline.next()) hash.add(*batch);
+    EXPECT_GE(pipeline.stats().distinct_workers, threads);
+    return hash.hex();
+  };
+  const std::string expected = hash_with(1);
+  for (const int threads : {2, 4, 8}) EXPECT_EQ(hash_with(threads), expected) << threads << " threads";
 }
 
 TEST_F(TfrecordPipeline, GivesTheSameStreamWithoutRewrites) {
@@ -103,15 +143,26 @@ TEST_F(TfrecordPipeline, GivesTheSameStreamFromASlowUnreliableStorage) {
   }
 }
 
-TEST_F(TfrecordPipeline, DroppedDuringTheFirstReadsEndsPromptly) {
+// Threads of this process now.
+int num_threads() {
+  return static_cast<int>(std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()));
+}
+
+// The data is endless: a destructor that drained it instead of cancelling would never return.
+TEST_F(TfrecordPipeline, DroppedDuringTheFirstReadsCancelsEndlessDataAndLeavesNoThread) {
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
-  for (int i = 0; i < 20; ++i) {
+  constexpr int kRounds = 20;
+  const int threads_before = num_threads();
+  for (int i = 0; i < kRounds; ++i) {
     const auto storage = std::make_shared<test::InjectingStorage>(
-        local, test::InjectionOptions{.min_latency = std::chrono::milliseconds(20),
+        local, test::InjectionOptions{.min_latency = std::chrono::milliseconds(5),
                                       .max_latency = std::chrono::milliseconds(20)});
-    const Pipeline pipeline = masked_language_model().start({.threads = 2, .storage = storage});
+    const Pipeline pipeline = masked_language_model().repeat().start({.threads = 2, .storage = storage});
+    while (storage->counts().reads == 0) std::this_thread::yield();
   }
+  // Workers of oneTBB stay, and may be new; each pipeline has I/O threads and each storage a timer besides.
+  EXPECT_LT(num_threads(), threads_before + kRounds);
 }
 
 TEST_F(TfrecordPipeline, EachEpochHasEveryRecordOnceAndItsOwnMasksAndOrder) {

@@ -39,6 +39,7 @@ struct Error {
   /// Name of the operator, such as `parse_example`: the same for every plan of a dataset, so without its number there;
   /// two operators of one name are told apart by the message alone. Default: none.
   std::string stage;
+  int64_t lost_bytes = 0;  ///< bytes of the shard that give no records because of it; not printed. Default: 0
 
   /// One line: `payload_crc: expected 1a2b3c4d, found 00000000 (shard train-3.tfrecord, offset 1040, record 17)`.
   std::string to_string() const;

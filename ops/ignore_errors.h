@@ -4,7 +4,8 @@
 
 namespace millrace {
 
-/// Drops error elements and goes on with what follows. The stage's statistics show fewer rows out than in.
+/// Drops error elements and goes on with what follows. The stage's statistics count what it dropped: `errors`, and the
+/// bytes of shards that were lost to them.
 class IgnoreErrorsOperator final : public MapOperator {
  public:
   explicit IgnoreErrorsOperator(SchemaPtr schema) : MapOperator(std::move(schema)) {}

@@ -25,15 +25,20 @@ class ShardStage final : public Stage {
       case ShardReader::Step::kPending: return Poll::kPending;
       case ShardReader::Step::kEnd: return Poll::kEnd;
       case ShardReader::Step::kRecords: out = views(); break;
-      case ShardReader::Step::kError:
-        out = error_block(record_schema(), pool_, std::make_shared<const Error>(reader_.fault().error));
-        break;
+      case ShardReader::Step::kError: out = error_block(record_schema(), pool_, error()); break;
     }
     out.epoch = epoch_;
     return Poll::kBlock;
   }
 
  private:
+  std::shared_ptr<const Error> error() const {
+    const RecordFault& fault = reader_.fault();
+    Error error = fault.error;
+    if (fault.end > fault.begin) error.lost_bytes = static_cast<int64_t>(fault.end - fault.begin);
+    return std::make_shared<const Error>(std::move(error));
+  }
+
   Block views() {
     Column column = Column::fixed(pool_, DType::kBytes, {}, records_.size());
     std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());

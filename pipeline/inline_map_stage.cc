@@ -11,7 +11,9 @@ Poll InlineMapStage::next(Block& out) {
     out.first_row = next_row_;
     out.iteration = iteration_;
     next_row_ += out.num_rows();
+    const ErrorCount taken(out);
     out = apply_map(*map_, std::move(out), pool_);
+    statistics_.add_dropped(taken, out);
     if (out.num_elements() > 0) return Poll::kBlock;
   }
 }

@@ -1,14 +1,21 @@
 #pragma once
 
 #include "ops/operator.h"
+#include "pipeline/stage_statistics.h"
 
 namespace millrace {
 
 /// A map as a stage of a serial chain: how maps run inside nested inputs. Numbers the rows for it as a segment would.
 class InlineMapStage final : public Stage {
  public:
-  InlineMapStage(std::unique_ptr<Stage> input, std::shared_ptr<const MapOperator> map, const StageContext& context)
-      : input_(std::move(input)), map_(std::move(map)), pool_(context.pool), iteration_(context.iteration) {}
+  /// `statistics`: counts the errors that the map drops; what comes out is counted by whoever polls this stage.
+  InlineMapStage(std::unique_ptr<Stage> input, std::shared_ptr<const MapOperator> map, const StageContext& context,
+                 StageStatistics& statistics)
+      : input_(std::move(input)),
+        map_(std::move(map)),
+        pool_(context.pool),
+        iteration_(context.iteration),
+        statistics_(statistics) {}
   Poll next(Block& out) override;
 
  private:
@@ -16,6 +23,7 @@ class InlineMapStage final : public Stage {
   std::shared_ptr<const MapOperator> map_;
   BufferPool& pool_;
   Iteration iteration_;
+  StageStatistics& statistics_;
   int64_t next_row_ = 0;
 };
 

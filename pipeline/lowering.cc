@@ -143,8 +143,8 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
   return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
-    return std::make_unique<MeteredStage>(std::make_unique<InlineMapStage>(input(context), map, context),
-                                          entry.statistics);
+    return std::make_unique<MeteredStage>(
+        std::make_unique<InlineMapStage>(input(context), map, context, entry.statistics), entry.statistics);
   };
 }
 
@@ -208,6 +208,8 @@ std::vector<StageReport> LoweredPlan::report() const {
          .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
          .rows = counted.rows.load(std::memory_order_relaxed),
          .bytes = counted.bytes.load(std::memory_order_relaxed),
+         .errors = counted.errors.load(std::memory_order_relaxed),
+         .lost_bytes = counted.lost_bytes.load(std::memory_order_relaxed),
          .busy_seconds = kSeconds * static_cast<double>(counted.inclusive_ns.load(std::memory_order_relaxed) -
                                                         counted.input_ns.load(std::memory_order_relaxed)),
          .waiting_for_input_seconds = kSeconds * static_cast<double>(for_input_ns),

@@ -29,8 +29,8 @@ Poll MeteredStage::next(Block& out) {
   polling = outer;
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
   if (outer != nullptr) outer->input_ns.fetch_add(ns, std::memory_order_relaxed);
-  const bool delivered = poll == Poll::kBlock;
-  statistics_.add(delivered ? out.num_rows() : 0, delivered ? out.byte_size() : 0, ns);
+  statistics_.inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
+  if (poll == Poll::kBlock) statistics_.add(out);
   return poll;
 }
 

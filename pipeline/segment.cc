@@ -261,9 +261,13 @@ void Segment::run_body(size_t index) noexcept {
 void Segment::run_maps(Block& block) {
   for (size_t i = 0; i < options_.maps.size(); ++i) {
     const auto begin = Clock::now();
+    const ErrorCount taken(block);
     block = apply_map(*options_.maps[i], std::move(block), executor_.pool());
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-    options_.map_statistics[i]->add(block.num_rows(), block.byte_size(), ns);
+    StageStatistics& statistics = *options_.map_statistics[i];
+    statistics.inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
+    statistics.add(block);
+    statistics.add_dropped(taken, block);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "formats/columnar/block.h"
+
 namespace millrace {
 
 /// The steady clock in nanoseconds: above 0, so that 0 can stand for none.
@@ -13,19 +15,43 @@ inline int64_t now_ns() {
       .count();
 }
 
+/// The error elements of a block, and the bytes of shards that were lost to them.
+struct ErrorCount {
+  explicit ErrorCount(const Block& block) : errors(static_cast<int64_t>(block.errors().size())) {
+    for (const ElementError& entry : block.errors()) lost_bytes += entry.error->lost_bytes;
+  }
+  int64_t errors = 0;
+  int64_t lost_bytes = 0;
+};
+
 /// Live counters of one operator of a running pipeline. Written by bodies with relaxed atomics, read by `stats()`.
 struct StageStatistics {
   std::string name;
   std::atomic<int64_t> rows{0};
   std::atomic<int64_t> bytes{0};
+  std::atomic<int64_t> errors{0};      ///< delivered or dropped
+  std::atomic<int64_t> lost_bytes{0};  ///< of these errors
   std::atomic<int64_t> inclusive_ns{
       0};  ///< for stages of a chain: time inside `next`, inputs included; maps: inside `apply`
   std::atomic<int64_t> input_ns{0};  ///< part of `inclusive_ns` spent in the inputs of the same chain
 
-  void add(int64_t num_rows, int64_t num_bytes, int64_t ns) {
-    rows.fetch_add(num_rows, std::memory_order_relaxed);
-    bytes.fetch_add(num_bytes, std::memory_order_relaxed);
-    inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
+  /// A block that came out.
+  void add(const Block& block) {
+    rows.fetch_add(block.num_rows() - block.rows_per_element * static_cast<int64_t>(block.errors().size()),
+                   std::memory_order_relaxed);
+    bytes.fetch_add(block.byte_size(), std::memory_order_relaxed);
+    if (block.errors().empty()) return;
+    const ErrorCount delivered(block);
+    errors.fetch_add(delivered.errors, std::memory_order_relaxed);
+    lost_bytes.fetch_add(delivered.lost_bytes, std::memory_order_relaxed);
+  }
+  /// Of the errors that a map took, those that are not in what it made.
+  void add_dropped(const ErrorCount& taken, const Block& made) {
+    if (taken.errors == 0) return;
+    const ErrorCount kept(made);
+    if (taken.errors <= kept.errors) return;
+    errors.fetch_add(taken.errors - kept.errors, std::memory_order_relaxed);
+    lost_bytes.fetch_add(taken.lost_bytes - kept.lost_bytes, std::memory_order_relaxed);
   }
 };
 

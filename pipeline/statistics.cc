@@ -26,13 +26,15 @@ std::string Statistics::bottleneck() const {
 }
 
 std::string Statistics::to_string() const {
-  std::string text = fmt::format("{:<22} {:>7} {:>12} {:>10} {:>8} {:>9} {:>9} {:>6}\n", "stage", "segment", "rows",
-                                 "MB", "busy s", "in wait s", "out wait s", "queue");
+  std::string text =
+      fmt::format("{:<22} {:>7} {:>12} {:>10} {:>8} {:>9} {:>9} {:>6} {:>7} {:>12}\n", "stage", "segment", "rows", "MB",
+                  "busy s", "in wait s", "out wait s", "queue", "errors", "lost bytes");
   for (const StageReport& stage : stages) {
     const std::string name = stage.copies > 1 ? fmt::format("{} x{}", stage.name, stage.copies) : stage.name;
-    text += fmt::format("{:<22} {:>7} {:>12} {:>10.1f} {:>8.3f} {:>9.3f} {:>9.3f} {:>6}\n", name, stage.segment,
-                        stage.rows, static_cast<double>(stage.bytes) / 1e6, stage.busy_seconds,
-                        stage.waiting_for_input_seconds, stage.waiting_for_output_seconds, stage.queue_high_water);
+    text += fmt::format("{:<22} {:>7} {:>12} {:>10.1f} {:>8.3f} {:>9.3f} {:>9.3f} {:>6} {:>7} {:>12}\n", name,
+                        stage.segment, stage.rows, static_cast<double>(stage.bytes) / 1e6, stage.busy_seconds,
+                        stage.waiting_for_input_seconds, stage.waiting_for_output_seconds, stage.queue_high_water,
+                        stage.errors, stage.lost_bytes);
   }
   text += fmt::format(
       "wall {:.3f} s, consumer waited {:.3f} s, {} of {} threads ran, {:.1f} MB in buffers, limited by {}\n",

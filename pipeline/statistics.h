@@ -12,8 +12,10 @@ struct StageReport {
   int segment = 0;                        ///< operators of one segment share its waits and its queue
   bool parallel = false;                  ///< a map, run by any number of workers at once
   int copies = 1;                         ///< lanes that run side by side
-  int64_t rows = 0;                       ///< rows that came out
+  int64_t rows = 0;                       ///< rows that came out, without errors
   int64_t bytes = 0;                      ///< their bytes
+  int64_t errors = 0;                     ///< error elements that came out or, of `ignore_errors`, were dropped
+  int64_t lost_bytes = 0;                 ///< bytes of shards that gave no records because of these errors
   double busy_seconds = 0;                ///< time worked, over all threads, without its inputs
   double waiting_for_input_seconds = 0;   ///< the segment's serial chain had nothing to take
   double waiting_for_output_seconds = 0;  ///< the segment's ring was full

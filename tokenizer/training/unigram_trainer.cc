@@ -32,6 +32,7 @@ using nlohmann::ordered_json;
 constexpr auto& kSpecialTokens = UnigramTrainer::kSpecialTokens;
 constexpr int32_t kNumSpecialTokens = std::size(kSpecialTokens);
 constexpr int32_t kUnknownId = 2;
+constexpr int32_t kMaskId = 4;
 constexpr std::string_view kWordBegin = "\u2581";
 
 // sentencepiece gives each of its threads a share of the words and adds up what they found, so another number of them
@@ -94,7 +95,8 @@ ordered_json layout_json() {
     added_tokens.push_back({{"id", id},
                             {"content", kSpecialTokens[id]},
                             {"single_word", false},
-                            {"lstrip", false},
+                            // A mask stands for a word with the space before it, as words are cut.
+                            {"lstrip", id == kMaskId},
                             {"rstrip", false},
                             {"normalized", false},
                             {"special", true}});

@@ -59,6 +59,17 @@ TEST(UnigramTrainer, GivesTheLayoutOfTheMaskedLanguageModelExample) {
   EXPECT_TRUE(tokenizer.id_of("\"").has_value());
 }
 
+TEST(UnigramTrainer, AMaskStandsForAWordWithTheSpaceBeforeIt) {
+  const Tokenizer tokenizer = trained_on(sentences(), {.vocab_size = 65}).train();
+  std::vector<int32_t> ids;
+  tokenizer.encode_ids("the [MASK] the", false, ids);
+  std::vector<int32_t> expected;
+  tokenizer.encode_ids("the", false, expected);
+  expected.push_back(4);
+  tokenizer.encode_ids("the", false, expected);
+  EXPECT_EQ(ids, expected);
+}
+
 TEST(UnigramTrainer, EncodesItsOwnTextWithoutUnknownsAndBack) {
   const Tokenizer tokenizer = trained_on(sentences(), {.vocab_size = 66}).train();
   for (const std::string& sentence : sentences()) {

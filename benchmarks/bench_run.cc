@@ -1,7 +1,6 @@
 #include "benchmarks/bench_run.h"
 
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "benchmarks/touch_rows.h"
+#include "command_line/terminal_line.h"
 #include "pipeline/stream_hash.h"
 
 namespace millrace {
@@ -34,33 +34,24 @@ double cpu_seconds(const rusage& used) {
 /// What has come so far, and since the measurement began.
 class Progress {
  public:
-  Progress(const BenchOptions& options, bool print) : options_(options), print_(print) {}
-  ~Progress() {
-    if (printed_) std::fputs("\r\033[K", stderr);
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  explicit Progress(const BenchOptions& options) : options_(options) {}
 
   void update(int64_t batches, int64_t records, double elapsed) {
-    if (!print_ || elapsed < next_) return;
-    next_ = elapsed + 0.25;
-    printed_ = true;
+    if (!line_.due()) return;
     const std::string end = options_.batches ? fmt::format("{} of {} batches", batches, *options_.batches)
                                              : fmt::format("{:.1f} of {:.1f} s", elapsed, options_.seconds);
-    fmt::print(stderr, "\r\033[K{}: {}, {:.0f} records/s", options_.workload, end,
-               static_cast<double>(records) / std::max(elapsed, 1e-9));
+    line_.show(fmt::format("{}: {}, {:.0f} records/s", options_.workload, end,
+                           static_cast<double>(records) / std::max(elapsed, 1e-9)));
   }
 
  private:
   const BenchOptions& options_;
-  const bool print_;
-  bool printed_ = false;
-  double next_ = 0;
+  TerminalLine line_;
 };
 
 }  // namespace
 
-BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool progress) {
+BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   BenchResult result;
   result.workload = options.workload;
   StreamHash hash;
@@ -73,7 +64,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool 
   rusage before = usage();
   bool measuring = options.batches.has_value();
   bool first = true;
-  Progress line(options, progress);
+  Progress line(options);
   bool complete = false;
   while (std::optional<Batch> batch = complete ? std::nullopt : pipeline.next()) {
     if (std::exchange(first, false)) result.first_batch_ms = 1e3 * seconds_since(started);

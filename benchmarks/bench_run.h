@@ -26,8 +26,8 @@ struct BenchResult {
   Statistics statistics;
 };
 
-/// Runs the dataset as the options say. With `progress`, a line on standard error tells how far it is.
-[[nodiscard]] BenchResult run_bench(const Dataset& dataset, const BenchOptions& options, bool progress);
+/// Runs the dataset as the options say. On a terminal a line on standard error tells how far it is.
+[[nodiscard]] BenchResult run_bench(const Dataset& dataset, const BenchOptions& options);
 
 /// One JSON object on one line.
 [[nodiscard]] std::string to_json(const BenchResult& result);

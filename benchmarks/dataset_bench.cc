@@ -1,8 +1,5 @@
 // Measures how fast a dataset delivers its batches; see dataset_bench --help and docs/measuring.md.
-#include <cstdio>
 #include <iostream>
-
-#include <unistd.h>
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/bench_run.h"
@@ -36,7 +33,7 @@ int run(int argc, char** argv) {
     }
     return 0;
   }
-  const BenchResult result = run_bench(dataset, *options, isatty(STDERR_FILENO) != 0);
+  const BenchResult result = run_bench(dataset, *options);
   std::cout << (options->json ? to_json(result) + "\n" : to_table(result));
   return 0;
 }

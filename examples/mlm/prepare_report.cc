@@ -1,47 +1,23 @@
 #include "examples/mlm/prepare_report.h"
 
-#include <cstdio>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "pipeline/executor.h"
 
 namespace millrace {
 namespace {
 
-constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
-constexpr const char* kClearLine = "\r\x1b[K";
-
-// Of the terminal: a longer line would be broken, and a carriage return goes back to the start of its last part only.
-size_t terminal_columns() {
-  winsize size = {};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return std::string::npos;
-  return size.ws_col - 1U;
-}
-
 int64_t tokens_of(const ShardStatistics& statistics) { return statistics.train.tokens + statistics.validation.tokens; }
 
 }  // namespace
 
-PreparationProgressLine::PreparationProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
-
-PreparationProgressLine::~PreparationProgressLine() {
-  if (terminal_) fmt::print(stderr, "{}", kClearLine);
-}
-
 void PreparationProgressLine::show(const PreparationProgress& progress) {
-  const Clock::time_point now = Clock::now();
-  if (!terminal_ || now < redraw_at_) return;
-  redraw_at_ = now + kRedrawInterval;
-  const double seconds = std::chrono::duration<double>(now - begin_).count();
-  const std::string line = fmt::format("{:3.0f}%  {} lines  {} records  {:.2f} million tokens/s",
-                                       100 * fraction_read_.load(std::memory_order_relaxed), progress.rows,
-                                       progress.records, static_cast<double>(progress.tokens) / 1e6 / seconds);
-  fmt::print(stderr, "{}{}", kClearLine, line.substr(0, terminal_columns()));
-  std::fflush(stderr);
+  if (!line_.due()) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  line_.show(fmt::format("{:3.0f}%  {} lines  {} records  {:.2f} million tokens/s",
+                         100 * fraction_read_.load(std::memory_order_relaxed), progress.rows, progress.records,
+                         static_cast<double>(progress.tokens) / 1e6 / seconds));
 }
 
 std::string report_text(const PrepareOptions& options, const ShardStatistics& statistics, const CorpusReport& corpus,

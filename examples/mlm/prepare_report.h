@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "command_line/terminal_line.h"
 #include "examples/mlm/prepare_options.h"
 #include "examples/mlm/shard_preparation.h"
 #include "examples/mlm/text_corpus.h"
@@ -14,12 +15,6 @@ namespace millrace {
 /// it writes nothing.
 class PreparationProgressLine {
  public:
-  PreparationProgressLine();
-  /// Clears the line.
-  ~PreparationProgressLine();
-  PreparationProgressLine(const PreparationProgressLine&) = delete;
-  PreparationProgressLine& operator=(const PreparationProgressLine&) = delete;
-
   /// How much of the text is read, 0 to 1. Any thread.
   void set_fraction_read(double fraction) { fraction_read_.store(fraction, std::memory_order_relaxed); }
   /// One thread at a time.
@@ -28,9 +23,8 @@ class PreparationProgressLine {
  private:
   using Clock = std::chrono::steady_clock;
 
-  const bool terminal_;
+  TerminalLine line_;
   const Clock::time_point begin_ = Clock::now();
-  Clock::time_point redraw_at_ = begin_;
   std::atomic<double> fraction_read_{0};
 };
 

@@ -1,38 +1,19 @@
 #include "examples/mlm/train_unigram_report.h"
 
-#include <cstdio>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace millrace {
-namespace {
-
-constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
-constexpr const char* kClearLine = "\r\x1b[K";
-
-}  // namespace
-
-UnigramProgressLine::UnigramProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
-
-UnigramProgressLine::~UnigramProgressLine() {
-  if (terminal_) fmt::print(stderr, "{}", kClearLine);
-}
 
 void UnigramProgressLine::counting(double fraction, const UnigramTrainer& trainer) {
-  if (!terminal_ || Clock::now() < redraw_at_) return;
-  redraw_at_ = Clock::now() + kRedrawInterval;
-  fmt::print(stderr, "{}{:3.0f}%  counting words: {}, {} of them distinct", kClearLine, 100 * fraction,
-             trainer.num_words(), trainer.num_distinct_words());
-  std::fflush(stderr);
+  if (!line_.due()) return;
+  line_.show(fmt::format("{:3.0f}%  counting words: {}, {} of them distinct", 100 * fraction, trainer.num_words(),
+                         trainer.num_distinct_words()));
 }
 
 void UnigramProgressLine::learning(const UnigramTrainer& trainer) {
-  if (!terminal_) return;
-  fmt::print(stderr, "{}learning from {} words, {} of them distinct; this can take half a minute", kClearLine,
-             trainer.num_words(), trainer.num_distinct_words());
-  std::fflush(stderr);
+  line_.show(fmt::format("learning from {} words, {} of them distinct; this can take half a minute",
+                         trainer.num_words(), trainer.num_distinct_words()));
 }
 
 std::string to_text(const UnigramReport& report) {

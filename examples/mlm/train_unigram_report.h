@@ -1,8 +1,8 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 
+#include "command_line/terminal_line.h"
 #include "examples/mlm/text_corpus.h"
 #include "tokenizer/training/unigram_trainer.h"
 
@@ -12,22 +12,13 @@ namespace millrace {
 /// thread at a time.
 class UnigramProgressLine {
  public:
-  UnigramProgressLine();
-  /// Clears the line.
-  ~UnigramProgressLine();
-  UnigramProgressLine(const UnigramProgressLine&) = delete;
-  UnigramProgressLine& operator=(const UnigramProgressLine&) = delete;
-
   /// While words are counted; redraws ten times a second at most. `fraction` of the text is read.
   void counting(double fraction, const UnigramTrainer& trainer);
   /// When the pieces are about to be learnt.
   void learning(const UnigramTrainer& trainer);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  const bool terminal_;
-  Clock::time_point redraw_at_ = Clock::now();
+  TerminalLine line_;
 };
 
 /// What a finished training came to.

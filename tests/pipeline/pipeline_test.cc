@@ -75,7 +75,7 @@ TEST_P(Threads, ReallyRun) {
   while (pipeline.stats().distinct_workers < GetParam()) {
     ASSERT_TRUE(pipeline.next().has_value()) << pipeline.stats().to_string();
   }
-  EXPECT_EQ(pipeline.stats().distinct_workers, GetParam());
+  EXPECT_GE(pipeline.stats().distinct_workers, GetParam());  // a thread may go and another come in its place
 }
 
 TEST_P(Threads, UnorderedGivesEveryElementOnce) {

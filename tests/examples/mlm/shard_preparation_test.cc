@@ -184,7 +184,7 @@ TEST(ShardPreparation, BytesAreTheSameForAnyNumberOfThreads) {
     };
     prepare_shards(source_of(rows), encoder, folder.path(),
                    {.max_length = 32, .groups = {.rows_per_group = 20}, .records_per_shard = 100, .threads = threads});
-    EXPECT_EQ(seen.size(), static_cast<size_t>(threads));
+    EXPECT_GE(seen.size(), static_cast<size_t>(threads));  // a thread may go and another come in its place
     if (threads == 1) expected = files_below(folder.path());
     EXPECT_EQ(files_below(folder.path()), expected) << threads << " threads";
   }

@@ -1,6 +1,8 @@
 #include "trainer/callbacks/progress_bar.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -127,7 +129,7 @@ TEST(ProgressBar, RedrawsOneLineOnATerminal) {
 
 TEST(ProgressBar, KeepsWithinTheWidthOfTheTerminal) {
   const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(master, 0);
+  if (master < 0) GTEST_SKIP() << "this system has no pseudo terminals: " << std::strerror(errno);
   ASSERT_EQ(::grantpt(master), 0);
   ASSERT_EQ(::unlockpt(master), 0);
   winsize size = {};

@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
     if (!options->logits.empty()) kept.push_back(std::move(filled));
   }
   if (options->logits.empty()) return 0;
+  logits.reserve(kept.size());
   for (const FilledText& filled : kept) {
     logits.push_back({.name = fmt::format("{}", logits.size()),
                       .type = TensorType::kF32,

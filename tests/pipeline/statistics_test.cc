@@ -109,7 +109,6 @@ TEST(PipelineStatistics, CountRowsAndBytesOfEveryOperator) {
   }
   EXPECT_TRUE(statistics.stages[1].parallel);
   EXPECT_FALSE(statistics.stages[0].parallel);
-  EXPECT_LE(statistics.distinct_workers, 3);
   EXPECT_GT(statistics.distinct_workers, 0);
 }
 
@@ -127,7 +126,6 @@ TEST(PipelineStatistics, ARingIsNeverFullerThanItsCreditsAndFillsWhileNobodyRead
   EXPECT_EQ(statistics.stages.back().queue_high_water, kCredits) << statistics.to_string();
   EXPECT_GT(statistics.buffer_bytes, 0);
   EXPECT_GT(statistics.fresh_buffers, 0);
-  EXPECT_EQ(statistics.bottleneck(), "consumer");
 }
 
 TEST(PipelineStatistics, BuffersAreRecycled) {

@@ -105,7 +105,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   fs::create_directories(folder_, code);
   if (code) fail(folder_, "cannot make the folder", code.value());
   remove_unfinished_directories(folder_, kPrefix);
-  const std::string path = (fs::path(folder_) / fmt::format("{}{:08}", kPrefix, progress.step)).string();
+  std::string path = (fs::path(folder_) / fmt::format("{}{:08}", kPrefix, progress.step)).string();
   AtomicDirectory directory(path);
   const fs::path temporary = directory.temporary_path();
   write_safetensors((temporary / kModelFile).string(), parameter_tensors(layout, state.weights.span()),

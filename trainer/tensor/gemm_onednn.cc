@@ -2,8 +2,13 @@
 
 #include <stdexcept>
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+
+// Of the OpenMP API: GCC's omp.h is not where clang-tidy looks.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int num_threads);
+}
 
 namespace millrace {
 namespace {

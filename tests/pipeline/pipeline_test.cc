@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "pipeline/dataset.h"
@@ -253,8 +254,9 @@ TEST_P(Threads, AStageThatThrowsIsOneErrorBehindWhatItHadGiven) {
   const auto other = [] { throw std::runtime_error("no such stage"); };
   const std::string out_of_memory = "out_of_memory: the system has no more memory (stage throws)";
   EXPECT_EQ(end_of(throws_in_its_stage(no_memory)), "100 rows, " + out_of_memory);
-  // What the stages of its chain had gathered goes with it.
-  EXPECT_EQ(end_of(throws_in_its_stage(no_memory).batch(10)), "0 rows, " + out_of_memory);
+  // What the stages of its chain had gathered goes with it, unless they had handed it on before: whole or not at all.
+  EXPECT_THAT(end_of(throws_in_its_stage(no_memory).batch(10)),
+              testing::AnyOf("0 rows, " + out_of_memory, "100 rows, " + out_of_memory));
   EXPECT_EQ(end_of(throws_in_its_stage(other).add("value", int64_t{1})),
             "100 rows, user_function: no such stage (stage throws)");
   EXPECT_EQ(end_of(throws_in_its_stage(no_memory, true)), "0 rows, " + out_of_memory);

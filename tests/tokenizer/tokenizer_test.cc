@@ -10,23 +10,19 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
 
 using nlohmann::json;
+using test::read_file;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 const std::string kMlm = std::string(MILLRACE_TEST_DATA) + "/tokenizer/mlm/tokenizer.json";
 const std::string kAddedTokens = std::string(MILLRACE_TEST_DATA) + "/tokenizer/added_tokens/tokenizer.json";
-
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // The error that loading the file gives after a change; empty when it loads.
 template <typename Change>

@@ -13,6 +13,7 @@
 
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "trainer/callbacks/jsonl_log.h"
 #include "trainer/callbacks/progress_bar.h"
@@ -20,9 +21,9 @@
 namespace millrace {
 namespace {
 
+using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing_models::RegressionBatch;
-using testing_models::TemporaryFolder;
 using testing_models::thrown_by;
 using testing_models::ToyTraining;
 
@@ -145,14 +146,14 @@ Told train_behind(std::chrono::microseconds map_time, std::chrono::microseconds 
     ToyTraining toy({.step = {.threads = 1}, .report_every = 10});
     toy.model.before_step = [=](const ReplicaContext&) { std::this_thread::sleep_for(replica_time); };
     toy.trainer.add_callback(std::make_unique<ProgressBar>(screen, false));
-    toy.trainer.add_callback(std::make_unique<JsonlLog>(folder / "log.jsonl"));
+    toy.trainer.add_callback(std::make_unique<JsonlLog>(folder.path("log.jsonl")));
     PipelineSource source(regression_rows(48).repeat(10).map(map).batch(8).prefetch(2).start({.threads = 1}));
     told.summary = toy.trainer.train(source);
   }
   std::fclose(screen);
   told.screen = std::string(text, size);
   std::free(text);
-  std::ifstream log(folder / "log.jsonl");
+  std::ifstream log(folder.path("log.jsonl"));
   for (std::string line; std::getline(log, line);) told.log.push_back(nlohmann::json::parse(line));
   return told;
 }

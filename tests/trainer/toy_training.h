@@ -1,17 +1,11 @@
 #pragma once
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
 #include "tests/trainer/toy_models.h"
 #include "trainer/batch_source.h"
 #include "trainer/optimizers/adam.h"
@@ -67,38 +61,6 @@ constexpr int64_t kLongTrainingSteps = 1'000'000;
 /// The training of the program `toy_training`, and in a test the one that it is compared with.
 struct LongTraining : ToyTraining {
   explicit LongTraining(const TrainerOptions& options) : ToyTraining(options, kLongTrainingSteps) {}
-};
-
-/// The files of a directory by their names: of a checkpoint, everything that two trainings must have in common.
-inline std::map<std::string, std::string> files_of(const std::string& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    std::ifstream stream(entry.path(), std::ios::binary);
-    files[entry.path().filename().string()] = std::string(std::istreambuf_iterator<char>(stream), {});
-  }
-  return files;
-}
-
-/// A folder of its own for a test, removed at its end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "millrace-trainer-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw ErrorException(ErrorCode::kIo, "cannot make " + name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace millrace::testing_models

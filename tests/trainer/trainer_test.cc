@@ -12,19 +12,20 @@
 #include <gtest/gtest.h>
 #include <oneapi/tbb/global_control.h>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "trainer/optimizers/sgd.h"
 
 namespace millrace {
 namespace {
 
+using test::files_below;
+using test::TemporaryFolder;
 using testing::ElementsAre;
-using testing_models::files_of;
 using testing_models::Gathering;
 using testing_models::Regression;
 using testing_models::RegressionBatch;
 using testing_models::RegressionSource;
-using testing_models::TemporaryFolder;
 using testing_models::thrown_by;
 using testing_models::ToyTraining;
 
@@ -185,7 +186,7 @@ TEST(Trainer, EndsWithTheDataWhenTheyAreFewerThanTheSteps) {
     ToyTraining toy({.total_steps = total_steps,
                      .report_every = 4,
                      .evaluation = [] { return std::make_unique<RegressionSource>(2); },
-                     .checkpoint_folder = folder / std::to_string(total_steps)});
+                     .checkpoint_folder = folder.path(std::to_string(total_steps))});
     std::vector<std::string> events;
     toy.trainer.add_callback(std::make_unique<Diary>(events));
     Record record;
@@ -194,7 +195,7 @@ TEST(Trainer, EndsWithTheDataWhenTheyAreFewerThanTheSteps) {
     const TrainingSummary summary = toy.trainer.train(source);
     EXPECT_EQ(summary.step, 5);
     EXPECT_FALSE(summary.stopped);
-    EXPECT_EQ(summary.last_checkpoint, folder / fmt::format("{}/checkpoint-00000005", total_steps));
+    EXPECT_EQ(summary.last_checkpoint, folder.path(fmt::format("{}/checkpoint-00000005", total_steps)));
     EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "step 3",    //
                                     "evaluation at 3", "epoch 0 ends at 3", "checkpoint-00000003",  //
                                     "step 4", "report 4 of 3", "step 5", "report 5 of 1",           //
@@ -281,7 +282,7 @@ TEST(Trainer, WeightsThatAreNotFiniteNeverReachACheckpoint) {
   EXPECT_EQ(thrown_by([&] { trainer.train(source); }),
             fmt::format("not_finite: after step 3 the weights of 'first.weight' are not finite; no checkpoint was "
                         "written, the last one is {}",
-                        folder / "checkpoint-00000002"));
+                        folder.path("checkpoint-00000002")));
   for (const std::string& path : CheckpointFolder(folder.path(), {}).paths()) {
     trainer.resume(path);
     for (const float weight : trainer.weights()) EXPECT_TRUE(std::isfinite(weight)) << path;
@@ -331,7 +332,7 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
                           .total_steps = 40,
                           .report_every = 5,
                           .evaluation = [] { return std::make_unique<RegressionSource>(3); },
-                          .checkpoint_folder = folder / name,
+                          .checkpoint_folder = folder.path(name),
                           .checkpoints = {.keep_last = 100}};
   };
   constexpr int64_t kPerEpoch = 9;
@@ -356,7 +357,7 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
     const TrainingSummary stopped = first.trainer.train(head, asked);
     EXPECT_TRUE(stopped.stopped);
     EXPECT_EQ(stopped.step, cut);
-    EXPECT_EQ(stopped.last_checkpoint, folder / fmt::format("{}/checkpoint-{:08}", name, cut));
+    EXPECT_EQ(stopped.last_checkpoint, folder.path(fmt::format("{}/checkpoint-{:08}", name, cut)));
 
     ToyTraining second(options(name, 4));
     std::vector<std::string> events;
@@ -368,7 +369,7 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
     const TrainingSummary summary = second.trainer.train(tail);
 
     EXPECT_EQ(second.weights(), straight.weights());
-    EXPECT_EQ(files_of(summary.last_checkpoint), files_of(straight_summary.last_checkpoint)) << "slots, counters";
+    EXPECT_EQ(files_below(summary.last_checkpoint), files_below(straight_summary.last_checkpoint)) << "slots, counters";
     EXPECT_EQ(record.losses, straight_record.losses);
     for (const auto& [step, loss] : straight_record.reported_losses) {
       EXPECT_EQ(record.reported_losses.at(step), loss) << "report at " << step << ", cut at " << cut;
@@ -393,7 +394,7 @@ TEST(Trainer, ACheckpointWrittenAtTheEndOfAnEpochDoesNotEndItAgain) {
   ToyTraining second(options);
   std::vector<std::string> events;
   second.trainer.add_callback(std::make_unique<Diary>(events));
-  second.trainer.resume(folder / "checkpoint-00000003");
+  second.trainer.resume(folder.path("checkpoint-00000003"));
   RegressionSource rest(5, 3, 3);
   second.trainer.train(rest);
   EXPECT_THAT(events, ElementsAre("start at 3", "step 4", "step 5", "report 5 of 2", "evaluation at 5",

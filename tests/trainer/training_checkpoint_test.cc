@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "trainer/optimizers/sgd.h"
 
@@ -16,10 +17,12 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+using test::read_file;
+using test::TemporaryFolder;
+using test::write_file;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using testing_models::Regression;
-using testing_models::TemporaryFolder;
 using testing_models::thrown_by;
 
 constexpr TrainingProgress kProgress = {.step = 120,
@@ -34,13 +37,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
   return names;
-}
-
-void write_file(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-
-std::string read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 // A state in which no two floats are alike.
@@ -76,12 +72,12 @@ struct Fixture {
 
 TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
   const TemporaryFolder folder;
-  CheckpointFolder checkpoints(folder / "a/b", {});
+  CheckpointFolder checkpoints(folder.path("a/b"), {});
   const Fixture saved;
   const std::string path = saved.save(checkpoints);
-  EXPECT_EQ(path, folder / "a/b/checkpoint-00000120");
+  EXPECT_EQ(path, folder.path("a/b/checkpoint-00000120"));
   EXPECT_THAT(names_in(path), UnorderedElementsAre("model.safetensors", "optimizer.safetensors", "training.json"));
-  EXPECT_THAT(names_in(folder / "a/b"), ElementsAre("checkpoint-00000120"));
+  EXPECT_THAT(names_in(folder.path("a/b")), ElementsAre("checkpoint-00000120"));
 
   Fixture loaded(50);
   for (const TrainingProgress& progress : {loaded.load(path), read_progress(path)}) {
@@ -102,9 +98,10 @@ TEST(TrainingCheckpoint, KeepsTheLastOnesOnly) {
   CheckpointFolder checkpoints(folder.path(), {.keep_last = 2});
   EXPECT_THAT(checkpoints.paths(), ElementsAre());
   const Fixture fixture;
-  write_file(folder / "notes.txt", "mine");
+  write_file(folder.path("notes.txt"), "mine");
   for (const int64_t step : {2, 10, 99999999, 100000000}) fixture.save(checkpoints, step);
-  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-99999999", folder / "checkpoint-100000000"));
+  EXPECT_THAT(checkpoints.paths(),
+              ElementsAre(folder.path("checkpoint-99999999"), folder.path("checkpoint-100000000")));
   EXPECT_THAT(names_in(folder.path()),
               UnorderedElementsAre("checkpoint-99999999", "checkpoint-100000000", "notes.txt"));
 }
@@ -115,11 +112,11 @@ TEST(TrainingCheckpoint, ATrainingTakenUpFurtherBackKeepsWhatItSaves) {
   const Fixture fixture;
   fixture.save(checkpoints, 20);
   fixture.save(checkpoints, 12);
-  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000012", folder / "checkpoint-00000020"));
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder.path("checkpoint-00000012"), folder.path("checkpoint-00000020")));
   fixture.save(checkpoints, 14);
-  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000014", folder / "checkpoint-00000020"));
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder.path("checkpoint-00000014"), folder.path("checkpoint-00000020")));
   fixture.save(checkpoints, 20);
-  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder / "checkpoint-00000020"));
+  EXPECT_THAT(checkpoints.paths(), ElementsAre(folder.path("checkpoint-00000020")));
 }
 
 TEST(TrainingCheckpoint, ReplacesAnOlderOneOfTheSameStep) {
@@ -130,7 +127,7 @@ TEST(TrainingCheckpoint, ReplacesAnOlderOneOfTheSameStep) {
   newer.save(checkpoints);
   EXPECT_THAT(names_in(folder.path()), ElementsAre("checkpoint-00000120"));
   Fixture loaded(3);
-  loaded.load(folder / "checkpoint-00000120");
+  loaded.load(folder.path("checkpoint-00000120"));
   EXPECT_EQ(loaded.everything(), newer.everything());
 }
 
@@ -139,8 +136,8 @@ TEST(TrainingCheckpoint, WhatAKilledProcessLeftIsRemovedByTheNextSaveAndIsNoChec
   CheckpointFolder checkpoints(folder.path(), {});
   const Fixture fixture;
   for (const char* name : {".tmp-checkpoint-00000007", ".removed-checkpoint-00000003", ".tmp-of-somebody-else"}) {
-    fs::create_directories(folder / name);
-    write_file(folder / (std::string(name) + "/model.safetensors"), "half");
+    fs::create_directories(folder.path(name));
+    write_file(folder.path(std::string(name) + "/model.safetensors"), "half");
   }
   EXPECT_THAT(checkpoints.paths(), ElementsAre());
   fixture.save(checkpoints, 8);
@@ -180,11 +177,11 @@ TEST(TrainingCheckpoint, AFailingMoreFilesLeavesTheOldOnesWholeAndNothingNew) {
 
 TEST(TrainingCheckpoint, AFolderThatCannotBeWrittenIsNamed) {
   const TemporaryFolder folder;
-  write_file(folder / "file", "");
-  CheckpointFolder checkpoints(folder / "file/checkpoints", {});
+  write_file(folder.path("file"), "");
+  CheckpointFolder checkpoints(folder.path("file/checkpoints"), {});
   EXPECT_THAT(thrown_by([&] { Fixture().save(checkpoints); }),
               testing::AllOf(testing::StartsWith("io: cannot make the folder: "),
-                             testing::HasSubstr(folder / "file/checkpoints")));
+                             testing::HasSubstr(folder.path("file/checkpoints"))));
 }
 
 TEST(TrainingCheckpoint, RefusesAnotherModelWithAListAndChangesNothing) {

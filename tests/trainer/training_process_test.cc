@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
 namespace millrace {
@@ -20,13 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 using test::ChildProcess;
 using test::ChildResult;
+using test::files_below;
 using test::run_child;
+using test::TemporaryFolder;
 using testing::ElementsAre;
-using testing_models::files_of;
 using testing_models::kLongTrainingSteps;
 using testing_models::LongTraining;
 using testing_models::RegressionSource;
-using testing_models::TemporaryFolder;
 using Files = std::map<std::string, std::string>;
 
 std::vector<std::string> toy_training(const std::string& folder, int64_t steps, int64_t checkpoint_every) {
@@ -40,7 +41,7 @@ const Files& straight_checkpoint(int64_t step) {
     const TemporaryFolder folder;
     LongTraining toy({.step = {.threads = 2}, .total_steps = step, .checkpoint_folder = folder.path()});
     RegressionSource source(kLongTrainingSteps);
-    known[step] = files_of(toy.trainer.train(source).last_checkpoint);
+    known[step] = files_below(toy.trainer.train(source).last_checkpoint);
   }
   return known[step];
 }
@@ -87,13 +88,13 @@ class InACheckpoint : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(checkpoints_in(folder_), ElementsAre(3, 4));
     EXPECT_THAT(unfinished_in(folder_), ElementsAre()) << "what was left is cleaned up";
-    EXPECT_EQ(files_of(checkpoint(folder_, 3)), straight_checkpoint(3));
-    EXPECT_EQ(files_of(checkpoint(folder_, 4)), straight_checkpoint(4));
+    EXPECT_EQ(files_below(checkpoint(folder_, 3)), straight_checkpoint(3));
+    EXPECT_EQ(files_below(checkpoint(folder_, 4)), straight_checkpoint(4));
   }
 
   const TemporaryFolder temporary_;
-  const std::string before_ = temporary_ / "before";
-  const std::string folder_ = temporary_ / "checkpoints";
+  const std::string before_ = temporary_.path("before");
+  const std::string folder_ = temporary_.path("checkpoints");
 };
 
 constexpr int kMostCalls = 500;
@@ -111,7 +112,7 @@ TEST_F(InACheckpoint, KilledAtAnyCallItLeavesWholeCheckpointsAndGoesOnFromTheNew
     ASSERT_FALSE(steps.empty()) << "call " << kills + 1;
     EXPECT_GE(steps.back(), 2);
     for (const int64_t step : steps) {
-      EXPECT_EQ(files_of(checkpoint(folder_, step)), straight_checkpoint(step)) << "call " << kills + 1;
+      EXPECT_EQ(files_below(checkpoint(folder_, step)), straight_checkpoint(step)) << "call " << kills + 1;
     }
     if (steps.back() == 2) ++before_the_new_one;
     if (!unfinished_in(folder_).empty()) ++left_overs;
@@ -132,7 +133,7 @@ TEST_F(InACheckpoint, KilledWhileItReplacesOneOfTheSameStepItLeavesTheOldOrTheNe
     LongTraining toy(
         {.total_steps = 3, .checkpoint_folder = before_, .checkpoints = {.keep_last = 3}, .checkpoint_every = 3});
     RegressionSource source(kLongTrainingSteps, 0, kLongTrainingSteps, 9);
-    other = files_of(toy.trainer.train(source).last_checkpoint);
+    other = files_below(toy.trainer.train(source).last_checkpoint);
     ASSERT_NE(other.at("model.safetensors"), straight_checkpoint(3).at("model.safetensors"));
     ASSERT_THAT(checkpoints_in(before_), ElementsAre(1, 2, 3));
   }
@@ -144,7 +145,7 @@ TEST_F(InACheckpoint, KilledWhileItReplacesOneOfTheSameStepItLeavesTheOldOrTheNe
     if (result.exit_code == 0) break;
     ASSERT_EQ(result.signal, SIGKILL) << result.err;
     ASSERT_THAT(checkpoints_in(folder_), testing::Contains(3)) << "the name is never missing";
-    const Files found = files_of(checkpoint(folder_, 3));
+    const Files found = files_below(checkpoint(folder_, 3));
     if (found == other) {
       ++old_ones;
     } else {
@@ -193,7 +194,7 @@ TEST_P(StopSignal, FinishesTheStepLeavesACheckpointAndExitsWithItsNumber) {
   EXPECT_LT(step, kLongTrainingSteps);
   EXPECT_EQ(last, fmt::format("checkpoint {}", step));
   EXPECT_THAT(checkpoints_in(folder.path()), ElementsAre(step)) << "of the last step that ended";
-  EXPECT_EQ(files_of(checkpoint(folder.path(), step)), straight_checkpoint(step));
+  EXPECT_EQ(files_below(checkpoint(folder.path(), step)), straight_checkpoint(step));
 }
 
 TEST_P(StopSignal, TheSecondOneStopsAtOnce) {
@@ -213,7 +214,7 @@ TEST_P(StopSignal, TheSecondOneStopsAtOnce) {
   EXPECT_EQ(result.exit_code, 128 + GetParam());
   EXPECT_EQ(result.out, "step 1\nstep 2\ncheckpoint 2\nhanging in step 3\n") << "which did not end";
   EXPECT_THAT(checkpoints_in(folder.path()), ElementsAre(2));
-  EXPECT_EQ(files_of(checkpoint(folder.path(), 2)), straight_checkpoint(2));
+  EXPECT_EQ(files_below(checkpoint(folder.path(), 2)), straight_checkpoint(2));
 }
 
 }  // namespace

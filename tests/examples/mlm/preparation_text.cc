@@ -1,35 +1,10 @@
 #include "tests/examples/mlm/preparation_text.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 namespace millrace::test {
-
-namespace fs = std::filesystem;
-
-TemporaryFolder::TemporaryFolder() : path_((fs::temp_directory_path() / "millrace-mlm-XXXXXX").string()) {
-  if (::mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::map<std::string, std::string> files_below(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    files[fs::relative(entry.path(), folder).string()] = {std::istreambuf_iterator<char>(in), {}};
-  }
-  return files;
-}
 
 std::vector<std::string> numbered_rows(int num_rows) {
   std::vector<std::string> rows;

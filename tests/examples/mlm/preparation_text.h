@@ -1,31 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "examples/mlm/shard_preparation.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace::test {
-
-/// A folder of its own, removed at the end with all that is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-/// Every regular file below a folder, by its path in it, with its bytes.
-std::map<std::string, std::string> files_below(const std::string& folder);
 
 /// `num_rows` lines of lower-case letters, 0 to 40 of each, the same in every process.
 std::vector<std::string> numbered_rows(int num_rows);

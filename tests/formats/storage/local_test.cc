@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace millrace {
 namespace {
 
@@ -52,11 +54,6 @@ class HoldingExecutor final : public IoExecutor {
 
 class LocalStorageTest : public ::testing::Test {
  protected:
-  LocalStorageTest() {
-    std::string name = (fs::temp_directory_path() / "millrace-local-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~LocalStorageTest() override { fs::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& content) {
     const std::string path = (folder_ / name).string();
     std::ofstream(path, std::ios::binary) << content;
@@ -67,7 +64,8 @@ class LocalStorageTest : public ::testing::Test {
     storage_.open(path, opened);
     return opened;
   }
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   InlineExecutor executor_;
   LocalStorage storage_{executor_};
 };

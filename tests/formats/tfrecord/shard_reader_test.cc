@@ -15,6 +15,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/shard_driver.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -32,12 +33,6 @@ using Step = ShardReader::Step;
 
 class ShardReaderTest : public ::testing::Test {
  protected:
-  ShardReaderTest() {
-    std::string name = (fs::temp_directory_path() / "millrace-shard-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~ShardReaderTest() override { fs::remove_all(folder_); }
-
   static std::string record(size_t i, size_t size) {
     std::string text;
     while (text.size() < size) text += std::to_string(i * 7919 + text.size()) + " ";
@@ -58,7 +53,8 @@ class ShardReaderTest : public ::testing::Test {
     return result;
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   BufferPool pool_;
   InlineExecutor executor_;
   LocalStorage local_{executor_};

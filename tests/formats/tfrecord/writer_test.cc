@@ -15,6 +15,7 @@
 
 #include "formats/error.h"
 #include "formats/tfrecord/crc.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -31,18 +32,14 @@ std::string slurp(const fs::path& path) {
 
 class RecordWriterTest : public ::testing::Test {
  protected:
-  RecordWriterTest() {
-    std::string name = (fs::temp_directory_path() / "millrace-writer-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~RecordWriterTest() override { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::vector<std::string> names() const {
     std::vector<std::string> result;
     for (const auto& entry : fs::directory_iterator(folder_)) result.push_back(entry.path().filename().string());
     return result;
   }
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(RecordWriterTest, WritesTheBytesThatTensorFlowWrites) {

@@ -8,16 +8,17 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
 namespace millrace {
 namespace {
 
 using nlohmann::json;
+using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing::IsSupersetOf;
 using testing_models::RegressionSource;
-using testing_models::TemporaryFolder;
 using testing_models::thrown_by;
 using testing_models::ToyTraining;
 
@@ -41,14 +42,14 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
                    .report_every = 3,
                    .token_feature = "x",
                    .evaluation = [] { return std::make_unique<RegressionSource>(2); },
-                   .checkpoint_folder = folder / "checkpoints"});
-  toy.trainer.add_callback(std::make_unique<JsonlLog>(folder / "log.jsonl"));
+                   .checkpoint_folder = folder.path("checkpoints")});
+  toy.trainer.add_callback(std::make_unique<JsonlLog>(folder.path("log.jsonl")));
   RegressionSource source(100, 0, 4);
   source.spoilt_from = 1;
   source.spoilt_to = 2;
   toy.trainer.train(source);
 
-  const std::vector<json> lines = lines_of(folder / "log.jsonl");
+  const std::vector<json> lines = lines_of(folder.path("log.jsonl"));
   std::vector<std::string> events;
   for (const json& line : lines) events.push_back(line.at("event"));
   EXPECT_THAT(events, ElementsAre("start", "report", "skip", "report", "evaluation", "epoch", "checkpoint", "report",
@@ -92,48 +93,48 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
   EXPECT_EQ(lines[4].at("rows"), 31);
   EXPECT_EQ(lines[4].at("weight"), 31);
   EXPECT_EQ(lines[5].at("epoch"), 0);
-  EXPECT_EQ(lines[6].at("path"), folder / "checkpoints/checkpoint-00000004");
+  EXPECT_EQ(lines[6].at("path"), folder.path("checkpoints/checkpoint-00000004"));
 
   const json& end = lines.back();
   EXPECT_THAT(names_of(end), IsSupersetOf(promised));
   EXPECT_EQ(end.at("stopped"), false);
   EXPECT_EQ(end.at("steps"), 6);
-  EXPECT_EQ(end.at("last_checkpoint"), folder / "checkpoints/checkpoint-00000006");
+  EXPECT_EQ(end.at("last_checkpoint"), folder.path("checkpoints/checkpoint-00000006"));
   EXPECT_EQ(end.at("first_loss"), lines[1].at("loss"));
 }
 
 TEST(JsonlLog, NumbersComeBackAsTheyWere) {
   const TemporaryFolder folder;
-  JsonlLog log(folder / "log.jsonl");
+  JsonlLog log(folder.path("log.jsonl"));
   log.report({.loss = 0.1 + 0.2, .learning_rate = 1.0 / 3});
-  const json line = lines_of(folder / "log.jsonl").at(0);
+  const json line = lines_of(folder.path("log.jsonl")).at(0);
   EXPECT_EQ(line.at("loss").get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line.at("learning_rate").get<double>(), 1.0 / 3);
 }
 
 TEST(JsonlLog, NumbersThatAreNotFiniteAreNull) {
   const TemporaryFolder folder;
-  JsonlLog log(folder / "log.jsonl");
+  JsonlLog log(folder.path("log.jsonl"));
   log.report(
       {.loss = std::numeric_limits<double>::quiet_NaN(), .gradient_norm = std::numeric_limits<double>::infinity()});
-  const json line = lines_of(folder / "log.jsonl").at(0);
+  const json line = lines_of(folder.path("log.jsonl")).at(0);
   EXPECT_TRUE(line.at("loss").is_null());
   EXPECT_TRUE(line.at("gradient_norm").is_null());
 }
 
 TEST(JsonlLog, NamesThatAreNotUtf8StillGiveALineThatParses) {
   const TemporaryFolder folder;
-  JsonlLog log(folder / "log.jsonl");
+  JsonlLog log(folder.path("log.jsonl"));
   log.checkpoint_written("caf\xe9");
-  EXPECT_EQ(lines_of(folder / "log.jsonl").at(0).at("path"), "caf\xef\xbf\xbd");
+  EXPECT_EQ(lines_of(folder.path("log.jsonl")).at(0).at("path"), "caf\xef\xbf\xbd");
 }
 
 TEST(JsonlLog, AppendsToALogThatIsThereAlsoBehindATornLine) {
   const TemporaryFolder folder;
-  std::ofstream(folder / "log.jsonl") << "{\"event\":\"epoch\"}\n{\"event\":\"repo";
-  JsonlLog(folder / "log.jsonl").epoch_ends({.epoch = 1, .step = 7});
-  JsonlLog(folder / "log.jsonl").epoch_ends({.epoch = 2, .step = 9});
-  std::ifstream stream(folder / "log.jsonl");
+  std::ofstream(folder.path("log.jsonl")) << "{\"event\":\"epoch\"}\n{\"event\":\"repo";
+  JsonlLog(folder.path("log.jsonl")).epoch_ends({.epoch = 1, .step = 7});
+  JsonlLog(folder.path("log.jsonl")).epoch_ends({.epoch = 2, .step = 9});
+  std::ifstream stream(folder.path("log.jsonl"));
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   EXPECT_THAT(lines,
@@ -143,8 +144,8 @@ TEST(JsonlLog, AppendsToALogThatIsThereAlsoBehindATornLine) {
 
 TEST(JsonlLog, AFileThatCannotBeOpenedOrWrittenIsNamed) {
   const TemporaryFolder folder;
-  EXPECT_EQ(thrown_by([&] { const JsonlLog log(folder / "missing/log.jsonl"); }),
-            "io: cannot open the log: No such file or directory (shard " + (folder / "missing/log.jsonl") + ")");
+  EXPECT_EQ(thrown_by([&] { const JsonlLog log(folder.path("missing/log.jsonl")); }),
+            "io: cannot open the log: No such file or directory (shard " + (folder.path("missing/log.jsonl")) + ")");
   JsonlLog full("/dev/full");
   EXPECT_EQ(thrown_by([&] { full.epoch_ends({}); }),
             "io: cannot write to the log: No space left on device (shard /dev/full)");

@@ -346,11 +346,7 @@ Tokenizer Tokenizer::from_json(std::string json_text, const std::string& name) {
   return Tokenizer(std::make_shared<const State>(std::move(json_text), name));
 }
 
-void Tokenizer::save(const std::string& path) const {
-  AtomicFile file(path);
-  file.write(state_->json_text);
-  file.commit();
-}
+void Tokenizer::save(const std::string& path) const { write_atomically(path, state_->json_text); }
 
 int32_t Tokenizer::size() const { return state_->size(); }
 

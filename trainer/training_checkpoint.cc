@@ -101,9 +101,7 @@ CheckpointFolder::CheckpointFolder(std::string folder, Options options)
 std::string CheckpointFolder::save(const TrainingProgress& progress, const ParameterLayout& layout,
                                    const TrainedState& state, const Optimizer& optimizer, const Schedule& schedule,
                                    const std::string& batches) {
-  std::error_code code;
-  fs::create_directories(folder_, code);
-  if (code) fail(folder_, "cannot make the folder", code.value());
+  make_folder(folder_);
   remove_unfinished_directories(folder_, kPrefix);
   std::string path = (fs::path(folder_) / fmt::format("{}{:08}", kPrefix, progress.step)).string();
   AtomicDirectory directory(path);
@@ -129,9 +127,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                        {"optimizer", optimizer.describe()},
                                        {"schedule", schedule.describe()},
                                        {"batches", batches}};
-  AtomicFile file((temporary / kTrainingFile).string());
-  file.write(json.dump(1) + "\n");
-  file.commit();
+  write_atomically((temporary / kTrainingFile).string(), json.dump(1) + "\n");
   if (options_.more_files) options_.more_files(directory.temporary_path());
   directory.commit();
   const std::vector<std::string> all = paths();

@@ -80,12 +80,11 @@ MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(
   }
   check_statistics(tokenizer);
   if (!shards_.validation) std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
-  std::error_code code;
-  fs::create_directories(options_.out, code);
-  if (code) fail("cannot make the folder", options_.out, code);
+  make_folder(options_.out);
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
   if (options_.resume.empty()) {
+    std::error_code code;
     fs::remove(fs::path(options_.out) / kLog, code);
     if (code) fail("cannot remove it", fs::path(options_.out) / kLog, code);
   }

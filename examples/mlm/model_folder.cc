@@ -30,18 +30,12 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  AtomicFile file(path.string());
-  file.write(text);
-  file.commit();
-}
-
 }  // namespace
 
 void save_model_description(const std::string& directory, const RobertaForMaskedLm& model,
                             const std::string& tokenizer_file) {
   save_roberta_config(directory, model.config());
-  write_file(fs::path(directory) / "tokenizer.json", read_file(tokenizer_file));
+  write_atomically(directory + "/tokenizer.json", read_file(tokenizer_file));
   // What tokenizer.json does not say: which of its tokens plays which part.
   const nlohmann::ordered_json json = {
       {"tokenizer_class", "PreTrainedTokenizerFast"},
@@ -54,7 +48,7 @@ void save_model_description(const std::string& directory, const RobertaForMasked
       {"mask_token", "[MASK]"},
       {"model_max_length", model.config().max_position_embeddings - model.config().pad_token_id - 1},
       {"clean_up_tokenization_spaces", false}};
-  write_file(fs::path(directory) / "tokenizer_config.json", json.dump(2) + "\n");
+  write_atomically(directory + "/tokenizer_config.json", json.dump(2) + "\n");
 }
 
 void save_model_folder(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "formats/error.h"
+#include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
 
 namespace millrace {
@@ -21,14 +22,6 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail(std::string_view what, const fs::path& path, const std::error_code& error) {
   throw ErrorException(
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, error.message()), .shard = path.string()});
-}
-
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  // A file in the way is no error to create_directories when it has the folder's own name.
-  if (!error && !fs::is_directory(path, error)) error = std::make_error_code(std::errc::not_a_directory);
-  if (error) fail("cannot make the folder", path, error);
 }
 
 void remove_tree(const fs::path& path) {
@@ -77,12 +70,12 @@ ShardSetWriter::ShardSetWriter(const std::string& folder, int64_t records_per_sh
   }
   std::error_code ignored;
   made_folder_ = !fs::exists(folder_, ignored);
-  make_folder(folder_);
+  make_folder(folder_.string());
   for (const Split split : kSplits) require_only_shards(folder_ / to_string(split));
   lock_.emplace(folder_.string(), "writing shards into");
   try {
     remove_tree(incomplete_);  // of a run that was killed
-    for (const Split split : kSplits) make_folder(incomplete_ / to_string(split));
+    for (const Split split : kSplits) make_folder((incomplete_ / to_string(split)).string());
   } catch (...) {
     clear_away();
     throw;
@@ -132,9 +125,7 @@ fs::path ShardSetWriter::counts_file(Split split) const {
 
 void ShardSetWriter::commit(const ShardStatistics& statistics) {
   const auto write_file = [&](const fs::path& name, std::string_view text) {
-    AtomicFile file((incomplete_ / name).string());
-    file.write(text);
-    file.commit();
+    write_atomically((incomplete_ / name).string(), text);
   };
   for (const Split split : kSplits) {
     write_file(counts_file(split), fmt::format("Total {} records: {}\n", to_string(split), num_records(split)));
@@ -142,7 +133,7 @@ void ShardSetWriter::commit(const ShardStatistics& statistics) {
   write_file("statistics.json", to_json(statistics));
 
   const fs::path old = incomplete_ / "old";
-  make_folder(old);
+  make_folder(old.string());
   // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
   // old set is away before the first part of the new one is in place.
   std::vector<fs::path> names = {"statistics.json"};

@@ -107,6 +107,14 @@ void AtomicDirectory::commit() {
   sync(folder_of(path_));
 }
 
+void make_folder(const std::string& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  // A file in the way is no error to create_directories when it has the folder's own name.
+  if (!code && !fs::is_directory(path, code)) code = std::make_error_code(std::errc::not_a_directory);
+  if (code) fail(path, "cannot make the folder", code.value());
+}
+
 void remove_directory(const std::string& path) {
   const fs::path doomed = beside(path, kDoomed);
   remove_tree(doomed);

@@ -33,6 +33,9 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
+/// Makes a folder and those that it is in, where they are not there yet. Throws `kIo` naming it.
+void make_folder(const std::string& path);
+
 /// Removes a directory that may be known by its name: it is renamed first (`.removed-NAME`), so that a removal cut
 /// short leaves no half of it under that name. Nothing happens when there is none. Throws `kIo` naming it.
 void remove_directory(const std::string& path);

@@ -50,4 +50,10 @@ void AtomicFile::commit() {
   }
 }
 
+void write_atomically(std::string path, std::string_view bytes) {
+  AtomicFile file(std::move(path));
+  file.write(bytes);
+  file.commit();
+}
+
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "formats/storage/output_file.h"
 
@@ -30,5 +31,8 @@ class AtomicFile final : public OutputFile {
 
   std::string temporary_path_;
 };
+
+/// Writes a whole file at once.
+void write_atomically(std::string path, std::string_view bytes);
 
 }  // namespace millrace

@@ -124,9 +124,7 @@ void save_roberta_config(const std::string& directory, const RobertaConfig& conf
                                        {"torch_dtype", "float32"},
                                        {"type_vocab_size", config.type_vocab_size},
                                        {"vocab_size", config.vocab_size}};
-  AtomicFile file(path_of(directory, "config.json"));
-  file.write(json.dump(2) + "\n");
-  file.commit();
+  write_atomically(path_of(directory, "config.json"), json.dump(2) + "\n");
 }
 
 void save_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model,

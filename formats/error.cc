@@ -13,6 +13,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kTruncated: return "truncated";
     case ErrorCode::kRecordTooLarge: return "record_too_large";
     case ErrorCode::kCompression: return "compression";
+    case ErrorCode::kIndex: return "index";
     case ErrorCode::kParse: return "parse";
     case ErrorCode::kMissingFeature: return "missing_feature";
     case ErrorCode::kWrongShape: return "wrong_shape";

@@ -14,6 +14,7 @@ enum class ErrorCode {
   kTruncated,        ///< the file ends inside a record, a header or a compressed stream
   kRecordTooLarge,   ///< a record is longer than the limit set by the caller
   kCompression,      ///< damaged or unknown compressed data
+  kIndex,            ///< the index of a shard is broken, or of another content than the shard has
   kParse,            ///< bytes that are no valid message of their format
   kMissingFeature,   ///< a feature without a default is not in the record
   kWrongShape,       ///< a value has another shape than its feature declares, or than its neighbours in a batch

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/index.h"
 
 namespace millrace {
 namespace {
@@ -25,43 +26,72 @@ T load(const char* bytes) {
 }  // namespace
 
 RecordReader::RecordReader(BufferPool& pool, RecordReaderOptions options)
-    : pool_(pool), options_(std::move(options)), position_(options_.start) {}
+    : pool_(pool), options_(std::move(options)), index_(options_.index), position_(options_.start) {
+  if (!index_) return;
+  if (position_.record > index_->num_records()) {
+    refuse_index(fmt::format("the index has {} records", index_->num_records()));
+  } else if (const uint64_t offset = index_->offset(position_.record); offset != position_.offset) {
+    refuse_index(fmt::format("by the index record {} begins at {}", position_.record, offset));
+  }
+}
 
 RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
   batch.clear();
   batch.first_record = position_.record;
   if (!has_fault_ && !ended_ && max_records > 0) walk(batch, max_records);
   if (!batch.empty()) return Step::kRecords;
-  if (!has_fault_ && !ended_ && finished_) {
-    if (num_available() == 0) {
-      ended_ = true;
-    } else if (num_available() < kHeaderBytes) {
-      set_fault(
-          ErrorCode::kTruncated,
-          fmt::format("the file ends {} bytes into the {} bytes in front of a record", num_available(), kHeaderBytes),
-          num_available(), false);
-    } else {
-      const uint64_t length = load<uint64_t>(reinterpret_cast<const char*>(buffer_->data()) + begin_);
-      set_fault(ErrorCode::kTruncated,
-                fmt::format("the file ends inside a record of {} bytes, {} of the {} bytes with its frame are there",
-                            length, num_available(), length + kFrameBytes),
-                num_available(), false);
-    }
-  }
+  if (!has_fault_ && !ended_ && finished_) end();
   if (has_fault_) {
     has_fault_ = false;
     if (fault_.can_continue) {
-      begin_ += fault_.end - fault_.begin;
-      position_.offset = fault_.end;
-      ++position_.record;
+      skip_to({fault_.end, position_.record + fault_.num_records_lost.value_or(1)});
     } else {
       ended_ = true;
-      buffer_ = {};
-      begin_ = end_ = 0;
     }
     return Step::kError;
   }
-  return ended_ ? Step::kEnd : Step::kNeedBytes;
+  if (!ended_) return Step::kNeedBytes;
+  buffer_ = {};
+  begin_ = end_ = 0;
+  return Step::kEnd;
+}
+
+void RecordReader::end() {
+  if (num_to_skip_ > 0) {
+    set_fault(ErrorCode::kTruncated, fmt::format("the file ends {} bytes before this record", num_to_skip_));
+    lose_rest(position_.offset);
+  } else if (num_available() == 0) {
+    ended_ = true;
+    if (index_ && position_.record != index_->num_records()) {
+      refuse_index(
+          fmt::format("the shard ends after {} records, the index has {}", position_.record, index_->num_records()));
+    }
+  } else if (num_available() < kHeaderBytes) {
+    set_fault(ErrorCode::kTruncated, fmt::format("the file ends {} bytes into the {} bytes in front of a record",
+                                                 num_available(), kHeaderBytes));
+    lose_rest(position_.offset + num_available());
+  } else {
+    const uint64_t length = load<uint64_t>(reinterpret_cast<const char*>(buffer_->data()) + begin_);
+    set_fault(ErrorCode::kTruncated,
+              fmt::format("the file ends inside a record of {} bytes, {} of the {} bytes with its frame are there",
+                          length, num_available(), length + kFrameBytes));
+    lose_rest(position_.offset + num_available());
+  }
+}
+
+void RecordReader::skip_to(RecordPosition next) {
+  assert(next.offset >= position_.offset);
+  num_to_skip_ += next.offset - position_.offset;
+  position_ = next;
+  has_fault_ = ended_ = false;
+  drop_skipped();
+}
+
+void RecordReader::drop_skipped() {
+  const auto count = static_cast<size_t>(std::min<uint64_t>(num_to_skip_, num_available()));
+  begin_ += count;
+  num_to_skip_ -= count;
+  num_missing_ = std::max<uint64_t>(num_missing_, 1);
 }
 
 void RecordReader::walk(RecordBatch& batch, size_t max_records) {
@@ -83,32 +113,32 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     const auto length_crc = load<uint32_t>(data + at + 8);
     // The frame is at hand in nearly every turn; only then the sum cannot overflow.
     const bool whole = length <= available && length + kFrameBytes <= available;
-    if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) [[unlikely]] {
+    const auto stop_here = [&] {
       position_ = {offset, position_.record + batch.payloads.size()};
       begin_ = at;
+    };
+    if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) [[unlikely]] {
+      stop_here();
       set_fault(ErrorCode::kLengthCrc,
                 fmt::format("the record's length {} has the masked CRC {:08x}, its field says {:08x}", length, found,
-                            length_crc),
-                0, false);
+                            length_crc));
+      lose_from_length();
       break;
     }
     if (length > options_.max_record_bytes || !whole) [[unlikely]] {
       const uint64_t left = options_.max_shard_bytes - std::min(offset, options_.max_shard_bytes);
       if (length > options_.max_record_bytes) {
-        position_ = {offset, position_.record + batch.payloads.size()};
-        begin_ = at;
-        set_fault(ErrorCode::kRecordTooLarge,
-                  fmt::format("the record's length is {} bytes, the limit {}{}", length, options_.max_record_bytes,
-                              describe_bytes_left(left)),
-                  0, false);
+        stop_here();
+        set_fault(ErrorCode::kRecordTooLarge, fmt::format("the record's length is {} bytes, the limit {}{}", length,
+                                                          options_.max_record_bytes, describe_bytes_left(left)));
+        lose_from_length();
         break;
       }
       if (left < kFrameBytes || length > left - kFrameBytes) {
-        position_ = {offset, position_.record + batch.payloads.size()};
-        begin_ = at;
+        stop_here();
         set_fault(ErrorCode::kTruncated,
-                  fmt::format("the file ends inside a record of {} bytes{}", length, describe_bytes_left(left)), 0,
-                  false);
+                  fmt::format("the file ends inside a record of {} bytes{}", length, describe_bytes_left(left)));
+        lose_from_length();
         break;
       }
       num_missing_ = length + kFrameBytes - available;
@@ -117,18 +147,27 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     const std::string_view payload(data + at + kHeaderBytes, length);
     const auto payload_crc = load<uint32_t>(payload.data() + length);
     if (const uint32_t found = masked_crc32c(payload); found != payload_crc) [[unlikely]] {
-      position_ = {offset, position_.record + batch.payloads.size()};
-      begin_ = at;
+      stop_here();
       set_fault(ErrorCode::kPayloadCrc,
                 fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says {:08x}", length, found,
-                            payload_crc),
-                length + kFrameBytes, true);
+                            payload_crc));
+      // A forged length may have a right CRC: the index knows better where the next record begins.
+      if (!lose_by_index()) lose(offset + length + kFrameBytes, 1);
       break;
     }
     batch.payloads.push_back(payload);
     batch.offsets.push_back(offset);
     offset += length + kFrameBytes;
     at += length + kFrameBytes;
+    if (index_) [[unlikely]] {
+      const uint64_t next = position_.record + batch.payloads.size();
+      const bool listed = next <= index_->num_records();
+      if (listed && index_->offset(next) == offset) continue;
+      stop_here();
+      refuse_index(listed ? fmt::format("by the index record {} begins at {}", next, index_->offset(next))
+                          : fmt::format("there are more records than the {} of the index", index_->num_records()));
+      break;
+    }
   }
   if (!has_fault_) {
     position_ = {offset, position_.record + batch.payloads.size()};
@@ -142,19 +181,47 @@ std::string RecordReader::describe_bytes_left(uint64_t left) const {
   return fmt::format("; from its beginning {}{} bytes are left", options_.size_is_exact ? "" : "at most ", left);
 }
 
-void RecordReader::set_fault(ErrorCode code, std::string message, uint64_t num_bytes, bool can_continue) {
+void RecordReader::set_fault(ErrorCode code, std::string message) {
   has_fault_ = true;
-  fault_.error = Error{.code = code,
-                       .message = std::move(message),
-                       .shard = options_.shard,
-                       .offset = static_cast<int64_t>(position_.offset),
-                       .record = static_cast<int64_t>(position_.record)};
-  fault_.can_continue = can_continue;
-  fault_.begin = position_.offset;
-  // What follows a length that cannot be believed is lost up to the end.
-  fault_.end = can_continue || num_bytes > 0 ? position_.offset + num_bytes
-               : options_.size_is_exact      ? options_.max_shard_bytes
-                                             : next_byte();
+  fault_ = {.error = {.code = code,
+                      .message = std::move(message),
+                      .shard = options_.shard,
+                      .offset = static_cast<int64_t>(position_.offset),
+                      .record = static_cast<int64_t>(position_.record)},
+            .begin = position_.offset,
+            .end = position_.offset};
+}
+
+void RecordReader::lose(uint64_t end, uint64_t num_records) {
+  fault_.can_continue = true;
+  fault_.end = end;
+  fault_.num_records_lost = num_records;
+}
+
+bool RecordReader::lose_by_index() {
+  if (!index_ || position_.record >= index_->num_records()) return false;
+  lose(index_->offset(position_.record + 1), 1);
+  return true;
+}
+
+// What follows a length that cannot be believed is lost up to the end, unless the index knows more.
+void RecordReader::lose_from_length() {
+  if (!lose_by_index()) lose_rest(options_.size_is_exact ? options_.max_shard_bytes : next_byte());
+}
+
+void RecordReader::lose_rest(uint64_t end) {
+  fault_.end = end;
+  fault_.end_is_known = options_.size_is_exact;
+  if (!index_) return;
+  fault_.end = std::max(position_.offset, index_->num_bytes());
+  fault_.end_is_known = true;
+  fault_.num_records_lost = index_->num_records() - std::min(position_.record, index_->num_records());
+}
+
+void RecordReader::refuse_index(std::string message) {
+  set_fault(ErrorCode::kIndex, std::move(message) + "; reading goes on without the index");
+  lose(position_.offset, 0);
+  index_ = nullptr;
 }
 
 void RecordReader::make_room(size_t wanted) {
@@ -186,6 +253,7 @@ std::span<std::byte> RecordReader::prepare(size_t wanted) {
 void RecordReader::commit(size_t bytes) {
   assert(bytes <= buffer_->capacity() - end_);
   end_ += bytes;
+  drop_skipped();
 }
 
 void RecordReader::feed(Buffer chunk, size_t begin, size_t end) {
@@ -195,11 +263,13 @@ void RecordReader::feed(Buffer chunk, size_t begin, size_t end) {
     buffer_ = std::move(chunk);
     begin_ = begin - at_hand;
     end_ = end;
+    drop_skipped();
     return;
   }
   make_room(end - begin);
   std::memcpy(buffer_->data() + end_, chunk->data() + begin, end - begin);
   end_ += end - begin;
+  drop_skipped();
 }
 
 void fuzz_record_reader(std::string_view bytes) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@
 #include "formats/error.h"
 
 namespace millrace {
+
+class ShardIndex;
 
 /// Where a record begins. In a compressed shard offsets count uncompressed bytes.
 struct RecordPosition {
@@ -39,12 +42,18 @@ struct RecordBatch {
 /// An error of a reader, and what it costs.
 struct RecordFault {
   Error error;  ///< with shard, offset and record
-  /// True when the next record can be found: `next` goes on with it. Otherwise `next` gives the end.
+  /// True when reading can go on: `next` goes on with the first record at or behind `end`. Otherwise `next` gives the
+  /// end.
   bool can_continue = false;
-  /// The bytes [begin, end) hold no record that is delivered. `end` is the next record, or where the shard ends (for a
-  /// compressed shard that cannot be known: the end of the bytes that were there).
+  /// The bytes [begin, end) hold no record that is delivered. `end` is where the next record begins, or where the shard
+  /// ends. Empty when nothing is lost: a wrong checksum behind good records.
   uint64_t begin = 0;
   uint64_t end = 0;
+  /// False when a compressed shard is lost to its end and nobody knows how much it would have been: `end` is then only
+  /// the end of the bytes that were there. Default: true
+  bool end_is_known = true;
+  /// Records in these bytes. Default: not known
+  std::optional<uint64_t> num_records_lost;
 };
 
 /// Room in front of the bytes of a chunk that is read ahead of the walk (see RecordReader::feed).
@@ -63,6 +72,10 @@ struct RecordReaderOptions {
   bool size_is_exact = false;
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
+  /// Where every record begins: reading goes on behind a record whose length cannot be believed. What it says is
+  /// compared with what is found; a difference without any damage is the error `index`, behind which reading goes on
+  /// without it. Default: not known.
+  std::shared_ptr<const ShardIndex> index;
 };
 
 /// Finds the records in the bytes of a TFRecord file (uncompressed): a pure state machine without I/O. Both CRCs of
@@ -101,6 +114,9 @@ class RecordReader {
   const RecordFault& fault() const { return fault_; }
   /// The record that `next` gives next.
   RecordPosition position() const { return position_; }
+  /// Goes on with a later record, also after a fault that cannot be passed: the bytes before it are dropped, those that
+  /// are still to come too. `next.offset` must not be below `position().offset`.
+  void skip_to(RecordPosition next);
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
   /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes
@@ -121,20 +137,29 @@ class RecordReader {
   /// Bytes at hand that `next` has not delivered.
   size_t num_available() const { return end_ - begin_; }
   /// Offset of the byte that `commit` or `feed` brings next.
-  uint64_t next_byte() const { return position_.offset + num_available(); }
+  uint64_t next_byte() const { return position_.offset + num_available() - num_to_skip_; }
 
  private:
   void walk(RecordBatch& batch, size_t max_records);
-  void set_fault(ErrorCode code, std::string message, uint64_t num_bytes, bool can_continue);
+  void end();
+  void set_fault(ErrorCode code, std::string message);
+  void lose(uint64_t end, uint64_t num_records);
+  bool lose_by_index();
+  void lose_from_length();
+  void lose_rest(uint64_t end);
+  void refuse_index(std::string message);
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);
+  void drop_skipped();
 
   BufferPool& pool_;
   const RecordReaderOptions options_;
+  std::shared_ptr<const ShardIndex> index_;  // until something differs from it
   RecordPosition position_;
   Buffer buffer_;
   size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
   size_t end_ = 0;
+  uint64_t num_to_skip_ = 0;  // bytes still to come before position_; then none are at hand
   uint64_t num_missing_ = 1;
   bool finished_ = false;
   bool ended_ = false;

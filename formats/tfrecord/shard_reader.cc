@@ -8,24 +8,15 @@
 
 #include <fmt/format.h>
 
-#include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/index.h"
+#include "formats/tfrecord/recognition.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kHeaderBytes = 12;
 // Deflate packs at most 258 bytes into two bits.
 constexpr uint64_t kMostInflation = 1032;
 constexpr size_t kInflatedBytes = 256 << 10;
-
-bool begins_like_records(std::string_view first_bytes) {
-  if (first_bytes.size() < kHeaderBytes) return false;
-  uint64_t length = 0;
-  uint32_t crc = 0;
-  std::memcpy(&length, first_bytes.data(), sizeof(length));
-  std::memcpy(&crc, first_bytes.data() + sizeof(length), sizeof(crc));
-  return masked_crc32c_of_length(length) == crc;
-}
 
 uint64_t most_inflated_bytes(uint64_t file_bytes) {
   constexpr uint64_t kMost = UINT64_MAX / kMostInflation - 1;
@@ -277,20 +268,23 @@ ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, S
     : storage_(storage),
       pool_(pool),
       path_(std::move(path)),
-      options_(options),
-      feed_(std::make_shared<Feed>(pool, options, std::move(wake))) {}
+      options_(std::move(options)),
+      index_(options_.index),
+      feed_(std::make_shared<Feed>(pool, options_, std::move(wake))) {}
 
 ShardReader::~ShardReader() { feed_->close(); }
 
 ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   batch.clear();
   while (!ended_) {
+    if (index_problem_) return refuse_index(*std::exchange(index_problem_, std::nullopt));
     if (records_) {
       switch (records_->next(batch, max_records)) {
         case RecordReader::Step::kRecords: plan(); return Step::kRecords;
         case RecordReader::Step::kError:
           fault_ = records_->fault();
           lost_the_rest_ = !fault_.can_continue;
+          if (fault_.error.code == ErrorCode::kIndex) index_ = nullptr;
           return Step::kError;
         case RecordReader::Step::kEnd: return end();
         case RecordReader::Step::kNeedBytes: break;
@@ -317,22 +311,41 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   return Step::kEnd;
 }
 
+ShardReader::Step ShardReader::refuse_index(std::string message) {
+  fault_ = {.error = {.code = ErrorCode::kIndex,
+                      .message = std::move(message) + "; reading goes on without the index",
+                      .shard = path_,
+                      .offset = static_cast<int64_t>(position().offset),
+                      .record = static_cast<int64_t>(position().record)},
+            .can_continue = true,
+            .begin = position().offset,
+            .end = position().offset,
+            .num_records_lost = 0};
+  return Step::kError;
+}
+
 ShardReader::Step ShardReader::fail(Error error, uint64_t end) {
   ended_ = true;
   if (error.shard.empty()) error.shard = path_;
   error.offset = static_cast<int64_t>(position().offset);
   error.record = static_cast<int64_t>(position().record);
-  fault_ = {.error = std::move(error), .can_continue = false, .begin = position().offset, .end = end};
+  fault_ = {.error = std::move(error), .begin = position().offset, .end = end, .end_is_known = !inflater_};
+  if (index_) {
+    fault_.end = std::max(index_->num_bytes(), fault_.begin);
+    fault_.end_is_known = true;
+    fault_.num_records_lost = index_->num_records() - std::min(index_->num_records(), position().record);
+  }
   return Step::kError;
 }
 
 ShardReader::Step ShardReader::end() {
   ended_ = true;
   if (lost_the_rest_ || !options_.num_records || *options_.num_records == position().record) return Step::kEnd;
-  return fail(
-      Error{.code = ErrorCode::kCardinality,
-            .message = fmt::format("{} records were promised, {} are there", *options_.num_records, position().record)},
-      position().offset);
+  const std::string message =
+      fmt::format("{} records were promised, {} are there", *options_.num_records, position().record);
+  (void)fail(Error{.code = ErrorCode::kCardinality, .message = message}, position().offset);
+  fault_.end_is_known = true;
+  return Step::kError;
 }
 
 ShardReader::Got ShardReader::open() {
@@ -346,6 +359,13 @@ ShardReader::Got ShardReader::open() {
   File& file = feed_->file()->file();
   file_bytes_ = file.size();
   file_version_ = file.version();
+  if (index_) {
+    ShardDigest found = index_->digest();  // what is inside is compared while it is read
+    found.name = path_.substr(path_.rfind('/') + 1);
+    found.bytes = file_bytes_;
+    index_problem_ = difference(index_->digest(), found);
+    if (index_problem_) index_ = nullptr;
+  }
   // Only the beginning shows how a file is stored.
   const bool known = options_.compression == Compression::kNone;
   if (options_.start.offset > 0 && known) {
@@ -369,7 +389,7 @@ ShardReader::Got ShardReader::begin() {
         return Got::kFailed;
       }
       if (feed_->at_end()) return Got::kNothing;
-      feed_->start_chunk(std::max(options_.chunk_bytes, kHeaderBytes));
+      feed_->start_chunk(std::max(options_.chunk_bytes, kRecognitionBytes));
       feed_->run();
       return Got::kBytes;  // look again
   }
@@ -378,11 +398,22 @@ ShardReader::Got ShardReader::begin() {
   if (at_beginning) {
     const std::string_view bytes(reinterpret_cast<const char*>(chunk->buffer->data()) + chunk->begin,
                                  chunk->end - chunk->begin);
-    if (choose_compression(bytes) == Got::kFailed) return Got::kFailed;
+    try {
+      compression_ = recognize_compression(bytes, options_.compression);
+    } catch (const ErrorException& exception) {
+      failure_ = exception.error();
+      return Got::kFailed;
+    }
   } else {
     compression_ = Compression::kNone;
   }
-  RecordReaderOptions options{.shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes};
+  if (index_ && index_->compression() != *compression_) {
+    index_problem_ = fmt::format("the index is of a shard with compression {}, this one has {}",
+                                 to_string(index_->compression()), to_string(*compression_));
+    index_ = nullptr;
+  }
+  RecordReaderOptions options{
+      .shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes, .index = index_};
   if (compression_ == Compression::kNone) {
     options.max_shard_bytes = file_bytes_;
     options.size_is_exact = true;
@@ -403,33 +434,6 @@ ShardReader::Got ShardReader::begin() {
     feed_->allow_read_ahead(true);
   }
   return Got::kBytes;
-}
-
-ShardReader::Got ShardReader::choose_compression(std::string_view first_bytes) {
-  const bool like_records = begins_like_records(first_bytes);
-  const ContentGuess guess = guess_compression(first_bytes);
-  const auto refuse = [this](std::string message) {
-    failure_ = Error{.code = ErrorCode::kCompression, .message = std::move(message)};
-    return Got::kFailed;
-  };
-  if (!options_.compression) {
-    if (!like_records && !guess.compression) {
-      return refuse(fmt::format("the content is {}; shards are uncompressed, ZLIB or GZIP", guess.description));
-    }
-    compression_ = like_records ? Compression::kNone : *guess.compression;
-    return Got::kBytes;
-  }
-  compression_ = *options_.compression;
-  if (compression_ == Compression::kNone) {
-    if (like_records || guess.compression == Compression::kNone) return Got::kBytes;
-    return refuse(fmt::format("declared uncompressed, the content is {}", guess.description));
-  }
-  if (guess.compression == compression_) return Got::kBytes;
-  if (like_records) {
-    return refuse(fmt::format("declared {}, the content is an uncompressed TFRecord file", to_string(*compression_)));
-  }
-  if (guess.compression == Compression::kNone) return Got::kBytes;  // the inflater says what is wrong
-  return refuse(fmt::format("declared {}, the content is {}", to_string(*compression_), guess.description));
 }
 
 ShardReader::Got ShardReader::fetch() { return inflater_ ? fetch_inflated() : fetch_plain(); }

@@ -22,6 +22,11 @@ struct ShardReaderOptions {
   RecordPosition start;
   /// The number of records in the whole shard: another number is the error `cardinality`. Default: not known.
   std::optional<uint64_t> num_records;
+  /// Where the records are, see index.h: with it `start` in a compressed shard unpacks at most 1 MiB before the record,
+  /// and damage costs no more than the records up to the next place that it knows. One of another file name or size, or
+  /// that says something else than an undamaged part of the shard, is the error `index`; nothing is lost to it, and
+  /// reading goes on without it. Default: none.
+  std::shared_ptr<const ShardIndex> index;
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Bytes asked from the storage at a time; a longer record is read in one piece. Default: 256 KiB.
@@ -82,6 +87,7 @@ class ShardReader {
   class Feed;
   enum class Got { kBytes, kNothing, kPending, kFailed };
 
+  Step refuse_index(std::string message);
   Step fail(Error error, uint64_t end);
   Step end();
   Got open();
@@ -91,12 +97,13 @@ class ShardReader {
   Got fetch_inflated();
   Got take_input();
   void plan();
-  Got choose_compression(std::string_view first_bytes);
 
   Storage& storage_;
   BufferPool& pool_;
   const std::string path_;
   const ShardReaderOptions options_;
+  std::shared_ptr<const ShardIndex> index_;  // until something differs from it
+  std::optional<std::string> index_problem_;
   std::shared_ptr<Feed> feed_;
 
   std::optional<Compression> compression_;

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "formats/storage/retry.h"
+#include "formats/storage/storage.h"
+
+namespace millrace {
+
+/// A file of any storage for callers that may wait: programs and builders, never a stage of a running pipeline.
+/// Retriable errors are retried (see retry.h). One thread at a time.
+class BlockingFile {
+ public:
+  /// Throws the storage's error.
+  BlockingFile(Storage& storage, std::string path);
+
+  uint64_t size() const { return file_->file().size(); }
+  /// Fills `destination` with the bytes from `offset` on. Throws the storage's error, and `truncated` when the file
+  /// ends before.
+  void read(uint64_t offset, std::span<std::byte> destination);
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::shared_ptr<WholeReader> file_;
+};
+
+}  // namespace millrace

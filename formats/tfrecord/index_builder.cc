@@ -1,0 +1,135 @@
+#include "formats/tfrecord/index_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "formats/columnar/buffer.h"
+#include "formats/compression/inflate.h"
+#include "formats/storage/blocking_file.h"
+#include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/recognition.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kReadBytes = 1 << 20;
+constexpr size_t kUnpackedBytes = 256 << 10;
+
+class IndexBuilder {
+ public:
+  IndexBuilder(Storage& storage, const std::string& path, const IndexBuilderOptions& options)
+      : options_(options), file_(storage, path) {
+    parts_.digest = read_shard_digest(storage, path);
+  }
+
+  ShardIndex build() {
+    std::string_view chunk = read();
+    parts_.compression = file_.size() == 0 ? options_.compression.value_or(Compression::kNone)
+                                           : recognize_compression(chunk, options_.compression);
+    const bool plain = parts_.compression == Compression::kNone;
+    records_.emplace(pool_, RecordReaderOptions{.shard = file_.path(),
+                                                .max_shard_bytes = plain ? file_.size() : UINT64_MAX,
+                                                .size_is_exact = plain,
+                                                .max_record_bytes = options_.max_record_bytes});
+    if (!plain) inflater_.emplace(parts_.compression);
+    for (; !chunk.empty(); chunk = read()) plain ? take(chunk) : unpack(chunk);
+    if (inflater_ && !inflater_->finish()) fail(inflater_->error());
+    records_->finish();
+    walk();
+    if (num_in_check_ > 0) end_check();
+    return ShardIndex(std::move(parts_));
+  }
+
+ private:
+  // The next bytes of the file; none at its end.
+  std::string_view read() {
+    buffer_.resize(static_cast<size_t>(std::min<uint64_t>(kReadBytes, file_.size() - next_)));
+    file_.read(next_, std::as_writable_bytes(std::span(buffer_)));
+    next_ += buffer_.size();
+    if (options_.on_progress && !buffer_.empty()) options_.on_progress(next_);
+    return buffer_;
+  }
+
+  void take(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::span<std::byte> room = records_->prepare(bytes.size());
+      const size_t count = std::min(room.size(), bytes.size());
+      std::copy_n(std::as_bytes(std::span(bytes)).begin(), count, room.begin());
+      records_->commit(count);
+      bytes.remove_prefix(count);
+      walk();
+    }
+  }
+
+  void unpack(std::string_view bytes) {
+    auto input = std::as_bytes(std::span(bytes));
+    for (bool full = true; full || !input.empty();) {
+      const std::span<std::byte> room = records_->prepare(kUnpackedBytes);
+      const Inflater::Result result = inflater_->run(input, room);
+      input = input.subspan(result.num_read);
+      full = result.status == Inflater::Status::kOutputFull;
+      records_->commit(result.num_written);
+      walk();
+      if (result.status == Inflater::Status::kError) fail(inflater_->error());
+    }
+  }
+
+  void walk() {
+    for (;;) {
+      switch (records_->next(batch_)) {
+        case RecordReader::Step::kRecords:
+          for (const std::string_view payload : batch_.payloads) {
+            parts_.offsets.push_back(parts_.offsets.back() + payload.size() + 16);
+            add_to_check(masked_crc32c(payload));
+          }
+          break;
+        case RecordReader::Step::kError: throw ErrorException(records_->fault().error);
+        case RecordReader::Step::kNeedBytes:
+        case RecordReader::Step::kEnd: return;
+      }
+    }
+  }
+
+  void add_to_check(uint32_t crc) {
+    checked_.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+    if (++num_in_check_ == ShardIndex::kRecordsPerCheck) end_check();
+  }
+  void end_check() {
+    parts_.checks.push_back(crc32c(checked_));
+    checked_.clear();
+    num_in_check_ = 0;
+  }
+
+  [[noreturn]] void fail(Error error) const {
+    error.shard = file_.path();
+    error.offset = static_cast<int64_t>(records_->position().offset);
+    error.record = static_cast<int64_t>(records_->position().record);
+    throw ErrorException(std::move(error));
+  }
+
+  const IndexBuilderOptions& options_;
+  BlockingFile file_;
+  BufferPool pool_;
+  std::string buffer_;
+  uint64_t next_ = 0;
+  std::optional<RecordReader> records_;
+  std::optional<Inflater> inflater_;
+  RecordBatch batch_;
+  std::string checked_;
+  uint64_t num_in_check_ = 0;
+  ShardIndex::Parts parts_;
+};
+
+}  // namespace
+
+ShardIndex build_shard_index(Storage& storage, const std::string& path, const IndexBuilderOptions& options) {
+  try {
+    return IndexBuilder(storage, path, options).build();
+  } catch (const ErrorException& exception) {
+    Error error = exception.error();
+    if (error.shard.empty()) error.shard = path;
+    throw ErrorException(std::move(error));
+  }
+}
+
+}  // namespace millrace

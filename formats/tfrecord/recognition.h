@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "formats/compression/compression.h"
+
+namespace millrace {
+
+/// Bytes at the beginning of a shard by which `recognize_compression` decides.
+constexpr size_t kRecognitionBytes = 12;
+
+/// How a shard is stored, by its first bytes: at least `kRecognitionBytes`, or the whole file. Throws `compression` for
+/// a format that is not read here, and for another one than `declared`.
+[[nodiscard]] Compression recognize_compression(std::string_view first_bytes, std::optional<Compression> declared);
+
+}  // namespace millrace

@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   g++ cmake make ninja-build                # the build
   libtbb-dev libfmt-dev libboost-program-options-dev
-  libprotobuf-dev protobuf-compiler         # tensorflow.Example
+  libprotobuf-dev protobuf-compiler         # states of pipelines; tensorflow.Example in tests
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer

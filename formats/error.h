@@ -23,6 +23,7 @@ enum class ErrorCode {
   kInvalidArgument,  ///< an argument that cannot work, found in the builder or on a command line
   kOutOfMemory,      ///< the system has no more memory
   kUserFunction,     ///< a function given by the user threw
+  kState,            ///< a saved state that is damaged, or of another dataset, other shards or a later version
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
 };
 

@@ -5,6 +5,11 @@
 #include <fmt/format.h>
 
 namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "batch";
+
+}  // namespace
 
 BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size,
                        bool drop_remainder, Assemble assemble, const StageContext& context,
@@ -22,17 +27,21 @@ bool BatchStage::full() const {
   return complete_rows() > 0 && (complete_rows() >= kBlockElements || builder_.byte_size() >= kBlockBytes);
 }
 
-Poll BatchStage::deliver(const Block& elements, size_t rows, Block& out) const {
+Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) const {
   out = assemble_(elements, rows);
   if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(rows_per_element_)) {
     out.set_origins(elements.origins());
   }
   out.rows_per_element = static_cast<int64_t>(rows) * rows_per_element_;
   out.epoch = epoch_;
+  out.cursor = make_cursor(kKind, {}, {begin});
   return Poll::kBlock;
 }
 
-Poll BatchStage::deliver_complete(Block& out) { return deliver(builder_.split(complete_rows()), size_, out); }
+Poll BatchStage::deliver_complete(Block& out) {
+  const Cursor begin = std::exchange(begin_, open_begin_);
+  return deliver(builder_.split(complete_rows()), size_, begin, out);
+}
 
 std::shared_ptr<const Error> BatchStage::lose_open_rows() {
   if (open_rows() == 0) return nullptr;
@@ -56,13 +65,14 @@ Poll BatchStage::next(Block& out) {
         if (complete_rows() > 0) return deliver_complete(out);
         if (ended_ && open_rows() > 0 && !drop_remainder_) {
           const Block gathered = builder_.finish();
-          return deliver(gathered, gathered.num_elements(), out);
+          return deliver(gathered, gathered.num_elements(), begin_, out);
         }
         if (ended_ && open_rows() > 0) {
           if (auto error = lose_open_rows()) {
             out =
                 error_block(schema_, context_.pool, std::move(error), static_cast<int64_t>(size_) * rows_per_element_);
             out.epoch = epoch_;
+            out.cursor = make_cursor(kKind, {}, {begin_});
             return Poll::kBlock;
           }
         }
@@ -76,10 +86,12 @@ Poll BatchStage::next(Block& out) {
       run = error->element - taken_;
       if (run == 0) {
         if (complete_rows() > 0) return deliver_complete(out);
+        const Cursor begin = open_rows() > 0 ? begin_ : block_.cursor.behind(static_cast<int64_t>(taken_));
         const auto earlier = lose_open_rows();
         out = error_block(schema_, context_.pool, earlier != nullptr ? earlier : error->error,
                           static_cast<int64_t>(size_) * block_.rows_per_element);
         out.epoch = block_.epoch;
+        out.cursor = make_cursor(kKind, {}, {begin});
         ++taken_;
         return Poll::kBlock;
       }
@@ -97,7 +109,7 @@ Poll BatchStage::next(Block& out) {
         const Block elements = block_.slice(taken_, whole);
         if (2 * whole >= kBlockElements || 2 * elements.byte_size() >= kBlockBytes) {
           taken_ += whole;
-          return deliver(elements, size_, out);
+          return deliver(elements, size_, elements.cursor, out);
         }
       }
     }
@@ -107,8 +119,12 @@ Poll BatchStage::next(Block& out) {
       wanted += kRunOfSmallBatches / size_ * size_;
     }
     run = std::min(run, wanted);
+    if (builder_.empty()) begin_ = block_.cursor.behind(static_cast<int64_t>(taken_));
     builder_.append_range(block_, taken_, run);
     taken_ += run;
+    if (open_rows() > 0 && open_rows() <= run) {
+      open_begin_ = block_.cursor.behind(static_cast<int64_t>(taken_ - open_rows()));
+    }
   }
 }
 
@@ -192,8 +208,8 @@ std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const 
   const auto assemble = [schema = schema(), &pool = context.pool](const Block& elements, size_t rows) {
     return stack(elements, rows, schema, pool);
   };
-  return std::make_unique<BatchStage>(input_schema_, schema(), inputs[0](context), size_, options_.drop_remainder,
-                                      assemble, context, later_);
+  return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
+                                      options_.drop_remainder, assemble, context, later_);
 }
 
 }  // namespace millrace

@@ -31,7 +31,7 @@ class BatchStage final : public Stage {
   size_t open_rows() const { return builder_.num_elements() % size_; }
   size_t complete_rows() const { return builder_.num_elements() - open_rows(); }
   bool full() const;
-  Poll deliver(const Block& elements, size_t rows, Block& out) const;
+  Poll deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) const;
   Poll deliver_complete(Block& out);
   // Drops the rows of the open batch, when there are no others; the first error that `later_` finds in them, or null.
   std::shared_ptr<const Error> lose_open_rows();
@@ -48,6 +48,8 @@ class BatchStage final : public Stage {
   BlockBuilder builder_;
   int64_t epoch_ = 0;             // of the first row of the batches in `builder_`
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
+  Cursor begin_;                  // place in the input of the first element in `builder_`
+  Cursor open_begin_;             // and of the first one in the open batch
   bool ended_ = false;
 };
 
@@ -65,6 +67,7 @@ class BatchOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
   int64_t size() const { return static_cast<int64_t>(size_); }
   const BatchOptions& options() const { return options_; }
 

@@ -5,6 +5,11 @@
 #include <fmt/format.h>
 
 namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "interleave";
+
+}  // namespace
 
 void InterleaveOptions::check() const {
   const auto at_least_one = [](const char* parameter, size_t value) {
@@ -28,23 +33,63 @@ InterleaveStage::InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs>
                                  const InterleaveOptions& options, const StageContext& context)
     : options_(options), context_(context), inputs_(std::move(inputs)), builder_(std::move(schema), context.pool) {
   for (size_t lane = options_.num_lanes(); lane-- > 0;) free_lanes_.push_back(lane);
+  cycle_.resize(options_.cycle_length);
+  if (context_.state != nullptr) resume(*context_.state);
+}
+
+InterleaveStage::Input InterleaveStage::open(OpenStage open, const Cursor& place) {
+  Input input;
+  input.number = opened_++;
+  input.lane = free_lanes_.back();
+  input.begin = place;
+  StageContext nested = context_;
+  nested.iteration = context_.iteration.nested(input.number);
+  input.stage = context_.lanes.open(input.lane, std::move(open), nested, place);
+  free_lanes_.pop_back();
+  return input;
+}
+
+// Numbers: the input that is opened next, the turn, how much of it is taken, and for each place of the cycle the input
+// that is there, counted from 1, or 0.
+Cursor InterleaveStage::place() const {
+  std::vector<int64_t> numbers = {static_cast<int64_t>(opened_ - ahead_.size()), static_cast<int64_t>(turn_),
+                                  static_cast<int64_t>(taken_in_turn_)};
+  numbers.reserve(numbers.size() + cycle_.size());
+  std::vector<Cursor> inputs;
+  inputs.reserve(num_open_);
+  for (const Input& input : cycle_) {
+    numbers.push_back(input.stage == nullptr ? 0 : static_cast<int64_t>(input.number) + 1);
+    if (input.stage != nullptr) inputs.push_back(input.place());
+  }
+  return make_cursor(kKind, std::move(numbers), std::move(inputs));
+}
+
+void InterleaveStage::resume(const StageState& state) {
+  const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3 + cycle_.size());
+  turn_ = std::min(static_cast<size_t>(numbers[1]), cycle_.size() - 1);
+  taken_in_turn_ = std::min(static_cast<size_t>(numbers[2]), options_.block_length - 1);
+  for (size_t i = 0; i < cycle_.size(); ++i) {
+    if (numbers[3 + i] == 0) continue;
+    opened_ = static_cast<uint64_t>(numbers[3 + i] - 1);
+    if (num_open_ == state.inputs.size()) throw ErrorException(ErrorCode::kState, "the state of an interleave is cut");
+    inputs_->seek(opened_);
+    OpenStage input;
+    if (inputs_->next(input) != Poll::kBlock) throw ErrorException(ErrorCode::kState, "an interleave has fewer inputs");
+    cycle_[i] = open(std::move(input), state.inputs[num_open_++]);
+  }
+  opened_ = static_cast<uint64_t>(numbers[0]);
+  inputs_->seek(opened_);
 }
 
 void InterleaveStage::open_ahead() {
   while (!inputs_ended_ && !free_lanes_.empty()) {
-    OpenStage open;
-    switch (inputs_->next(open)) {
+    OpenStage input;
+    switch (inputs_->next(input)) {
       case Poll::kPending: return;
       case Poll::kEnd: inputs_ended_ = true; return;
       case Poll::kBlock: break;
     }
-    StageContext nested = context_;
-    nested.iteration = context_.iteration.nested(opened_++);
-    Input input;
-    input.lane = free_lanes_.back();
-    input.stage = context_.lanes.open(input.lane, std::move(open), nested);
-    free_lanes_.pop_back();
-    ahead_.push_back(std::move(input));
+    ahead_.push_back(open(std::move(input), {}));
   }
 }
 
@@ -61,6 +106,7 @@ void InterleaveStage::close(Input& input) {
 
 // What the input gives in this turn out of its block, or less when the block that is gathered is full.
 void InterleaveStage::take_run(Input& input) {
+  if (builder_.empty()) begin_ = place();
   const size_t left = input.block.num_elements() - input.taken;
   size_t run = std::min(left, options_.block_length - taken_in_turn_);
   if (!input.block.errors().empty()) {
@@ -71,6 +117,7 @@ void InterleaveStage::take_run(Input& input) {
     if (run == left && builder_.empty() && run > 1) {
       whole_ = input.taken == 0 ? std::move(input.block) : input.block.slice(input.taken, run);
       input.block = Block();
+      input.begin = input.begin.behind(static_cast<int64_t>(input.taken + run));
       input.taken = 0;
       taken_in_turn_ += run;
       return;
@@ -92,11 +139,11 @@ Poll InterleaveStage::deliver(Block& out) {
     out.rows_per_element = rows_per_element_;
   }
   out.epoch = context_.iteration.epoch;
+  out.cursor = std::exchange(begin_, {});
   return Poll::kBlock;
 }
 
 Poll InterleaveStage::next(Block& out) {
-  if (cycle_.empty()) cycle_.resize(options_.cycle_length);
   size_t turns_in_vain = 0;
   while (true) {
     if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
@@ -121,8 +168,10 @@ Poll InterleaveStage::next(Block& out) {
       }
     }
     if (input.exhausted()) {
+      input.begin = input.place();
       const Poll poll = input.stage->next(input.block);
       input.taken = 0;
+      if (poll == Poll::kBlock) input.begin = input.block.cursor;
       if (poll == Poll::kEnd) {
         close(input);
         end_turn();
@@ -145,6 +194,13 @@ Poll InterleaveStage::next(Block& out) {
     if (taken_in_turn_ == options_.block_length) end_turn();
     if (whole_.num_elements() > 0) return deliver(out);
   }
+}
+
+void ListedInputs::seek(uint64_t number) {
+  if (number > inputs_.size()) {
+    throw ErrorException(ErrorCode::kState, fmt::format("there is no input {}, only {}", number, inputs_.size()));
+  }
+  next_ = number;
 }
 
 InterleaveOperator::InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options, size_t num_inputs)

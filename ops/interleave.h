@@ -31,6 +31,9 @@ class NestedInputs {
   virtual ~NestedInputs() = default;
   /// `kBlock`: `out` opens the next input. `kEnd`: there are no more. `kPending`: as for a stage.
   virtual Poll next(OpenStage& out) = 0;
+  /// `next` goes on with the input of this number, counted from 0; for inputs that were given before. Throws `kState`
+  /// when there is no such input.
+  virtual void seek(uint64_t number) = 0;
 };
 
 /// Inputs that are known from the start.
@@ -39,9 +42,10 @@ class ListedInputs final : public NestedInputs {
   explicit ListedInputs(std::vector<OpenStage> inputs) : inputs_(std::move(inputs)) {}
   Poll next(OpenStage& out) override {
     if (next_ == inputs_.size()) return Poll::kEnd;
-    out = std::move(inputs_[next_++]);
+    out = inputs_[next_++];
     return Poll::kBlock;
   }
+  void seek(uint64_t number) override;
 
  private:
   std::vector<OpenStage> inputs_;
@@ -65,12 +69,18 @@ class InterleaveStage final : public Stage {
   struct Input {
     std::unique_ptr<Stage> stage;
     size_t lane = 0;
+    uint64_t number = 0;  // of the input, in the order of opening
     Block block;
     size_t taken = 0;  // elements of `block` that went out
+    Cursor begin;      // of `block`, also when it is gone; before the first block where the stage was opened
     bool exhausted() const { return taken == block.num_elements(); }
+    Cursor place() const { return begin.behind(static_cast<int64_t>(taken)); }
   };
 
   void open_ahead();
+  Input open(OpenStage open, const Cursor& place);
+  void resume(const StageState& state);
+  Cursor place() const;
   void end_turn();
   void close(Input& input);
   void take_run(Input& input);
@@ -88,6 +98,7 @@ class InterleaveStage final : public Stage {
   size_t turn_ = 0;           // place whose turn it is
   size_t taken_in_turn_ = 0;
   BlockBuilder builder_;
+  Cursor begin_;  // of what is gathered
   int64_t rows_per_element_ = 1;
   Block whole_;  // goes out as it is
 };
@@ -101,6 +112,7 @@ class InterleaveOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
   size_t num_lanes() const override { return needed_.num_lanes(); }
 
  private:

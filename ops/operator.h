@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/columnar/block.h"
+#include "formats/tfrecord/shards.h"
 #include "ops/stage.h"
 
 namespace millrace {
@@ -50,6 +51,13 @@ class Operator {
   const SchemaPtr& schema() const { return schema_; }
   virtual Cardinality cardinality(std::span<const Cardinality> inputs) const = 0;
 
+  /// The files that it reads, or null.
+  virtual const Shards* shards() const { return nullptr; }
+  /// A digest of what it gives that neither `arguments()` nor `shards()` says (rows from memory), or 0.
+  virtual uint64_t content_digest() const { return 0; }
+  /// Why a pipeline with this operator cannot be saved; empty when it can.
+  virtual std::string unsavable() const { return ""; }
+
  private:
   SchemaPtr schema_;
 };
@@ -64,6 +72,8 @@ class StageOperator : public Operator {
                                                     const StageContext& context) const = 0;
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
+  /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
+  std::string unsavable() const override { return "its stages have no states"; }
 };
 
 /// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order behind it.

@@ -294,8 +294,9 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
 }
 
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  return std::make_unique<BatchStage>(input_schema_, schema(), inputs[0](context), size_, options_.drop_remainder,
-                                      Assembly{input_schema_, schema(), rules_, context.pool}, context);
+  return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
+                                      options_.drop_remainder, Assembly{input_schema_, schema(), rules_, context.pool},
+                                      context);
 }
 
 }  // namespace millrace

@@ -60,6 +60,7 @@ class PaddedBatchOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
 
   /// The rule of one feature, all defaults filled in.
   struct Rule {

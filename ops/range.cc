@@ -9,8 +9,16 @@ namespace {
 
 class RangeStage final : public Stage {
  public:
+  static constexpr std::string_view kKind = "range";
+
   RangeStage(SchemaPtr schema, int64_t start, int64_t step, int64_t count, const StageContext& context)
-      : schema_(std::move(schema)), context_(context), next_(start), step_(step), left_(count) {}
+      : schema_(std::move(schema)), context_(context), next_(start), step_(step), count_(count), left_(count) {
+    if (context.state == nullptr) return;
+    const int64_t given = std::min(numbers_of(*context.state, kKind, 1)[0], count);
+    left_ -= given;
+    next_ =
+        static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(given) * static_cast<uint64_t>(step));
+  }
 
   Poll next(Block& out) override {
     if (left_ == 0) return Poll::kEnd;
@@ -21,9 +29,10 @@ class RangeStage final : public Stage {
       // Unsigned: the step after the last value may leave the range of the type.
       next_ = static_cast<int64_t>(static_cast<uint64_t>(next_) + static_cast<uint64_t>(step_));
     }
-    left_ -= count;
     out = Block(schema_, {std::move(column)}, static_cast<size_t>(count));
     out.epoch = context_.iteration.epoch;
+    out.cursor = make_cursor(kKind, {count_ - left_});
+    left_ -= count;
     return Poll::kBlock;
   }
 
@@ -32,6 +41,7 @@ class RangeStage final : public Stage {
   StageContext context_;
   int64_t next_;
   int64_t step_;
+  int64_t count_;
   int64_t left_;
 };
 

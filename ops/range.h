@@ -17,6 +17,7 @@ class RangeOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
 
  private:
   int64_t start_;

@@ -7,6 +7,8 @@ namespace {
 
 class RepeatStage final : public Stage {
  public:
+  static constexpr std::string_view kKind = "repeat";
+
   RepeatStage(OpenStage open, int64_t count, const StageContext& context)
       : open_(std::move(open)), count_(count), context_(context), iteration_(context.iteration) {
     if (count_ > 0) {
@@ -15,6 +17,9 @@ class RepeatStage final : public Stage {
       // How often a repeat for ever was cut short cannot be a multiple of anything.
       iteration_ = {.epoch = 0, .path = iteration_.nested(static_cast<uint64_t>(iteration_.epoch)).path};
     }
+    if (context_.state == nullptr) return;
+    done_ = numbers_of(*context_.state, kKind, 1)[0];
+    iteration_.epoch += done_;
   }
 
   Poll next(Block& out) override {
@@ -22,7 +27,9 @@ class RepeatStage final : public Stage {
       if (input_ == nullptr) {
         StageContext context = context_;
         context.iteration = iteration_;
-        input_ = open_(context);
+        // A state is of the first epoch that is opened; the next ones begin at their beginning.
+        input_ = open_input(open_, context);
+        context_.state = nullptr;
         epoch_is_empty_ = true;
       }
       const Poll poll = input_->next(out);
@@ -31,6 +38,7 @@ class RepeatStage final : public Stage {
         epoch_is_empty_ = false;
         // A repeat inside counts the epochs of both.
         out.epoch = std::max(out.epoch, iteration_.epoch);
+        out.cursor = make_cursor(kKind, {done_}, {out.cursor});
         return poll;
       }
       input_.reset();

@@ -1,9 +1,13 @@
 #include "ops/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include <fmt/format.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "formats/columnar/block_builder.h"
 
@@ -64,15 +68,43 @@ void append_row(ColumnBuilder& column, std::span<const T> row, std::span<const i
   }
 }
 
+// Of all values with the shapes of the rows.
+uint64_t digest_of(const Block& rows) {
+  uint64_t digest = rows.num_elements();
+  const auto mix = [&digest](const void* bytes, size_t size) {
+    const std::array<uint64_t, 2> pair = {digest, XXH3_64bits(bytes, size)};
+    digest = XXH3_64bits(pair.data(), sizeof pair);
+  };
+  for (const Column& column : rows.columns()) {
+    for (size_t row = 0; row < rows.num_elements(); ++row) {
+      const Shape shape = column.shape(row);
+      mix(shape.data(), shape.size() * sizeof(shape[0]));
+      if (column.dtype() == DType::kBytes) {
+        for (const std::string_view value : column.values<std::string_view>(row)) mix(value.data(), value.size());
+      } else {
+        mix(column.data(row), static_cast<size_t>(column.num_values(row)) * size_of(column.dtype()));
+      }
+    }
+  }
+  return digest;
+}
+
 class RowsStage final : public Stage {
  public:
-  RowsStage(const Block& all, int64_t epoch) : all_(all), epoch_(epoch) {}
+  static constexpr std::string_view kKind = "rows";
+
+  RowsStage(const Block& all, const StageContext& context) : all_(all), epoch_(context.iteration.epoch) {
+    if (context.state == nullptr) return;
+    const int64_t given = numbers_of(*context.state, kKind, 1)[0];
+    next_ = std::min(static_cast<size_t>(given), all_.num_elements());
+  }
 
   Poll next(Block& out) override {
     if (next_ == all_.num_elements()) return Poll::kEnd;
     const size_t count = std::min(kBlockElements, all_.num_elements() - next_);
     out = all_.slice(next_, count);
     out.epoch = epoch_;
+    out.cursor = make_cursor(kKind, {static_cast<int64_t>(next_)});
     next_ += count;
     return Poll::kBlock;
   }
@@ -106,6 +138,7 @@ RowsOperator::RowsOperator(const std::vector<MemoryFeature>& features) : StageOp
   }
   builder.added_elements(num_rows(features[0]));
   all_ = builder.finish();
+  content_digest_ = digest_of(all_);
 }
 
 std::string RowsOperator::arguments() const { return fmt::format("rows={}", all_.num_elements()); }
@@ -115,7 +148,7 @@ Cardinality RowsOperator::cardinality(std::span<const Cardinality>) const {
 }
 
 std::unique_ptr<Stage> RowsOperator::open(std::vector<OpenStage>, const StageContext& context) const {
-  return std::make_unique<RowsStage>(all_, context.iteration.epoch);
+  return std::make_unique<RowsStage>(all_, context);
 }
 
 }  // namespace millrace

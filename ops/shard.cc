@@ -7,14 +7,22 @@ namespace {
 
 class ShardStage final : public Stage {
  public:
-  ShardStage(std::unique_ptr<Stage> input, int64_t num_shards, int64_t index, BufferPool& pool)
-      : input_(std::move(input)), num_shards_(num_shards), to_skip_(index), left_to_skip_(index), pool_(pool) {}
+  static constexpr std::string_view kKind = "shard";
+
+  ShardStage(std::unique_ptr<Stage> input, int64_t num_shards, int64_t index, const StageContext& context)
+      : input_(std::move(input)), num_shards_(num_shards), to_skip_(index), left_to_skip_(index), pool_(context.pool) {
+    if (context.state == nullptr) return;
+    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
+    to_skip_ = numbers[0];
+    left_to_skip_ = numbers[1];
+  }
 
   Poll next(Block& out) override {
     while (true) {
       Block block;
       const Poll poll = input_->next(block);
       if (poll != Poll::kBlock) return poll;
+      block.cursor = make_cursor(kKind, {to_skip_, left_to_skip_}, {block.cursor});
       chosen_.clear();
       auto error = block.errors().begin();
       for (size_t i = 0; i < block.num_elements();) {
@@ -73,7 +81,7 @@ Cardinality ShardOperator::cardinality(std::span<const Cardinality> inputs) cons
 }
 
 std::unique_ptr<Stage> ShardOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  return std::make_unique<ShardStage>(inputs[0](context), num_shards_, index_, context.pool);
+  return std::make_unique<ShardStage>(open_input(inputs[0], context), num_shards_, index_, context);
 }
 
 }  // namespace millrace

@@ -15,6 +15,7 @@ class ShardOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
 
  private:
   int64_t num_shards_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include <fmt/format.h>
 
@@ -15,9 +16,13 @@ namespace {
 
 class ShuffleStage final : public Stage {
  public:
+  static constexpr std::string_view kKind = "shuffle";
+
   ShuffleStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const ShuffleKeys& keys,
                const StageContext& context)
-      : input_(std::move(input)), keys_(keys), codec_(schema), slab_(context.pool), builder_(schema, context.pool) {}
+      : input_(std::move(input)), keys_(keys), codec_(schema), slab_(context.pool), builder_(schema, context.pool) {
+    if (context.state != nullptr) resume(*context.state);
+  }
 
   Poll next(Block& out) override {
     slab_.collect();
@@ -49,6 +54,12 @@ class ShuffleStage final : public Stage {
           continue;
         }
         note_label();
+        note_place();
+      }
+      if (position_ <= last_row_gone_ && is_gone()) {
+        ++position_;
+        ++taken_;
+        continue;
       }
       take_in(taken_++);
     }
@@ -82,6 +93,15 @@ class ShuffleStage final : public Stage {
     bool taken = false;
   };
   static constexpr uint32_t kError = UINT32_MAX;  // as slot.chunk
+  // How far the rows have left: those with keys below `key`, and of those with this key the first `rows`.
+  struct Left {
+    uint64_t key = 0;
+    int64_t rows = 0;
+  };
+  struct Place {
+    int64_t row;
+    Cursor cursor;
+  };
 
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
 
@@ -91,6 +111,40 @@ class ShuffleStage final : public Stage {
       label.names = block_.origins().names();
     if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(std::move(label));
     origins_bytes_ = labels_.back().origins_bytes();
+  }
+
+  // Where a resumed run may begin to read again: one place for each sixteenth of the buffer.
+  void note_place() {
+    if (!places_.empty() && position_ - places_.back().row < keys_.buffer_size() / 16) return;
+    places_.push_back({position_, block_.cursor});
+  }
+
+  Cursor place_of_block() {
+    const int64_t first = keys_.first_row_left(builder_begin_.key);
+    while (places_.size() > 1 && places_[1].row <= first) places_.pop_front();
+    if (places_.empty()) return {};
+    return make_cursor(kKind, {places_.front().row, static_cast<int64_t>(builder_begin_.key), builder_begin_.rows},
+                       {places_.front().cursor});
+  }
+
+  // The rows that may still be in the buffer are read again, from the place of the first of them on; which of them have
+  // left is computed again.
+  void resume(const StageState& state) {
+    const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3);
+    position_ = numbers[0];
+    gone_ = left_ = {static_cast<uint64_t>(numbers[1]), numbers[2]};
+    last_row_gone_ = static_cast<int64_t>(gone_.key >> ShuffleKeys::kFractionBits);
+    if (gone_.key == 0) return;  // none
+    const auto rows = static_cast<uint64_t>(keys_.buffer_size());
+    waiting_.start(gone_.key, (5 * rows + 2) << ShuffleKeys::kFractionBits, ShuffleKeys::kFractionBits, 1);
+  }
+
+  bool is_gone() {
+    const uint64_t key = keys_.key(position_);
+    if (key != gone_.key) return key < gone_.key;
+    if (gone_.rows == 0) return false;
+    --gone_.rows;
+    return true;
   }
 
   // Before as many rows are read as the buffer holds, none leaves.
@@ -117,7 +171,9 @@ class ShuffleStage final : public Stage {
       row.slot = room_.slot;
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
-      if (element + 1 < block_.num_elements() && block_.errors().empty()) take_room(element + 1);
+      if (element + 1 < block_.num_elements() && block_.errors().empty() && position_ > last_row_gone_) {
+        take_room(element + 1);
+      }
       std::byte* memory = slab_.data(row.slot);
       if (origins_bytes_ > 0) {
         const auto* origins = reinterpret_cast<const std::byte*>(block_.origins().data());
@@ -140,6 +196,8 @@ class ShuffleStage final : public Stage {
   }
 
   void append(const Held& row) {
+    if (builder_.empty()) builder_begin_ = left_;
+    left_ = {row.key, row.key == left_.key ? left_.rows + 1 : 1};
     label_ = row.label;
     if (row.slot.chunk == kError) {
       builder_.append_error(std::move(errors_[row.slot.index]));
@@ -168,6 +226,7 @@ class ShuffleStage final : public Stage {
     out = builder_.finish();
     out.epoch = labels_[label_].epoch;
     out.rows_per_element = labels_[label_].rows_per_element;
+    out.cursor = place_of_block();
     return Poll::kBlock;
   }
 
@@ -179,6 +238,11 @@ class ShuffleStage final : public Stage {
   size_t taken_ = 0;      // elements of `block_` that are in the buffer
   int64_t position_ = 0;  // elements read
   bool ended_ = false;
+  Left left_;           // what went into `builder_`, and before it
+  Left builder_begin_;  // before the first row of `builder_`
+  Left gone_;           // when resumed: before the first block
+  int64_t last_row_gone_ = -1;
+  std::deque<Place> places_;
   Room room_;
   Calendar<Held> waiting_;
   std::vector<Held> leaving_;  // in order
@@ -217,7 +281,7 @@ std::string ShuffleOperator::arguments() const {
 std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration,
                          occurrence_);
-  return std::make_unique<ShuffleStage>(schema(), inputs[0](context), keys, context);
+  return std::make_unique<ShuffleStage>(schema(), open_input(inputs[0], context), keys, context);
 }
 
 }  // namespace millrace

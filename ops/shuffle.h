@@ -28,6 +28,7 @@ class ShuffleOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
 
  private:
   int64_t buffer_size_;

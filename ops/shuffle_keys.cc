@@ -47,7 +47,7 @@ uint64_t mean_of(int64_t buffer_size) {
   if (buffer_size == 1) return 0;
   const auto rows = static_cast<uint64_t>(buffer_size);
   const uint64_t less = (floor_of_root(rows) << 16) * 2;
-  return std::max(rows << 16, 67830 * rows - less);  // 1.035, 16 bits behind the point
+  return std::max(66191 * rows, 68157 * rows - less);  // 1.01 and 1.04, 16 bits behind the point
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ uint64_t ShuffleKeys::key(int64_t row) const {
   // 16 + 32 bits behind the point. An exponential number beyond a limit is, less the limit, again an exponential
   // number: the remainder has exactly the distribution that is cut off there.
   Wide distance = static_cast<Wide>(mean_) * negative_log(rng_.bits(static_cast<uint64_t>(row)));
-  const Wide limit = static_cast<Wide>(5 * buffer_size_) << 48;
+  const Wide limit = static_cast<Wide>(longest_wait() - (row < buffer_size_ ? buffer_size_ : 0)) << 48;
   if (distance >= limit) [[unlikely]] {
     distance %= limit;
   }

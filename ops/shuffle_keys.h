@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ops/counter_rng.h"
@@ -8,10 +9,12 @@ namespace millrace {
 
 /// When each row of an iteration leaves a shuffle buffer of B rows: row i has the key max(i, B) + D(i), rows leave in
 /// order of key (of equal ones the earlier row first), and every row whose key is below the number of rows read so far
-/// has left. D(i) is drawn from an exponential distribution cut off at 5 B, by (seed, iteration, i) alone, so which row
-/// leaves next can be computed again from any place: a resumed run reads at most the last five buffers of rows again.
+/// has left. D(i) is drawn from an exponential distribution cut off at 4.875 B, by (seed, iteration, i) alone, so which
+/// row leaves next can be computed again from any place: a resumed run reads at most the last five buffers of rows
+/// again, or a block more. For the first B rows, which all count from B, it is cut off at 3.875 B, so that these wait
+/// no longer either.
 ///
-/// The mean of the uncut distribution is max(B, 1.035 B - 2 √B): with it about as many rows are held as a buffer of
+/// The mean of the uncut distribution is max(1.01 B, 1.04 B - 2 √B): with it about as many rows are held as a buffer of
 /// B rows has room for, and rows move nearly as far as in one from which a uniform pick leaves at each step
 /// (tests/ops/shuffle_keys_test.cc has the table). With B = 1 nothing moves.
 ///
@@ -28,7 +31,13 @@ class ShuffleKeys {
               uint64_t occurrence = 0);
 
   uint64_t key(int64_t row) const;
+  /// Every row before this one has left when those with keys below `key` have.
+  int64_t first_row_left(uint64_t key) const {
+    return std::max<int64_t>(0, static_cast<int64_t>(key >> kFractionBits) - longest_wait());
+  }
   int64_t buffer_size() const { return buffer_size_; }
+  /// No row leaves later than so many rows behind it.
+  int64_t longest_wait() const { return 5 * buffer_size_ - buffer_size_ / 8; }
 
   /// -ln((bits | 1) / 2^64) with 32 bits behind the point, within 2e-7.
   static uint64_t negative_log(uint64_t bits);

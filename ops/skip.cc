@@ -7,7 +7,12 @@ namespace {
 
 class SkipStage final : public Stage {
  public:
-  SkipStage(std::unique_ptr<Stage> input, int64_t count) : input_(std::move(input)), count_(count), left_(count) {}
+  static constexpr std::string_view kKind = "skip";
+
+  SkipStage(std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
+      : input_(std::move(input)), count_(count), left_(count) {
+    if (context.state != nullptr) left_ = std::min(numbers_of(*context.state, kKind, 1)[0], count);
+  }
 
   Poll next(Block& out) override {
     while (true) {
@@ -15,6 +20,7 @@ class SkipStage final : public Stage {
         taken_ = 0;
         block_ = Block();
         const Poll poll = input_->next(left_ == 0 ? out : block_);
+        if (poll == Poll::kBlock && left_ == 0) out.cursor = make_cursor(kKind, {0}, {out.cursor});
         if (poll != Poll::kBlock || left_ == 0) return poll;
       }
       const ElementError* error = block_.next_error(taken_);
@@ -25,10 +31,12 @@ class SkipStage final : public Stage {
       if (taken_ == block_.num_elements()) continue;
       if (left_ == 0) {
         out = block_.slice(taken_, block_.num_elements() - taken_);
+        out.cursor = make_cursor(kKind, {0}, {out.cursor});
         taken_ = block_.num_elements();
         return Poll::kBlock;
       }
       out = block_.slice(taken_++, 1);
+      out.cursor = make_cursor(kKind, {left_}, {out.cursor});
       left_ = count_;
       return Poll::kBlock;
     }
@@ -57,9 +65,8 @@ Cardinality SkipOperator::cardinality(std::span<const Cardinality> inputs) const
 
 std::unique_ptr<Stage> SkipOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   if (count_ < 0) return std::make_unique<NothingStage>();
-  auto input = inputs[0](context);
-  if (count_ == 0) return input;
-  return std::make_unique<SkipStage>(std::move(input), count_);
+  if (count_ == 0) return inputs[0](context);
+  return std::make_unique<SkipStage>(open_input(inputs[0], context), count_, context);
 }
 
 }  // namespace millrace

@@ -39,7 +39,8 @@ class Stage {
 
   /// The next elements of this iteration. Errors of elements come inside the block; nothing is thrown but
   /// std::bad_alloc. A block may hold fewer elements than asked for whenever its input was pending: how elements are
-  /// cut into blocks is not part of the stream.
+  /// cut into blocks is not part of the stream. Every block says where it begins (`Block::cursor`), in a state of this
+  /// stage's: what the stage and its inputs need to give the same elements again from there on.
   virtual Poll next(Block& out) = 0;
 };
 
@@ -54,17 +55,27 @@ struct StageContext {
   Lanes& lanes;                                       ///< where nested inputs run
   Storage* storage = nullptr;                         ///< where sources read; null where nothing is read from files
   std::shared_ptr<ShardNames> shard_names = nullptr;  ///< where sources name their shards; null: rows have no origins
+  /// Where the stage goes on: a state that a block of such a stage carried. Null: at the beginning.
+  StageStatePtr state = nullptr;
 };
 
 /// Opens the stage of one input for one iteration.
 using OpenStage = std::function<std::unique_ptr<Stage>(const StageContext&)>;
 
+/// Opens an input at a place in its stream.
+[[nodiscard]] std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, const Cursor& place);
+/// Opens input `index` where the state in `context` says, or at the beginning when there is none.
+[[nodiscard]] std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index = 0);
+/// The numbers of a state that a stage of this kind wrote, at least `least` of them, none negative. Throws `kState`.
+[[nodiscard]] const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least);
+
 /// Runs nested inputs ahead and side by side: each open input has a lane of its own, and the stage that comes back only
-/// takes finished blocks from it. `lane` is below the operator's `num_lanes()`; the stage opened before in the same
-/// lane must be destroyed first. Without a scheduler (`InlineLanes`) the input is polled directly.
+/// takes finished blocks from it. It begins at `place`. `lane` is below the operator's `num_lanes()`; the stage opened
+/// before in the same lane must be destroyed first. Without a scheduler (`InlineLanes`) the input is polled directly.
 class Lanes {
  public:
-  [[nodiscard]] virtual std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context,
+                                                    const Cursor& place) = 0;
 
  protected:
   ~Lanes() = default;
@@ -73,8 +84,9 @@ class Lanes {
 /// Polls nested inputs in place.
 class InlineLanes final : public Lanes {
  public:
-  [[nodiscard]] std::unique_ptr<Stage> open(size_t, OpenStage open, const StageContext& context) override {
-    return open(context);
+  [[nodiscard]] std::unique_ptr<Stage> open(size_t, OpenStage open, const StageContext& context,
+                                            const Cursor& place) override {
+    return open_at(open, context, place);
   }
 };
 

@@ -7,7 +7,12 @@ namespace {
 
 class TakeStage final : public Stage {
  public:
-  TakeStage(std::unique_ptr<Stage> input, int64_t count) : input_(std::move(input)), left_(count) {}
+  static constexpr std::string_view kKind = "take";
+
+  TakeStage(std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
+      : input_(std::move(input)), left_(count) {
+    if (context.state != nullptr) left_ = std::min(numbers_of(*context.state, kKind, 1)[0], count);
+  }
 
   Poll next(Block& out) override {
     if (left_ == 0) {
@@ -16,6 +21,7 @@ class TakeStage final : public Stage {
     }
     const Poll poll = input_->next(out);
     if (poll != Poll::kBlock) return poll;
+    out.cursor = make_cursor(kKind, {left_}, {out.cursor});
     const auto good = static_cast<int64_t>(out.num_elements() - out.errors().size());
     if (good < left_) {
       left_ -= good;
@@ -46,9 +52,8 @@ Cardinality TakeOperator::cardinality(std::span<const Cardinality> inputs) const
 }
 
 std::unique_ptr<Stage> TakeOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  auto input = inputs[0](context);
-  if (count_ < 0) return input;
-  return std::make_unique<TakeStage>(std::move(input), count_);
+  if (count_ < 0) return inputs[0](context);
+  return std::make_unique<TakeStage>(open_input(inputs[0], context), count_, context);
 }
 
 }  // namespace millrace

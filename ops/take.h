@@ -13,6 +13,7 @@ class TakeOperator final : public StageOperator {
   std::string arguments() const override { return "count=" + std::to_string(count_); }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
 
  private:
   int64_t count_;

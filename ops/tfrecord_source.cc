@@ -13,14 +13,18 @@ namespace {
 /// The records of one shard.
 class ShardStage final : public Stage {
  public:
+  static constexpr std::string_view kKind = "shard_records";
+
   ShardStage(const std::string& path, const ShardReaderOptions& options, const StageContext& context)
       : pool_(context.pool),
         epoch_(context.iteration.epoch),
         names_(context.shard_names),
         shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
-        reader_(*context.storage, context.pool, path, options, [&waker = context.waker] { waker.wake(); }) {}
+        reader_(*context.storage, context.pool, path, resumed(options, context),
+                [&waker = context.waker] { waker.wake(); }) {}
 
   Poll next(Block& out) override {
+    const RecordPosition begin = reader_.position();
     switch (reader_.next(records_, kBlockElements)) {
       case ShardReader::Step::kPending: return Poll::kPending;
       case ShardReader::Step::kEnd: return Poll::kEnd;
@@ -28,10 +32,22 @@ class ShardStage final : public Stage {
       case ShardReader::Step::kError: out = error_block(record_schema(), pool_, error()); break;
     }
     out.epoch = epoch_;
+    const std::optional<Compression> compression = reader_.compression();
+    out.cursor = make_cursor(kKind, {static_cast<int64_t>(begin.offset), static_cast<int64_t>(begin.record),
+                                     compression ? static_cast<int64_t>(*compression) + 1 : 0});
     return Poll::kBlock;
   }
 
  private:
+  static ShardReaderOptions resumed(ShardReaderOptions options, const StageContext& context) {
+    if (context.state == nullptr) return options;
+    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
+    options.start = {static_cast<uint64_t>(numbers[0]), static_cast<uint64_t>(numbers[1])};
+    // Only the beginning of a file shows how it is stored; it need not be read for that again.
+    if (numbers[2] > 0) options.compression = static_cast<Compression>(numbers[2] - 1);
+    return options;
+  }
+
   std::shared_ptr<const Error> error() const {
     const RecordFault& fault = reader_.fault();
     Error error = fault.error;

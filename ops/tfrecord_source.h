@@ -32,6 +32,8 @@ class TfrecordOperator final : public StageOperator {
   /// The sum of the shards' counts where all are known, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
+  const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
 
  private:

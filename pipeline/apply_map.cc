@@ -31,8 +31,11 @@ Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept 
   const int64_t first_row = block.first_row;
   const Iteration iteration = block.iteration;
   const int64_t epoch = block.epoch;
+  Cursor cursor = block.cursor;
   try {
-    return map.apply(std::move(block), pool);
+    Block mapped = map.apply(std::move(block), pool);
+    mapped.cursor = std::move(cursor);
+    return mapped;
   } catch (...) {
     const auto error = current_exception_as_error(map.name());
     BlockBuilder builder(map.schema(), pool);
@@ -42,6 +45,7 @@ Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept 
     failed.first_row = first_row;
     failed.iteration = iteration;
     failed.epoch = epoch;
+    failed.cursor = std::move(cursor);
     return failed;
   }
 }

@@ -135,7 +135,7 @@ std::string Dataset::explain(const StartOptions& options) const {
 
 Pipeline Dataset::start(const StartOptions& options) const {
   std::vector<AppliedRewrite> applied;
-  return {rewrite_plan(plan_, options.disabled_rewrites, applied), options};
+  return {rewrite_plan(plan_, options.disabled_rewrites, applied), *plan_, options};
 }
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "pipeline/inline_map_stage.h"
 
 #include "pipeline/apply_map.h"
+#include "pipeline/numbered_rows.h"
 
 namespace millrace {
 
@@ -8,6 +9,7 @@ Poll InlineMapStage::next(Block& out) {
   while (true) {
     const Poll poll = input_->next(out);
     if (poll != Poll::kBlock) return poll;
+    out.cursor = NumberedRows{next_row_, out.cursor}.cursor();
     out.first_row = next_row_;
     out.iteration = iteration_;
     next_row_ += out.num_rows();

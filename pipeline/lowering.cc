@@ -8,6 +8,7 @@
 #include "pipeline/apply_map.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/metered_stage.h"
+#include "pipeline/numbered_rows.h"
 
 namespace millrace {
 namespace {
@@ -39,21 +40,22 @@ class LoweredPlan::LaneSet final : public Lanes {
     }
   }
 
-  [[nodiscard]] std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context) override {
-    return segments_[lane]->open(
-        [this, open = std::move(open)](const StageContext& lane_context) -> std::unique_ptr<Stage> {
-          // Lanes within lanes would multiply: deeper inputs are polled in place.
-          const StageContext inner = {.pool = lane_context.pool,
-                                      .waker = lane_context.waker,
-                                      .iteration = lane_context.iteration,
-                                      .lanes = inline_,
-                                      .storage = lane_context.storage,
-                                      .shard_names = lane_context.shard_names};
-          std::unique_ptr<Stage> stage = open(inner);
-          if (reading_ == nullptr) return stage;
-          return std::make_unique<MeteredStage>(std::move(stage), *reading_);
-        },
-        context);
+  [[nodiscard]] std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context,
+                                            const Cursor& place) override {
+    const OpenStage chain = [this, open = std::move(open)](const StageContext& lane_context) -> std::unique_ptr<Stage> {
+      // Lanes within lanes would multiply: deeper inputs are polled in place.
+      const StageContext inner = {.pool = lane_context.pool,
+                                  .waker = lane_context.waker,
+                                  .iteration = lane_context.iteration,
+                                  .lanes = inline_,
+                                  .storage = lane_context.storage,
+                                  .shard_names = lane_context.shard_names,
+                                  .state = lane_context.state};
+      std::unique_ptr<Stage> stage = open(inner);
+      if (reading_ == nullptr) return stage;
+      return std::make_unique<MeteredStage>(std::move(stage), *reading_);
+    };
+    return open_at([&](const StageContext& at) { return segments_[lane]->open(chain, at); }, context, place);
   }
 
   void drop_chains() {
@@ -143,8 +145,11 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
   return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
+    const NumberedRows numbered(context.state);
     return std::make_unique<MeteredStage>(
-        std::make_unique<InlineMapStage>(input(context), map, context, entry.statistics), entry.statistics);
+        std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context, entry.statistics,
+                                         numbered.next_row),
+        entry.statistics);
   };
 }
 
@@ -176,19 +181,22 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
-  return [op, inputs = std::move(inputs), &entry, lanes](const StageContext& context) -> std::unique_ptr<Stage> {
+  const OpenStage open = [op, inputs = std::move(inputs), &entry,
+                          lanes](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
                                 .iteration = context.iteration,
                                 .lanes = lanes != nullptr ? *lanes : context.lanes,
                                 .storage = context.storage,
-                                .shard_names = context.shard_names};
+                                .shard_names = context.shard_names,
+                                .state = context.state};
     try {
       return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
     } catch (...) {
       throw ErrorException(*current_exception_as_error(op->name()));
     }
   };
+  return [open](const StageContext& context) { return open_unnumbered(open, context); };
 }
 
 std::vector<StageReport> LoweredPlan::report() const {

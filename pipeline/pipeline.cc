@@ -10,6 +10,8 @@
 #include "pipeline/executor.h"
 #include "pipeline/io_threads.h"
 #include "pipeline/lowering.h"
+#include "pipeline/plan_digest.h"
+#include "pipeline/shard_digest.h"
 
 namespace millrace {
 namespace {
@@ -38,23 +40,56 @@ class ConsumerWaker final : public Waker {
   bool woken_ = false;
 };
 
+void add_shard_paths(const PlanNode& plan, std::vector<std::string>& paths) {
+  for (const PlanNodePtr& input : plan.inputs) add_shard_paths(*input, paths);
+  if (const Shards* shards = plan.op->shards()) {
+    for (const Shard& shard : shards->list()) paths.push_back(shard.path);
+  }
+}
+
+std::vector<std::string> shard_paths(const PlanNode& plan) {
+  std::vector<std::string> paths;
+  add_shard_paths(plan, paths);
+  return paths;
+}
+
+std::string why_unsavable(const PlanNode& plan) {
+  for (const PlanNodePtr& input : plan.inputs) {
+    if (std::string why = why_unsavable(*input); !why.empty()) return why;
+  }
+  const std::string why = plan.op->unsavable();
+  return why.empty() ? "" : fmt::format("{}: {}", plan.op->name(), why);
+}
+
 }  // namespace
 
 class Pipeline::Impl {
  public:
-  Impl(PlanNodePtr plan, const StartOptions& options)
+  Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options)
       : io_threads_(kIoThreads),
         storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads)),
         plan_(std::move(plan)),
         lowered_(executor_, plan_, {.ordered = options.ordered}),
+        plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
+        shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage)),
+        unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
         started_ns_(now_ns()) {
-    reader_ = lowered_.start({.pool = executor_.pool(),
-                              .waker = waker_,
-                              .iteration = {},
-                              .lanes = inline_lanes_,
-                              .storage = storage_.get(),
-                              .shard_names = std::make_shared<ShardNames>()});
+    if (options.state) {
+      if (!unsavable_.empty()) refuse_state("a state cannot be used");
+      options.state->check(*plan_digest_, *shard_digest_);
+      place_ = options.state->place();
+      num_delivered_ = options.state->num_delivered();
+    }
+    const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
+    reader_ = open_at(start,
+                      {.pool = executor_.pool(),
+                       .waker = waker_,
+                       .iteration = {},
+                       .lanes = inline_lanes_,
+                       .storage = storage_.get(),
+                       .shard_names = std::make_shared<ShardNames>()},
+                      place_);
   }
 
   // The order matters: nobody may wake a node any more, then no body may run, then stages go, then nodes, then the
@@ -86,11 +121,18 @@ class Pipeline::Impl {
         throw PipelineError(*error);
       }
     }
+    ++place_.skip;
+    ++num_delivered_;
     if (block_.num_elements() == 1) {
       taken_ = 0;
       return Batch(std::exchange(block_, Block()));
     }
     return Batch(block_.slice(element, 1));
+  }
+
+  PipelineState save() const {
+    if (!unsavable_.empty()) refuse_state("the pipeline cannot be saved");
+    return {place_, num_delivered_, plan_digest_, shard_digest_};
   }
 
   Statistics stats() const {
@@ -109,12 +151,19 @@ class Pipeline::Impl {
   }
 
  private:
+  [[noreturn]] void refuse_state(std::string_view what) const {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, unsavable_));
+  }
+
   bool refill() {
     block_ = Block();
     taken_ = 0;
     while (true) {
       const Poll poll = reader_->next(block_);
-      if (poll == Poll::kBlock) return true;
+      if (poll == Poll::kBlock) {
+        place_ = block_.cursor;
+        return true;
+      }
       if (poll == Poll::kEnd) return false;
       const int64_t begin = now_ns();
       waiting_since_ns_.store(begin);
@@ -131,7 +180,12 @@ class Pipeline::Impl {
   Executor executor_;
   PlanNodePtr plan_;
   LoweredPlan lowered_;
+  const std::shared_ptr<const PlanDigest> plan_digest_;
+  const std::shared_ptr<ShardDigestReader> shard_digest_;
+  const std::string unsavable_;  // why
   const int64_t started_ns_;
+  Cursor place_;  // of the next element
+  int64_t num_delivered_ = 0;
   std::unique_ptr<Stage> reader_;
   Block block_;
   size_t taken_ = 0;
@@ -140,13 +194,15 @@ class Pipeline::Impl {
   std::atomic<int64_t> waiting_since_ns_{0};  // begin of the wait that goes on; 0: none
 };
 
-Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const StartOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(plan), options)) {}
+Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(plan), written, options)) {}
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 
 std::optional<Batch> Pipeline::next() { return impl_->next(); }
+
+PipelineState Pipeline::save() const { return impl_->save(); }
 
 Statistics Pipeline::stats() const { return impl_->stats(); }
 

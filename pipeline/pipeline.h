@@ -7,6 +7,7 @@
 
 #include "formats/columnar/block.h"
 #include "formats/storage/storage.h"
+#include "pipeline/pipeline_state.h"
 #include "pipeline/statistics.h"
 
 namespace millrace {
@@ -51,13 +52,16 @@ struct StartOptions {
       true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always
   std::vector<std::string> disabled_rewrites = {};  ///< names of rewrites not to use. Default: none
   std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
+  /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
+  std::optional<PipelineState> state = std::nullopt;
 };
 
 /// A running dataset. Move-only; one thread at a time calls `next()`. The destructor stops the work, also half way and
 /// after an error, and returns when no thread of it runs any more; batches stay valid.
 class Pipeline {
  public:
-  Pipeline(std::shared_ptr<const PlanNode> plan, const StartOptions& options);
+  /// What `Dataset::start` makes. `plan`: after rewrites; `written`: before them.
+  Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options);
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
@@ -66,6 +70,12 @@ class Pipeline {
   /// that is an error; after that and after the end it gives nothing. Throws `kInvalidArgument` when called from inside
   /// a function that a pipeline runs: it could wait for itself.
   std::optional<Batch> next();
+
+  /// Where the stream is: behind the last element that `next()` gave, before the element that it threw as an error.
+  /// Also before the first `next()` and after the end. Costs a few nanoseconds and stops nothing. For the thread that
+  /// calls `next()`. Throws `kInvalidArgument` where an order that is not kept (`ordered = false`) or an operator
+  /// without states makes a state meaningless.
+  PipelineState save() const;
 
   /// What every operator has done so far. Any thread.
   Statistics stats() const;

@@ -4,6 +4,7 @@
 
 #include "formats/columnar/block_builder.h"
 #include "pipeline/apply_map.h"
+#include "pipeline/numbered_rows.h"
 
 namespace millrace {
 namespace {
@@ -151,6 +152,7 @@ void Segment::take_request() {
   generation_ = request->generation;
   iteration_ = request->context->iteration;
   next_row_ = 0;
+  chain_place_ = {};
   StageContext context = {.pool = executor_.pool(),
                           .waker = *this,
                           .iteration = iteration_,
@@ -159,7 +161,13 @@ void Segment::take_request() {
                           .shard_names = request->context->shard_names};
   failure_ = nullptr;
   try {
-    chain_ = request->open(context);
+    chain_place_ = {request->context->state, 0};
+    if (!options_.maps.empty()) {
+      const NumberedRows numbered(chain_place_.state);
+      next_row_ = numbered.next_row;
+      chain_place_ = numbered.input;
+    }
+    chain_ = open_at(request->open, context, chain_place_);
   } catch (...) {
     failure_ = current_exception_as_error("");
   }
@@ -194,6 +202,7 @@ Poll Segment::poll_chain(Block& out) {
   }
   if (failure_ == nullptr) return Poll::kEnd;
   out = error_block(options_.schema, executor_.pool(), std::exchange(failure_, nullptr));
+  out.cursor = chain_place_;
   return Poll::kBlock;
 }
 
@@ -226,6 +235,8 @@ bool Segment::poll_until_blocked() {
       chain_.reset();
       continue;
     }
+    chain_place_ = block.cursor.behind(static_cast<int64_t>(block.num_elements()));
+    if (!options_.maps.empty()) block.cursor = NumberedRows{next_row_, block.cursor}.cursor();
     block.first_row = next_row_;
     block.iteration = iteration_;
     next_row_ += block.num_rows();

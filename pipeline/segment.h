@@ -37,6 +37,10 @@ class Segment final : public Waker {
 
   /// Starts a new run of the chain that `open` makes and returns its reader. The reader of the run before must be gone.
   /// `context` is the reader's: its waker is woken when a block is ready.
+  ///
+  /// A segment with maps puts a state of its own (NumberedRows) around its chain's: rows are numbered behind the chain.
+  /// It also takes its chain's state without, from a plan that was cut elsewhere: maps that go by those numbers stand
+  /// behind a cut in every plan of a dataset.
   [[nodiscard]] std::unique_ptr<Stage> open(OpenStage open, const StageContext& context);
 
   void wake() noexcept override;
@@ -93,6 +97,7 @@ class Segment final : public Waker {
   uint64_t generation_ = 0;
   Iteration iteration_;
   int64_t next_row_ = 0;
+  Cursor chain_place_;  // behind the last block
   uint64_t next_position_ = 0;
   size_t next_slot_ = 0;
   bool waiting_for_output_ = false;

@@ -52,6 +52,7 @@ Block Block::slice(size_t first, size_t count) const {
   const auto rows = static_cast<size_t>(rows_per_element);
   part.origins_ = origins_.size() == rows * num_elements_ ? origins_.slice(first * rows, count * rows) : Origins();
   part.first_row += rows_per_element * static_cast<int64_t>(first);
+  part.cursor.skip += static_cast<int64_t>(first);
   for (const ElementError& entry : errors_) {
     if (entry.element >= first && entry.element < first + count) part.add_error(entry.element - first, entry.error);
   }
@@ -71,6 +72,7 @@ Block Block::select(std::span<const size_t> indices, BufferPool& pool) const {
   chosen.first_row = first_row;
   chosen.iteration = iteration;
   chosen.epoch = epoch;
+  chosen.cursor = cursor;
   return chosen;
 }
 
@@ -80,6 +82,7 @@ Block Block::with_columns(SchemaPtr schema, Columns columns) const {
   other.first_row = first_row;
   other.iteration = iteration;
   other.epoch = epoch;
+  other.cursor = cursor;
   other.errors_ = errors_;
   other.origins_ = origins_;
   return other;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "formats/columnar/column.h"
+#include "formats/columnar/cursor.h"
 #include "formats/columnar/origin.h"
 #include "formats/error.h"
 
@@ -74,13 +75,16 @@ class Block {
   /// The epoch of the rows: how often the data had been repeated before them. A batch that spans epochs has its first
   /// row's.
   int64_t epoch = 0;
+  /// The place of the first element in the stream of the stage that gave the block: what a checkpoint is made of.
+  Cursor cursor;
 
   int64_t num_rows() const { return rows_per_element * static_cast<int64_t>(num_elements_); }
   int64_t byte_size() const;
 
-  /// Elements [first, first + count) without a copy, with their errors, ordinals and epoch.
+  /// Elements [first, first + count) without a copy, with their errors, ordinals, epoch and cursor.
   [[nodiscard]] Block slice(size_t first, size_t count) const;
-  /// The elements `indices`, in that order, copied; errors go with them. Ordinals and epoch are those of the block.
+  /// The elements `indices`, in that order, copied; errors go with them. Ordinals, epoch and cursor are those of the
+  /// block.
   [[nodiscard]] Block select(std::span<const size_t> indices, BufferPool& pool) const;
   /// The same elements with other columns.
   [[nodiscard]] Block with_columns(SchemaPtr schema, Columns columns) const;

@@ -88,7 +88,7 @@ TEST(InterleaveTest, UnorderedGivesEveryElementOnceAndKeepsTheOrderOfEachInput) 
 class LanesThatCount final : public Lanes {
  public:
   explicit LanesThatCount(size_t num_lanes) : open_(num_lanes) {}
-  std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context) override {
+  std::unique_ptr<Stage> open(size_t lane, OpenStage open, const StageContext& context, const Cursor& place) override {
     EXPECT_LT(lane, open_.size());
     EXPECT_EQ(open_[lane]++, 0) << "lane " << lane << " was still in use";
     most_ = std::max(most_, std::count(open_.begin(), open_.end(), 1));
@@ -103,7 +103,7 @@ class LanesThatCount final : public Lanes {
       std::unique_ptr<Stage> stage_;
       int& open_;
     };
-    return std::make_unique<Held>(open(context), open_[lane]);
+    return std::make_unique<Held>(open_at(open, context, place), open_[lane]);
   }
   std::vector<int> open_;
   std::ptrdiff_t most_ = 0;

@@ -245,6 +245,8 @@ class FaultyRange final : public StageOperator {
         faults_(std::move(faults)) {}
   std::string_view name() const override { return "faulty_range"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
+  // Everything is in one block that is made again: its place is the beginning.
+  std::string unsavable() const override { return ""; }
   std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
     class Run final : public Stage {
      public:

@@ -1,0 +1,65 @@
+#include "ops/stage.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+/// Leaves out the first elements of its input.
+class BehindStage final : public Stage {
+ public:
+  BehindStage(std::unique_ptr<Stage> input, int64_t elements) : input_(std::move(input)), left_(elements) {}
+
+  Poll next(Block& out) override {
+    while (true) {
+      const Poll poll = input_->next(out);
+      if (poll != Poll::kBlock || left_ == 0) return poll;
+      const auto elements = static_cast<int64_t>(out.num_elements());
+      const int64_t skipped = std::min(left_, elements);
+      left_ -= skipped;
+      if (skipped == elements) {
+        out = Block();
+        continue;
+      }
+      out = out.slice(static_cast<size_t>(skipped), static_cast<size_t>(elements - skipped));
+      return poll;
+    }
+  }
+
+ private:
+  std::unique_ptr<Stage> input_;
+  int64_t left_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, const Cursor& place) {
+  context.state = place.state;
+  std::unique_ptr<Stage> stage = open(context);
+  if (place.skip == 0) return stage;
+  return std::make_unique<BehindStage>(std::move(stage), place.skip);
+}
+
+std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index) {
+  if (context.state == nullptr) return open(context);
+  if (index >= context.state->inputs.size()) {
+    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has {} inputs, not {}", context.state->kind,
+                                                        context.state->inputs.size(), index + 1));
+  }
+  return open_at(open, context, context.state->inputs[index]);
+}
+
+const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least) {
+  if (state.kind != kind) {
+    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} is given to a {}", state.kind, kind));
+  }
+  if (state.numbers.size() < least ||
+      std::any_of(state.numbers.begin(), state.numbers.end(), [](int64_t number) { return number < 0; })) {
+    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kind));
+  }
+  return state.numbers;
+}
+
+}  // namespace millrace

@@ -1,0 +1,113 @@
+#include "pipeline/pipeline_state.h"
+
+#include <fmt/format.h>
+
+#define XXH_INLINE_ALL
+#include <google/protobuf/io/coded_stream.h>
+#include <xxhash.h>
+
+#include "formats/error.h"
+#include "pipeline/pipeline_state.pb.h"
+#include "pipeline/plan_digest.h"
+#include "pipeline/shard_digest.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+// Deeper than any plan; what is deeper is no state, and would end the stack.
+constexpr int kMostDepth = 1000;
+
+[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kState, std::move(message)); }
+
+void write(const Cursor& cursor, state::Cursor& out) {
+  out.set_skip(cursor.skip);
+  if (cursor.state == nullptr) return;
+  state::Stage& stage = *out.mutable_state();
+  stage.set_kind(cursor.state->kind);
+  stage.mutable_numbers()->Add(cursor.state->numbers.begin(), cursor.state->numbers.end());
+  for (const Cursor& input : cursor.state->inputs) write(input, *stage.add_inputs());
+}
+
+Cursor read(const state::Cursor& cursor, int depth) {
+  if (depth > kMostDepth || cursor.skip() < 0) refuse("the state has a place that cannot be");
+  if (!cursor.has_state()) return {nullptr, cursor.skip()};
+  const state::Stage& stage = cursor.state();
+  std::vector<Cursor> inputs;
+  inputs.reserve(static_cast<size_t>(stage.inputs_size()));
+  for (const state::Cursor& input : stage.inputs()) inputs.push_back(read(input, depth + 1));
+  return make_cursor(stage.kind(), {stage.numbers().begin(), stage.numbers().end()}, std::move(inputs))
+      .behind(cursor.skip());
+}
+
+}  // namespace
+
+PipelineState::PipelineState(Cursor place, int64_t num_delivered, std::shared_ptr<const PlanDigest> plan,
+                             std::shared_ptr<ShardDigestReader> shards)
+    : place_(std::move(place)), num_delivered_(num_delivered), plan_(std::move(plan)), shards_(std::move(shards)) {}
+
+std::string PipelineState::serialize() const {
+  state::State content;
+  write(place_, *content.mutable_place());
+  content.set_num_delivered(num_delivered_);
+  for (const PlanDigest::Operator& op : plan_->operators) {
+    state::Operator& out = *content.add_operators();
+    out.set_name(op.name);
+    out.set_arguments(op.arguments);
+    out.set_digest(op.digest);
+  }
+  const ShardDigest& digest = shards_->digest();
+  state::Shards& shards = *content.mutable_shards();
+  shards.set_num_shards(digest.num_shards);
+  shards.mutable_names()->Add(digest.names.begin(), digest.names.end());
+  shards.mutable_sizes()->Add(digest.sizes.begin(), digest.sizes.end());
+  shards.mutable_contents()->Add(digest.contents.begin(), digest.contents.end());
+
+  state::Envelope envelope;
+  envelope.set_version(kVersion);
+  envelope.set_content(content.SerializeAsString());
+  envelope.set_digest(XXH3_64bits(envelope.content().data(), envelope.content().size()));
+  return envelope.SerializeAsString();
+}
+
+PipelineState PipelineState::parse(std::string_view bytes) {
+  state::Envelope envelope;
+  if (bytes.size() > INT32_MAX || !envelope.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ||
+      envelope.version() == 0) {
+    refuse(fmt::format("{} bytes that are no state of a pipeline", bytes.size()));
+  }
+  if (envelope.version() > kVersion) {
+    refuse(fmt::format("the state has version {}, this Millrace reads up to {}", envelope.version(), kVersion));
+  }
+  if (XXH3_64bits(envelope.content().data(), envelope.content().size()) != envelope.digest()) {
+    refuse("the state is damaged: its digest does not match");
+  }
+  state::State content;
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(envelope.content().data()),
+                                                static_cast<int>(envelope.content().size()));
+  stream.SetRecursionLimit(2 * kMostDepth + 10);
+  if (!content.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage() || content.num_delivered() < 0)
+    refuse("the state is damaged");
+  auto plan = std::make_shared<PlanDigest>();
+  for (const state::Operator& op : content.operators()) {
+    plan->operators.push_back({.name = op.name(), .arguments = op.arguments(), .digest = op.digest()});
+  }
+  const state::Shards& shards = content.shards();
+  ShardDigest digest{.num_shards = shards.num_shards(),
+                     .names = {shards.names().begin(), shards.names().end()},
+                     .sizes = {shards.sizes().begin(), shards.sizes().end()},
+                     .contents = {shards.contents().begin(), shards.contents().end()}};
+  return {read(content.place(), 0), content.num_delivered(), std::move(plan),
+          std::make_shared<ShardDigestReader>(std::move(digest))};
+}
+
+void PipelineState::check(const PlanDigest& plan, ShardDigestReader& shards) const {
+  if (const std::string text = plan.difference(*plan_); !text.empty()) {
+    refuse("the state is of another dataset: " + text);
+  }
+  if (const std::string text = shards.digest().difference(shards_->digest(), shards.paths()); !text.empty()) {
+    refuse("the state is of other shards: " + text);
+  }
+}
+
+}  // namespace millrace

@@ -56,6 +56,9 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("seed", po::value(&seed)->default_value(seed), "of every random choice")
       ("unordered", "elements come as they are ready; the stream then depends on timing")
       ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
+      ("watchdog", po::value(&options.watchdog)->default_value(options.watchdog),
+       "when nothing has moved for so many seconds while a batch is waited for, say what is waited for and exit with 75; "
+       "0: wait for ever")
       ("print", po::value(&options.print), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
@@ -78,8 +81,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   options.seed = static_cast<uint64_t>(seed);
   if (!(options.seconds > 0) || !std::isfinite(options.seconds))
     refuse(fmt::format("--seconds is {}, must be above 0 and finite", options.seconds));
-  if (!(options.warmup_seconds >= 0) || !std::isfinite(options.warmup_seconds))
-    refuse(fmt::format("--warmup-seconds is {}, must be finite and not negative", options.warmup_seconds));
+  require_seconds("warmup-seconds", options.warmup_seconds);
+  require_seconds("watchdog", options.watchdog);
   if (given->contains("batches")) {
     require_at_least("batches", batches, 1);
     options.batches = batches;
@@ -92,7 +95,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   }
   if (given->contains("explain")) {
     refuse_together(*given, "--explain", measuring);
-    refuse_together(*given, "--explain", {"print"});
+    refuse_together(*given, "--explain", {"print", "watchdog"});
   }
   if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
   options.ordered = !given->contains("unordered");

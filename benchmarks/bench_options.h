@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/stall.h"
+
 namespace millrace {
 
 /// The command line of `dataset_bench`.
@@ -21,6 +23,7 @@ struct BenchOptions {
   uint64_t seed = 42;
   bool ordered = true;
   int64_t consumer_us = 0;
+  double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t print = 0;
   bool explain = false;
   bool json = false;

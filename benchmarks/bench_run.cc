@@ -57,8 +57,11 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   StreamHash hash;
   uint64_t touched = 0;
   const auto started = Clock::now();
-  Pipeline pipeline = dataset.start(
-      {.threads = options.threads, .ordered = options.ordered, .disabled_rewrites = options.disabled_rewrites});
+  Pipeline pipeline = dataset.start({.threads = options.threads,
+                                     .ordered = options.ordered,
+                                     .disabled_rewrites = options.disabled_rewrites,
+                                     .watchdog = options.watchdog,
+                                     .on_stall = exit_on_stall});
   // A run of a number of batches measures all of them; a timed one begins after the first batch and the warm-up.
   auto measured_from = started;
   rusage before = usage();

@@ -18,8 +18,11 @@ int run(int argc, char** argv) {
   // As many workers as asked for, also on fewer cores.
   const WorkerLimit limit(checked_threads(options->threads));
   const Dataset dataset = make_workload(*options);
-  const StartOptions start = {
-      .threads = options->threads, .ordered = options->ordered, .disabled_rewrites = options->disabled_rewrites};
+  const StartOptions start = {.threads = options->threads,
+                              .ordered = options->ordered,
+                              .disabled_rewrites = options->disabled_rewrites,
+                              .watchdog = options->watchdog,
+                              .on_stall = exit_on_stall};
   if (options->explain) {
     std::cout << dataset.explain(start);
     return 0;

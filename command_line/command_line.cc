@@ -1,5 +1,6 @@
 #include "command_line/command_line.h"
 
+#include <cmath>
 #include <iostream>
 #include <new>
 
@@ -42,6 +43,12 @@ void require_at_least(std::string_view option, int64_t value, int64_t least) {
   if (value >= least) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("--{} is {}, must be at least {}", option, value, least));
+}
+
+void require_seconds(std::string_view option, double value) {
+  if (value >= 0 && std::isfinite(value)) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("--{} is {}, must be finite and not negative", option, value));
 }
 
 int run_program(std::string_view name, const std::function<int()>& body) {

@@ -24,6 +24,7 @@ enum class ErrorCode {
   kOutOfMemory,      ///< the system has no more memory
   kUserFunction,     ///< a function given by the user threw
   kState,            ///< a saved state that is damaged, or of another dataset, other shards or a later version
+  kStalled,          ///< nothing moved in a pipeline for longer than its watchdog allows
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
 };
 

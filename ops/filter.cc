@@ -1,5 +1,6 @@
 #include "ops/filter.h"
 
+#include "ops/element_progress.h"
 #include "ops/map.h"
 
 namespace millrace {
@@ -27,7 +28,8 @@ Block FilterOperator::apply(Block block, BufferPool& pool) const {
       for (size_t i = 0; i < num_elements; ++i) block.add_error(i, error);
     }
   } else {
-    for (size_t i = 0; i < num_elements; ++i) {
+    ElementProgress progress;
+    for (size_t i = 0; i < num_elements; ++i, progress.step()) {
       if (!block.errors().empty() && block.error_at(i) != nullptr) continue;
       try {
         keep[i] = keep_(RowView(block, i)) ? 1 : 0;

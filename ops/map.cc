@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/element_progress.h"
+
 namespace millrace {
 namespace {
 
@@ -58,7 +60,8 @@ MapRowsOperator::MapRowsOperator(const SchemaPtr& input, RowFunction function)
 
 Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
   RowWriter writer(written_, pool);
-  for (size_t i = 0; i < block.num_elements(); ++i) {
+  ElementProgress progress;
+  for (size_t i = 0; i < block.num_elements(); ++i, progress.step()) {
     if (!block.errors().empty()) {
       if (auto error = block.error_at(i)) {
         writer.fail_element(std::move(error));

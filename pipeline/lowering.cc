@@ -119,6 +119,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   for (const PlanNodePtr& map : maps) {
     OperatorRecord& entry = record_operator(map->op->name(), segment);
     entry.parallel = true;
+    entry.statistics.arguments = map->op->arguments();
     options.maps.push_back(as_map(*map));
     options.map_statistics.push_back(&entry.statistics);
     segment.body.push_back(entry.statistics.name);
@@ -134,7 +135,11 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 // The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
 OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested) {
   const bool prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get()) != nullptr;
-  if (!nested && (prefetch || is_map(*node))) return cut(node, 0);
+  if (!nested && (prefetch || is_map(*node))) {
+    OpenStage reader = cut(node, 0);
+    segment.inputs.push_back(numbered_segments_.back()->number);
+    return reader;
+  }
   if (prefetch) return lower(node->inputs[0], segment, nested);
   if (is_map(*node)) return lower_nested_map(node, segment);
   return lower_stage(node, segment, nested);
@@ -143,6 +148,7 @@ OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bo
 OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment) {
   OpenStage input = lower(node->inputs[0], segment, /*nested=*/true);
   OperatorRecord& entry = record_operator(node->op->name(), segment);
+  entry.statistics.arguments = node->op->arguments();
   segment.chain.push_back(entry.statistics.name);
   return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     const NumberedRows numbered(context.state);
@@ -176,6 +182,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   Lanes* lanes = nullptr;
   if (lane_segment != nullptr) {
     number(*lane_segment);
+    segment.inputs.push_back(lane_segment->number);
     lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading));
     lanes = lane_sets_.back().get();
   }
@@ -197,6 +204,32 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     }
   };
   return [open](const StageContext& context) { return open_unnumbered(open, context); };
+}
+
+std::vector<SegmentStates> LoweredPlan::states() const {
+  std::vector<SegmentStates> all;
+  for (const SegmentRecord* entry : numbered_segments_) {
+    SegmentStates& states = all.emplace_back();
+    states.number = entry->number;
+    states.chain = entry->chain;
+    states.body = entry->body;
+    states.lanes = entry->lanes > 0;
+    states.inputs = entry->inputs;
+    for (const Segment* segment : entry->segments) states.states.push_back(segment->state());
+  }
+  return all;
+}
+
+uint64_t LoweredPlan::progress() const {
+  uint64_t sum = 0;
+  for (const OperatorRecord& entry : operators_) {
+    sum += static_cast<uint64_t>(entry.statistics.rows.load(std::memory_order_relaxed));
+    sum += static_cast<uint64_t>(entry.statistics.errors.load(std::memory_order_relaxed));
+  }
+  for (const SegmentRecord* entry : numbered_segments_) {
+    for (const Segment* segment : entry->segments) sum += segment->elements();
+  }
+  return sum;
 }
 
 std::vector<StageReport> LoweredPlan::report() const {

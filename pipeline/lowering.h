@@ -35,6 +35,11 @@ class LoweredPlan {
   /// Destroys all chains; only when no body runs.
   void drop_chains();
 
+  /// What every segment does now, the source's first; the last one's reader is the consumer. Any thread.
+  [[nodiscard]] std::vector<SegmentStates> states() const;
+  /// A number that changes whenever an operator delivers something, or a map comes through an element. Any thread.
+  [[nodiscard]] uint64_t progress() const;
+
   /// The reports of all operators, the source first.
   [[nodiscard]] std::vector<StageReport> report() const;
 
@@ -50,6 +55,7 @@ class LoweredPlan {
     size_t credits = 0;
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
     std::vector<const Segment*> segments;  // the one, or one for each lane
+    std::vector<int> inputs;               // numbers of the segments that the chain reads
   };
   struct OperatorRecord {
     StageStatistics statistics;

@@ -1,8 +1,8 @@
 #include "pipeline/metered_stage.h"
 
-#include <chrono>
 #include <utility>
 
+#include "pipeline/activity.h"
 #include "pipeline/apply_map.h"
 
 namespace millrace {
@@ -15,19 +15,23 @@ thread_local StageStatistics* polling = nullptr;
 
 Poll MeteredStage::next(Block& out) {
   StageStatistics* outer = std::exchange(polling, &statistics_);
-  const auto begin = std::chrono::steady_clock::now();
+  Activity* const activity = Activity::of_this_thread();
+  const int64_t begin = now_ns();
+  if (activity != nullptr) activity->enter(&statistics_, begin);
   Poll poll = Poll::kEnd;
   try {
     poll = stage_->next(out);
   } catch (...) {
     polling = outer;
+    if (activity != nullptr) activity->enter(outer, now_ns());
     // The innermost stage is the one that is named, without its number in the plan.
     const std::string& name = statistics_.name;
     throw ErrorException(*current_exception_as_error(std::string_view(name).substr(name.find(':') + 1)));
   }
-  const auto elapsed = std::chrono::steady_clock::now() - begin;
+  const int64_t end = now_ns();
+  const int64_t ns = end - begin;
   polling = outer;
-  const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  if (activity != nullptr) activity->enter(outer, end);
   if (outer != nullptr) outer->input_ns.fetch_add(ns, std::memory_order_relaxed);
   statistics_.inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
   if (poll == Poll::kBlock) statistics_.add(out);

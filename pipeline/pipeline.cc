@@ -12,6 +12,8 @@
 #include "pipeline/lowering.h"
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
+#include "pipeline/watchdog.h"
+#include "pipeline/watched_storage.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +34,13 @@ class ConsumerWaker final : public Waker {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return woken_; });
     woken_ = false;
+  }
+  /// False when it was not woken for so long.
+  bool wait_for(std::chrono::nanoseconds most) {
+    std::unique_lock lock(mutex_);
+    const bool woken = changed_.wait_for(lock, most, [this] { return woken_; });
+    if (woken) woken_ = false;
+    return woken;
   }
 
  private:
@@ -75,6 +84,11 @@ class Pipeline::Impl {
         shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage)),
         unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
         started_ns_(now_ns()) {
+    if (options.watchdog != 0) {
+      auto watched = std::make_shared<WatchedStorage>(storage_);
+      watchdog_.emplace(options.watchdog, options.on_stall, lowered_, *watched, executor_.threads());
+      storage_ = std::move(watched);
+    }
     if (options.state) {
       if (!unsavable_.empty()) refuse_state("a state cannot be used");
       options.state->check(*plan_digest_, *shard_digest_);
@@ -165,12 +179,25 @@ class Pipeline::Impl {
         return true;
       }
       if (poll == Poll::kEnd) return false;
-      const int64_t begin = now_ns();
-      waiting_since_ns_.store(begin);
-      waker_.wait();
-      waiting_since_ns_.store(0);
-      waited_ns_.fetch_add(now_ns() - begin);
+      wait();
     }
+  }
+
+  void wait() {
+    struct Timed {
+      explicit Timed(Impl& of) : impl(of) { impl.waiting_since_ns_.store(begin); }
+      ~Timed() {
+        impl.waiting_since_ns_.store(0);
+        impl.waited_ns_.fetch_add(now_ns() - begin);
+      }
+      Timed(const Timed&) = delete;
+      Timed& operator=(const Timed&) = delete;
+      Impl& impl;
+      const int64_t begin = now_ns();
+    };
+    const Timed timed(*this);
+    if (!watchdog_) return waker_.wait();
+    while (!waker_.wait_for(watchdog_->interval())) watchdog_->look(timed.begin);
   }
 
   IoThreads io_threads_;
@@ -183,6 +210,7 @@ class Pipeline::Impl {
   const std::shared_ptr<const PlanDigest> plan_digest_;
   const std::shared_ptr<ShardDigestReader> shard_digest_;
   const std::string unsavable_;  // why
+  std::optional<Watchdog> watchdog_;
   const int64_t started_ns_;
   Cursor place_;  // of the next element
   int64_t num_delivered_ = 0;

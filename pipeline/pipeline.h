@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "formats/columnar/block.h"
 #include "formats/storage/storage.h"
 #include "pipeline/pipeline_state.h"
+#include "pipeline/stall.h"
 #include "pipeline/statistics.h"
 
 namespace millrace {
@@ -54,6 +56,15 @@ struct StartOptions {
   std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
   /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
   std::optional<PipelineState> state = std::nullopt;
+  /// Seconds after which a wait in `next()` during which nothing has moved is a stall: no operator delivered anything,
+  /// no function of single elements came through one, the storage answered nothing. It is noticed after 1 to 1.5 times
+  /// as long. No thread is made for it. Default: 0, never.
+  double watchdog = 0;
+  /// What to do about a stall, called inside `next()` on the caller's thread, and again after as much time if nothing
+  /// moves still. It may throw, which leaves `next()` and loses nothing: calling that again waits on; it may end the
+  /// process (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on standard
+  /// error and `kStalled` is thrown. The destructor of a pipeline waits for functions and reads that do not return.
+  std::function<void(const Stall&)> on_stall = nullptr;
 };
 
 /// A running dataset. Move-only; one thread at a time calls `next()`. The destructor stops the work, also half way and

@@ -111,6 +111,7 @@ void Segment::wake() noexcept {
 
 void Segment::run_node() noexcept {
   const Executor::Body mark(executor_);
+  const Activity::Scope doing(activity_);
   for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
     end_wait();
     if (executor_.stopping()) return;
@@ -264,22 +265,25 @@ void Segment::fill(Slot& slot, Block block, bool end) {
 void Segment::run_body(size_t index) noexcept {
   const Executor::Body mark(executor_);
   if (executor_.stopping()) return;
-  run_maps(slots_[index].block);
+  run_maps(slots_[index]);
   publish(slots_[index]);
   if (!options_.ordered && in_bodies_.fetch_sub(1) == 1) wake();
 }
 
-void Segment::run_maps(Block& block) {
+void Segment::run_maps(Slot& slot) {
+  const Activity::Scope doing(slot.activity);
+  Block& block = slot.block;
   for (size_t i = 0; i < options_.maps.size(); ++i) {
-    const auto begin = Clock::now();
+    StageStatistics& statistics = *options_.map_statistics[i];
+    const int64_t begin = now_ns();
+    slot.activity.enter(&statistics, begin);
     const ErrorCount taken(block);
     block = apply_map(*options_.maps[i], std::move(block), executor_.pool());
-    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
-    StageStatistics& statistics = *options_.map_statistics[i];
-    statistics.inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
+    statistics.inclusive_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
     statistics.add(block);
     statistics.add_dropped(taken, block);
   }
+  slot.activity.enter(nullptr, 0);
 }
 
 void Segment::publish(Slot& slot) {

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "ops/operator.h"
+#include "pipeline/activity.h"
 #include "pipeline/executor.h"
+#include "pipeline/segment_state.h"
 #include "pipeline/stage_statistics.h"
 
 namespace millrace {
@@ -49,12 +50,16 @@ class Segment final : public Waker {
   /// be missed, when its nanoseconds were read before, and is never counted twice.
   void add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) const noexcept;
 
+  /// What it does now. Any thread.
+  [[nodiscard]] SegmentState state() const;
+  /// Elements that maps have come through inside their blocks; never falls. Any thread.
+  [[nodiscard]] uint64_t elements() const;
+
   /// Destroys the chain; only when no body runs.
   void drop_chain() { chain_.reset(); }
 
  private:
   class Reader;
-  using Clock = std::chrono::steady_clock;
 
   enum class SlotState : uint32_t { kFree, kTaken };
 
@@ -64,6 +69,7 @@ class Segment final : public Waker {
     uint64_t position = 0;
     bool end = false;
     std::atomic<SlotState> state{SlotState::kFree};
+    Activity activity;  // of the body that has it
   };
 
   struct Request {
@@ -82,7 +88,7 @@ class Segment final : public Waker {
   void fill(Slot& slot, Block block, bool end);
   void run_body(size_t index) noexcept;
   void publish(Slot& slot);
-  void run_maps(Block& block);
+  void run_maps(Slot& slot);
 
   Executor& executor_;
   Options options_;
@@ -105,6 +111,8 @@ class Segment final : public Waker {
   // Written by the poller, read by stats(): when the wait that goes on began, in nanoseconds of the clock; negative:
   // for output; 0: none.
   std::atomic<int64_t> waiting_since_ns_{0};
+
+  Activity activity_;  // of the poller
 
   // Between poller, bodies and reader.
   std::atomic<uint64_t> wakes_{0};

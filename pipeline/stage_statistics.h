@@ -27,6 +27,7 @@ struct ErrorCount {
 /// Live counters of one operator of a running pipeline. Written by bodies with relaxed atomics, read by `stats()`.
 struct StageStatistics {
   std::string name;
+  std::string arguments;  ///< of a map, as `explain()` prints them: which function of the user it is
   std::atomic<int64_t> rows{0};
   std::atomic<int64_t> bytes{0};
   std::atomic<int64_t> errors{0};      ///< delivered or dropped

@@ -170,8 +170,10 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
                                              }},
                          .checkpoint_every = options_.checkpoint_every};
   if (shards_.validation) {
-    options.evaluation = [batches = mlm_evaluation_batches(shards_, data_), threads = options_.threads] {
-      return std::make_unique<PipelineSource>(batches.start({.threads = threads}));
+    options.evaluation = [batches = mlm_evaluation_batches(shards_, data_), threads = options_.threads,
+                          watchdog = options_.watchdog] {
+      return std::make_unique<PipelineSource>(
+          batches.start({.threads = threads, .watchdog = watchdog, .on_stall = exit_on_stall}));
     };
     options.evaluate_every = options_.evaluate_every;
   }

@@ -55,7 +55,10 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
        "of all parameters but layer norms and biases")
       ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
       ("seed", value(options.seed), "of start weights, order, masks and dropout")
-      ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same");
+      ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same")
+      ("watchdog", value(options.watchdog),
+       "when nothing has moved for so many seconds while a step waits for its batch, say what is waited for and exit "
+       "with 75; 0: wait for ever");
   po::options_description reports("reports");
   reports.add_options()
       ("report-every", value(options.report_every), "steps")
@@ -92,6 +95,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("shuffle", options.shuffle, 1);
   require_at_least("seed", options.seed, 0);
   require_at_least("threads", options.threads, 0);
+  require_seconds("watchdog", options.watchdog);
   require_at_least("report-every", options.report_every, 1);
   require_at_least("evaluate-every", options.evaluate_every, 0);
   require_at_least("checkpoint-every", options.checkpoint_every, 0);

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "pipeline/stall.h"
+
 namespace millrace {
 
 /// The command line of `train_mlm`.
@@ -26,6 +28,7 @@ struct TrainMlmOptions {
   int64_t shuffle = int64_t{1} << 18;
   int64_t seed = 42;
   int threads = 0;
+  double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;
   int64_t evaluate_every = 0;
   int64_t checkpoint_every = 100;

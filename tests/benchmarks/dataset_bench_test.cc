@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using test::ChildResult;
 using test::run_child;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -262,6 +263,7 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--seconds", "inf"}, "--seconds is inf, must be above 0 and finite"},
       {{"mlm", "--shards", glob(), "--warmup-seconds", "inf"},
        "--warmup-seconds is inf, must be finite and not negative"},
+      {{"mlm", "--shards", glob(), "--watchdog", "-1"}, "--watchdog is -1, must be finite and not negative"},
       {{"mlm", "--shards", glob(), "--warmup-seconds", "-1"},
        "--warmup-seconds is -1, must be finite and not negative"},
       {{"mlm", "--shards", glob(), "--seed", "-1"}, "--seed is -1, must be at least 0"},
@@ -355,6 +357,25 @@ TEST_F(DatasetBench, ACutCompressedShardIsOneLine) {
   const std::string line = hashed({"read"}).err;
   EXPECT_THAT(line, HasSubstr(fmt::format("(shard {}, offset ", path("b"))));
   EXPECT_THAT(line, HasSubstr(", record "));
+}
+
+TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
+  const auto hangs = [&](const char* workload, const char* read) {
+    return run_child({MILLRACE_DATASET_BENCH_WITH_HANGING_READS, workload, "--shards", glob(), "--batch", "8",
+                      "--batches", "1000", "--json", "--watchdog", "0.3"},
+                     {.environment = {fmt::format("MILLRACE_HANG_READS={}", read)}});
+  };
+  for (const char* workload : {"mlm", "read"}) {
+    for (const char* read : {"1", "6"}) {
+      const ChildResult result = hangs(workload, read);
+      EXPECT_EQ(result.exit_code, 75) << result.err;
+      EXPECT_EQ(result.out, "");
+      EXPECT_THAT(result.err, StartsWith("millrace: nothing has moved for "));
+      EXPECT_THAT(result.err, ContainsRegex("\nnext\\(\\) waits for .*the storage: reading bytes [0-9]+ to [0-9]+ of "
+                                            ".*/[ab]\\.tfrecord has not been answered for .*\n$"));
+    }
+  }
+  EXPECT_EQ(hangs("read", "1000000").exit_code, 0) << "the same program when nothing hangs";
 }
 
 TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {

@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -233,6 +234,7 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--step", "3"}), AllOf(StartsWith("train_mlm: "), HasSubstr("--step"), HasSubstr("--help")));
   EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("'many'"));
   EXPECT_THAT(refusal({"--seed", "-1"}), HasSubstr("--seed is -1"));
+  EXPECT_THAT(refusal({"--watchdog", "-1"}), HasSubstr("--watchdog is -1, must be finite and not negative"));
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));
   EXPECT_THAT(refusal({"--hidden", "15"}), HasSubstr("--hidden is 15, must be a multiple of --heads, which is 2"));
@@ -285,6 +287,20 @@ TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("shards are missing"), HasSubstr("/train has")));
   fs::create_symlink(folder_.path("nothing"), shard);
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("io: "), HasSubstr(shard.string())));
+}
+
+TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
+  std::vector<std::string> arguments =
+      command("hangs", {"--steps", "100000", "--shuffle", "50", "--checkpoint-every", "5", "--watchdog", "0.5"});
+  arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
+  const ChildResult result = run_child(arguments, {.environment = {"MILLRACE_HANG_READS=12"}});
+  EXPECT_EQ(result.exit_code, 75) << result.err;
+  EXPECT_THAT(result.err,
+              ContainsRegex("\nmillrace: nothing has moved for [0-9.]+ s; the caller of next\\(\\) has waited "));
+  EXPECT_THAT(result.err,
+              ContainsRegex("\nnext\\(\\) waits for .*the storage: reading bytes .*has not been answered for "));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("hangs/model")));
+  EXPECT_FALSE(std::filesystem::is_empty(folder_.path("hangs/checkpoints"))) << "those of the steps before stay";
 }
 
 TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {

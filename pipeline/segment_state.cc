@@ -1,0 +1,42 @@
+#include "pipeline/segment_state.h"
+
+#include "pipeline/segment.h"
+
+namespace millrace {
+
+SegmentState Segment::state() const {
+  SegmentState state;
+  const int64_t now = now_ns();
+  state.slots = options_.credits;
+  for (size_t i = 0; i < options_.credits; ++i) {
+    if (ready_[i].load() != 0) ++state.ready;
+    if (slots_[i].state.load() != SlotState::kFree) ++state.taken;
+    const Activity::Now body = slots_[i].activity.now();
+    if (body.stage == nullptr) continue;
+    state.bodies.push_back({.map = body.stage, .ns = now - body.since_ns, .elements = body.elements});
+  }
+  state.next_is_ready = ready_[tail_.load() % options_.credits].load() != 0;
+
+  const Activity::Now polling = activity_.now();
+  const int64_t waiting_since = waiting_since_ns_.load();
+  if (polling.stage != nullptr) {
+    state.chain = SegmentState::Chain::kRunning;
+    state.chain_ns = now - polling.since_ns;
+    state.stage = polling.stage;
+    state.elements = polling.elements;
+  } else if (waiting_since != 0 && wakes_.load() == 0) {
+    state.chain = waiting_since > 0 ? SegmentState::Chain::kWaitsForInput : SegmentState::Chain::kWaitsForOutput;
+    state.chain_ns = now - std::abs(waiting_since);
+  } else if (wakes_.load() > 0) {
+    state.chain = SegmentState::Chain::kDue;
+  }
+  return state;
+}
+
+uint64_t Segment::elements() const {
+  uint64_t sum = activity_.elements();
+  for (size_t i = 0; i < options_.credits; ++i) sum += slots_[i].activity.elements();
+  return sum;
+}
+
+}  // namespace millrace

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipeline/segment_state.h"
+#include "pipeline/stall.h"
+#include "pipeline/watched_storage.h"
+
+namespace millrace {
+
+/// All that is known about a pipeline in which nothing moves.
+struct StalledPipeline {
+  double still_seconds = 0;             ///< nothing moved for so long
+  double waiting_seconds = 0;           ///< the caller has been in this wait of `next()`
+  int threads = 0;                      ///< of the pipeline's arena
+  std::vector<SegmentStates> segments;  ///< the last one's reader is the caller
+  std::vector<WatchedFileState> files;  ///< what is in flight for longest first
+};
+
+/// Finds out what everybody waits for, going from the caller towards the sources, and puts it into words.
+[[nodiscard]] Stall describe_stall(const StalledPipeline& pipeline);
+
+}  // namespace millrace

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "pipeline/stall.h"
+
+namespace millrace {
+
+class LoweredPlan;
+class WatchedStorage;
+
+/// Notices that nothing moves while somebody waits. It has no thread: whoever waits wakes up every quarter of the limit
+/// and looks. What moves is counted by the statistics that are there anyway (rows and errors that operators delivered),
+/// by maps inside their blocks, and by the storage. Used by the waiting thread only.
+class Watchdog {
+ public:
+  /// `seconds`: the limit, above 0. `on_stall`: null for the default, see StartOptions. `plan` and `storage` must
+  /// outlive this.
+  Watchdog(double seconds, std::function<void(const Stall&)> on_stall, const LoweredPlan& plan,
+           const WatchedStorage& storage, int threads);
+
+  /// How long to wait at most until the next look.
+  std::chrono::nanoseconds interval() const { return interval_; }
+  /// After `interval()` without being woken. `waiting_since_ns`: begin of the wait. When nothing has moved for the
+  /// limit, tells `on_stall`, whose exceptions pass. The end of a wait is a move too: a block was delivered.
+  void look(int64_t waiting_since_ns);
+
+ private:
+  uint64_t progress() const;
+  void bark(int64_t waiting_since_ns);
+
+  const int64_t limit_ns_;
+  const std::chrono::nanoseconds interval_;
+  const std::function<void(const Stall&)> on_stall_;
+  const LoweredPlan& plan_;
+  const WatchedStorage& storage_;
+  const int threads_;
+  int64_t looked_ns_ = 0;  // 0: not yet
+  int64_t still_ns_ = 0;
+  uint64_t seen_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,411 @@
+#include "pipeline/watchdog.h"
+
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/storage/local.h"
+#include "formats/tfrecord/writer.h"
+#include "pipeline/dataset.h"
+#include "pipeline/stall_report.h"
+#include "pipeline/worker_limit.h"
+#include "tests/support/injecting_storage.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+/// Collects what the watchdog says, and lets the pipeline go on after it was told.
+struct Stalls {
+  std::vector<Stall> all;
+  std::function<void()> then;
+  std::function<void(const Stall&)> collect() {
+    return [this](const Stall& stall) {
+      all.push_back(stall);
+      if (then) then();
+    };
+  }
+};
+
+/// Functions wait here until it is opened.
+class Gate {
+ public:
+  void pass() const { open_.wait(false); }
+  void open() {
+    open_ = true;
+    open_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+/// A storage that answers so many reads and holds the others back until it is released.
+class SilentStorage final : public Storage {
+ public:
+  SilentStorage(Storage& wrapped, int64_t answered_reads)
+      : wrapped_(wrapped), held_(std::make_shared<Held>(answered_reads)) {}
+  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override {
+    class Wrap final : public OpenSink {
+     public:
+      Wrap(std::shared_ptr<Held> held, std::shared_ptr<OpenSink> sink)
+          : held_(std::move(held)), sink_(std::move(sink)) {}
+      void open_done(OpenResult result) noexcept override {
+        if (result.file) result.file = std::make_shared<SilentFile>(held_, std::move(result.file));
+        sink_->open_done(std::move(result));
+      }
+
+     private:
+      std::shared_ptr<Held> held_;
+      std::shared_ptr<OpenSink> sink_;
+    };
+    wrapped_.open(path, std::make_shared<Wrap>(held_, std::move(sink)));
+  }
+  std::vector<std::string> glob(const std::string& pattern) override { return wrapped_.glob(pattern); }
+  void release() const { held_->release(); }
+
+ private:
+  struct Held {
+    explicit Held(int64_t answered) : left(answered) {}
+    void run(std::function<void()> read) {
+      {
+        const std::lock_guard lock(mutex);
+        if (--left < 0) {
+          reads.push_back(std::move(read));
+          return;
+        }
+      }
+      read();
+    }
+    void release() {
+      std::vector<std::function<void()>> due;
+      {
+        const std::lock_guard lock(mutex);
+        left = std::numeric_limits<int64_t>::max();
+        due.swap(reads);
+      }
+      for (auto& read : due) read();
+    }
+    std::mutex mutex;
+    int64_t left;
+    std::vector<std::function<void()>> reads;
+  };
+  class SilentFile final : public File {
+   public:
+    SilentFile(std::shared_ptr<Held> held, std::shared_ptr<File> wrapped)
+        : held_(std::move(held)), wrapped_(std::move(wrapped)) {}
+    uint64_t size() const override { return wrapped_->size(); }
+    std::string version() const override { return wrapped_->version(); }
+    void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
+      held_->run([wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
+        wrapped->read(offset, destination, sink);
+      });
+    }
+
+   private:
+    std::shared_ptr<Held> held_;
+    std::shared_ptr<File> wrapped_;
+  };
+
+  Storage& wrapped_;
+  std::shared_ptr<Held> held_;
+};
+
+class WatchdogTest : public testing::Test {
+ protected:
+  std::string shard(const std::string& name, int records, size_t bytes) {
+    const std::string path = folder_.path(name + ".tfrecord");
+    RecordWriter writer(path);
+    for (int i = 0; i < records; ++i) writer.write(std::string(bytes, static_cast<char>('a' + i % 26)));
+    writer.close();
+    return path;
+  }
+  Dataset records(const TfrecordOptions& options = {}) {
+    return Dataset::tfrecord(Shards::glob(folder_.path("*.tfrecord")), options);
+  }
+  // Owned by the test, as its storages must outlive the threads of their timers.
+  static std::shared_ptr<Storage> lend(Storage& storage) { return {std::shared_ptr<void>(), &storage}; }
+  static int64_t count(Pipeline& pipeline) {
+    int64_t elements = 0;
+    while (pipeline.next()) ++elements;
+    return elements;
+  }
+
+  test::TemporaryFolder folder_;
+  InlineExecutor inline_executor_;
+  LocalStorage local_{inline_executor_};
+};
+
+RowFunction each(std::string name, std::function<void(int64_t)> function) {
+  return {.name = std::move(name), .writes = {}, .function = [function](const RowView& row, RowWriter&) {
+            function(row.value<int64_t>("value"));
+          }};
+}
+
+TEST_F(WatchdogTest, NamesTheReadsThatAStorageDoesNotAnswer) {
+  const std::string a = shard("a", 3, 100);
+  const std::string b = shard("b", 3, 100);
+  SilentStorage storage(local_, 1);
+  Stalls stalls;
+  stalls.then = [&] { storage.release(); };
+  Pipeline pipeline =
+      records({.cycle_length = 2})
+          .batch(2)
+          .start({.threads = 2, .storage = lend(storage), .watchdog = 0.2, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 3);
+  ASSERT_EQ(stalls.all.size(), 1U);
+  const Stall& stall = stalls.all[0];
+  EXPECT_GE(stall.seconds, 0.2);
+  EXPECT_THAT(stall.cause,
+              ContainsRegex("^next\\(\\) waits for segment 1, which waits for the storage: reading bytes 0 to "
+                            "348 of .*/[ab]\\.tfrecord has not been answered for [0-9.]+ s$"));
+  EXPECT_THAT(stall.report, StartsWith("nothing has moved for "));
+  EXPECT_THAT(stall.report, HasSubstr("segment 0: [0:tfrecord.read], 2 lanes\n"));
+  EXPECT_THAT(stall.report, ContainsRegex("lane [01]: chain: waits for input for [0-9.]+ s; ring: 0 of 2 slots taken"));
+  EXPECT_THAT(stall.report, HasSubstr("segment 1: [1:tfrecord | 2:batch]\n  chain: waits for input for "));
+  EXPECT_THAT(stall.report, HasSubstr("ring: 0 of 4 slots taken, 0 ready\n"));
+  EXPECT_THAT(stall.report, HasSubstr("files: "));
+  EXPECT_THAT(stall.report, HasSubstr(stall.cause + "\n"));
+}
+
+TEST_F(WatchdogTest, NamesTheOpensThatAStorageDoesNotAnswer) {
+  shard("a", 3, 100);
+  shard("b", 3, 100);
+  test::InjectingStorage storage(local_, {.min_latency = 1h, .max_latency = 1h});
+  Stalls stalls;
+  stalls.then = [] { throw ErrorException(ErrorCode::kIo, "given up"); };
+  Pipeline pipeline =
+      records().start({.threads = 1, .storage = lend(storage), .watchdog = 0.1, .on_stall = stalls.collect()});
+  EXPECT_THROW((void)pipeline.next(), ErrorException);
+  ASSERT_EQ(stalls.all.size(), 1U);
+  EXPECT_THAT(stalls.all[0].cause, ContainsRegex("the storage: opening .*/[ab]\\.tfrecord has not been answered for "
+                                                 "[0-9.]+ s, nor have 1 other requests$"));
+  EXPECT_EQ(storage.counts().reads, 0U);
+}
+
+TEST_F(WatchdogTest, NamesTheFunctionThatDoesNotReturnAndLosesNothing) {
+  Gate gate;
+  Stalls stalls;
+  stalls.then = [&] {
+    gate.open();
+    throw ErrorException(ErrorCode::kStalled, "told");
+  };
+  Pipeline pipeline = Dataset::range(0, 100)
+                          .map(each("decode",
+                                    [&](int64_t value) {
+                                      if (value == 17) gate.pass();
+                                    }))
+                          .start({.threads = 2, .watchdog = 0.2, .on_stall = stalls.collect()});
+  EXPECT_THROW((void)pipeline.next(), ErrorException);
+  EXPECT_EQ(count(pipeline), 100) << "the exception left next() and nothing else";
+  ASSERT_EQ(stalls.all.size(), 1U);
+  EXPECT_THAT(stalls.all[0].cause,
+              ContainsRegex("^next\\(\\) waits for 1:map \\(row function 'decode'\\), which has been running for "
+                            "[0-9.]+ s, 17 elements into its block$"));
+  EXPECT_THAT(stalls.all[0].report, HasSubstr("  body: 1:map (row function 'decode'), which has been running for "));
+  EXPECT_THAT(stalls.all[0].report, HasSubstr("ring: 2 of 6 slots taken, 1 ready, not the next one"));
+}
+
+TEST_F(WatchdogTest, NamesAFunctionInsideANestedInputAndOneThatKeepsTheOnlyWorker) {
+  Gate gate;
+  Stalls stalls;
+  stalls.then = [&] { gate.open(); };
+  const Dataset nested = Dataset::range(0, 10).map(each("nested", [&](int64_t) { gate.pass(); }));
+  const WorkerLimit limit(1);
+  Pipeline pipeline = Dataset::interleave({nested, nested}, {.cycle_length = 2})
+                          .start({.threads = 1, .watchdog = 0.2, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 20);
+  ASSERT_EQ(stalls.all.size(), 1U);
+  EXPECT_THAT(stalls.all[0].cause, HasSubstr("(row function 'nested'), which has been running for "));
+  EXPECT_THAT(stalls.all[0].report, HasSubstr(": chain: inside "));
+  EXPECT_THAT(stalls.all[0].report, HasSubstr(": chain: due, no worker has come to it yet"));
+}
+
+TEST_F(WatchdogTest, NamesAStageThatIsNeverWoken) {
+  class Forgetful final : public StageOperator {
+   public:
+    using StageOperator::StageOperator;
+    std::string_view name() const override { return "forgetful"; }
+    Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+    std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext&) const override {
+      class Never final : public Stage {
+        Poll next(Block&) override { return Poll::kPending; }
+      };
+      return std::make_unique<Never>();
+    }
+  };
+  const Dataset forgetful = Dataset::from_operator({Dataset::range(0, 1)}, [](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<const Forgetful>(inputs[0]);
+  });
+  Stalls stalls;
+  stalls.then = [] { throw ErrorException(ErrorCode::kStalled, "told"); };
+  Pipeline pipeline = forgetful.prefetch(1).start({.threads = 2, .watchdog = 0.1, .on_stall = stalls.collect()});
+  EXPECT_THROW((void)pipeline.next(), ErrorException);
+  EXPECT_THAT(stalls.all[0].cause, HasSubstr("a stage of segment 0 that answered \"pending\" and was not woken"));
+}
+
+TEST_F(WatchdogTest, TellsAgainWhenTheWaitGoesOnAfterIt) {
+  Gate gate;
+  Stalls stalls;
+  stalls.then = [&] {
+    if (stalls.all.size() == 3) gate.open();
+  };
+  Pipeline pipeline = Dataset::range(0, 1)
+                          .map(each("slow", [&](int64_t) { gate.pass(); }))
+                          .start({.threads = 1, .watchdog = 0.05, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 1);
+  EXPECT_EQ(stalls.all.size(), 3U);
+}
+
+TEST_F(WatchdogTest, PrintsAndThrowsWhenNothingElseIsAskedFor) {
+  Gate gate;
+  Pipeline pipeline =
+      Dataset::range(0, 1).map(each("slow", [&](int64_t) { gate.pass(); })).start({.threads = 1, .watchdog = 0.05});
+  testing::internal::CaptureStderr();
+  std::string thrown;
+  try {
+    (void)pipeline.next();
+  } catch (const ErrorException& error) {
+    EXPECT_EQ(error.error().code, ErrorCode::kStalled);
+    thrown = error.what();
+  }
+  const std::string printed = testing::internal::GetCapturedStderr();
+  gate.open();
+  EXPECT_THAT(thrown, ContainsRegex("^stalled: nothing has moved for [0-9.]+ s: next\\(\\) waits for 1:map"));
+  EXPECT_THAT(printed, ContainsRegex("^millrace: nothing has moved for .*next\\(\\) waits for 1:map .*\n$"));
+}
+
+// 60 elements of 25 ms in one block: no operator delivers anything for 1.5 s.
+TEST_F(WatchdogTest, IsQuietWhileASlowFunctionComesThroughItsBlock) {
+  Stalls stalls;
+  Pipeline pipeline = Dataset::range(0, 60)
+                          .map(each("slow", [&](int64_t) { std::this_thread::sleep_for(25ms); }))
+                          .start({.threads = 1, .watchdog = 1, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 60);
+  EXPECT_EQ(stalls.all.size(), 0U) << stalls.all[0].report;
+}
+
+TEST_F(WatchdogTest, IsQuietWhileASlowPredicateComesThroughItsBlock) {
+  Stalls stalls;
+  Pipeline pipeline = Dataset::range(0, 60)
+                          .filter(RowPredicate{"slow",
+                                               [](const RowView&) {
+                                                 std::this_thread::sleep_for(25ms);
+                                                 return false;
+                                               }})
+                          .start({.threads = 1, .watchdog = 1, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 0);
+  EXPECT_EQ(stalls.all.size(), 0U) << stalls.all[0].report;
+}
+
+// One record that takes 60 reads and more of 20 ms: it comes after 1.2 s at the earliest.
+TEST_F(WatchdogTest, IsQuietWhileASlowStorageBringsAFewBytesAtATime) {
+  shard("a", 1, 6000);
+  test::InjectingStorage storage(local_, {.min_latency = 20ms, .max_latency = 20ms, .max_read_bytes = 100});
+  Stalls stalls;
+  const auto begin = std::chrono::steady_clock::now();
+  Pipeline pipeline =
+      records().start({.threads = 1, .storage = lend(storage), .watchdog = 0.8, .on_stall = stalls.collect()});
+  EXPECT_EQ(count(pipeline), 1);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 1s) << "slow enough to be taken for a stall";
+  EXPECT_EQ(stalls.all.size(), 0U) << stalls.all[0].report;
+}
+
+TEST_F(WatchdogTest, IsQuietWhileTheConsumerIsAway) {
+  Stalls stalls;
+  Pipeline pipeline = Dataset::range(0, 12)
+                          .batch(1)
+                          .map(each("slow", [](int64_t) { std::this_thread::sleep_for(150ms); }))
+                          .start({.threads = 1, .watchdog = 0.4, .on_stall = stalls.collect()});
+  // Each wait is long enough for a look. The ring is full when the consumer comes back after more than the limit; it
+  // takes what is there and waits again.
+  for (int i = 0; i < 12; ++i) {
+    if (i == 3) std::this_thread::sleep_for(700ms);
+    ASSERT_TRUE(pipeline.next().has_value());
+  }
+  EXPECT_EQ(stalls.all.size(), 0U) << stalls.all[0].report;
+}
+
+TEST_F(WatchdogTest, RefusesALimitThatIsNone) {
+  for (const double seconds : {-1.0, 1e7, std::numeric_limits<double>::quiet_NaN()}) {
+    try {
+      (void)Dataset::range(0, 1).start({.threads = 1, .watchdog = seconds});
+      FAIL() << seconds;
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_THAT(error.what(), HasSubstr("start: watchdog is "));
+    }
+  }
+}
+
+/// A pipeline of two segments, [0:source] -> [1:map] and [2:batch].
+StalledPipeline two_segments(const StageStatistics& map) {
+  SegmentStates first{.number = 0, .chain = {"0:source"}, .body = {"1:map"}, .states = {SegmentState{.slots = 4}}};
+  SegmentStates second{.number = 1, .chain = {"2:batch"}, .inputs = {0}, .states = {SegmentState{.slots = 4}}};
+  first.states[0].bodies = {{.map = &map, .ns = 5'000'000'000}};
+  first.states[0].taken = 4;
+  first.states[0].ready = 3;
+  second.states[0].chain = SegmentState::Chain::kWaitsForInput;
+  return {.still_seconds = 5, .waiting_seconds = 6, .threads = 2, .segments = {first, second}};
+}
+
+TEST(StallReport, FollowsTheWaitsFromTheCallerToTheCause) {
+  StageStatistics map;
+  map.name = "1:map";
+  StalledPipeline pipeline = two_segments(map);
+  EXPECT_EQ(describe_stall(pipeline).cause,
+            "next() waits for segment 1, which waits for 1:map, which has been running for 5.0 s");
+  // The reader of segment 0 has a block that it does not take.
+  pipeline.segments[0].states[0].next_is_ready = true;
+  EXPECT_THAT(describe_stall(pipeline).cause,
+              HasSubstr("segment 0 has blocks ready and its reader was not woken, a defect"));
+  // A body is due while another one has the only worker.
+  pipeline.segments[1].states[0] = {.slots = 4, .taken = 1};
+  EXPECT_EQ(
+      describe_stall(pipeline).cause,
+      "next() waits for a worker: segment 1 is due and no thread has come to it; what runs is 1:map, which has been "
+      "running for 5.0 s");
+  pipeline.segments[0].states[0].bodies.clear();
+  EXPECT_THAT(describe_stall(pipeline).cause, HasSubstr("the process's workers are busy elsewhere"));
+  pipeline.segments[1].states[0] = {};
+  EXPECT_THAT(describe_stall(pipeline).cause, HasSubstr("segment 1 neither runs nor waits, a defect"));
+}
+
+TEST(StallReport, GroupsLanesThatAreAlikeAndListsAFewFiles) {
+  StalledPipeline pipeline;
+  SegmentStates lanes{.number = 0, .chain = {"0:read"}, .lanes = true};
+  for (int64_t i = 0; i < 10; ++i) {
+    lanes.states.push_back({.chain = i < 9 ? SegmentState::Chain::kWaitsForInput : SegmentState::Chain::kIdle,
+                            .chain_ns = i * 1'000'000'000,
+                            .slots = 2});
+  }
+  pipeline.segments = {lanes};
+  for (int i = 0; i < 40; ++i) pipeline.files.push_back({.path = "shard-" + std::to_string(i)});
+  pipeline.files[0] = {
+      .path = "slow", .doing = WatchedFileState::Doing::kReading, .begin = 10, .end = 30, .ns = 8'000'000'000};
+  const Stall stall = describe_stall(pipeline);
+  EXPECT_THAT(stall.report,
+              HasSubstr("  lanes 0-8: chain: waits for input for 8.0 s; ring: 0 of 2 slots taken, 0 ready\n"
+                        "  lane 9: chain: nobody asks for more; "));
+  EXPECT_THAT(stall.report, HasSubstr("files: 40 open\n  reading bytes 10 to 30 of slow, for 8.0 s\n"
+                                      "  shard-1, byte 0, nothing in flight\n"));
+  EXPECT_THAT(stall.report, HasSubstr("  and 8 more\n"));
+  EXPECT_EQ(stall.cause,
+            "next() waits for the storage: reading bytes 10 to 30 of slow has not been answered for 8.0 s");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -65,7 +65,6 @@ Cardinality SkipOperator::cardinality(std::span<const Cardinality> inputs) const
 
 std::unique_ptr<Stage> SkipOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   if (count_ < 0) return std::make_unique<NothingStage>();
-  if (count_ == 0) return inputs[0](context);
   return std::make_unique<SkipStage>(open_input(inputs[0], context), count_, context);
 }
 

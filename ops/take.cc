@@ -1,6 +1,7 @@
 #include "ops/take.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace millrace {
 namespace {
@@ -52,8 +53,8 @@ Cardinality TakeOperator::cardinality(std::span<const Cardinality> inputs) const
 }
 
 std::unique_ptr<Stage> TakeOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  if (count_ < 0) return inputs[0](context);
-  return std::make_unique<TakeStage>(open_input(inputs[0], context), count_, context);
+  const int64_t count = count_ < 0 ? std::numeric_limits<int64_t>::max() : count_;
+  return std::make_unique<TakeStage>(open_input(inputs[0], context), count, context);
 }
 
 }  // namespace millrace

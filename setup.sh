@@ -17,6 +17,7 @@ packages=(
 )
 if [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git)
+  packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
 elif [ -n "${1:-}" ]; then
   echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests]" >&2
   exit 2

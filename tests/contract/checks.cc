@@ -1,0 +1,233 @@
+#include "tests/contract/checks.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ops/counter_rng.h"
+#include "pipeline/worker_limit.h"
+#include "tests/contract/resources.h"
+#include "tests/contract/save_points.h"
+
+namespace millrace::test {
+namespace {
+
+// The text of a promise that was broken, or nothing.
+std::string broken(const std::string& promise, const std::string& how) {
+  return how.empty() ? "" : promise + ": " + how;
+}
+
+class Checker {
+ public:
+  Checker(const MakeTwin& make, const CheckOptions& options)
+      : make_(make),
+        options_(options),
+        twin_(make({})),
+        limit_(twin_.infinite() ? options.limit : SIZE_MAX),
+        rng_(options.seed, operator_id("checks")) {}
+
+  std::string first_broken() {
+    using Check = std::string (Checker::*)();
+    for (const Check check : {&Checker::elements, &Checker::cardinality, &Checker::other_runs, &Checker::shown_errors,
+                              &Checker::dropped, &Checker::saved}) {
+      if (std::string broken = (this->*check)(); !broken.empty()) return broken;
+    }
+    return "";
+  }
+
+ private:
+  uint64_t draw() { return rng_.bits(num_draws_++); }
+  Weave pending() { return {.pending = true, .seed = draw()}; }
+  std::shared_ptr<Storage> slow() { return twin_.reads_shards() ? slow_storage(draw()) : nullptr; }
+  int some_threads() { return std::array{1, 2, 8}[draw() % 3]; }
+
+  std::string elements() {
+    first_ = run(twin_.dataset(), {.threads = 1}, limit_);
+    return broken("elements of its description", difference(expected_outcome(twin_, limit_), first_, false));
+  }
+
+  std::string cardinality() {
+    const Cardinality cardinality = twin_.dataset().cardinality();
+    if (!first_.error_code.empty()) return "";  // errors end it early
+    // Data that turns out empty, repeated for ever, ends; before it is read nobody knows.
+    if (cardinality.is_infinite() && !first_.stopped && !first_.elements.empty()) {
+      return "cardinality is infinite, and it ends";
+    }
+    if (cardinality.is_known() && !first_.stopped &&
+        cardinality.count() != static_cast<int64_t>(first_.elements.size())) {
+      return fmt::format("cardinality is {}, and it has {} elements", cardinality.count(), first_.elements.size());
+    }
+    return "";
+  }
+
+  std::string same(const std::string& promise, const Dataset& dataset, const RunOptions& options) {
+    return broken(promise, difference(first_, run(dataset, options, limit_), true));
+  }
+
+  std::string other_runs() {
+    const Dataset dataset = twin_.dataset();
+    std::string wrong = same("the same again", dataset, {.threads = 1});
+    if (wrong.empty()) wrong = same("one stream with 2 threads", dataset, {.threads = 2});
+    if (wrong.empty()) wrong = same("one stream with 8 threads", dataset, {.threads = 8, .storage = slow()});
+    if (wrong.empty()) {
+      wrong =
+          same("one stream without any rewrite", dataset, {.threads = 2, .disabled_rewrites = names_of_all_rewrites()});
+    }
+    if (names_of_all_rewrites().size() > 1) {
+      for (const std::string& name : names_of_all_rewrites()) {
+        if (wrong.empty()) {
+          wrong = same("one stream without " + name, dataset, {.threads = 1, .disabled_rewrites = {name}});
+        }
+      }
+    }
+    if (wrong.empty()) {
+      wrong = same("one stream with pending between the operators", make_(pending()).dataset(),
+                   {.threads = some_threads(), .storage = slow()});
+    }
+    return wrong;
+  }
+
+  // What comes behind an error. A rewrite may change that: the first error ends a stream that nobody repairs.
+  std::string shown_errors() {
+    if (first_.error_code.empty()) return "";
+    const size_t limit = twin_.was_infinite() ? options_.limit : SIZE_MAX;
+    const Outcome expected = expected_with_errors_shown(twin_, limit);
+    return broken("errors stay in their places",
+                  difference(expected,
+                             run(with_errors_shown(make_(pending()).dataset()),
+                                 {.threads = some_threads(), .disabled_rewrites = names_of_all_rewrites()}, limit),
+                             false));
+  }
+
+  std::vector<std::string> first_elements(size_t count) const {
+    const auto end = static_cast<std::ptrdiff_t>(std::min(count, first_.elements.size()));
+    return {first_.elements.begin(), first_.elements.begin() + end};
+  }
+  // How many elements may be taken: one more than there are.
+  size_t last_place() const { return std::min(first_.elements.size() + 1, limit_); }
+
+  std::string dropped() {
+    const Dataset dataset = twin_.dataset();
+    const Dataset woven = make_(pending()).dataset();
+    const Resources before = Resources::now();
+    for (const size_t place : some_places(last_place(), options_.most_places, draw())) {
+      const int threads = some_threads();
+      const WorkerLimit workers(threads);
+      const bool pending = draw() % 2 == 0;
+      Pipeline pipeline = (pending ? woven : dataset).start({.threads = threads, .storage = slow()});
+      Outcome outcome;
+      take_elements(pipeline, outcome, place);
+      if (outcome.elements != first_elements(place)) return fmt::format("to be dropped at {}, it gave others", place);
+    }
+    // Workers of oneTBB stay for the next pipeline: up to 8 of them may be new.
+    Resources most = before;
+    most.threads += 8;
+    return broken("dropped half way, it leaves nothing", left_over(most, /*heap_slack=*/int64_t{64} << 20));
+  }
+
+  // What is saved, and what it must give.
+  struct Saving {
+    Dataset dataset;
+    const Outcome& expected;
+    size_t limit;
+    bool rewrites_may_change;
+  };
+
+  std::string saved() {
+    std::string wrong = saved_everywhere(
+        {.dataset = twin_.dataset(), .expected = first_, .limit = limit_, .rewrites_may_change = true});
+    if (wrong.empty() && draw() % 2 == 0) {
+      wrong = saved_everywhere(
+          {.dataset = make_(pending()).dataset(), .expected = first_, .limit = limit_, .rewrites_may_change = true});
+    }
+    if (!wrong.empty() || first_.error_code.empty()) return broken("saved and resumed, it goes on the same", wrong);
+    const size_t limit = twin_.was_infinite() ? options_.limit : SIZE_MAX;
+    const Outcome shown = expected_with_errors_shown(twin_, limit);
+    wrong = saved_everywhere({.dataset = with_errors_shown(twin_.dataset()),
+                              .expected = shown,
+                              .limit = limit,
+                              .rewrites_may_change = false});
+    return broken("saved and resumed, it goes on the same behind errors", wrong);
+  }
+
+  std::string saved_everywhere(const Saving& saving) {
+    const size_t last = std::min(saving.expected.elements.size() + 1, saving.limit);
+    for (const size_t place : some_places(last, options_.most_places, draw())) {
+      if (std::string wrong = saved_at(saving, place); !wrong.empty()) return wrong;
+    }
+    return "";
+  }
+
+  RunOptions some_options(bool rewrites_may_change) {
+    RunOptions options{.threads = some_threads(), .storage = draw() % 2 == 0 ? slow() : nullptr};
+    if (!rewrites_may_change || draw() % 2 == 0) options.disabled_rewrites = names_of_all_rewrites();
+    return options;
+  }
+
+  // One run that is saved here, and again and again a few elements later, each time in another way of running it.
+  std::string saved_at(const Saving& saving, size_t place) {
+    constexpr int kRuns = 4;
+    Outcome outcome;
+    std::string state;
+    std::string how;
+    for (int i = 0; i < kRuns; ++i) {
+      const RunOptions options = some_options(saving.rewrites_may_change);
+      const WorkerLimit workers(options.threads);
+      how += fmt::format("{} {} elements with {} threads{}{}; ", i == 0 ? "started for" : "resumed behind",
+                         i == 0 ? place : outcome.elements.size(), options.threads,
+                         options.disabled_rewrites.empty() ? "" : " without rewrites",
+                         options.storage == nullptr ? "" : " from a slow storage");
+      Pipeline pipeline = i == 0 ? saving.dataset.start(options.start_options())
+                                 : resume(saving.dataset, options.start_options(), state);
+      // What is saved at once is what was resumed from.
+      if (i == 2) {
+        const std::string again = save(pipeline);
+        if (again != state) return how + "saved at once, the state is another";
+      }
+      // The place of an error that was thrown is before it: going on there gives it again.
+      outcome.error_code.clear();
+      outcome.error.clear();
+      const size_t more = i == 0 ? place : i + 1 == kRuns ? saving.limit : draw() % 4;
+      take_elements(pipeline, outcome, std::min(saving.limit, outcome.elements.size() + std::min(more, kMany)));
+      if (i + 1 < kRuns) state = save(pipeline);
+      if (state.size() > most_state_bytes()) return how + fmt::format("the state has {} bytes", state.size());
+    }
+    const std::string wrong = difference(saving.expected, outcome, true);
+    return wrong.empty() ? "" : how + wrong;
+  }
+
+  // 4 KiB, and 64 B for each shard that can be open.
+  static size_t most_state_bytes() { return 4096 + 64 * 16; }
+
+  static constexpr size_t kMany = size_t{1} << 40;
+  const MakeTwin& make_;
+  const CheckOptions options_;
+  const TwinDataset twin_;
+  const size_t limit_;
+  const CounterRng rng_;
+  uint64_t num_draws_ = 0;
+  Outcome first_;
+};
+
+}  // namespace
+
+std::string broken_promise(const MakeTwin& make, const CheckOptions& options) {
+  return Checker(make, options).first_broken();
+}
+
+std::vector<size_t> some_places(size_t last, size_t most, uint64_t seed) {
+  std::vector<size_t> places;
+  if (last < most) {
+    for (size_t place = 0; place <= last; ++place) places.push_back(place);
+    return places;
+  }
+  if (most > 2) places = {0, last};
+  const CounterRng rng(seed, operator_id("places"));
+  for (uint64_t i = 0; places.size() < most; ++i) {
+    const auto place = static_cast<size_t>(uniform_below(rng.bits(i), uint64_t{last} + 1));
+    if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+  }
+  return places;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tests/contract/outcome.h"
+
+namespace millrace::test {
+
+// Makes a dataset, with something put between its operators or not; else always the same.
+using MakeTwin = std::function<TwinDataset(const Weave&)>;
+
+struct CheckOptions {
+  // Numbers of the moments at which things happen.
+  uint64_t seed = 1;
+  // Save points and places where pipelines are dropped: all when there are no more, else so many of them.
+  size_t most_places = 24;
+  // Elements of endless streams that are looked at.
+  size_t limit = 150;
+};
+
+// What everything that can be built must do: give the elements of its model, with one thread, two and eight, with every
+// rewrite and without, with pending and delays between its operators, from a slow storage; again and again; go on from
+// any place where it was saved; and leave nothing behind when it is dropped. The first thing that is wrong, in words;
+// empty: nothing.
+[[nodiscard]] std::string broken_promise(const MakeTwin& make, const CheckOptions& options = {});
+
+// Places from 0 to `last`, both among them: all of them, or `most`.
+[[nodiscard]] std::vector<size_t> some_places(size_t last, size_t most, uint64_t seed);
+
+}  // namespace millrace::test

@@ -1,0 +1,134 @@
+#include "tests/contract/functions.h"
+
+#include <bit>
+#include <stdexcept>
+
+namespace millrace::test {
+namespace {
+
+uint64_t mixed(uint64_t digest, uint64_t value) { return (digest ^ value) * 0x100000001b3U; }
+
+// Where `map` puts a feature: in the place of one of that name, or last.
+void put(const Schema& before, ModelElement& element, const std::string& name, ModelValue value) {
+  const int column = before.find(name);
+  if (column < 0) {
+    element.values.push_back(std::move(value));
+  } else {
+    element.values[static_cast<size_t>(column)] = std::move(value);
+  }
+}
+
+std::vector<int64_t> span_of(uint64_t digest) {
+  std::vector<int64_t> span(digest % 4);
+  for (size_t i = 0; i < span.size(); ++i) span[i] = static_cast<int64_t>(10 * i + digest % 7);
+  return span;
+}
+
+}  // namespace
+
+uint64_t digest(const RowView& row) {
+  uint64_t sum = 1;
+  for (size_t c = 0; c < row.schema().size(); ++c) {
+    switch (row.schema()[c].dtype) {
+      case DType::kInt32:
+        for (const int32_t value : row.values<int32_t>(c)) sum = mixed(sum, static_cast<uint64_t>(int64_t{value}));
+        break;
+      case DType::kInt64:
+        for (const int64_t value : row.values<int64_t>(c)) sum = mixed(sum, static_cast<uint64_t>(value));
+        break;
+      case DType::kFloat32:
+        for (const float value : row.values<float>(c)) sum = mixed(sum, std::bit_cast<uint32_t>(value));
+        break;
+      case DType::kBytes:
+        for (const std::string_view value : row.values<std::string_view>(c)) {
+          for (const char byte : value) sum = mixed(sum, static_cast<unsigned char>(byte));
+        }
+        break;
+    }
+  }
+  return sum >> 7;
+}
+
+uint64_t digest(const ModelElement& element) {
+  uint64_t sum = 1;
+  for (const ModelValue& value : element.values) {
+    for (const int64_t integer : value.integers) sum = mixed(sum, static_cast<uint64_t>(integer));
+    for (const float number : value.floats) sum = mixed(sum, std::bit_cast<uint32_t>(number));
+    for (const std::string& text : value.bytes) {
+      for (const char byte : text) sum = mixed(sum, static_cast<unsigned char>(byte));
+    }
+  }
+  return sum >> 7;
+}
+
+bool digest_is(uint64_t digest, int64_t divisor, int64_t remainder) {
+  return digest % static_cast<uint64_t>(divisor) == static_cast<uint64_t>(remainder);
+}
+
+RowFunction number_rows() {
+  return {
+      .name = "number_rows",
+      .writes = {{.name = "number", .dtype = DType::kInt64, .shape = {}}},
+      .function = [](const RowView& row, RowWriter& out) { out.set("number", 1000 * row.ordinal() + row.epoch()); }};
+}
+
+void number_rows(const Schema& before, ModelElement& element, int64_t ordinal) {
+  put(before, element, "number", integers({}, {1000 * ordinal + element.epoch}));
+}
+
+RowFunction span_rows() {
+  return {.name = "span_rows",
+          .writes = {{.name = "span", .dtype = DType::kInt64, .shape = {kVaries}}},
+          .function = [](const RowView& row, RowWriter& out) {
+            const std::vector<int64_t> span = span_of(digest(row));
+            out.set_values("span", std::span<const int64_t>(span));
+          }};
+}
+
+void span_rows(const Schema& before, ModelElement& element) {
+  std::vector<int64_t> span = span_of(digest(element));
+  const auto length = static_cast<int64_t>(span.size());
+  put(before, element, "span", integers({length}, std::move(span)));
+}
+
+RowFunction fail_rows(int64_t divisor, int64_t remainder) {
+  return {.name = "fail_rows", .writes = {}, .function = [=](const RowView& row, RowWriter&) {
+            if (digest_is(digest(row), divisor, remainder)) throw std::runtime_error("not this one");
+          }};
+}
+
+void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder) {
+  if (digest_is(digest(element), divisor, remainder)) element.fail(ErrorCode::kUserFunction);
+}
+
+Dataset negate_blocks(const Dataset& input, const std::string& feature) {
+  return input.map(BlockFunction{.name = "negate_blocks",
+                                 .schema = input.plan()->op->schema(),
+                                 .function = [feature](Block block, BufferPool& pool) {
+                                   Column& column =
+                                       block.mutable_columns()[static_cast<size_t>(block.schema()->column(feature))];
+                                   Column negated = Column::like(pool, DType::kInt64, column);
+                                   const auto from = column.values<int64_t>();
+                                   const auto to = negated.mutable_values<int64_t>();
+                                   // The places of errors hold anything.
+                                   for (size_t i = 0; i < from.size(); ++i)
+                                     to[i] = static_cast<int64_t>(0 - static_cast<uint64_t>(from[i]));
+                                   column = std::move(negated);
+                                   return block;
+                                 }});
+}
+
+RowPredicate drop_rows(int64_t divisor, int64_t remainder) {
+  return {.name = "drop_rows", .keep = [=](const RowView& row) { return !digest_is(digest(row), divisor, remainder); }};
+}
+
+BlockPredicate drop_in_blocks(int64_t divisor, int64_t remainder) {
+  return {.name = "drop_in_blocks", .decide = [=](const Block& block, std::span<uint8_t> keep) {
+            for (size_t i = 0; i < keep.size(); ++i) {
+              if (block.error_at(i) != nullptr) continue;
+              keep[i] = digest_is(digest(RowView(block, i)), divisor, remainder) ? 0 : 1;
+            }
+          }};
+}
+
+}  // namespace millrace::test

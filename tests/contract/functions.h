@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "pipeline/dataset.h"
+#include "tests/contract/model.h"
+
+namespace millrace::test {
+
+// Functions of a user, for map and filter, and the same on elements of models.
+
+// Sets `number`, int64 []: 1000 × the number of the element's first row + the epoch of its rows. Wrong when rows are
+// numbered otherwise than they should be.
+[[nodiscard]] RowFunction number_rows();
+void number_rows(const Schema& before, ModelElement& element, int64_t ordinal);
+
+// Sets `span`, int64 [?]: as many values as `digest` of the element modulo 4, so that shapes vary.
+[[nodiscard]] RowFunction span_rows();
+void span_rows(const Schema& before, ModelElement& element);
+
+// Throws for elements whose digest modulo `divisor` is `remainder`.
+[[nodiscard]] RowFunction fail_rows(int64_t divisor, int64_t remainder);
+void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);
+
+// The int64 feature with its sign turned, by a function on blocks.
+[[nodiscard]] Dataset negate_blocks(const Dataset& input, const std::string& feature);
+
+// Drops elements whose digest modulo `divisor` is `remainder`.
+[[nodiscard]] RowPredicate drop_rows(int64_t divisor, int64_t remainder);
+[[nodiscard]] BlockPredicate drop_in_blocks(int64_t divisor, int64_t remainder);
+
+// A number made of all values of an element.
+[[nodiscard]] uint64_t digest(const RowView& row);
+[[nodiscard]] uint64_t digest(const ModelElement& element);
+[[nodiscard]] bool digest_is(uint64_t digest, int64_t divisor, int64_t remainder);
+
+}  // namespace millrace::test

@@ -1,0 +1,392 @@
+#include "tests/contract/model.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ops/shuffle_keys.h"
+#include "ops/tfrecord_source.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace::test {
+
+void ModelValue::append(const ModelValue& other) {
+  integers.insert(integers.end(), other.integers.begin(), other.integers.end());
+  floats.insert(floats.end(), other.floats.begin(), other.floats.end());
+  bytes.insert(bytes.end(), other.bytes.begin(), other.bytes.end());
+}
+
+ModelValue integers(Shape shape, std::vector<int64_t> values, DType dtype) {
+  ModelValue value;
+  value.dtype = dtype;
+  value.shape = std::move(shape);
+  value.integers = std::move(values);
+  return value;
+}
+
+ModelValue floats(Shape shape, std::vector<float> values) {
+  ModelValue value;
+  value.dtype = DType::kFloat32;
+  value.shape = std::move(shape);
+  value.floats = std::move(values);
+  return value;
+}
+
+ModelValue bytes(Shape shape, std::vector<std::string> values) {
+  ModelValue value;
+  value.dtype = DType::kBytes;
+  value.shape = std::move(shape);
+  value.bytes = std::move(values);
+  return value;
+}
+
+std::string print(const Schema& schema, const ModelElement& element) {
+  if (element.error) return fmt::format("error: {}", to_string(*element.error));
+  std::string text;
+  for (size_t c = 0; c < element.values.size(); ++c) {
+    const ModelValue& value = element.values[c];
+    if (c > 0) text += ' ';
+    text += schema[c].name + '=';
+    switch (value.dtype) {
+      case DType::kInt32:
+      case DType::kInt64: text += print_values(std::span<const int64_t>(value.integers), value.shape); break;
+      case DType::kFloat32: text += print_values(std::span<const float>(value.floats), value.shape); break;
+      case DType::kBytes: text += print_values(std::span<const std::string>(value.bytes), value.shape); break;
+    }
+  }
+  return text;
+}
+
+Model model_of_elements(std::vector<ModelElement> elements) {
+  return [all = std::make_shared<const std::vector<ModelElement>>(std::move(elements))](const Iteration& iteration) {
+    return [all, epoch = iteration.epoch, next = size_t{0}]() mutable -> std::optional<ModelElement> {
+      if (next == all->size()) return std::nullopt;
+      ModelElement element = (*all)[next++];
+      element.epoch = epoch;
+      return element;
+    };
+  };
+}
+
+Model model_of_range(int64_t start, int64_t stop, int64_t step) {
+  std::vector<ModelElement> elements;
+  for (int64_t value = start; step > 0 ? value < stop : value > stop; value += step) {
+    ModelElement& element = elements.emplace_back();
+    element.values = {integers({}, {value})};
+  }
+  return model_of_elements(std::move(elements));
+}
+
+Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length) {
+  return [=](const Iteration& iteration) {
+    std::vector<ModelStream> cycle(cycle_length);
+    return [=, next = size_t{0}, turn = size_t{0}, taken = size_t{0}]() mutable -> std::optional<ModelElement> {
+      const auto end_turn = [&] {
+        taken = 0;
+        turn = (turn + 1) % cycle_length;
+      };
+      while (true) {
+        if (!cycle[turn]) {
+          if (next < inputs.size()) {
+            cycle[turn] = inputs[next](iteration.nested(next));
+            ++next;
+          } else if (std::none_of(cycle.begin(), cycle.end(), [](const ModelStream& s) { return bool(s); })) {
+            return std::nullopt;
+          } else {
+            end_turn();
+            continue;
+          }
+        }
+        std::optional<ModelElement> element = cycle[turn]();
+        if (!element) {
+          cycle[turn] = nullptr;
+          end_turn();
+          continue;
+        }
+        if (!element->error && ++taken == block_length) end_turn();
+        element->epoch = iteration.epoch;
+        return element;
+      }
+    };
+  };
+}
+
+Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,
+                      std::optional<uint64_t> shuffled) {
+  return [=](const Iteration& iteration) {
+    std::vector<Model> ordered = shards;
+    if (shuffled) {
+      const std::vector<size_t> order = permutation(shards.size(), *shuffled, iteration);
+      for (size_t i = 0; i < order.size(); ++i) ordered[i] = shards[order[i]];
+    }
+    return model_of_interleave(std::move(ordered), cycle_length, block_length)(iteration);
+  };
+}
+
+Model model_of_take(Model input, int64_t count) {
+  if (count < 0) return input;
+  return [=](const Iteration& iteration) {
+    return [stream = input(iteration), left = count]() mutable -> std::optional<ModelElement> {
+      if (left == 0) return std::nullopt;
+      std::optional<ModelElement> element = stream();
+      if (element && !element->error) --left;
+      return element;
+    };
+  };
+}
+
+Model model_of_skip(Model input, int64_t count) {
+  if (count < 0) return model_of_elements({});
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), done = false]() mutable -> std::optional<ModelElement> {
+      // An error on the way goes out, and the skipping begins anew.
+      for (int64_t i = 0; !done && i < count; ++i) {
+        std::optional<ModelElement> element = stream();
+        if (!element || element->error) return element;
+      }
+      done = true;
+      return stream();
+    };
+  };
+}
+
+Model model_of_shard(Model input, int64_t num_shards, int64_t index) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), to_skip = index]() mutable -> std::optional<ModelElement> {
+      // As in skip; once the way is clear, an error in the wanted place does not send it back.
+      for (int64_t i = 0; i < to_skip; ++i) {
+        std::optional<ModelElement> element = stream();
+        if (!element || element->error) return element;
+      }
+      to_skip = 0;
+      std::optional<ModelElement> element = stream();
+      if (element && !element->error) to_skip = num_shards - 1;
+      return element;
+    };
+  };
+}
+
+Model model_of_repeat(Model input, int64_t count) {
+  return [=](const Iteration& outer) {
+    Iteration inner = outer;
+    if (count >= 0) {
+      inner.epoch *= count;
+    } else if (outer.epoch > 0) {
+      inner = {.epoch = 0, .path = outer.nested(static_cast<uint64_t>(outer.epoch)).path};
+    }
+    return [=, done = int64_t{0}, empty = true, stream = ModelStream()]() mutable -> std::optional<ModelElement> {
+      while (count < 0 || done < count) {
+        if (!stream) {
+          stream = input(inner);
+          empty = true;
+        }
+        if (std::optional<ModelElement> element = stream()) {
+          empty = false;
+          element->epoch = std::max(element->epoch, inner.epoch);
+          return element;
+        }
+        if (empty && count < 0) return std::nullopt;
+        stream = nullptr;
+        ++inner.epoch;
+        ++done;
+      }
+      return std::nullopt;
+    };
+  };
+}
+
+Model model_of_shuffle(Model input, int64_t buffer_size, ShuffleOptions options, uint64_t occurrence) {
+  return [=](const Iteration& iteration) {
+    const ShuffleKeys keys(buffer_size, options.seed, iteration, options.reshuffle_each_iteration, occurrence);
+    return [=, stream = input(iteration), held = std::map<std::pair<uint64_t, int64_t>, ModelElement>(),
+            num_read = int64_t{0}, ended = false]() mutable -> std::optional<ModelElement> {
+      // Whatever is read from now on has a key of at least the number of rows read.
+      const auto sure = [&] {
+        return !held.empty() && held.begin()->first.first < static_cast<uint64_t>(num_read)
+                                                                << ShuffleKeys::kFractionBits;
+      };
+      while (!ended && !sure()) {
+        if (std::optional<ModelElement> element = stream()) {
+          held.emplace(std::pair(keys.key(num_read), num_read), std::move(*element));
+          ++num_read;
+        } else {
+          ended = true;
+        }
+      }
+      if (held.empty()) return std::nullopt;
+      return std::move(held.extract(held.begin()).mapped());
+    };
+  };
+}
+
+Model model_of_ignore_errors(Model input) {
+  return [=](const Iteration& iteration) {
+    return [stream = input(iteration)]() -> std::optional<ModelElement> {
+      while (std::optional<ModelElement> element = stream()) {
+        if (!element->error) return element;
+      }
+      return std::nullopt;
+    };
+  };
+}
+
+Model model_of_filter(Model input, std::function<bool(const ModelElement&)> keep) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration)]() -> std::optional<ModelElement> {
+      while (std::optional<ModelElement> element = stream()) {
+        if (element->error || keep(*element)) return element;
+      }
+      return std::nullopt;
+    };
+  };
+}
+
+Model model_of_map(Model input, std::function<void(ModelElement&, int64_t)> change) {
+  return model_of_map(std::move(input), [change = std::move(change)](ModelElement& element, int64_t ordinal,
+                                                                     const Iteration&) { change(element, ordinal); });
+}
+
+Model model_of_map(Model input, std::function<void(ModelElement&, int64_t, const Iteration&)> change) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), ordinal = int64_t{0}]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (!element) return element;
+      if (!element->error) change(*element, ordinal, iteration);
+      ordinal += element->rows;
+      return element;
+    };
+  };
+}
+
+namespace {
+
+using Gather = std::function<void(const std::vector<ModelElement>& rows, ModelElement& batch)>;
+
+Model model_of_gathering(Model input, int64_t size, bool drop_remainder, Gather gather) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), ended = false]() mutable -> std::optional<ModelElement> {
+      std::vector<ModelElement> open;
+      while (!ended && static_cast<int64_t>(open.size()) < size) {
+        std::optional<ModelElement> element = stream();
+        if (!element) {
+          ended = true;
+        } else if (element->error) {
+          element->rows *= size;
+          return element;  // and what was open is lost
+        } else {
+          open.push_back(std::move(*element));
+        }
+      }
+      if (open.empty() || (drop_remainder && static_cast<int64_t>(open.size()) < size)) return std::nullopt;
+      ModelElement batch;
+      batch.epoch = open[0].epoch;
+      batch.rows = static_cast<int64_t>(open.size()) * open[0].rows;
+      gather(open, batch);
+      return batch;
+    };
+  };
+}
+
+// Writes a value of shape `from` into the corner of one of shape `to`.
+template <typename T>
+void write_corner(const std::vector<T>& source, const Shape& from, std::vector<T>& target, const Shape& to,
+                  size_t target_begin) {
+  for (size_t i = 0; i < source.size(); ++i) {
+    size_t rest = i;
+    size_t place = 0;
+    size_t stride = 1;
+    for (size_t d = from.size(); d-- > 0;) {
+      place += rest % static_cast<size_t>(from[d]) * stride;
+      rest /= static_cast<size_t>(from[d]);
+      stride *= static_cast<size_t>(to[d]);
+    }
+    target[target_begin + place] = source[i];
+  }
+}
+
+}  // namespace
+
+Model model_of_batch(Model input, int64_t size, bool drop_remainder) {
+  return model_of_gathering(std::move(input), size, drop_remainder,
+                            [](const std::vector<ModelElement>& rows, ModelElement& batch) {
+                              for (size_t c = 0; c < rows[0].values.size(); ++c) {
+                                ModelValue stacked = rows[0].values[c];
+                                for (size_t row = 1; row < rows.size(); ++row) {
+                                  if (rows[row].values[c].shape != stacked.shape)
+                                    return batch.fail(ErrorCode::kWrongShape);
+                                  stacked.append(rows[row].values[c]);
+                                }
+                                stacked.shape.insert(stacked.shape.begin(), static_cast<int64_t>(rows.size()));
+                                batch.values.push_back(std::move(stacked));
+                              }
+                            });
+}
+
+Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
+                            std::optional<int64_t> value) {
+  return model_of_gathering(
+      std::move(input), size, drop_remainder, [=](const std::vector<ModelElement>& rows, ModelElement& batch) {
+        for (size_t c = 0; c < rows[0].values.size(); ++c) {
+          Shape target(rows[0].values[c].shape.size(), 0);
+          for (const ModelElement& row : rows) {
+            for (size_t d = 0; d < target.size(); ++d) target[d] = std::max(target[d], row.values[c].shape[d]);
+          }
+          if (target.size() == 1) {
+            if (length.is_fixed() && target[0] > length.fixed_length()) return batch.fail(ErrorCode::kWrongShape);
+            target[0] = length.length_for(target[0]);
+          }
+          const auto stride = static_cast<size_t>(num_values(target));
+          ModelValue padded = rows[0].values[c];
+          padded.shape = target;
+          padded.shape.insert(padded.shape.begin(), static_cast<int64_t>(rows.size()));
+          const size_t total = stride * rows.size();
+          padded.integers.assign(padded.dtype == DType::kInt64 || padded.dtype == DType::kInt32 ? total : 0,
+                                 value.value_or(0));
+          padded.floats.assign(padded.dtype == DType::kFloat32 ? total : 0, static_cast<float>(value.value_or(0)));
+          padded.bytes.assign(padded.dtype == DType::kBytes ? total : 0, "");
+          for (size_t row = 0; row < rows.size(); ++row) {
+            const ModelValue& from = rows[row].values[c];
+            write_corner(from.integers, from.shape, padded.integers, target, row * stride);
+            write_corner(from.floats, from.shape, padded.floats, target, row * stride);
+            write_corner(from.bytes, from.shape, padded.bytes, target, row * stride);
+          }
+          batch.values.push_back(std::move(padded));
+        }
+      });
+}
+
+Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids_column,
+                           int attention_column) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
+    ModelValue& ids = element.values[static_cast<size_t>(ids_column)];
+    ModelValue labels = ids;
+    const ModelValue* attention =
+        attention_column < 0 ? nullptr : &element.values[static_cast<size_t>(attention_column)];
+    if (attention != nullptr && attention->integers.size() != ids.integers.size()) {
+      return element.fail(ErrorCode::kWrongShape);
+    }
+    const CounterRng rng(options.seed, operator_id("mask_tokens", occurrence), iteration);
+    const auto length = static_cast<size_t>(ids.shape.back());
+    for (size_t i = 0; i < ids.integers.size(); ++i) {
+      const size_t p = i % length;
+      const auto row = static_cast<uint64_t>(ordinal) + i / length;
+      const uint64_t word = rng.words(row, p / 4)[p % 4];
+      int64_t& id = ids.integers[i];
+      labels.integers[i] = -100;
+      if (attention != nullptr && attention->integers[i] == 0) continue;
+      if (std::count(options.special_tokens.begin(), options.special_tokens.end(), id) > 0) continue;
+      if (word >= chance(options.probability)) continue;
+      labels.integers[i] = id;
+      if (word < chance(options.probability * options.mask_share)) {
+        id = options.mask_token;
+      } else if (word < chance(options.probability * (options.mask_share + options.random_share))) {
+        id = uniform_below(rng.words(row, (uint64_t{1} << 32) + p)[0], static_cast<uint32_t>(options.vocab_size));
+      }
+    }
+    element.values.push_back(std::move(labels));
+  });
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/counter_rng.h"
+#include "ops/mask_tokens.h"
+#include "ops/padded_batch.h"
+#include "ops/shuffle.h"
+
+namespace millrace::test {
+
+// The operators as their descriptions say them: one element after the other, in plain C++, without blocks, threads,
+// buffers or state that could be saved. What a pipeline gives is compared with what these give.
+
+// The value of one feature of one element.
+struct ModelValue {
+  DType dtype = DType::kInt64;
+  Shape shape;
+  std::vector<int64_t> integers;  // kInt32, kInt64
+  std::vector<float> floats;
+  std::vector<std::string> bytes;
+
+  size_t size() const { return integers.size() + floats.size() + bytes.size(); }
+  void append(const ModelValue& other);
+  friend bool operator==(const ModelValue&, const ModelValue&) = default;
+};
+
+[[nodiscard]] ModelValue integers(Shape shape, std::vector<int64_t> values, DType dtype = DType::kInt64);
+[[nodiscard]] ModelValue floats(Shape shape, std::vector<float> values);
+[[nodiscard]] ModelValue bytes(Shape shape, std::vector<std::string> values);
+
+struct ModelElement {
+  std::vector<ModelValue> values;  // by column; empty for an error
+  std::optional<ErrorCode> error;  // it is one
+  int64_t epoch = 0;
+  int64_t rows = 1;
+
+  void fail(ErrorCode code) {
+    error = code;
+    values.clear();
+  }
+};
+
+// As `print_element` writes the element of a block; of an error only its code.
+[[nodiscard]] std::string print(const Schema& schema, const ModelElement& element);
+
+// One run through elements: the next one, or nothing at the end and ever after.
+using ModelStream = std::function<std::optional<ModelElement>()>;
+// A dataset: a fresh run for each iteration.
+using Model = std::function<ModelStream(const Iteration&)>;
+
+[[nodiscard]] Model model_of_elements(std::vector<ModelElement> elements);
+[[nodiscard]] Model model_of_range(int64_t start, int64_t stop, int64_t step);
+[[nodiscard]] Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length);
+// Records of shards; `shuffled`: the seed that draws the order of the shards.
+[[nodiscard]] Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,
+                                    std::optional<uint64_t> shuffled);
+
+[[nodiscard]] Model model_of_take(Model input, int64_t count);
+[[nodiscard]] Model model_of_skip(Model input, int64_t count);
+[[nodiscard]] Model model_of_shard(Model input, int64_t num_shards, int64_t index);
+[[nodiscard]] Model model_of_repeat(Model input, int64_t count);
+[[nodiscard]] Model model_of_shuffle(Model input, int64_t buffer_size, ShuffleOptions options, uint64_t occurrence);
+[[nodiscard]] Model model_of_ignore_errors(Model input);
+// Elements for which `keep` says yes, and errors.
+[[nodiscard]] Model model_of_filter(Model input, std::function<bool(const ModelElement&)> keep);
+// Changes every element that is no error; the number is that of the element's first row.
+[[nodiscard]] Model model_of_map(Model input, std::function<void(ModelElement&, int64_t ordinal)> change);
+// The same, with the iteration too.
+[[nodiscard]] Model model_of_map(Model input,
+                                 std::function<void(ModelElement&, int64_t ordinal, const Iteration&)> change);
+[[nodiscard]] Model model_of_batch(Model input, int64_t size, bool drop_remainder);
+// `length` and `value` hold for all features.
+[[nodiscard]] Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
+                                          std::optional<int64_t> value);
+// Columns of ids and attention (-1: none) in the input; labels come last.
+[[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
+                                         int attention);
+
+}  // namespace millrace::test

@@ -1,0 +1,206 @@
+// Every operator, each with the parameters that random graphs and the checks of single operators draw for it. A new
+// operator joins with one line, and a method of TwinDataset that adds it and its model.
+
+#include <algorithm>
+#include <array>
+
+#include "tests/contract/graph.h"
+
+namespace millrace::test {
+namespace {
+
+using Twin = TwinDataset;
+
+// How large a graph's streams may become.
+constexpr int64_t kMostElements = 600;
+
+bool always(const Twin&) { return true; }
+bool is_finite(const Twin& in) { return !in.infinite(); }
+bool is_records(const Twin& in) { return in.schema().size() == 1 && in.schema().find("record") == 0 && in.rank() <= 1; }
+bool has_numbers(const Twin& in) { return !in.features_of(std::nullopt).empty(); }
+bool has_integers(const Twin& in) {
+  return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
+}
+bool has_int64(const Twin& in) { return !in.features_of(DType::kInt64).empty(); }
+bool can_batch(const Twin& in) { return in.rank() <= 2; }
+bool can_repeat(const Twin& in) { return !in.infinite() && in.most() * 3 <= kMostElements; }
+bool can_ignore(const Twin& in) { return !in.was_infinite(); }
+bool can_mask(const Twin& in) {
+  const int tokens = in.schema().find("tokens");
+  if (tokens < 0 || in.schema().find("labels") >= 0) return false;
+  const FeatureSpec& ids = in.schema()[static_cast<size_t>(tokens)];
+  if (ids.dtype == DType::kFloat32 || ids.shape.empty() || ids.shape.size() > 2) return false;
+  const int mask = in.schema().find("mask");
+  if (mask < 0) return true;
+  const FeatureSpec& attention = in.schema()[static_cast<size_t>(mask)];
+  return attention.dtype == DType::kInt64 && attention.shape == ids.shape;
+}
+
+std::vector<std::string> integer_features(const Twin& in) {
+  std::vector<std::string> names = in.features_of(DType::kInt64);
+  for (const std::string& name : in.features_of(DType::kInt32)) names.push_back(name);
+  return names;
+}
+
+Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave) {
+  std::vector<std::string> names(static_cast<size_t>(p.between(1, 5)));
+  for (std::string& name : names) name = p.of(files);
+  // One file twice is one too many for some numbers, and says nothing more.
+  std::vector<std::string> distinct;
+  for (const std::string& name : names) {
+    if (std::count(distinct.begin(), distinct.end(), name) == 0) distinct.push_back(name);
+  }
+  TfrecordOptions options;
+  options.cycle_length = static_cast<size_t>(p.between(1, 5));
+  options.block_length = static_cast<size_t>(p.between(1, 4));
+  options.shuffle_shards = p.chance(2);
+  if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
+  return Twin::tfrecord(distinct, options, weave);
+}
+
+const std::vector<std::string> kPlain{"plain-0", "plain-1", "plain-2", "plain-3", "plain-4", "plain-5"};
+const std::vector<std::string> kCompressed{"zlib-0", "gzip-0", "zlib-1", "gzip-1", "zlib-2",
+                                           "gzip-2", "zlib-3", "gzip-3", "plain-1"};
+const std::vector<std::string> kWithErrors{"odd-0", "damaged-0", "odd-1", "plain-4"};
+
+Twin interleave(Picks& p, const Weave& weave) {
+  std::vector<Twin> inputs{draw_nested(p, weave)};
+  for (int64_t more = p.between(0, 3); more > 0; --more) {
+    Twin input = draw_nested(p, weave);
+    // All of one schema: one more of the first kind where it is not.
+    inputs.push_back(input.schema() == inputs[0].schema() ? std::move(input) : inputs[0]);
+  }
+  InterleaveOptions options;
+  options.cycle_length = static_cast<size_t>(p.between(1, 4));
+  options.block_length = static_cast<size_t>(p.between(1, 4));
+  return Twin::interleave(inputs, options, weave);
+}
+
+Twin parse_example(const Twin& in, Picks& p) {
+  static const std::vector<std::vector<std::string>> kFeatures{
+      {"id", "tokens"}, {"tokens", "mask"},       {"tokens32", "mask", "name"},
+      {"id", "weight"}, {"id", "weight_or_half"}, {"mask", "tokens", "weight_or_half", "name", "id"}};
+  return in.parse_example(p.of(kFeatures));
+}
+
+Twin cast(const Twin& in, Picks& p) {
+  static const std::vector<DType> kTypes{DType::kInt32, DType::kFloat32, DType::kInt64};
+  const std::vector<std::string> names = in.features_of(std::nullopt);
+  const std::string& name = p.of(names);
+  return in.cast(name, p.of(kTypes));
+}
+
+Twin padded_batch(const Twin& in, Picks& p) {
+  const int64_t size = p.between(1, 9);
+  const bool drop_remainder = p.chance(3);
+  const int64_t kind = p.between(0, 3);
+  PadLength length = kind == 1 ? PadLength::multiple_of(p.between(1, 4)) : PadLength::longest();
+  if (kind == 2) {
+    int64_t longest = p.between(0, 4);
+    for (const FeatureSpec& feature : in.schema().features()) {
+      if (feature.shape.size() == 1) longest = std::max(longest, feature.shape[0]);
+    }
+    length = PadLength::fixed(longest);
+  }
+  std::optional<int64_t> value;
+  if (has_numbers(in) && p.chance(2)) value = p.between(-3, 3);
+  return in.padded_batch(size, drop_remainder, length, value);
+}
+
+int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
+
+template <typename Add>
+Twin on_number(const Twin& in, Picks& p, Add&& add) {
+  const std::vector<std::string> names = in.features_of(std::nullopt);
+  const std::string& name = p.of(names);
+  const FeatureSpec& feature = in.schema()[static_cast<size_t>(in.schema().column(name))];
+  return add(name, feature.dtype == DType::kInt32 ? p.between(-3, 4) : small_or_large(p));
+}
+
+const std::array kSources{
+    SourceLine{"range", 12,
+               [](Picks& p, const Weave& w) {
+                 const int64_t count = p.between(0, 60);
+                 const int64_t step = p.between(1, 3);
+                 return p.chance(4) ? Twin::range(20, 20 - count, -step, w)
+                                    : Twin::range(-5, count * step - 5, step, w);
+               }},
+    SourceLine{"rows", 12, [](Picks& p, const Weave& w) { return Twin::rows(p.between(0, 40), w); }},
+    SourceLine{"tfrecord", 26, [](Picks& p, const Weave& w) { return read(kPlain, p, w); }},
+    SourceLine{"tfrecord", 20, [](Picks& p, const Weave& w) { return read(kCompressed, p, w); }},
+    SourceLine{"tfrecord", 10, [](Picks& p, const Weave& w) { return read(kWithErrors, p, w); }},
+    SourceLine{"interleave", 12, interleave},
+};
+
+const std::array kOperators{
+    OperatorLine{"parse_example", 40, is_records, parse_example},
+    OperatorLine{"take", 6, always, [](const Twin& in, Picks& p) { return in.take(p.between(-1, 40)); }},
+    OperatorLine{"skip", 5, is_finite, [](const Twin& in, Picks& p) { return in.skip(p.between(-1, 12)); }},
+    OperatorLine{"shard", 5, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t num_shards = p.between(1, 4);
+                   return in.shard(num_shards, p.between(0, num_shards - 1));
+                 }},
+    OperatorLine{"repeat", 9, can_repeat,
+                 [](const Twin& in, Picks& p) { return in.repeat(p.chance(4) ? -1 : p.between(0, 3)); }},
+    OperatorLine{"shuffle", 18, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t buffer_size = p.between(1, 50);
+                   const auto seed = static_cast<uint64_t>(p.between(0, 5));
+                   return in.shuffle(buffer_size, {.seed = seed, .reshuffle_each_iteration = !p.chance(4)});
+                 }},
+    OperatorLine{"batch", 9, can_batch,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t size = p.between(1, 9);
+                   return in.batch(size, p.chance(3));
+                 }},
+    OperatorLine{"padded_batch", 9, can_batch, padded_batch},
+    OperatorLine{"map", 5, always, [](const Twin& in, Picks&) { return in.map_number_rows(); }},
+    OperatorLine{"map", 4, always, [](const Twin& in, Picks&) { return in.map_span_rows(); }},
+    OperatorLine{"map", 3, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(2, 30);
+                   return in.map_fail_rows(divisor, p.between(0, divisor - 1));
+                 }},
+    OperatorLine{"map", 4, has_int64,
+                 [](const Twin& in, Picks& p) { return in.map_negate_blocks(p.of(in.features_of(DType::kInt64))); }},
+    OperatorLine{"filter", 4, is_finite,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(2, 6);
+                   return in.filter_rows(divisor, p.between(0, divisor - 1));
+                 }},
+    OperatorLine{"filter", 3, is_finite,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(2, 6);
+                   return in.filter_blocks(divisor, p.between(0, divisor - 1));
+                 }},
+    OperatorLine{"mask_tokens", 30, can_mask,
+                 [](const Twin& in, Picks& p) {
+                   const double probability = 0.25 * static_cast<double>(p.between(0, 4));
+                   return in.mask_tokens(probability, static_cast<uint64_t>(p.between(0, 5)));
+                 }},
+    OperatorLine{"add", 6, has_numbers,
+                 [](const Twin& in, Picks& p) {
+                   return on_number(in, p, [&](const std::string& name, int64_t k) { return in.add(name, k); });
+                 }},
+    OperatorLine{"multiply", 4, has_numbers,
+                 [](const Twin& in, Picks& p) {
+                   return on_number(in, p, [&](const std::string& name, int64_t k) { return in.multiply(name, k); });
+                 }},
+    OperatorLine{"modulo", 6, has_integers,
+                 [](const Twin& in, Picks& p) {
+                   const std::vector<std::string> names = integer_features(in);
+                   const std::string& name = p.of(names);
+                   return in.modulo(name, p.chance(2) ? p.between(1, 9) : -p.between(1, 9));
+                 }},
+    OperatorLine{"cast", 5, has_numbers, cast},
+    OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
+    OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
+};
+
+}  // namespace
+
+std::span<const SourceLine> source_lines() { return kSources; }
+std::span<const OperatorLine> operator_lines() { return kOperators; }
+
+}  // namespace millrace::test

@@ -1,0 +1,102 @@
+// Every operator and every source by itself, on inputs of all kinds.
+
+#include <gtest/gtest.h>
+
+#include "tests/contract/checks.h"
+#include "tests/contract/graph.h"
+
+namespace millrace::test {
+namespace {
+
+struct Input {
+  const char* name;
+  TwinDataset (*make)(const Weave& weave);
+};
+
+TwinDataset records(const Weave& weave) {
+  return TwinDataset::tfrecord({"plain-0", "zlib-2", "gzip-1", "plain-4"}, {.cycle_length = 2, .block_length = 2},
+                               weave);
+}
+
+const std::array kInputs{
+    Input{"numbers", [](const Weave& w) { return TwinDataset::range(0, 23, 1, w); }},
+    Input{"no numbers", [](const Weave& w) { return TwinDataset::range(0, 0, 1, w); }},
+    Input{"rows of unlike lengths", [](const Weave& w) { return TwinDataset::rows(19, w); }},
+    Input{"records", records},
+    Input{"records of an empty shard", [](const Weave& w) { return TwinDataset::tfrecord({"plain-2"}, {}, w); }},
+    Input{"damaged records",
+          [](const Weave& w) {
+            return TwinDataset::tfrecord({"damaged-0", "odd-0"}, {.cycle_length = 2}, w);
+          }},
+    Input{"batches of records", [](const Weave& w) { return records(w).batch(3, false); }},
+    Input{"tokens",
+          [](const Weave& w) {
+            return records(w).parse_example({"tokens", "mask", "weight_or_half", "name", "id"});
+          }},
+    Input{"tokens with errors between",
+          [](const Weave& w) {
+            return TwinDataset::tfrecord({"odd-0", "odd-1"}, {.cycle_length = 1}, w)
+                .parse_example({"tokens", "mask", "weight"});
+          }},
+    Input{"epochs of batches of tokens",
+          [](const Weave& w) {
+            return records(w).parse_example({"tokens32", "mask"}).batch(4, false).repeat(2);
+          }},
+    Input{"numbers with errors between",
+          [](const Weave& w) { return TwinDataset::range(0, 30, 1, w).map_fail_rows(4, 1); }},
+    Input{"nested inputs",
+          [](const Weave& w) {
+            return TwinDataset::interleave({TwinDataset::range(0, 7, 1, w).shuffle(4, {.seed = 1}),
+                                            TwinDataset::range(50, 50, 1, w), TwinDataset::range(100, 105, 1, w)},
+                                           {.cycle_length = 2, .block_length = 2}, w);
+          }},
+    Input{"endless numbers", [](const Weave& w) { return TwinDataset::range(0, 11, 1, w).repeat(-1); }},
+};
+
+class Operators : public testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(, Operators, testing::Range<size_t>(0, operator_lines().size()), [](const auto& line) {
+  return std::string(operator_lines()[line.param].name) + "_" + std::to_string(line.param);
+});
+
+TEST_P(Operators, KeepTheContractOnEveryInputThatFits) {
+  const OperatorLine& line = operator_lines()[GetParam()];
+  int inputs_that_fit = 0;
+  for (const Input& input : kInputs) {
+    if (!line.fits(input.make({}))) continue;
+    ++inputs_that_fit;
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
+      Picks drawn(seed, GetParam());
+      const std::string code = line.add(input.make({}), drawn).code();
+      const std::string broken = broken_promise(
+          [&](const Weave& weave) {
+            Picks picks(drawn.numbers());
+            return line.add(input.make(weave), picks);
+          },
+          {.seed = seed, .limit = 60});
+      EXPECT_EQ(broken, "") << "on " << input.name << ":\n" << code;
+    }
+  }
+  EXPECT_GT(inputs_that_fit, 0);
+}
+
+class Sources : public testing::TestWithParam<size_t> {};
+INSTANTIATE_TEST_SUITE_P(, Sources, testing::Range<size_t>(0, source_lines().size()), [](const auto& line) {
+  return std::string(source_lines()[line.param].name) + "_" + std::to_string(line.param);
+});
+
+TEST_P(Sources, KeepTheContract) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Picks drawn(seed, GetParam());
+    const std::string code = source_lines()[GetParam()].make(drawn, {}).code();
+    const std::string broken = broken_promise(
+        [&](const Weave& weave) {
+          Picks picks(drawn.numbers());
+          return source_lines()[GetParam()].make(picks, weave);
+        },
+        {.seed = seed});
+    EXPECT_EQ(broken, "") << code;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

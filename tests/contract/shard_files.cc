@@ -1,0 +1,80 @@
+#include "tests/contract/shard_files.h"
+
+#include <fmt/format.h>
+
+#include "formats/example/writer.h"
+#include "formats/tfrecord/writer.h"
+
+namespace millrace::test {
+
+const ShardFiles& ShardFiles::get() {
+  static const ShardFiles files;
+  return files;
+}
+
+ShardFiles::ShardFiles() {
+  constexpr std::array<int64_t, 6> kCounts{9, 14, 0, 21, 3, 11};
+  for (size_t i = 0; i < kCounts.size(); ++i) write(fmt::format("plain-{}", i), Compression::kNone, kCounts[i]);
+  for (size_t i = 0; i < 4; ++i) {
+    write(fmt::format("zlib-{}", i), Compression::kZlib, kCounts[i]);
+    write(fmt::format("gzip-{}", i), Compression::kGzip, kCounts[i]);
+  }
+  write("odd-0", Compression::kNone, 17);
+  write("odd-1", Compression::kGzip, 12);
+  write("damaged-0", Compression::kNone, 15);
+}
+
+void ShardFiles::write(const std::string& name, Compression compression, int64_t num_records) {
+  const bool odd = name.starts_with("odd");
+  const bool damaged = name.starts_with("damaged");
+  std::vector<ModelElement>& elements = records_[name];
+  std::vector<size_t> flipped;  // places of payloads in the file
+  size_t offset = 0;
+  RecordWriter writer(path(name), {.compression = compression});
+  for (int64_t r = 0; r < num_records; ++r) {
+    ExampleModel example;
+    example.id = static_cast<int64_t>(records_.size()) * 100 + r;
+    for (int64_t p = 0; p < kTokens; ++p) {
+      example.tokens.push_back(p == 0 ? 1 : (example.id * 7 + p * 13) % 50);
+      example.mask.push_back(p < 3 + r % 4 ? 1 : 0);
+    }
+    if (!odd || r % 4 != 1) example.weight = static_cast<float>(r) * 0.25F;
+    example.name = fmt::format("{}#{}", name, r);
+    example.is_text = odd && r % 5 == 3;
+    std::string record = "this is text " + example.name;
+    if (!example.is_text) {
+      ExampleWriter bytes;
+      const std::string_view text = example.name;
+      bytes.add("id", std::span<const int64_t>(&example.id, 1));
+      bytes.add("tokens", std::span<const int64_t>(example.tokens));
+      bytes.add("mask", std::span<const int64_t>(example.mask));
+      if (example.weight) bytes.add("weight", std::span<const float>(&*example.weight, 1));
+      bytes.add("name", std::span<const std::string_view>(&text, 1));
+      record = bytes.finish();
+    }
+    writer.write(record);
+    ModelElement& element = elements.emplace_back();
+    if (damaged && r % 6 == 4) {
+      flipped.push_back(offset + 12);  // behind the length and its CRC
+      element.fail(ErrorCode::kPayloadCrc);
+    } else {
+      element.values = {bytes({}, {record})};
+      examples_.emplace(record, std::move(example));
+    }
+    offset += record.size() + 16;
+  }
+  writer.close();
+  if (flipped.empty()) return;
+  std::string content = read_file(path(name));
+  for (const size_t place : flipped) content[place] = static_cast<char>(content[place] ^ 0x20);
+  write_file(path(name), content);
+}
+
+Shards shards(const std::vector<std::string>& names) {
+  std::vector<std::string> paths;
+  paths.reserve(names.size());
+  for (const std::string& name : names) paths.push_back(ShardFiles::get().path(name));
+  return Shards::files(std::move(paths));
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "formats/compression/compression.h"
+#include "formats/tfrecord/shards.h"
+#include "tests/contract/model.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::test {
+
+constexpr int64_t kTokens = 6;  // of each record
+
+// What one record says; `weight` is left out of some, and some are no Examples at all.
+struct ExampleModel {
+  int64_t id = 0;
+  std::vector<int64_t> tokens;
+  std::vector<int64_t> mask;
+  std::optional<float> weight;
+  std::string name;
+  bool is_text = false;
+};
+
+// Small shards that are written once for the whole run, with what is in them:
+//
+//     plain-0 … plain-5, zlib-0 … zlib-3, gzip-0 … gzip-3   Examples; one file of each kind is empty
+//     odd-0, odd-1                                          some records lack `weight`, some are no Examples
+//     damaged-0                                             some payloads do not match their CRCs
+class ShardFiles {
+ public:
+  // The files of this process; removed when it ends.
+  static const ShardFiles& get();
+
+  std::string path(const std::string& name) const { return folder_.path(name + ".tfrecord"); }
+  // Records of a shard as elements, errors in the place of damaged ones.
+  Model records(const std::string& name) const { return model_of_elements(records_.at(name)); }
+  // What a record says, by its bytes.
+  const ExampleModel& example(const std::string& record) const { return examples_.at(record); }
+
+ private:
+  ShardFiles();
+  void write(const std::string& name, Compression compression, int64_t num_records);
+
+  TemporaryFolder folder_;
+  std::map<std::string, std::vector<ModelElement>> records_;
+  std::map<std::string, ExampleModel> examples_;
+};
+
+// `shards({"plain-0", "gzip-2"})`: these files.
+[[nodiscard]] Shards shards(const std::vector<std::string>& names);
+
+}  // namespace millrace::test

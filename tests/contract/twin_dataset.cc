@@ -1,0 +1,416 @@
+#include "tests/contract/twin_dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tests/contract/functions.h"
+#include "tests/contract/pending_operator.h"
+#include "tests/contract/shard_files.h"
+
+namespace millrace::test {
+namespace {
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  texts.reserve(names.size());
+  for (const std::string& name : names) texts.push_back('"' + name + '"');
+  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+}
+
+std::string_view dtype_code(DType dtype) {
+  switch (dtype) {
+    case DType::kInt32: return "DType::kInt32";
+    case DType::kInt64: return "DType::kInt64";
+    case DType::kFloat32: return "DType::kFloat32";
+    case DType::kBytes: return "DType::kBytes";
+  }
+  return "?";
+}
+
+std::string length_code(const PadLength& length) {
+  if (length.is_fixed()) return fmt::format("PadLength::fixed({})", length.fixed_length());
+  if (length.multiple() == 1) return "PadLength::longest()";
+  return fmt::format("PadLength::multiple_of({})", length.multiple());
+}
+
+int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The integer as its type has it, all bits above cut off.
+int64_t wrapped(DType dtype, int64_t value) { return dtype == DType::kInt32 ? static_cast<int32_t>(value) : value; }
+
+// One feature of an Example, described and as its value.
+struct ParsedFeature {
+  FeatureDescription description;
+  std::string code;
+  ModelValue (*value)(const ExampleModel&);
+};
+
+ParsedFeature parsed_feature(const std::string& name) {
+  const auto scalar = [](std::string key, DType dtype) { return fixed_len(std::move(key), {}, dtype); };
+  if (name == "id") {
+    return {scalar("id", DType::kInt64), "fixed_len(\"id\", {}, DType::kInt64)",
+            [](const ExampleModel& e) { return integers({}, {e.id}); }};
+  }
+  if (name == "tokens") {
+    return {fixed_len("tokens", {kTokens}, DType::kInt64), "fixed_len(\"tokens\", {kTokens}, DType::kInt64)",
+            [](const ExampleModel& e) { return integers({kTokens}, e.tokens); }};
+  }
+  if (name == "tokens32") {
+    return {fixed_len("tokens", {kTokens}, DType::kInt64).as(DType::kInt32),
+            "fixed_len(\"tokens\", {kTokens}, DType::kInt64).as(DType::kInt32)",
+            [](const ExampleModel& e) { return integers({kTokens}, e.tokens, DType::kInt32); }};
+  }
+  if (name == "mask") {
+    return {fixed_len("mask", {kTokens}, DType::kInt64), "fixed_len(\"mask\", {kTokens}, DType::kInt64)",
+            [](const ExampleModel& e) { return integers({kTokens}, e.mask); }};
+  }
+  if (name == "weight") {
+    return {scalar("weight", DType::kFloat32), "fixed_len(\"weight\", {}, DType::kFloat32)",
+            [](const ExampleModel& e) { return floats({}, {e.weight.value_or(-1)}); }};
+  }
+  if (name == "weight_or_half") {
+    return {scalar("weight", DType::kFloat32).default_value(std::vector<float>{0.5F}),
+            "fixed_len(\"weight\", {}, DType::kFloat32).default_value(std::vector<float>{0.5F})",
+            [](const ExampleModel& e) { return floats({}, {e.weight.value_or(0.5F)}); }};
+  }
+  return {scalar("name", DType::kBytes), "fixed_len(\"name\", {}, DType::kBytes)",
+          [](const ExampleModel& e) { return bytes({}, {e.name}); }};
+}
+
+}  // namespace
+
+void TwinDataset::join(const std::string& name) {
+  if (!operators_.empty()) pairs_.emplace_back(operators_.back(), name);
+  operators_.push_back(name);
+  if (!weave_.pending) return;
+  const uint64_t seed = weave_.seed * 1000003 + operators_.size() * 31 + code_.size();
+  if (CounterRng(seed, operator_id("weave")).bits(0) % 2 == 0) dataset_ = with_pending(dataset_, seed);
+}
+
+TwinDataset TwinDataset::then(const std::string& name, const Dataset& dataset, Model model,
+                              const std::string& code) const {
+  TwinDataset twin = *this;
+  twin.dataset_ = dataset;
+  twin.model_ = std::move(model);
+  twin.code_ = code_ + code;
+  twin.join(name);
+  return twin;
+}
+
+TwinDataset TwinDataset::range(int64_t start, int64_t stop, int64_t step, const Weave& weave) {
+  TwinDataset twin(Dataset::range(start, stop, step), model_of_range(start, stop, step),
+                   fmt::format("Dataset::range({}, {}, {})", start, stop, step), weave);
+  twin.most_ = std::max<int64_t>(0, step > 0 ? ceiling(stop - start, step) : ceiling(start - stop, -step));
+  twin.join("range");
+  return twin;
+}
+
+TwinDataset TwinDataset::rows(int64_t count, const Weave& weave) {
+  std::vector<int64_t> ids;
+  std::vector<std::vector<int64_t>> tokens;
+  std::vector<float> scores;
+  std::vector<std::string> words;
+  std::vector<ModelElement> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    ids.push_back(i * i - 20);
+    tokens.emplace_back();
+    for (int64_t p = 0; p < 1 + i * 5 % 4; ++p) tokens.back().push_back((i * 3 + p * 11) % 50);
+    scores.push_back(static_cast<float>(i) / 8);
+    words.push_back(std::string(static_cast<size_t>(i * 7 % 5), static_cast<char>('a' + i % 26)));
+    ModelElement& element = elements.emplace_back();
+    element.values = {integers({}, {ids.back()}), integers({static_cast<int64_t>(tokens.back().size())}, tokens.back()),
+                      floats({}, {scores.back()}), bytes({}, {words.back()})};
+  }
+  TwinDataset twin(Dataset::rows({{"id", ids}, {"tokens", tokens}, {"score", scores}, {"word", words}}),
+                   model_of_elements(std::move(elements)), fmt::format("TwinDataset::rows({}).dataset()", count),
+                   weave);
+  twin.most_ = count;
+  twin.join("rows");
+  return twin;
+}
+
+TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const TfrecordOptions& options,
+                                  const Weave& weave) {
+  std::vector<Model> models;
+  std::string code = fmt::format("Dataset::tfrecord(shards({}), {{.cycle_length = {}, .block_length = {}",
+                                 quoted(names), options.cycle_length, options.block_length);
+  if (options.shuffle_shards) code += fmt::format(", .shuffle_shards = true, .seed = {}", options.seed);
+  for (const std::string& name : names) models.push_back(ShardFiles::get().records(name));
+  TwinDataset twin(Dataset::tfrecord(shards(names), options),
+                   model_of_shards(std::move(models), options.cycle_length, options.block_length,
+                                   options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt),
+                   code + "})", weave);
+  twin.most_ = static_cast<int64_t>(names.size()) * 21;
+  twin.reads_shards_ = true;
+  twin.reads_compressed_shards_ = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("zlib") || name.starts_with("gzip") || name == "odd-1";
+  });
+  twin.join("tfrecord");
+  return twin;
+}
+
+TwinDataset TwinDataset::interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
+                                    const Weave& weave) {
+  std::vector<Dataset> datasets;
+  std::vector<Model> models;
+  std::vector<std::string> codes;
+  for (const TwinDataset& input : inputs) {
+    datasets.push_back(input.dataset());
+    models.push_back(input.model());
+    codes.push_back(input.code());
+  }
+  TwinDataset twin(Dataset::interleave(datasets, options),
+                   model_of_interleave(std::move(models), options.cycle_length, options.block_length),
+                   fmt::format("Dataset::interleave({{{}}}, {{.cycle_length = {}, .block_length = {}}})",
+                               fmt::join(codes, ", "), options.cycle_length, options.block_length),
+                   weave);
+  for (const TwinDataset& input : inputs) {
+    twin.most_ = input.infinite() || twin.infinite() ? -1 : twin.most_ + input.most_;
+    twin.num_shuffles_ = std::max(twin.num_shuffles_, input.num_shuffles_);
+    twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
+    twin.was_infinite_ |= input.was_infinite_;
+    twin.reads_shards_ |= input.reads_shards_;
+    twin.reads_compressed_shards_ |= input.reads_compressed_shards_;
+    twin.operators_.insert(twin.operators_.end(), input.operators_.begin(), input.operators_.end());
+    twin.pairs_.insert(twin.pairs_.end(), input.pairs_.begin(), input.pairs_.end());
+    twin.pairs_.emplace_back(input.operators_.back(), "interleave");
+  }
+  const std::vector<std::pair<std::string, std::string>> pairs = twin.pairs_;
+  twin.join("interleave");
+  twin.pairs_ = pairs;  // the last input's is there already
+  return twin;
+}
+
+TwinDataset TwinDataset::parse_example(const std::vector<std::string>& names) const {
+  std::vector<ParsedFeature> features;
+  std::vector<FeatureDescription> descriptions;
+  std::vector<std::string> codes;
+  for (const std::string& name : names) {
+    features.push_back(parsed_feature(name));
+    descriptions.push_back(features.back().description);
+    codes.push_back(features.back().code);
+  }
+  const bool needs_weight = std::count(names.begin(), names.end(), "weight") > 0;
+  Model model = model_of_map(model_, [=](ModelElement& element, int64_t) {
+    const ModelValue records = std::move(element.values[0]);
+    element.values.clear();
+    for (size_t row = 0; row < records.bytes.size(); ++row) {
+      const ExampleModel& example = ShardFiles::get().example(records.bytes[row]);
+      if (example.is_text) return element.fail(ErrorCode::kParse);
+      if (needs_weight && !example.weight) return element.fail(ErrorCode::kMissingFeature);
+      for (size_t f = 0; f < features.size(); ++f) {
+        const ModelValue value = features[f].value(example);
+        if (row == 0) {
+          element.values.push_back(value);
+        } else {
+          element.values[f].append(value);
+        }
+      }
+    }
+    if (records.shape.empty()) return;
+    for (ModelValue& value : element.values) {
+      value.shape.insert(value.shape.begin(), static_cast<int64_t>(records.bytes.size()));
+    }
+  });
+  return then("parse_example", dataset_.parse_example(descriptions), std::move(model),
+              fmt::format(".parse_example({{{}}})", fmt::join(codes, ", ")));
+}
+
+TwinDataset TwinDataset::map_number_rows() const {
+  return then("map", dataset_.map(number_rows()),
+              model_of_map(model_, [before = schema()](ModelElement& element,
+                                                       int64_t ordinal) { number_rows(before, element, ordinal); }),
+              ".map(number_rows())");
+}
+
+TwinDataset TwinDataset::map_span_rows() const {
+  return then("map", dataset_.map(span_rows()),
+              model_of_map(model_, [before = schema()](ModelElement& element, int64_t) { span_rows(before, element); }),
+              ".map(span_rows())");
+}
+
+TwinDataset TwinDataset::map_fail_rows(int64_t divisor, int64_t remainder) const {
+  return then("map", dataset_.map(fail_rows(divisor, remainder)),
+              model_of_map(model_, [=](ModelElement& element, int64_t) { fail_rows(element, divisor, remainder); }),
+              fmt::format(".map(fail_rows({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::map_negate_blocks(const std::string& feature) const {
+  Model model = model_of_map(model_, [c = column(feature)](ModelElement& element, int64_t) {
+    for (int64_t& x : element.values[c].integers) x = static_cast<int64_t>(0 - static_cast<uint64_t>(x));
+  });
+  TwinDataset twin = then("map", negate_blocks(dataset_, feature), std::move(model), "");
+  twin.code_ = fmt::format("negate_blocks({}, \"{}\")", code_, feature);
+  return twin;
+}
+
+TwinDataset TwinDataset::arithmetic(const std::string& name, const std::string& feature, int64_t k, Dataset dataset,
+                                    int64_t (*calculate)(int64_t, int64_t)) const {
+  Model model = model_of_map(model_, [=, c = column(feature)](ModelElement& element, int64_t) {
+    ModelValue& value = element.values[c];
+    for (int64_t& x : value.integers) x = wrapped(value.dtype, calculate(x, k));
+    for (float& x : value.floats) {
+      x = name == "add"        ? x + static_cast<float>(k)
+          : name == "multiply" ? x * static_cast<float>(k)
+                               : x - static_cast<float>(k) * std::floor(x / static_cast<float>(k));
+    }
+  });
+  return then(name, std::move(dataset), std::move(model), fmt::format(".{}(\"{}\", int64_t{{{}}})", name, feature, k));
+}
+
+TwinDataset TwinDataset::add(const std::string& feature, int64_t k) const {
+  return arithmetic("add", feature, k, dataset_.add(feature, k), [](int64_t x, int64_t by) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(by));
+  });
+}
+
+TwinDataset TwinDataset::multiply(const std::string& feature, int64_t k) const {
+  return arithmetic("multiply", feature, k, dataset_.multiply(feature, k), [](int64_t x, int64_t by) {
+    return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(by));
+  });
+}
+
+TwinDataset TwinDataset::modulo(const std::string& feature, int64_t k) const {
+  return arithmetic("modulo", feature, k, dataset_.modulo(feature, k), [](int64_t x, int64_t by) {
+    const int64_t remainder = x % by;
+    return remainder != 0 && (remainder < 0) != (by < 0) ? remainder + by : remainder;
+  });
+}
+
+TwinDataset TwinDataset::cast(const std::string& feature, DType to) const {
+  Model model = model_of_map(model_, [=, c = column(feature)](ModelElement& element, int64_t) {
+    ModelValue& value = element.values[c];
+    if (value.dtype == to) return;
+    const double limit = to == DType::kInt32 ? 0x1p31 : 0x1p63;
+    std::vector<int64_t> whole;
+    std::vector<float> numbers;
+    for (const int64_t x : value.integers) {
+      if (to == DType::kInt32 && (x < std::numeric_limits<int32_t>::min() || x > std::numeric_limits<int32_t>::max())) {
+        return element.fail(ErrorCode::kParse);
+      }
+      // From an int32 and from an int64 alike: rounded to nearest.
+      (to == DType::kFloat32 ? (void)numbers.push_back(static_cast<float>(x)) : whole.push_back(x));
+    }
+    for (const float x : value.floats) {
+      if (!(x >= -limit && x < limit)) return element.fail(ErrorCode::kParse);
+      whole.push_back(static_cast<int64_t>(x));
+    }
+    value.dtype = to;
+    value.integers = std::move(whole);
+    value.floats = std::move(numbers);
+  });
+  return then("cast", dataset_.cast(feature, to), std::move(model),
+              fmt::format(".cast(\"{}\", {})", feature, dtype_code(to)));
+}
+
+TwinDataset TwinDataset::filter_rows(int64_t divisor, int64_t remainder) const {
+  return then("filter", dataset_.filter(drop_rows(divisor, remainder)),
+              model_of_filter(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
+              fmt::format(".filter(drop_rows({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::filter_blocks(int64_t divisor, int64_t remainder) const {
+  return then("filter", dataset_.filter(drop_in_blocks(divisor, remainder)),
+              model_of_filter(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
+              fmt::format(".filter(drop_in_blocks({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::take(int64_t count) const {
+  TwinDataset twin = then("take", dataset_.take(count), model_of_take(model_, count), fmt::format(".take({})", count));
+  // Errors do not count, but a take of an infinite stream of errors only ends where a caller stops at the first.
+  if (count >= 0 && (infinite() || !has("tfrecord"))) twin.most_ = infinite() ? count : std::min(most_, count);
+  return twin;
+}
+
+TwinDataset TwinDataset::skip(int64_t count) const {
+  return then("skip", dataset_.skip(count), model_of_skip(model_, count), fmt::format(".skip({})", count));
+}
+
+TwinDataset TwinDataset::shard(int64_t num_shards, int64_t index) const {
+  return then("shard", dataset_.shard(num_shards, index), model_of_shard(model_, num_shards, index),
+              fmt::format(".shard({}, {})", num_shards, index));
+}
+
+TwinDataset TwinDataset::repeat(int64_t count) const {
+  TwinDataset twin = then("repeat", dataset_.repeat(count), model_of_repeat(model_, count),
+                          count < 0 ? std::string(".repeat()") : fmt::format(".repeat({})", count));
+  twin.most_ = infinite() || count < 0 ? -1 : most_ * count;
+  twin.was_infinite_ |= twin.infinite();
+  return twin;
+}
+
+TwinDataset TwinDataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
+  TwinDataset twin = then("shuffle", dataset_.shuffle(buffer_size, options),
+                          model_of_shuffle(model_, buffer_size, options, num_shuffles_),
+                          fmt::format(".shuffle({}, {{.seed = {}{}}})", buffer_size, options.seed,
+                                      options.reshuffle_each_iteration ? "" : ", .reshuffle_each_iteration = false"));
+  ++twin.num_shuffles_;
+  return twin;
+}
+
+TwinDataset TwinDataset::ignore_errors() const {
+  return then("ignore_errors", dataset_.ignore_errors(), model_of_ignore_errors(model_), ".ignore_errors()");
+}
+
+TwinDataset TwinDataset::batch(int64_t size, bool drop_remainder) const {
+  return then("batch", dataset_.batch(size, {.drop_remainder = drop_remainder}),
+              model_of_batch(model_, size, drop_remainder),
+              fmt::format(".batch({}{})", size, drop_remainder ? ", {.drop_remainder = true}" : ""));
+}
+
+TwinDataset TwinDataset::padded_batch(int64_t size, bool drop_remainder, PadLength length,
+                                      std::optional<int64_t> value) const {
+  PaddedBatchOptions options{.drop_remainder = drop_remainder, .length = length};
+  if (value) options.value = *value;
+  return then("padded_batch", dataset_.padded_batch(size, options),
+              model_of_padded_batch(model_, size, drop_remainder, length, value),
+              fmt::format(".padded_batch({}, {{.drop_remainder = {}, .length = {}{}}})", size, drop_remainder,
+                          length_code(length), value ? fmt::format(", .value = int64_t{{{}}}", *value) : ""));
+}
+
+TwinDataset TwinDataset::mask_tokens(double probability, uint64_t seed) const {
+  const bool attention = schema().find("mask") >= 0;
+  const MaskTokensOptions options{.vocab_size = 50,
+                                  .mask_token = 4,
+                                  .special_tokens = {1},
+                                  .probability = probability,
+                                  .seed = seed,
+                                  .input_ids = "tokens",
+                                  .attention_mask = attention ? "mask" : ""};
+  TwinDataset twin = then(
+      "mask_tokens", dataset_.mask_tokens(options),
+      model_of_mask_tokens(model_, options, num_masks_, schema().find("tokens"), schema().find("mask")),
+      fmt::format(".mask_tokens({{.vocab_size = 50, .mask_token = 4, .special_tokens = {{1}}, .probability = {}, .seed "
+                  "= {}, .input_ids = \"tokens\", .attention_mask = \"{}\"}})",
+                  probability, seed, options.attention_mask));
+  ++twin.num_masks_;
+  return twin;
+}
+
+TwinDataset TwinDataset::prefetch(int64_t buffer_size) const {
+  return then("prefetch", dataset_.prefetch(buffer_size), model_, fmt::format(".prefetch({})", buffer_size));
+}
+
+size_t TwinDataset::rank() const {
+  size_t rank = 0;
+  for (const FeatureSpec& feature : schema().features()) rank = std::max(rank, feature.shape.size());
+  return rank;
+}
+
+std::vector<std::string> TwinDataset::features_of(std::optional<DType> dtype) const {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : schema().features()) {
+    if (dtype ? feature.dtype == *dtype : feature.dtype != DType::kBytes) names.push_back(feature.name);
+  }
+  return names;
+}
+
+bool TwinDataset::has(const std::string& name) const {
+  return std::count(operators_.begin(), operators_.end(), name) > 0;
+}
+
+}  // namespace millrace::test

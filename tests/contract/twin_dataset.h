@@ -1,0 +1,105 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pipeline/dataset.h"
+#include "tests/contract/model.h"
+
+namespace millrace::test {
+
+// What is put between the operators of a dataset.
+struct Weave {
+  bool pending = false;  // stages that answer `kPending` and cut blocks, behind about half of the operators
+  uint64_t seed = 0;     // of the places, moments and cuts
+};
+
+// A dataset beside its model and the code that builds it. The methods are those of `Dataset`, and each does to the
+// model what it does to the dataset; the functions of maps and filters are those of functions.h.
+class TwinDataset {
+ public:
+  static TwinDataset range(int64_t start, int64_t stop, int64_t step, const Weave& weave = {});
+  // `count` elements of features of all types, lengths that vary among them.
+  static TwinDataset rows(int64_t count, const Weave& weave = {});
+  // Files of ShardFiles, by name.
+  static TwinDataset tfrecord(const std::vector<std::string>& names, const TfrecordOptions& options,
+                              const Weave& weave = {});
+  static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
+                                const Weave& weave = {});
+
+  // Features of shards by name: of `id`, `tokens`, `tokens32` (the tokens as int32), `mask`, `weight` (missing in
+  // some), `weight_or_half`, `name`.
+  [[nodiscard]] TwinDataset parse_example(const std::vector<std::string>& features) const;
+  [[nodiscard]] TwinDataset map_number_rows() const;
+  [[nodiscard]] TwinDataset map_span_rows() const;
+  [[nodiscard]] TwinDataset map_fail_rows(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset map_negate_blocks(const std::string& feature) const;
+  [[nodiscard]] TwinDataset add(const std::string& feature, int64_t k) const;
+  [[nodiscard]] TwinDataset multiply(const std::string& feature, int64_t k) const;
+  [[nodiscard]] TwinDataset modulo(const std::string& feature, int64_t k) const;
+  [[nodiscard]] TwinDataset cast(const std::string& feature, DType to) const;
+  [[nodiscard]] TwinDataset filter_rows(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset take(int64_t count) const;
+  [[nodiscard]] TwinDataset skip(int64_t count) const;
+  [[nodiscard]] TwinDataset shard(int64_t num_shards, int64_t index) const;
+  [[nodiscard]] TwinDataset repeat(int64_t count) const;
+  [[nodiscard]] TwinDataset shuffle(int64_t buffer_size, const ShuffleOptions& options) const;
+  [[nodiscard]] TwinDataset ignore_errors() const;
+  [[nodiscard]] TwinDataset batch(int64_t size, bool drop_remainder) const;
+  [[nodiscard]] TwinDataset padded_batch(int64_t size, bool drop_remainder, PadLength length,
+                                         std::optional<int64_t> value) const;
+  // On `tokens`, with `mask` where that is there.
+  [[nodiscard]] TwinDataset mask_tokens(double probability, uint64_t seed) const;
+  [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;
+
+  const Dataset& dataset() const { return dataset_; }
+  const Schema& schema() const { return dataset_.schema(); }
+  const Model& model() const { return model_; }
+  // C++ that builds the dataset, with what model.h's neighbours declare.
+  const std::string& code() const { return code_; }
+
+  // Facts that decide what may follow, and what is counted.
+  bool infinite() const { return most_ < 0; }
+  // No more elements than this; negative: infinite.
+  int64_t most() const { return most_; }
+  // The highest number of dimensions of a feature.
+  size_t rank() const;
+  // Features of this type or, without one, of numbers.
+  [[nodiscard]] std::vector<std::string> features_of(std::optional<DType> dtype) const;
+  // Names of all operators in it, and of neighbours, the one before first.
+  const std::vector<std::string>& operators() const { return operators_; }
+  const std::vector<std::pair<std::string, std::string>>& pairs() const { return pairs_; }
+  bool reads_shards() const { return reads_shards_; }
+  bool reads_compressed_shards() const { return reads_compressed_shards_; }
+  bool has(const std::string& name) const;
+  // It is or was infinite: behind a take there may be endless errors, which do not count.
+  bool was_infinite() const { return was_infinite_; }
+
+ private:
+  TwinDataset(Dataset dataset, Model model, std::string code, const Weave& weave)
+      : dataset_(std::move(dataset)), model_(std::move(model)), code_(std::move(code)), weave_(weave) {}
+  // This one with an operator behind it. `code`: of the call.
+  TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
+  TwinDataset arithmetic(const std::string& name, const std::string& feature, int64_t k, Dataset dataset,
+                         int64_t (*calculate)(int64_t x, int64_t k)) const;
+  void join(const std::string& name);
+  size_t column(const std::string& feature) const { return static_cast<size_t>(schema().column(feature)); }
+
+  Dataset dataset_;
+  Model model_;
+  std::string code_;
+  Weave weave_;
+  int64_t most_ = 0;
+  uint64_t num_shuffles_ = 0;  // on the way with the most
+  uint64_t num_masks_ = 0;
+  bool was_infinite_ = false;
+  bool reads_shards_ = false;
+  bool reads_compressed_shards_ = false;
+  std::vector<std::string> operators_;
+  std::vector<std::pair<std::string, std::string>> pairs_;
+};
+
+}  // namespace millrace::test

@@ -2,178 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <limits>
-#include <new>
 #include <utility>
-#include <vector>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
-#ifdef MILLRACE_HAVE_ISAL
-#include <isa-l/igzip_lib.h>
-#endif
-#include <fmt/format.h>
+#include "formats/compression/deflate_decoder.h"
 
 namespace millrace {
 namespace {
-
-// The deflate data of one stream after the other, without headers and trailers.
-class DeflateDecoder {
- public:
-  enum class Status { kMore, kDone, kInvalid };
-  struct Result {
-    Status status;
-    size_t num_read;
-    size_t num_written;
-  };
-
-  virtual ~DeflateDecoder() = default;
-  virtual void begin_stream() = 0;
-  virtual Result run(std::span<const std::byte> input, std::span<std::byte> output) = 0;
-  // After kDone: the stream's CRC-32 (gzip) or Adler-32 (zlib), and bytes behind the stream that were taken too.
-  virtual uint32_t checksum() const = 0;
-  virtual std::span<const std::byte> excess() const { return {}; }
-};
-
-class ZlibDecoder final : public DeflateDecoder {
- public:
-  explicit ZlibDecoder(Compression compression) : gzip_(compression == Compression::kGzip) {
-    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
-  }
-  ZlibDecoder(const ZlibDecoder&) = delete;
-  ZlibDecoder& operator=(const ZlibDecoder&) = delete;
-  ~ZlibDecoder() override { inflateEnd(&stream_); }
-
-  void begin_stream() override {
-    inflateReset(&stream_);
-    checksum_ = static_cast<uint32_t>(gzip_ ? crc32(0, nullptr, 0) : adler32(0, nullptr, 0));
-  }
-
-  Result run(std::span<const std::byte> input, std::span<std::byte> output) override {
-    constexpr size_t kLargest = std::numeric_limits<uInt>::max();
-    const auto input_size = static_cast<uInt>(std::min(input.size(), kLargest));
-    const auto output_size = static_cast<uInt>(std::min(output.size(), kLargest));
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(input.data()));  // only read
-    stream_.avail_in = input_size;
-    stream_.next_out = reinterpret_cast<Bytef*>(output.data());
-    stream_.avail_out = output_size;
-    const int code = inflate(&stream_, Z_NO_FLUSH);
-    const uInt written = output_size - stream_.avail_out;
-    const auto* bytes = reinterpret_cast<const Bytef*>(output.data());
-    checksum_ = static_cast<uint32_t>(gzip_ ? crc32(checksum_, bytes, written) : adler32(checksum_, bytes, written));
-    // Z_BUF_ERROR only says that nothing could be done this time.
-    const Status status = code == Z_STREAM_END                  ? Status::kDone
-                          : code == Z_OK || code == Z_BUF_ERROR ? Status::kMore
-                                                                : Status::kInvalid;
-    return {status, input_size - stream_.avail_in, written};
-  }
-
-  uint32_t checksum() const override { return checksum_; }
-
- private:
-  z_stream stream_{};
-  const bool gzip_;
-  uint32_t checksum_ = 0;
-};
-
-#ifdef MILLRACE_HAVE_ISAL
-class IsalDecoder final : public DeflateDecoder {
- public:
-  explicit IsalDecoder(Compression compression) : gzip_(compression == Compression::kGzip) {
-    isal_inflate_init(state_.get());
-  }
-
-  void begin_stream() override {
-    isal_inflate_reset(state_.get());
-    failed_ = false;
-    state_->crc_flag = gzip_ ? ISAL_GZIP_NO_HDR : ISAL_ZLIB_NO_HDR;
-  }
-
-  Result run(std::span<const std::byte> input, std::span<std::byte> output) override {
-    if (failed_) return give_held(output, {Status::kMore, 0, 0});
-    *before_ = *state_;
-    const Result result = step(input, output);
-    if (result.status != Status::kInvalid) return result;
-    // The fast loop counts a match before it looks whether there is something to match: in front of an error up to 258
-    // bytes of its output are no data, and the count may be beyond the output. Byte by byte it takes the careful loop.
-    *state_ = *before_;
-    Result careful{Status::kMore, 0, 0};
-    for (;;) {
-      const std::span<const std::byte> next = input.subspan(careful.num_read);
-      const std::span<std::byte> room = output.subspan(careful.num_written);
-      const Result one = step(next.first(std::min<size_t>(next.size(), 1)), room);
-      careful.num_read += one.num_read;
-      careful.num_written += std::min(one.num_written, room.size());
-      careful.status = one.status;
-      if (one.status == Status::kInvalid) {
-        // Bytes in front of the error for which there was no room.
-        failed_ = true;
-        held_.assign(state_->tmp_out_buffer + state_->tmp_out_processed,
-                     state_->tmp_out_buffer + state_->tmp_out_valid);
-        return give_held(output, careful);
-      }
-      if (one.status == Status::kDone || next.empty() || careful.num_written == output.size()) return careful;
-    }
-  }
-
-  uint32_t checksum() const override { return state_->crc; }
-  std::span<const std::byte> excess() const override { return {excess_.data(), num_excess_}; }
-
- private:
-  // What is left in front of an error, then the error.
-  Result give_held(std::span<std::byte> output, Result so_far) {
-    output = output.subspan(so_far.num_written);
-    const size_t count = std::min(output.size(), held_.size());
-    std::copy_n(held_.begin(), count, reinterpret_cast<uint8_t*>(output.data()));
-    held_.erase(held_.begin(), held_.begin() + static_cast<ptrdiff_t>(count));
-    so_far.num_written += count;
-    so_far.status = held_.empty() ? Status::kInvalid : Status::kMore;
-    return so_far;
-  }
-
-  Result step(std::span<const std::byte> input, std::span<std::byte> output) {
-    constexpr size_t kLargest = std::numeric_limits<int32_t>::max();
-    const auto input_size = static_cast<uint32_t>(std::min(input.size(), kLargest));
-    const auto output_size = static_cast<uint32_t>(std::min(output.size(), kLargest));
-    state_->next_in = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(input.data()));  // only read
-    state_->avail_in = input_size;
-    state_->next_out = reinterpret_cast<uint8_t*>(output.data());
-    state_->avail_out = output_size;
-    const int code = isal_inflate(state_.get());
-    Status status = Status::kMore;
-    if (code < 0) {
-      status = Status::kInvalid;
-    } else if (state_->block_state == ISAL_BLOCK_FINISH) {
-      status = Status::kDone;
-      // It reads ahead into a register: what is left there beyond the bits of the last byte is behind the stream.
-      num_excess_ = static_cast<size_t>(state_->read_in_length) / 8;
-      const uint64_t bits = state_->read_in >> (state_->read_in_length % 8);
-      std::memcpy(excess_.data(), &bits, sizeof(bits));
-    }
-    return {status, input_size - state_->avail_in, output_size - state_->avail_out};
-  }
-
-  // Some 90 KB each; the copy costs about 1% of unpacking a chunk.
-  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();
-  std::unique_ptr<inflate_state> before_ = std::make_unique<inflate_state>();
-  const bool gzip_;
-  std::array<std::byte, 8> excess_{};
-  size_t num_excess_ = 0;
-  bool failed_ = false;
-  std::vector<uint8_t> held_;
-};
-#endif
-
-std::unique_ptr<DeflateDecoder> make_decoder(Compression compression, [[maybe_unused]] InflateEngine engine) {
-  if (compression == Compression::kNone) {
-    throw ErrorException(ErrorCode::kInvalidArgument, "an Inflater needs a compression, got none");
-  }
-#ifdef MILLRACE_HAVE_ISAL
-  if (engine == InflateEngine::kFastest) return std::make_unique<IsalDecoder>(compression);
-#endif
-  return std::make_unique<ZlibDecoder>(compression);
-}
 
 uint32_t little_endian(std::span<const uint8_t> bytes) {
   uint32_t value = 0;
@@ -205,7 +42,7 @@ struct Inflater::State {
   };
 
   State(Compression compression_, InflateEngine engine)
-      : compression(compression_), decoder(make_decoder(compression, engine)) {}
+      : compression(compression_), decoder(make_deflate_decoder(compression, engine)) {}
 
   bool gzip() const { return compression == Compression::kGzip; }
 
@@ -230,6 +67,10 @@ struct Inflater::State {
   bool take(uint8_t byte) {
     if (part == Part::kBetween) {
       stream_begin = num_read;
+      // A stream's beginning needs no window, so it is taken early.
+      if (point_distance > 0 && num_unpacked_before + num_unpacked - last_point >= point_distance / 2)
+        add_stream_point();
+      num_unpacked_before += std::exchange(num_unpacked, 0);
       header_crc = static_cast<uint32_t>(crc32(0, nullptr, 0));
       num_fixed = 0;
       part = Part::kFixedHeader;
@@ -319,8 +160,44 @@ struct Inflater::State {
 
   void begin_data() {
     decoder->begin_stream();
-    num_unpacked = 0;
     part = Part::kData;
+  }
+
+  void enter(const SeekPoint& point) {
+    stream_begin = point.stream_begin;
+    num_streams = point.num_streams;
+    num_read = point.bit / 8;
+    num_unpacked = point.stream_bytes;
+    num_unpacked_before = point.offset - point.stream_bytes;
+    if (point.between_streams()) return;
+    decoder->enter_stream(point);
+    part = Part::kData;
+  }
+
+  uint64_t num_unpacked_in_all() const { return num_unpacked_before + num_unpacked; }
+
+  void add_stream_point() {
+    last_point = num_unpacked_in_all();
+    points.push_back(
+        {.bit = 8 * stream_begin, .offset = last_point, .stream_begin = stream_begin, .num_streams = num_streams});
+  }
+
+  // How much may be unpacked before the next point is due. A point that is due is taken as soon as the decoder stands
+  // in a place for one; up to there it goes on byte by byte.
+  size_t find_point() {
+    if (num_unpacked_in_all() < last_point + point_distance) {
+      return static_cast<size_t>(std::min<uint64_t>(last_point + point_distance - num_unpacked_in_all(), SIZE_MAX));
+    }
+    std::optional<SeekPoint> point = decoder->mark();
+    if (!point) return 1;
+    last_point = num_unpacked_in_all();
+    point->bit += 8 * num_read;
+    point->offset = last_point;
+    point->stream_begin = stream_begin;
+    point->stream_bytes = num_unpacked;
+    point->num_streams = num_streams;
+    points.push_back(std::move(*point));
+    return point_distance;
   }
 
   bool take_trailer(uint8_t byte) {
@@ -329,21 +206,25 @@ struct Inflater::State {
     uint32_t checksum = little_endian({fixed.data(), 4});
     if (!gzip()) checksum = __builtin_bswap32(checksum);
     if (checksum != decoder->checksum()) {
-      return fail(ErrorCode::kCompression,
-                  fmt::format("the {} at compressed byte {} has the checksum {:08x}, its trailer says {:08x}",
-                              stream_name(), stream_begin, decoder->checksum(), checksum));
+      return bad_trailer(fmt::format("the {} at compressed byte {} has the checksum {:08x}, its trailer says {:08x}",
+                                     stream_name(), stream_begin, decoder->checksum(), checksum));
     }
     if (gzip()) {
       const uint32_t size = little_endian({fixed.data() + 4, 4});
       if (size != static_cast<uint32_t>(num_unpacked)) {
-        return fail(ErrorCode::kCompression,
-                    fmt::format("the gzip member at compressed byte {} has {} bytes, its trailer says {} (modulo 2^32)",
-                                stream_begin, num_unpacked, size));
+        return bad_trailer(
+            fmt::format("the gzip member at compressed byte {} has {} bytes, its trailer says {} (modulo 2^32)",
+                        stream_begin, num_unpacked, size));
       }
     }
     ++num_streams;
     part = Part::kBetween;
     return true;
+  }
+
+  bool bad_trailer(std::string message) {
+    trailer_is_bad = true;
+    return fail(ErrorCode::kCompression, std::move(message));
   }
 
   // Runs over `input` until something is used up. False after an error.
@@ -357,7 +238,8 @@ struct Inflater::State {
         if (!take(byte)) return false;
         continue;
       }
-      const DeflateDecoder::Result result = decoder->run(input, output);
+      const size_t room = point_distance == 0 ? output.size() : std::min(output.size(), find_point());
+      const DeflateDecoder::Result result = decoder->run(input, output.first(room));
       input = input.subspan(result.num_read);
       output = output.subspan(result.num_written);
       num_read += result.num_read;
@@ -393,14 +275,23 @@ struct Inflater::State {
   uint64_t stream_begin = 0;
   uint64_t num_streams = 0;
   uint64_t num_read = 0;
-  uint64_t num_unpacked = 0;  // bytes of this stream
+  uint64_t num_unpacked = 0;         // bytes of this stream
+  uint64_t num_unpacked_before = 0;  // of the streams before
+  bool trailer_is_bad = false;       // the error: reading can go on behind it
   std::array<std::byte, 8> pushed_back{};
   size_t pushed_back_count = 0;
   Error error;
+  uint64_t point_distance = 0;  // 0: no points are looked for
+  uint64_t last_point = 0;      // its unpacked offset
+  std::vector<SeekPoint> points;
 };
 
 Inflater::Inflater(Compression compression, InflateEngine engine)
     : state_(std::make_unique<State>(compression, engine)) {}
+Inflater::Inflater(Compression compression, const SeekPoint& point, InflateEngine engine)
+    : Inflater(compression, engine) {
+  state_->enter(point);
+}
 Inflater::~Inflater() = default;
 Inflater::Inflater(Inflater&&) noexcept = default;
 Inflater& Inflater::operator=(Inflater&&) noexcept = default;
@@ -417,7 +308,7 @@ Inflater::Result Inflater::run(std::span<const std::byte> input, std::span<std::
       const size_t count = std::exchange(state_->pushed_back_count, 0);
       std::span<const std::byte> part(bytes.data(), count);
       const bool good = state_->run(part, output);
-      if (!part.empty() && good) {  // the output is full, or a stream ended inside: what it gave back comes first
+      if (!part.empty()) {  // the output is full, or a stream ended inside: what it gave back comes first
         std::array<std::byte, 8> rest{};
         const size_t again = state_->pushed_back_count;
         std::copy_n(state_->pushed_back.begin(), again, rest.begin());
@@ -458,6 +349,22 @@ bool Inflater::finish() {
   }
 }
 
+bool Inflater::pass_bad_trailer() {
+  if (!std::exchange(state_->trailer_is_bad, false)) return false;
+  ++state_->num_streams;
+  state_->part = State::Part::kBetween;
+  return true;
+}
+
+void Inflater::find_seek_points(uint64_t distance) {
+  if (distance == 0 || !state_->decoder->track()) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "seek points need a distance and InflateEngine::kZlib");
+  }
+  state_->point_distance = distance;
+}
+
+std::vector<SeekPoint> Inflater::take_seek_points() { return std::exchange(state_->points, {}); }
+
 const Error& Inflater::error() const { return state_->error; }
 uint64_t Inflater::num_read() const { return state_->num_read; }
 
@@ -470,8 +377,8 @@ struct Unpacked {
   bool good;
 };
 
-Unpacked unpack_in_pieces(std::string_view bytes, Compression compression, InflateEngine engine, uint64_t sizes) {
-  Inflater inflater(compression, engine);
+// Up to the end, an error or kEnough bytes, in pieces whose sizes come from `sizes`.
+Unpacked unpack_in_pieces(Inflater& inflater, std::string_view bytes, uint64_t sizes) {
   Unpacked unpacked{{}, true};
   std::array<std::byte, 512> room;
   auto input = std::as_bytes(std::span(bytes));
@@ -500,12 +407,18 @@ Unpacked unpack_in_pieces(std::string_view bytes, Compression compression, Infla
   }
 }
 
+Unpacked unpack_in_pieces(std::string_view bytes, Compression compression, InflateEngine engine, uint64_t sizes) {
+  Inflater inflater(compression, engine);
+  return unpack_in_pieces(inflater, bytes, sizes);
+}
+
+void expect(bool condition) {
+  if (!condition) __builtin_trap();
+}
+
 }  // namespace
 
 void fuzz_inflater(std::string_view bytes) {
-  const auto expect = [](bool condition) {
-    if (!condition) __builtin_trap();
-  };
   const uint64_t sizes = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.back());
   for (const Compression compression : {Compression::kZlib, Compression::kGzip}) {
     const Unpacked one = unpack_in_pieces(bytes, compression, InflateEngine::kFastest, sizes);
@@ -518,6 +431,31 @@ void fuzz_inflater(std::string_view bytes) {
     // give the same.
     expect(one.bytes.starts_with(zlib.bytes));
     expect(!zlib.good || (one.good && one.bytes == zlib.bytes));
+  }
+}
+
+void fuzz_seek_points(std::string_view bytes) {
+  const uint64_t sizes = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.back());
+  for (const Compression compression : {Compression::kZlib, Compression::kGzip}) {
+    Inflater finder(compression, InflateEngine::kZlib);
+    finder.find_seek_points(1 + sizes % 64 * 97);
+    const Unpacked all = unpack_in_pieces(finder, bytes, sizes);
+    if (all.bytes.size() >= kEnough) continue;
+    const std::vector<SeekPoint> points = finder.take_seek_points();
+    const size_t step = 1 + points.size() / 50;  // each unpacks all that follows
+    for (size_t i = sizes % step; i < points.size(); i += step) {
+      const SeekPoint& point = points[i];
+      const std::string_view rest = std::string_view(all.bytes).substr(point.offset);
+      expect(unpack_window(point).size() == std::min<uint64_t>(point.stream_bytes, kWindowBytes));
+      for (const InflateEngine engine : {InflateEngine::kZlib, InflateEngine::kFastest}) {
+        Inflater entered(compression, point, engine);
+        const Unpacked found = unpack_in_pieces(entered, bytes.substr(point.bit / 8), sizes + i);
+        // ISA-L may come further before it sees damage (see fuzz_inflater).
+        expect(found.bytes.starts_with(rest));
+        expect(!all.good || (found.good && found.bytes == rest));
+        expect(engine == InflateEngine::kFastest || (found.good == all.good && found.bytes == rest));
+      }
+    }
   }
 }
 

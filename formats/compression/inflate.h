@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/compression/compression.h"
+#include "formats/compression/seek_point.h"
 #include "formats/error.h"
 
 namespace millrace {
@@ -37,12 +39,26 @@ class Inflater {
 
   /// `compression` is kZlib or kGzip; throws kInvalidArgument for kNone.
   explicit Inflater(Compression compression, InflateEngine engine = InflateEngine::kFastest);
+  /// Goes on from a seek point of the file: the input begins with the byte that `point.bit` lies in. The stream that it
+  /// lies in is checked by its trailer like any other, with the point's checksum of what lies before. Throws `kIndex`
+  /// when the point makes no sense; one of another file gives damaged data or a wrong checksum.
+  Inflater(Compression compression, const SeekPoint& point, InflateEngine engine = InflateEngine::kFastest);
   ~Inflater();
   Inflater(Inflater&&) noexcept;
   Inflater& operator=(Inflater&&) noexcept;
 
   /// Unpacks from `input` to `output` until one of them is used up. After an error every call gives it again.
   Result run(std::span<const std::byte> input, std::span<std::byte> output);
+  /// After an error: true when only the checksum or size in the trailer of a stream was wrong. Then the next `run` goes
+  /// on behind that trailer.
+  bool pass_bad_trailer();
+
+  /// From now on notes places to go on from, `distance` unpacked bytes from one to the next: up to 258 bytes more
+  /// inside a block, up to 64 KiB more where a stored block lies, and less where a stream begins behind half the
+  /// distance. A block may be as long as it likes. Before the first `run`, with InflateEngine::kZlib.
+  void find_seek_points(uint64_t distance);
+  /// The points found since the last call.
+  [[nodiscard]] std::vector<SeekPoint> take_seek_points();
 
   /// The file ends here: false, with `error` set (`truncated`), when that is inside a stream.
   bool finish();
@@ -57,6 +73,10 @@ class Inflater {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Looks for seek points in any bytes, cut into pieces, and goes on from each: the same comes out as without. The entry
+/// point for fuzzers, and a unit test.
+void fuzz_seek_points(std::string_view bytes);
 
 /// Unpacks any bytes both ways, cut into pieces whose sizes come from the last byte: never crashes or hangs, gives the
 /// same however the bytes are cut, and the same as zlib where zlib accepts the data. The entry point for fuzzers, and a

@@ -33,6 +33,7 @@ std::string pack_window(std::string_view window) {
 }
 
 std::string unpack_window(const SeekPoint& point) {
+  if (point.window_bytes == 0 && point.packed_window.empty()) return {};
   std::string window(point.window_bytes, '\0');
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();

@@ -18,7 +18,8 @@ struct SeekPoint {
   /// Inside a block: the block's header with its code tables, from its first bit on. 0 bits between two blocks.
   uint32_t num_header_bits = 0;
   std::string header;
-  /// The last bytes before it that what follows may refer to: min(32 KiB, stream_bytes), packed by `pack_window`.
+  /// The last bytes before it that what follows may refer to: min(32 KiB, stream_bytes), packed by `pack_window`; none
+  /// between two streams.
   uint32_t window_bytes = 0;
   std::string packed_window;
 

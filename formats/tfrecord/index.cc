@@ -169,9 +169,10 @@ std::optional<std::string> difference(const ShardDigest& indexed, const ShardDig
 }
 
 RecordPosition ShardIndex::first_from(uint64_t offset) const {
-  const auto end = parts_.offsets.end() - 1;
-  const auto found = std::lower_bound(parts_.offsets.begin(), end, offset);
-  return {.offset = *found, .record = static_cast<uint64_t>(found - parts_.offsets.begin())};
+  const auto end = parts_.entries.end() - 1;
+  const auto found = std::lower_bound(parts_.entries.begin(), end, offset,
+                                      [](uint64_t entry, uint64_t value) { return offset_in(entry) < value; });
+  return {.offset = offset_in(*found), .record = static_cast<uint64_t>(found - parts_.entries.begin())};
 }
 
 const SeekPoint* ShardIndex::point_behind(uint64_t offset) const {
@@ -188,8 +189,7 @@ const SeekPoint* ShardIndex::point_before(uint64_t offset) const {
 
 bool operator==(const ShardIndex& a, const ShardIndex& b) {
   return a.parts_.digest == b.parts_.digest && a.parts_.compression == b.parts_.compression &&
-         a.parts_.offsets == b.parts_.offsets && a.parts_.checks == b.parts_.checks &&
-         a.parts_.points == b.parts_.points;
+         a.parts_.entries == b.parts_.entries && a.parts_.points == b.parts_.points;
 }
 
 std::string ShardIndex::serialize() const {
@@ -215,7 +215,7 @@ std::string ShardIndex::serialize() const {
   put(out, static_cast<uint64_t>(points.size()));
   out += parts_.digest.name;
   out += lengths;
-  for (const uint32_t check : parts_.checks) put(out, check);
+  for (size_t i = 0; i < num_records(); ++i) put(out, tag(i));
   out += points;
   put(out, hash(out));
   return out;
@@ -251,30 +251,32 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
   const auto name_size = fixed.take<uint64_t>();
   const auto lengths_size = fixed.take<uint64_t>();
   const auto points_size = fixed.take<uint64_t>();
-  if (parts.digest.bytes > INT64_MAX / 8) refuse(fmt::format("no shard has {} bytes", parts.digest.bytes));
+  for (const uint64_t bytes_of_shard : {parts.digest.bytes, num_bytes}) {
+    if (bytes_of_shard >> kOffsetBits != 0) refuse(fmt::format("no shard has {} bytes", bytes_of_shard));
+  }
 
   ByteReader rest(content.substr(kFixedBytes), "its parts");
   parts.digest.name = rest.take_bytes(name_size);
   ByteReader lengths(rest.take_bytes(lengths_size), "the lengths of records");
   if (num_records > lengths_size) refuse(fmt::format("{} bytes hold no {} lengths", lengths_size, num_records));
-  parts.offsets.reserve(num_records + 1);
+  ByteReader tags(rest.take_bytes(num_records * sizeof(uint16_t)), "the tags of records");
+  parts.entries.clear();
+  parts.entries.reserve(num_records + 1);
+  uint64_t offset = 0;
   for (uint64_t i = 0; i < num_records; ++i) {
-    const uint64_t payload = parts.offsets.back() + kFrameBytes;
-    parts.offsets.push_back(lengths.take_step(payload, num_bytes));
+    parts.entries.push_back(entry(offset, tags.take<uint16_t>()));
+    offset = lengths.take_step(offset + kFrameBytes, num_bytes);
   }
+  parts.entries.push_back(entry(offset, 0));
   lengths.expect_end();
-  if (parts.offsets.back() != num_bytes) {
-    refuse(fmt::format("its records have {} bytes together, expected {}", parts.offsets.back(), num_bytes));
+  if (offset != num_bytes) {
+    refuse(fmt::format("its records have {} bytes together, expected {}", offset, num_bytes));
   }
   const bool plain = parts.compression == Compression::kNone;
   if (plain && num_bytes != parts.digest.bytes) {
     refuse(fmt::format("its records have {} bytes together, the shard {}", num_bytes, parts.digest.bytes));
   }
   if (plain && num_points > 0) refuse("a plain shard has seek points");
-  const uint64_t num_checks = (num_records + kRecordsPerCheck - 1) / kRecordsPerCheck;
-  ByteReader checks(rest.take_bytes(num_checks * sizeof(uint32_t)), "the checks of payloads");
-  parts.checks.reserve(num_checks);
-  for (uint64_t i = 0; i < num_checks; ++i) parts.checks.push_back(checks.take<uint32_t>());
 
   ByteReader points(rest.take_bytes(points_size), "the seek points");
   rest.expect_end();

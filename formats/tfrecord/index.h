@@ -39,7 +39,7 @@ constexpr uint64_t kDigestBytes = 4 << 10;
 /// equal.
 [[nodiscard]] std::optional<std::string> difference(const ShardDigest& indexed, const ShardDigest& found);
 
-/// Where every record of a shard begins, checks of their payloads, and for a compressed shard the places from which it
+/// Where every record of a shard begins, a tag of its payload, and for a compressed shard the places from which it
 /// can be unpacked: what makes any record reachable, and what limits the loss where bytes are damaged. An immutable
 /// value, kept in the file `SHARD.index` beside the shard (docs/damaged_data.md has the format). In memory it takes 8
 /// bytes a record, and for a compressed shard what its seek points take in the file.
@@ -51,20 +51,22 @@ constexpr uint64_t kDigestBytes = 4 << 10;
 /// Any thread.
 class ShardIndex {
  public:
-  /// A number for every so many records: see `checks`.
-  static constexpr uint64_t kRecordsPerCheck = 1024;
   /// In a compressed shard at most so many bytes are unpacked in front of a record that is to be reached.
   static constexpr uint64_t kMostUnpackedBefore = 1 << 20;
+  /// So its seek points lie at this distance, which is less by what points may lie behind where they are wanted.
+  static constexpr uint64_t kPointDistance = kMostUnpackedBefore - (64 << 10) - 512;
 
   struct Parts {
     ShardDigest digest;
     Compression compression = Compression::kNone;
-    /// Of each record, and where the last one ends: ascending by at least 16, from 0.
-    std::vector<uint64_t> offsets = {0};
-    std::vector<uint32_t> checks;   ///< see `checks`
+    /// One for each record, and one for where the last one ends: see `entry`.
+    std::vector<uint64_t> entries = {0};
     std::vector<SeekPoint> points;  ///< ascending; none for a plain shard
   };
   explicit ShardIndex(Parts parts) : parts_(std::move(parts)) {}
+  /// The offset of a record's length field (48 bits), and above it the record's tag (16 bits).
+  static constexpr uint64_t entry(uint64_t offset, uint16_t tag) { return offset | uint64_t{tag} << kOffsetBits; }
+  static constexpr int kOffsetBits = 48;
 
   /// The index in the bytes of its file. Throws `kIndex` for bytes that are none, whatever they are: every length in
   /// them is checked before memory is taken.
@@ -73,17 +75,17 @@ class ShardIndex {
 
   const ShardDigest& digest() const { return parts_.digest; }
   Compression compression() const { return parts_.compression; }
-  uint64_t num_records() const { return parts_.offsets.size() - 1; }
+  uint64_t num_records() const { return parts_.entries.size() - 1; }
   /// Where record `record` begins; for `num_records()` where the last one ends. In a compressed shard offsets count
   /// unpacked bytes.
-  uint64_t offset(uint64_t record) const { return parts_.offsets[record]; }
+  uint64_t offset(uint64_t record) const { return offset_in(parts_.entries[record]); }
+  /// The lower half of the masked CRC32C of a record's payload, as it stands behind it in the shard: what tells records
+  /// of equal length apart.
+  uint16_t tag(uint64_t record) const { return static_cast<uint16_t>(parts_.entries[record] >> kOffsetBits); }
   /// Unpacked bytes of the whole shard.
-  uint64_t num_bytes() const { return parts_.offsets.back(); }
+  uint64_t num_bytes() const { return offset(num_records()); }
   /// The first record that begins at `offset` or behind it: `num_records()` when none does.
   RecordPosition first_from(uint64_t offset) const;
-  /// For each run of 1,024 records, the last one may be shorter: the CRC32C of their payloads' masked CRC32Cs as they
-  /// stand in the shard, 4 bytes each.
-  std::span<const uint32_t> checks() const { return parts_.checks; }
   std::span<const SeekPoint> points() const { return parts_.points; }
   /// The last point at or before an unpacked byte; null when there is none but the beginning of the file.
   const SeekPoint* point_before(uint64_t offset) const;
@@ -93,6 +95,8 @@ class ShardIndex {
   friend bool operator==(const ShardIndex& a, const ShardIndex& b);
 
  private:
+  static constexpr uint64_t offset_in(uint64_t entry) { return entry & ((uint64_t{1} << kOffsetBits) - 1); }
+
   Parts parts_;
 };
 

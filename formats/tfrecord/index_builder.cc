@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "formats/columnar/buffer.h"
 #include "formats/compression/inflate.h"
 #include "formats/storage/blocking_file.h"
@@ -20,6 +22,7 @@ class IndexBuilder {
   IndexBuilder(Storage& storage, const std::string& path, const IndexBuilderOptions& options)
       : options_(options), file_(storage, path) {
     parts_.digest = read_shard_digest(storage, path);
+    parts_.entries.clear();
   }
 
   ShardIndex build() {
@@ -31,12 +34,19 @@ class IndexBuilder {
                                                 .max_shard_bytes = plain ? file_.size() : UINT64_MAX,
                                                 .size_is_exact = plain,
                                                 .max_record_bytes = options_.max_record_bytes});
-    if (!plain) inflater_.emplace(parts_.compression);
+    if (!plain) {
+      inflater_.emplace(parts_.compression, InflateEngine::kZlib);
+      inflater_->find_seek_points(options_.seek_point_distance);
+    }
     for (; !chunk.empty(); chunk = read()) plain ? take(chunk) : unpack(chunk);
     if (inflater_ && !inflater_->finish()) fail(inflater_->error());
     records_->finish();
     walk();
-    if (num_in_check_ > 0) end_check();
+    parts_.entries.push_back(ShardIndex::entry(next_offset_, 0));
+    if (inflater_) parts_.points = inflater_->take_seek_points();
+    if (next_offset_ >> ShardIndex::kOffsetBits != 0) {
+      throw ErrorException(ErrorCode::kIndex, fmt::format("a shard of {} bytes cannot be indexed", next_offset_));
+    }
     return ShardIndex(std::move(parts_));
   }
 
@@ -79,8 +89,8 @@ class IndexBuilder {
       switch (records_->next(batch_)) {
         case RecordReader::Step::kRecords:
           for (const std::string_view payload : batch_.payloads) {
-            parts_.offsets.push_back(parts_.offsets.back() + payload.size() + 16);
-            add_to_check(masked_crc32c(payload));
+            parts_.entries.push_back(ShardIndex::entry(next_offset_, static_cast<uint16_t>(masked_crc32c(payload))));
+            next_offset_ += payload.size() + 16;
           }
           break;
         case RecordReader::Step::kError: throw ErrorException(records_->fault().error);
@@ -88,16 +98,6 @@ class IndexBuilder {
         case RecordReader::Step::kEnd: return;
       }
     }
-  }
-
-  void add_to_check(uint32_t crc) {
-    checked_.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
-    if (++num_in_check_ == ShardIndex::kRecordsPerCheck) end_check();
-  }
-  void end_check() {
-    parts_.checks.push_back(crc32c(checked_));
-    checked_.clear();
-    num_in_check_ = 0;
   }
 
   [[noreturn]] void fail(Error error) const {
@@ -115,8 +115,7 @@ class IndexBuilder {
   std::optional<RecordReader> records_;
   std::optional<Inflater> inflater_;
   RecordBatch batch_;
-  std::string checked_;
-  uint64_t num_in_check_ = 0;
+  uint64_t next_offset_ = 0;  // of the next record
   ShardIndex::Parts parts_;
 };
 

@@ -87,10 +87,20 @@ void RecordReader::skip_to(RecordPosition next) {
   drop_skipped();
 }
 
+void RecordReader::restart(uint64_t offset, RecordPosition next) {
+  assert(next.offset >= offset);
+  buffer_ = {};
+  begin_ = end_ = 0;
+  position_ = next;
+  num_to_skip_ = next.offset - offset;
+  has_fault_ = ended_ = finished_ = content_is_suspect_ = false;
+}
+
 void RecordReader::drop_skipped() {
   const auto count = static_cast<size_t>(std::min<uint64_t>(num_to_skip_, num_available()));
   begin_ += count;
   num_to_skip_ -= count;
+  num_skipped_ += count;
   num_missing_ = std::max<uint64_t>(num_missing_, 1);
 }
 
@@ -155,19 +165,25 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
       if (!lose_by_index()) lose(offset + length + kFrameBytes, 1);
       break;
     }
+    if (index_) [[unlikely]] {
+      if (std::string text = difference_from_index(position_.record + batch.payloads.size(),
+                                                   offset + length + kFrameBytes, payload_crc);
+          !text.empty()) {
+        stop_here();
+        if (content_is_suspect_) {
+          set_fault(ErrorCode::kCompression,
+                    "behind damage there is a whole record, but another one: " + std::move(text));
+          lose_from_length();
+        } else {
+          refuse_index(std::move(text));
+        }
+        break;
+      }
+    }
     batch.payloads.push_back(payload);
     batch.offsets.push_back(offset);
     offset += length + kFrameBytes;
     at += length + kFrameBytes;
-    if (index_) [[unlikely]] {
-      const uint64_t next = position_.record + batch.payloads.size();
-      const bool listed = next <= index_->num_records();
-      if (listed && index_->offset(next) == offset) continue;
-      stop_here();
-      refuse_index(listed ? fmt::format("by the index record {} begins at {}", next, index_->offset(next))
-                          : fmt::format("there are more records than the {} of the index", index_->num_records()));
-      break;
-    }
   }
   if (!has_fault_) {
     position_ = {offset, position_.record + batch.payloads.size()};
@@ -216,6 +232,20 @@ void RecordReader::lose_rest(uint64_t end) {
   fault_.end = std::max(position_.offset, index_->num_bytes());
   fault_.end_is_known = true;
   fault_.num_records_lost = index_->num_records() - std::min(position_.record, index_->num_records());
+}
+
+std::string RecordReader::difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const {
+  if (record >= index_->num_records()) {
+    return fmt::format("there are more records than the {} of the index", index_->num_records());
+  }
+  if (const uint64_t expected = index_->offset(record + 1); end != expected) {
+    return fmt::format("record {} ends at {}, by the index at {}", record, end, expected);
+  }
+  if (const uint16_t tag = index_->tag(record); static_cast<uint16_t>(payload_crc) != tag) {
+    return fmt::format("the CRC of record {} ends in {:04x}, by the index in {:04x}", record, payload_crc & 0xffff,
+                       tag);
+  }
+  return {};
 }
 
 void RecordReader::refuse_index(std::string message) {

@@ -117,6 +117,14 @@ class RecordReader {
   /// Goes on with a later record, also after a fault that cannot be passed: the bytes before it are dropped, those that
   /// are still to come too. `next.offset` must not be below `position().offset`.
   void skip_to(RecordPosition next);
+  /// What is fed from now on begins at `offset`, wherever what was fed before ended; the next record is `next`, at
+  /// `offset` or behind it.
+  void restart(uint64_t offset, RecordPosition next);
+  /// From now on what differs from the index is damage: the record is lost, not the index. For bytes that come out of a
+  /// damaged compressed stream, where a whole record may stand in the place of another one. Until `restart`.
+  void suspect_content() { content_is_suspect_ = true; }
+  /// Bytes that were dropped in front of records that were skipped to, in all.
+  uint64_t num_skipped() const { return num_skipped_; }
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
   /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes
@@ -148,6 +156,7 @@ class RecordReader {
   void lose_from_length();
   void lose_rest(uint64_t end);
   void refuse_index(std::string message);
+  std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);
   void drop_skipped();
@@ -160,8 +169,10 @@ class RecordReader {
   size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
   size_t end_ = 0;
   uint64_t num_to_skip_ = 0;  // bytes still to come before position_; then none are at hand
+  uint64_t num_skipped_ = 0;
   uint64_t num_missing_ = 1;
   bool finished_ = false;
+  bool content_is_suspect_ = false;
   bool ended_ = false;
   bool has_fault_ = false;  // fault_ is still to be reported
   RecordFault fault_;

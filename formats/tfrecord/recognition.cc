@@ -11,6 +11,10 @@
 namespace millrace {
 namespace {
 
+[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kCompression, std::move(message)); }
+
+}  // namespace
+
 bool begins_like_records(std::string_view first_bytes) {
   if (first_bytes.size() < kRecognitionBytes) return false;
   uint64_t length = 0;
@@ -19,10 +23,6 @@ bool begins_like_records(std::string_view first_bytes) {
   std::memcpy(&crc, first_bytes.data() + sizeof(length), sizeof(crc));
   return masked_crc32c_of_length(length) == crc;
 }
-
-[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kCompression, std::move(message)); }
-
-}  // namespace
 
 Compression recognize_compression(std::string_view first_bytes, std::optional<Compression> declared) {
   const bool like_records = begins_like_records(first_bytes);

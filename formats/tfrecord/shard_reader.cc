@@ -56,6 +56,17 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
     next_offset_ = offset;
   }
 
+  /// Goes on elsewhere; what was read and what is in flight is thrown away. Only chunks may be in flight.
+  void restart(uint64_t offset) {
+    const std::lock_guard lock(mutex_);
+    chunks_.clear();
+    if (busy_) {
+      restart_at_ = offset;
+    } else {
+      next_offset_ = offset;
+    }
+  }
+
   /// Starts reading one chunk, into a buffer of its own.
   void start_chunk(size_t max_bytes) {
     const std::lock_guard lock(mutex_);
@@ -188,20 +199,10 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
       Chunk chunk = std::move(in_flight_);
       in_flight_ = {};
       busy_ = false;
-      const size_t asked = chunk.end - chunk.begin;
-      next_offset_ += result.bytes;
-      if (!result.ok) {
-        error_ = std::move(result.error.error);
-      } else if (result.bytes < asked) {
-        error_ = Error{.code = ErrorCode::kTruncated,
-                       .message = fmt::format("the file had {} bytes when it was opened and now ends after {}",
-                                              file_bytes_, next_offset_)};
-      }
-      if (std::exchange(direct_, false)) {
-        direct_bytes_ = result.bytes;
-      } else if (result.bytes > 0 && !closed_) {
-        chunk.end = chunk.begin + result.bytes;
-        chunks_.push_back(std::move(chunk));
+      if (restart_at_) {
+        next_offset_ = *std::exchange(restart_at_, std::nullopt);
+      } else {
+        take(result, std::move(chunk));
       }
       if (wants_chunk()) {
         again = true;
@@ -213,6 +214,24 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
   }
 
  private:
+  void take(ReadResult& result, Chunk chunk) {
+    const size_t asked = chunk.end - chunk.begin;
+    next_offset_ += result.bytes;
+    if (!result.ok) {
+      error_ = std::move(result.error.error);
+    } else if (result.bytes < asked) {
+      error_ = Error{.code = ErrorCode::kTruncated,
+                     .message = fmt::format("the file had {} bytes when it was opened and now ends after {}",
+                                            file_bytes_, next_offset_)};
+    }
+    if (std::exchange(direct_, false)) {
+      direct_bytes_ = result.bytes;
+    } else if (result.bytes > 0 && !closed_) {
+      chunk.end = chunk.begin + result.bytes;
+      chunks_.push_back(std::move(chunk));
+    }
+  }
+
   bool wants_chunk() const {
     return may_read_ahead_ && slow_ && !busy_ && !closed_ && !error_ && next_offset_ < file_bytes_ &&
            chunks_.size() < read_ahead_;
@@ -258,6 +277,7 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
   Chunk in_flight_;
   std::deque<Chunk> chunks_;
   uint64_t next_offset_ = 0;
+  std::optional<uint64_t> restart_at_;  // the read in flight is not wanted any more
   uint64_t file_bytes_ = 0;
   std::optional<Error> error_;
   std::shared_ptr<WholeReader> file_;
@@ -279,22 +299,30 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   while (!ended_) {
     if (index_problem_) return refuse_index(*std::exchange(index_problem_, std::nullopt));
     if (records_) {
-      switch (records_->next(batch, max_records)) {
+      size_t most = max_records;
+      if (enter_again_at_ && records_->position().record >= enter_again_at_->record) {
+        const RecordPosition next = *std::exchange(enter_again_at_, std::nullopt);
+        if (next.record == records_->position().record && !enter(*index_->point_before(next.offset), next)) continue;
+      } else if (enter_again_at_) {
+        most = std::min<uint64_t>(most, enter_again_at_->record - records_->position().record);
+      }
+      switch (records_->next(batch, most)) {
         case RecordReader::Step::kRecords: plan(); return Step::kRecords;
         case RecordReader::Step::kError:
           fault_ = records_->fault();
-          lost_the_rest_ = !fault_.can_continue;
-          if (fault_.error.code == ErrorCode::kIndex) index_ = nullptr;
+          if (fault_.error.code == ErrorCode::kIndex) {
+            index_ = nullptr;
+            enter_again_at_.reset();
+          } else if (inflater_ && index_) {
+            damaged();
+          }
+          lost_the_rest_ = ended_ = !fault_.can_continue;
           return Step::kError;
         case RecordReader::Step::kEnd: return end();
         case RecordReader::Step::kNeedBytes: break;
       }
     }
-    if (failure_) {
-      // Of a compressed shard nobody knows how much it would have been.
-      const uint64_t lost_to = inflater_ ? records_->next_byte() : file_bytes_;
-      return fail(std::move(*failure_), std::max(lost_to, position().offset));
-    }
+    if (failure_) return failed();
     switch (!opened_ ? open() : !records_ ? begin() : fetch()) {
       case Got::kBytes: break;
       case Got::kNothing: {
@@ -324,12 +352,95 @@ ShardReader::Step ShardReader::refuse_index(std::string message) {
   return Step::kError;
 }
 
+// What is wrong with the bytes themselves, as the storage or the inflater says.
+ShardReader::Step ShardReader::failed() {
+  Error error = std::move(*std::exchange(failure_, std::nullopt));
+  // Of a compressed shard nobody knows how much it would have been.
+  const uint64_t lost_to = inflater_ ? records_->next_byte() : file_bytes_;
+  (void)fail(std::move(error), std::max(lost_to, position().offset));
+  if (!std::exchange(failure_is_damage_, false)) return Step::kError;
+  if (inflater_->pass_bad_trailer()) {
+    fault_.end = fault_.begin;
+    fault_.end_is_known = true;
+    fault_.num_records_lost = 0;
+    fault_.can_continue = true;
+  } else if (index_ && go_on_behind_damage()) {
+    fault_.can_continue = true;
+  }
+  ended_ = !fault_.can_continue;
+  return Step::kError;
+}
+
+// In a compressed shard a record is damaged. It may have been so before it was compressed: then the next one is where
+// the index says. Or the compressed bytes are damaged: then nothing that is unpacked can be trusted up to the next seek
+// point, and whatever passes its checks on the way there is good.
+void ShardReader::damaged() {
+  const uint64_t record = static_cast<uint64_t>(fault_.error.record);
+  const bool length_is_bad = fault_.error.code != ErrorCode::kPayloadCrc;
+  if (!fault_.can_continue || (length_is_bad && skipped_to_ == record)) {
+    fault_.can_continue = go_on_behind_damage();
+    return;
+  }
+  if (length_is_bad) skipped_to_ = record + 1;
+  records_->suspect_content();
+  if (enter_again_at_) return;
+  const SeekPoint* const point = index_->point_behind(fault_.begin);
+  if (point == nullptr) return;
+  const RecordPosition next = index_->first_from(point->offset);
+  if (next.record < index_->num_records()) enter_again_at_ = next;
+}
+
+// Goes on with the first record behind the next seek point, and says what is lost. False, with the rest lost, when
+// there is none.
+bool ShardReader::go_on_behind_damage() {
+  enter_again_at_.reset();
+  skipped_to_.reset();
+  const auto lose_up_to = [this](RecordPosition next) {
+    fault_.end = std::max(next.offset, fault_.begin);
+    fault_.end_is_known = true;
+    fault_.num_records_lost = next.record - std::min(next.record, static_cast<uint64_t>(fault_.error.record));
+  };
+  const RecordPosition end{index_->num_bytes(), index_->num_records()};
+  if (const SeekPoint* const point = index_->point_behind(fault_.begin)) {
+    const RecordPosition next = index_->first_from(point->offset);
+    // A long record may reach over several seek points.
+    if (next.record < end.record && enter(*index_->point_before(next.offset), next)) {
+      lose_up_to(next);
+      return true;
+    }
+    if (index_problem_) fault_.error.message += "; " + *std::exchange(index_problem_, std::nullopt);
+  }
+  lose_up_to(end);
+  return false;
+}
+
+// Goes on at a seek point; bytes before `next` are dropped. False when the point makes no sense.
+bool ShardReader::enter(const SeekPoint& point, RecordPosition next) {
+  try {
+    inflater_.emplace(*compression_, point);
+  } catch (const ErrorException& exception) {
+    index_problem_ = exception.error().message;
+    index_ = nullptr;
+    return false;
+  }
+  records_->restart(point.offset, next);
+  input_ = {};
+  input_begin_ = input_end_ = 0;
+  inflater_is_full_ = false;
+  failure_.reset();
+  feed_->restart(point.bit / 8);
+  return true;
+}
+
 ShardReader::Step ShardReader::fail(Error error, uint64_t end) {
   ended_ = true;
   if (error.shard.empty()) error.shard = path_;
   error.offset = static_cast<int64_t>(position().offset);
   error.record = static_cast<int64_t>(position().record);
-  fault_ = {.error = std::move(error), .begin = position().offset, .end = end, .end_is_known = !inflater_};
+  fault_ = {.error = std::move(error),
+            .begin = position().offset,
+            .end = end,
+            .end_is_known = compression_ == Compression::kNone};
   if (index_) {
     fault_.end = std::max(index_->num_bytes(), fault_.begin);
     fault_.end_is_known = true;
@@ -348,6 +459,24 @@ ShardReader::Step ShardReader::end() {
   return Step::kError;
 }
 
+// What of the index does not fit what is known before anything was read.
+std::optional<std::string> ShardReader::index_difference() const {
+  ShardDigest found = index_->digest();  // the content is compared while it is read
+  found.name = path_.substr(path_.rfind('/') + 1);
+  found.bytes = file_bytes_;
+  if (std::optional<std::string> text = difference(index_->digest(), found)) return text;
+  if (options_.compression && *options_.compression != index_->compression()) {
+    return fmt::format("it is of a shard with compression {}, declared is {}", to_string(index_->compression()),
+                       to_string(*options_.compression));
+  }
+  const RecordPosition& start = options_.start;
+  if (start.record > index_->num_records()) return fmt::format("it has {} records", index_->num_records());
+  if (const uint64_t offset = index_->offset(start.record); offset != start.offset) {
+    return fmt::format("by the index record {} begins at {}", start.record, offset);
+  }
+  return std::nullopt;
+}
+
 ShardReader::Got ShardReader::open() {
   if (!std::exchange(open_started_, true)) feed_->open(storage_, path_);
   if (feed_->look() == Feed::Now::kBusy) return Got::kPending;
@@ -360,14 +489,11 @@ ShardReader::Got ShardReader::open() {
   file_bytes_ = file.size();
   file_version_ = file.version();
   if (index_) {
-    ShardDigest found = index_->digest();  // what is inside is compared while it is read
-    found.name = path_.substr(path_.rfind('/') + 1);
-    found.bytes = file_bytes_;
-    index_problem_ = difference(index_->digest(), found);
+    index_problem_ = index_difference();
     if (index_problem_) index_ = nullptr;
   }
   // Only the beginning shows how a file is stored.
-  const bool known = options_.compression == Compression::kNone;
+  const bool known = (index_ ? index_->compression() : options_.compression) == Compression::kNone;
   if (options_.start.offset > 0 && known) {
     if (options_.start.offset > file_bytes_) {
       failure_ =
@@ -375,6 +501,9 @@ ShardReader::Got ShardReader::open() {
       return Got::kFailed;
     }
     feed_->seek(options_.start.offset);
+  } else if (options_.start.offset > 0 && index_) {
+    first_point_ = index_->point_before(options_.start.offset);
+    if (first_point_ != nullptr) feed_->seek(first_point_->bit / 8);
   }
   return Got::kBytes;
 }
@@ -395,22 +524,24 @@ ShardReader::Got ShardReader::begin() {
   }
   std::optional<Feed::Chunk> chunk = feed_->take_chunk();
   const bool at_beginning = feed_->next_offset() == chunk->end - chunk->begin;
-  if (at_beginning) {
+  if (first_point_ != nullptr) {
+    compression_ = index_->compression();
+  } else if (at_beginning) {
     const std::string_view bytes(reinterpret_cast<const char*>(chunk->buffer->data()) + chunk->begin,
                                  chunk->end - chunk->begin);
+    if (index_ && index_->compression() != Compression::kNone && begins_like_records(bytes)) {
+      index_problem_ = "it is of a compressed shard, this one is not";
+      index_ = nullptr;
+    }
+    // Damage in the first bytes must not hide how the shard is stored.
     try {
-      compression_ = recognize_compression(bytes, options_.compression);
+      compression_ = index_ ? index_->compression() : recognize_compression(bytes, options_.compression);
     } catch (const ErrorException& exception) {
       failure_ = exception.error();
       return Got::kFailed;
     }
   } else {
     compression_ = Compression::kNone;
-  }
-  if (index_ && index_->compression() != *compression_) {
-    index_problem_ = fmt::format("the index is of a shard with compression {}, this one has {}",
-                                 to_string(index_->compression()), to_string(*compression_));
-    index_ = nullptr;
   }
   RecordReaderOptions options{
       .shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes, .index = index_};
@@ -424,10 +555,18 @@ ShardReader::Got ShardReader::begin() {
       records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
     }
   } else {
+    const SeekPoint* const point = std::exchange(first_point_, nullptr);
+    try {
+      point != nullptr ? inflater_.emplace(*compression_, *point) : inflater_.emplace(*compression_);
+    } catch (const ErrorException& exception) {
+      index_problem_ = exception.error().message;
+      index_ = nullptr;
+      feed_->seek(0);
+      return Got::kBytes;
+    }
     options.max_shard_bytes = most_inflated_bytes(file_bytes_);
     records_.emplace(pool_, options);
-    inflater_.emplace(*compression_);
-    num_to_drop_ = options_.start.offset;
+    records_->restart(point != nullptr ? point->offset : 0, options_.start);
     input_ = std::move(chunk->buffer);
     input_begin_ = chunk->begin;
     input_end_ = chunk->end;
@@ -508,6 +647,7 @@ ShardReader::Got ShardReader::fetch_inflated() {
   if (room.empty()) {
     failure_ = Error{.code = ErrorCode::kCompression,
                      .message = fmt::format("{} compressed bytes unpack to more than is possible", file_bytes_)};
+    failure_is_damage_ = true;
     return Got::kFailed;
   }
   while (filled < room.size()) {
@@ -516,6 +656,7 @@ ShardReader::Got ShardReader::fetch_inflated() {
       got = take_input();
       if (got == Got::kNothing && !inflater_->finish()) {
         failure_ = inflater_->error();
+        failure_is_damage_ = true;
         got = Got::kFailed;
       }
       if (got != Got::kBytes) break;
@@ -525,16 +666,10 @@ ShardReader::Got ShardReader::fetch_inflated() {
     const Inflater::Result result = inflater_->run(input, room.subspan(filled));
     input_begin_ += result.num_read;
     inflater_is_full_ = result.status == Inflater::Status::kOutputFull;
-    if (num_to_drop_ > 0) {
-      const auto dropped = static_cast<size_t>(std::min<uint64_t>(num_to_drop_, result.num_written));
-      num_to_drop_ -= dropped;
-      std::memmove(room.data(), room.data() + dropped, result.num_written - dropped);
-      filled = result.num_written - dropped;
-    } else {
-      filled += result.num_written;
-    }
+    filled += result.num_written;
     if (result.status == Inflater::Status::kError) {
       failure_ = inflater_->error();
+      failure_is_damage_ = true;
       got = Got::kFailed;
       break;
     }

@@ -79,6 +79,8 @@ class ShardReader {
   const std::string& path() const { return path_; }
   /// How the shard is stored. Known after the first records.
   std::optional<Compression> compression() const { return compression_; }
+  /// Unpacked or plain bytes that were dropped on the way to the first record and to those behind damage.
+  uint64_t num_skipped_bytes() const { return records_ ? records_->num_skipped() : 0; }
   /// Bytes of the file and its version (see File). Known after the first records or a clean end.
   uint64_t file_bytes() const { return file_bytes_; }
   const std::string& file_version() const { return file_version_; }
@@ -88,8 +90,13 @@ class ShardReader {
   enum class Got { kBytes, kNothing, kPending, kFailed };
 
   Step refuse_index(std::string message);
+  Step failed();
   Step fail(Error error, uint64_t end);
+  void damaged();
+  bool go_on_behind_damage();
+  bool enter(const SeekPoint& point, RecordPosition next);
   Step end();
+  std::optional<std::string> index_difference() const;
   Got open();
   Got begin();
   Got fetch();
@@ -116,14 +123,18 @@ class ShardReader {
   std::optional<RecordReader> records_;
   std::optional<Inflater> inflater_;
   bool inflater_is_full_ = false;
-  std::optional<Error> failure_;  // found when fetching bytes; told when the records before it are delivered
+  std::optional<Error> failure_;    // found when fetching bytes; told when the records before it are delivered
+  bool failure_is_damage_ = false;  // of the content, not of the storage
   RecordFault fault_;
 
-  // Compressed shards: the chunk that is being unpacked, and bytes that still lie before `start`.
+  // Compressed shards: the chunk that is being unpacked; the seek point to begin with; and after damage the first
+  // record behind the next seek point, from which on damage in what was unpacked before means nothing any more.
   Buffer input_;
   size_t input_begin_ = 0;
   size_t input_end_ = 0;
-  uint64_t num_to_drop_ = 0;
+  const SeekPoint* first_point_ = nullptr;
+  std::optional<RecordPosition> enter_again_at_;
+  std::optional<uint64_t> skipped_to_;  // the record that the last bad length was followed by
 };
 
 }  // namespace millrace

@@ -104,13 +104,13 @@ TEST_F(ShardIndexTest, HoldsTheOffsetOfEveryRecordAndReadsBackAsItWasWritten) {
   EXPECT_EQ(index->digest().name, "b.tfrecord");
   EXPECT_EQ(index->digest().bytes, offset);
   EXPECT_EQ(index->compression(), Compression::kNone);
-  EXPECT_EQ(index->checks().size(), 3U);
+  EXPECT_EQ(index->tag(7), masked_crc32c(payloads[7]) & 0xffff);
   EXPECT_EQ(ShardIndex::parse(index->serialize()), *index);
 }
 
-TEST_F(ShardIndexTest, TakesOneOrTwoBytesARecordOnTheDisk) {
+TEST_F(ShardIndexTest, TakesThreeOrFourBytesARecordOnTheDisk) {
   storage_.add("a", shard_of(some_payloads(10000)));
-  EXPECT_LE(index_of("a")->serialize().size(), 20200U);
+  EXPECT_LE(index_of("a")->serialize().size(), 40200U);
 }
 
 TEST_F(ShardIndexTest, FindsTheFirstRecordFromAnyByteOn) {
@@ -279,12 +279,24 @@ TEST_F(ShardIndexTest, AnIndexThatSaysSomethingElseIsAnErrorThatLosesNothing) {
   ASSERT_EQ(read.faults.size(), 1U);
   EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIndex);
   EXPECT_THAT(read.faults[0].error.message,
-              HasSubstr(fmt::format("by the index record 41 begins at {}", index->offset(41))));
+              HasSubstr(fmt::format("record 40 ends at {}, by the index at {}",
+                                    index->offset(40) + 16 + swapped[40].size(), index->offset(41))));
   EXPECT_TRUE(read.faults[0].can_continue);
   EXPECT_EQ(read.faults[0].begin, read.faults[0].end);
   EXPECT_EQ(read.faults[0].num_records_lost, 0U);
   ASSERT_EQ(read.records.size(), 100U);
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(read.records[i].payload, swapped[i]);
+
+  // Another record of the same length: its tag differs.
+  auto altered = payloads;
+  altered[40][0] ^= 1;
+  MemoryStorage third;
+  third.add("a", shard_of(altered));
+  const ReadShard other = read_shard(third, pool_, "a", {.index = index}, false);
+  ASSERT_EQ(other.faults.size(), 1U);
+  EXPECT_THAT(other.faults[0].error.to_string(), HasSubstr("index: the CRC of record 40 ends in"));
+  EXPECT_EQ(other.records[40].payload, altered[40]);
+  EXPECT_EQ(other.records.size(), 100U);
 
   const ReadShard foreign = read_shard(storage, pool_, "b", {.index = index}, false);
   ASSERT_EQ(foreign.faults.size(), 1U);

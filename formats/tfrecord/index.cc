@@ -86,6 +86,11 @@ class ByteReader {
   std::string_view what_;
 };
 
+Error with_place(Error error, std::string path) {
+  if (error.shard.empty()) error.shard = std::move(path);
+  return error;
+}
+
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 void put_point(std::string& out, const SeekPoint& point, const SeekPoint& before) {
@@ -293,7 +298,7 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
 
 std::string index_path(std::string_view shard) { return fmt::format("{}.index", shard); }
 
-std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard) {
+std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::string& shard) {
   const std::string path = index_path(shard);
   std::string pattern;
   for (const char c : path) pattern += c == '*' || c == '?' || c == '[' ? fmt::format("[{}]", c) : std::string(1, c);
@@ -302,16 +307,19 @@ std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::
   std::string bytes(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(bytes)));
   try {
-    auto index = std::make_shared<const ShardIndex>(ShardIndex::parse(bytes));
-    if (auto text = difference(index->digest(), read_shard_digest(storage, shard))) {
-      throw ErrorException(ErrorCode::kIndex, std::move(*text));
-    }
-    return index;
+    return std::make_shared<const ShardIndex>(ShardIndex::parse(bytes));
   } catch (const ErrorException& exception) {
-    Error error = exception.error();
-    if (error.shard.empty()) error.shard = path;
-    throw ErrorException(std::move(error));
+    throw ErrorException(with_place(exception.error(), path));
   }
+}
+
+std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard) {
+  auto index = read_shard_index(storage, shard);
+  if (!index) return nullptr;
+  if (auto text = difference(index->digest(), read_shard_digest(storage, shard))) {
+    throw ErrorException(with_place({.code = ErrorCode::kIndex, .message = std::move(*text)}, index_path(shard)));
+  }
+  return index;
 }
 
 void fuzz_shard_index(std::string_view bytes) {

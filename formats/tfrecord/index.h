@@ -103,9 +103,13 @@ class ShardIndex {
 /// The file that holds the index of a shard: `SHARD.index`.
 [[nodiscard]] std::string index_path(std::string_view shard);
 
-/// Reads and parses the index of `shard` and compares it with the shard's digest; waits for the storage. Null when
-/// there is no such file. Throws `kIndex`, naming what differs, for one that is broken or of another content; and the
-/// storage's errors.
+/// Reads and parses the index of `shard`; waits for the storage. Null when there is no such file. Throws `kIndex` for
+/// one that is broken, and the storage's errors. It may be of another content: a ShardReader compares the file's name
+/// and size, and each record that it comes to.
+[[nodiscard]] std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::string& shard);
+
+/// The same, and compares it with the shard's digest: throws `kIndex`, naming what differs, for an index of another
+/// content, which one of a shard that was damaged in its first or last 4 KiB seems to be.
 [[nodiscard]] std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard);
 
 /// Lets the parser run over any bytes: it refuses them or gives an index that it writes again as it was. The entry

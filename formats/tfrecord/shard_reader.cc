@@ -138,6 +138,10 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
     const std::lock_guard lock(mutex_);
     return next_offset_;
   }
+  uint64_t num_read() {
+    const std::lock_guard lock(mutex_);
+    return num_read_;
+  }
   /// Whether the last answer came later than its call returned: then it pays to read ahead.
   bool is_slow() {
     const std::lock_guard lock(mutex_);
@@ -199,6 +203,7 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
       Chunk chunk = std::move(in_flight_);
       in_flight_ = {};
       busy_ = false;
+      num_read_ += result.bytes;
       if (restart_at_) {
         next_offset_ = *std::exchange(restart_at_, std::nullopt);
       } else {
@@ -277,6 +282,7 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
   Chunk in_flight_;
   std::deque<Chunk> chunks_;
   uint64_t next_offset_ = 0;
+  uint64_t num_read_ = 0;
   std::optional<uint64_t> restart_at_;  // the read in flight is not wanted any more
   uint64_t file_bytes_ = 0;
   std::optional<Error> error_;
@@ -293,6 +299,8 @@ ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, S
       feed_(std::make_shared<Feed>(pool, options_, std::move(wake))) {}
 
 ShardReader::~ShardReader() { feed_->close(); }
+
+uint64_t ShardReader::num_file_bytes_read() const { return feed_->num_read(); }
 
 ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   batch.clear();

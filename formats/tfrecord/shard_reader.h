@@ -81,6 +81,8 @@ class ShardReader {
   std::optional<Compression> compression() const { return compression_; }
   /// Unpacked or plain bytes that were dropped on the way to the first record and to those behind damage.
   uint64_t num_skipped_bytes() const { return records_ ? records_->num_skipped() : 0; }
+  /// Bytes that came from the storage so far, some of them twice where reading went on behind damage.
+  uint64_t num_file_bytes_read() const;
   /// Bytes of the file and its version (see File). Known after the first records or a clean end.
   uint64_t file_bytes() const { return file_bytes_; }
   const std::string& file_version() const { return file_version_; }

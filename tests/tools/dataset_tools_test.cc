@@ -1,0 +1,243 @@
+// dataset_index and dataset_verify as processes.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/storage/local.h"
+#include "formats/tfrecord/index.h"
+#include "formats/tfrecord/writer.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::ordered_json;
+using test::ChildResult;
+using test::read_file;
+using test::run_child;
+using test::write_file;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DatasetTools : public ::testing::Test {
+ protected:
+  DatasetTools() {
+    write("a-3.tfrecord", 3, Compression::kNone);
+    write("b-2000.tfrecord", 2000, Compression::kGzip);
+    write("c-500.tfrecord", 500, Compression::kZlib);
+  }
+
+  void write(const std::string& name, int count, Compression compression) {
+    RecordWriter writer(folder_.path(name), {.compression = compression});
+    for (int i = 0; i < count; ++i) writer.write(name + std::to_string(i) + std::string(i % 300, 'x'));
+    writer.close();
+  }
+  ChildResult index(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), MILLRACE_DATASET_INDEX);
+    return run_child(arguments);
+  }
+  ChildResult verify(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), MILLRACE_DATASET_VERIFY);
+    return run_child(arguments);
+  }
+  ordered_json verified(std::vector<std::string> arguments, int exit_code) const {
+    arguments.push_back("--json");
+    const ChildResult result = verify(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    return ordered_json::parse(result.out);
+  }
+  void flip(const std::string& name, size_t byte) const {
+    std::string bytes = read_file(folder_.path(name));
+    bytes.at(byte) ^= 0x10;
+    write_file(folder_.path(name), bytes);
+  }
+
+  const test::TemporaryFolder folder_;
+  const std::string all_ = folder_.path("*.tfrecord");
+};
+
+TEST_F(DatasetTools, IndexesAreWrittenBesideTheShardsAndThenLeftAsTheyAre) {
+  const ChildResult first = index({all_, "--threads", "3"});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.err, "");
+  EXPECT_THAT(first.out, HasSubstr("3 shards: 3 written, 0 up to date, 0 failed; 2,503 records"));
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  const auto loaded = load_shard_index(storage, folder_.path("b-2000.tfrecord"));
+  ASSERT_NE(loaded, nullptr);
+  EXPECT_EQ(loaded->num_records(), 2000U);
+  EXPECT_EQ(loaded->compression(), Compression::kGzip);
+  EXPECT_EQ(test::files_below(folder_.path()).size(), 6U);  // and nothing temporary
+
+  // A glob that matches indexes too leaves them out.
+  const auto before = std::filesystem::last_write_time(folder_.path("b-2000.tfrecord.index"));
+  const ChildResult second = index({folder_.path("*")});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("3 shards: 0 written, 3 up to date, 0 failed; 2,503 records"));
+  EXPECT_EQ(std::filesystem::last_write_time(folder_.path("b-2000.tfrecord.index")), before);
+
+  const ChildResult forced = index({all_, "--force"});
+  EXPECT_THAT(forced.out, HasSubstr("3 written, 0 up to date"));
+}
+
+TEST_F(DatasetTools, StaleAndBrokenIndexesAreWrittenAnew) {
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  write("a-3.tfrecord", 4, Compression::kNone);
+  flip("c-500.tfrecord.index", 200);
+  const ChildResult result = index({all_, "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  const ordered_json json = ordered_json::parse(result.out);
+  EXPECT_EQ(json.at("written"), 2);
+  EXPECT_EQ(json.at("up_to_date"), 1);
+  EXPECT_EQ(json.at("shards").at(0).at("index"), "written");
+  EXPECT_EQ(json.at("shards").at(0).at("records"), 4);
+  EXPECT_EQ(json.at("shards").at(1).at("index"), "up to date");
+  EXPECT_EQ(json.at("shards").at(2).at("index"), "written");
+  EXPECT_EQ(verify({all_}).exit_code, 0);
+}
+
+TEST_F(DatasetTools, DamagedAndMissingShardsGetNoIndexAndTheOthersDo) {
+  flip("a-3.tfrecord", 15);
+  const ChildResult result = index({all_, folder_.path("none.tfrecord")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("dataset_index: payload_crc: "));
+  EXPECT_THAT(result.err, HasSubstr("a-3.tfrecord, offset 0, record 0"));
+  EXPECT_THAT(result.err, HasSubstr("none.tfrecord"));
+  EXPECT_THAT(result.out, HasSubstr("4 shards: 2 written, 0 up to date, 2 failed"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("a-3.tfrecord.index")));
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("b-2000.tfrecord.index")));
+}
+
+TEST_F(DatasetTools, GoodShardsVerifyWithAndWithoutIndexes) {
+  const ChildResult without = verify({all_});
+  EXPECT_EQ(without.exit_code, 0);
+  EXPECT_THAT(without.out, HasSubstr("3 shards: 2,503 records, "));
+  EXPECT_THAT(without.out, HasSubstr("; no damage\n"));
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  const ordered_json json = verified({all_, "--threads", "1"}, 0);
+  EXPECT_EQ(json.at("good"), true);
+  EXPECT_EQ(json.at("records"), 2503);
+  EXPECT_EQ(json.at("shards").at(1).at("compression"), "GZIP");
+  EXPECT_EQ(json.at("shards").at(1).at("index"), "fits");
+  EXPECT_EQ(verified({all_, "--no-index"}, 0).at("shards").at(1).at("index"), "none");
+}
+
+TEST_F(DatasetTools, DamageIsListedWithWhatIsLostAndTheExitCodeSaysSo) {
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  const size_t length_of_second = 12 + 13 + 4;  // behind the frame of "a-3.tfrecord0"
+  flip("a-3.tfrecord", length_of_second + 2);
+  const ordered_json json = verified({all_}, 1);
+  EXPECT_EQ(json.at("good"), false);
+  EXPECT_EQ(json.at("records"), 2502);
+  EXPECT_EQ(json.at("records_lost"), 1);
+  EXPECT_EQ(json.at("damaged_shards"), 1);
+  const ordered_json& damage = json.at("shards").at(0).at("damage");
+  ASSERT_EQ(damage.size(), 1U);
+  EXPECT_EQ(damage.at(0).at("code"), "length_crc");
+  EXPECT_EQ(damage.at(0).at("record"), 1);
+  EXPECT_EQ(damage.at(0).at("begin"), length_of_second);
+  EXPECT_EQ(damage.at(0).at("end"), length_of_second + 16 + 14);
+  EXPECT_EQ(damage.at(0).at("records_lost"), 1);
+  // So short a shard is all within the index's digest.
+  EXPECT_EQ(json.at("shards").at(0).at("index"), "differs");
+  EXPECT_THAT(json.at("shards").at(0).at("index_problem").get<std::string>(), HasSubstr("first 4 KiB"));
+
+  const ChildResult text = verify({all_, "--no-index"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.out, HasSubstr("1 place: 61 bytes lost, records not known"));
+  EXPECT_THAT(text.out, HasSubstr("length_crc: the record's length"));
+  EXPECT_THAT(text.out, HasSubstr("offset 29, record 1)"));
+  EXPECT_THAT(text.out, HasSubstr("1 shard damaged: 61 bytes lost, records not known\n"));
+}
+
+TEST_F(DatasetTools, DamagedGzipLosesWhatItMustAndOtherShardsNothing) {
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  const size_t size = read_file(folder_.path("b-2000.tfrecord")).size();
+  flip("b-2000.tfrecord", size / 2);
+  const ordered_json json = verified({all_}, 1);
+  const ordered_json& shard = json.at("shards").at(1);
+  EXPECT_GE(shard.at("damage").size(), 1U);
+  uint64_t lost = 0;
+  for (const ordered_json& one : shard.at("damage")) lost += one.at("records_lost").get<uint64_t>();
+  EXPECT_EQ(shard.at("records").get<uint64_t>() + lost, 2000U);
+  EXPECT_GT(lost, 0U);
+  EXPECT_EQ(json.at("shards").at(0).at("damage").size() + json.at("shards").at(2).at("damage").size(), 0U);
+}
+
+TEST_F(DatasetTools, ForeignAndBrokenIndexesAreProblemsThatNameWhatDiffers) {
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  write_file(folder_.path("a-3.tfrecord.index"), read_file(folder_.path("c-500.tfrecord.index")));
+  flip("b-2000.tfrecord.index", 100);
+  const ChildResult result = verify({all_});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("it was made of 'c-500.tfrecord', the file is 'a-3.tfrecord'"));
+  EXPECT_THAT(result.out, HasSubstr("index: the index is broken: "));
+  EXPECT_THAT(result.out, HasSubstr("2,503 records"));
+  EXPECT_THAT(result.out, HasSubstr("no damage; 2 indexes not fitting\n"));
+}
+
+TEST_F(DatasetTools, AStaleIndexOfTheSameSizeIsFoundByItsRecords) {
+  // More than 4 KiB at both ends stay as they were; two records between change places.
+  const std::string path = folder_.path("d.tfrecord");
+  const auto write_with = [&](int first, int second) {
+    RecordWriter writer(path);
+    for (int i = 0; i < 300; ++i)
+      writer.write(std::string(100, static_cast<char>(i == 150 ? first : i == 151 ? second : 'a')));
+    writer.close();
+  };
+  write_with('x', 'y');
+  EXPECT_EQ(index({path}).exit_code, 0);
+  write_with('y', 'x');
+  const ChildResult result = verify({path});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("the CRC of record 150 ends in"));
+  EXPECT_THAT(result.out, HasSubstr("300 records"));
+  EXPECT_THAT(result.out, HasSubstr("no damage"));
+}
+
+TEST_F(DatasetTools, CountsOfFileNamesAreCheckedWhereAsked) {
+  EXPECT_EQ(verify({all_, "--counts-from", "*-{count}.tfrecord"}).exit_code, 0);
+  write("e-7.tfrecord", 6, Compression::kNone);
+  EXPECT_EQ(verify({all_}).exit_code, 0);
+  const ChildResult result = verify({all_, "--counts-from", "*-{count}.tfrecord"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("cardinality: 7 records were promised, 6 are there"));
+}
+
+TEST_F(DatasetTools, MissingShardsAreErrors) {
+  const ChildResult result = verify({folder_.path("none.tfrecord")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("io: cannot open"));
+  const ChildResult glob = verify({folder_.path("none-*")});
+  EXPECT_EQ(glob.exit_code, 1);
+  EXPECT_THAT(glob.err, HasSubstr("dataset_verify: invalid_argument: no shard matches"));
+}
+
+TEST_F(DatasetTools, WrongArgumentsAreNamed) {
+  EXPECT_THAT(index({}).err, HasSubstr("SHARDS is missing"));
+  EXPECT_THAT(index({all_, "--threads", "-1"}).err, HasSubstr("--threads is -1, must be at least 0"));
+  EXPECT_THAT(index({all_, "--compression", "zstd"}).err,
+              HasSubstr("--compression is 'zstd', must be none, zlib or gzip"));
+  EXPECT_THAT(verify({all_, "--max-record-bytes", "0"}).err, HasSubstr("--max-record-bytes is 0"));
+  EXPECT_EQ(verify({all_, "--unknown"}).exit_code, 1);
+  EXPECT_THAT(index({"--help"}).out, HasSubstr("usage: dataset_index SHARDS... [options]"));
+  const ChildResult declared = verify({all_, "--compression", "gzip"});
+  EXPECT_EQ(declared.exit_code, 1);
+  EXPECT_THAT(declared.out, HasSubstr("declared GZIP, the content is an uncompressed TFRecord file"));
+}
+
+TEST_F(DatasetTools, AFullDiskLeavesNoHalfIndex) {
+  const ChildResult result =
+      run_child({MILLRACE_DATASET_INDEX, folder_.path("b-2000.tfrecord")}, {.most_file_bytes = 1000});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("b-2000.tfrecord.index"));
+  EXPECT_EQ(test::files_below(folder_.path()).size(), 3U);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,87 @@
+#include "tools/shard_arguments.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "formats/storage/local.h"
+
+namespace millrace {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+bool is_shard(const std::string& path) {
+  return !path.ends_with(".index") && path.substr(path.rfind('/') + 1).find(".tmp-") == std::string::npos;
+}
+
+std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> paths;
+  for (const std::string& argument : arguments) {
+    const bool is_glob = argument.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(argument);
+    if (!is_glob) {
+      paths.push_back(argument);
+      continue;
+    }
+    const size_t before = paths.size();
+    for (std::string& match : glob_local(argument)) {
+      if (is_shard(match)) paths.push_back(std::move(match));
+    }
+    if (paths.size() == before) refuse(fmt::format("no shard matches '{}'", argument));
+  }
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const* argv, ProgramText text,
+                                                    const po::options_description& more,
+                                                    const std::map<std::string, bool*>& flags) {
+  ShardArguments arguments;
+  std::vector<std::string> shards;
+  std::string compression;
+  int64_t max_record_bytes = int64_t{1} << 30;
+  int64_t threads = 0;
+  po::options_description visible("options");
+  // clang-format off
+  visible.add_options()
+      ("compression", po::value(&compression), "how the shards are stored: none, zlib or gzip; without it each shard's "
+                                               "first bytes say so")
+      ("max-record-bytes", po::value(&max_record_bytes)->default_value(max_record_bytes),
+       "longer records are an error")
+      ("threads", po::value(&threads)->default_value(threads), "shards that are read at a time; 0: one for each core")
+      ("json", "one JSON object instead of text");
+  // clang-format on
+  for (const auto& option : more.options()) visible.add(option);
+  po::options_description hidden;
+  hidden.add_options()("shards", po::value(&shards));
+  text.usage = "SHARDS... [options]";
+  const std::string name = text.name;
+  const auto given = parse_command_line(argc, argv, text, visible, {"shards..."}, hidden);
+  if (!given) return std::nullopt;
+  if (shards.empty()) refuse(fmt::format("SHARDS is missing: files or globs; see {} --help", name));
+  require_at_least("max-record-bytes", max_record_bytes, 1);
+  require_at_least("threads", threads, 0);
+  if (!compression.empty()) {
+    arguments.compression = compression_from_name(compression);
+    if (!arguments.compression) refuse(fmt::format("--compression is '{}', must be none, zlib or gzip", compression));
+  }
+  constexpr int64_t kMostThreads = 1024;
+  if (threads > kMostThreads) refuse(fmt::format("--threads is {}, must be at most {}", threads, kMostThreads));
+  arguments.paths = shards_of(shards);
+  arguments.max_record_bytes = static_cast<uint64_t>(max_record_bytes);
+  arguments.threads =
+      threads > 0 ? static_cast<int>(threads) : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (const auto& [option, flag] : flags) *flag = given->contains(option);
+  arguments.json = given->contains("json");
+  return arguments;
+}
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// Rows of text in columns: the first and the last ones begin at the left, those between end at the right.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> titles) : rows_{std::move(titles)} {}
+  /// As many cells as there are titles.
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// All rows, each with its end of line.
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// `1234567` as `1,234,567`.
+[[nodiscard]] std::string with_commas(uint64_t number);
+/// `1 record`, `1,000 records`.
+[[nodiscard]] std::string counted(uint64_t number, const std::string& noun);
+
+}  // namespace millrace

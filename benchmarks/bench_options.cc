@@ -52,8 +52,14 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("seconds", po::value(&options.seconds)->default_value(options.seconds), "length of a timed run")
       ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
        "time between the first batch and the measurement")
-      ("batches", po::value(&batches), "stop after so many batches and compute stream_hash over them")
+      ("batches", po::value(&batches), 
+       "stop after so many batches, counted from the start of the stream, and compute stream_hash over them")
       ("seed", po::value(&seed)->default_value(seed), "of every random choice")
+      ("state", po::value(&options.state), "write the place in the stream to this file while running, atomically")
+      ("state-every", po::value(&options.state_every)->default_value(options.state_every), "batches between two states")
+      ("resume", po::value(&options.resume), "go on from the state in this file")
+      ("hash-log", po::value(&options.hash_log),
+       "append a line `ordinal hash` for each batch to this file; made anew without --resume")
       ("unordered", "elements come as they are ready; the stream then depends on timing")
       ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
       ("watchdog", po::value(&options.watchdog)->default_value(options.watchdog),
@@ -78,6 +84,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   require_at_least("threads", options.threads, 0);
   require_at_least("consumer-us", options.consumer_us, 0);
   require_at_least("seed", seed, 0);
+  require_at_least("state-every", options.state_every, 1);
   options.seed = static_cast<uint64_t>(seed);
   if (!(options.seconds > 0) || !std::isfinite(options.seconds))
     refuse(fmt::format("--seconds is {}, must be above 0 and finite", options.seconds));
@@ -88,14 +95,20 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     options.batches = batches;
     refuse_together(*given, "--batches", {"seconds", "warmup-seconds"});
   }
-  const std::initializer_list<const char*> measuring = {"batches", "seconds", "warmup-seconds", "consumer-us", "json"};
+  const std::initializer_list<const char*> measuring = {"batches", "seconds", "warmup-seconds", "consumer-us",
+                                                        "json",    "state",   "state-every",    "hash-log"};
   if (given->contains("print")) {
     require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
   }
   if (given->contains("explain")) {
     refuse_together(*given, "--explain", measuring);
-    refuse_together(*given, "--explain", {"print", "watchdog"});
+    refuse_together(*given, "--explain", {"print", "resume", "watchdog"});
+  }
+  if (options.state.empty() && !(*given)["state-every"].defaulted())
+    refuse("--state-every has no effect without --state");
+  if (given->contains("unordered") && (given->contains("state") || given->contains("resume"))) {
+    refuse("a stream without an order (--unordered) has no place that --state or --resume could name");
   }
   if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
   options.ordered = !given->contains("unordered");

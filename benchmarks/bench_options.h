@@ -19,7 +19,8 @@ struct BenchOptions {
   int threads = 0;
   double seconds = 5;
   double warmup_seconds = 1;
-  std::optional<int64_t> batches;  ///< stop after so many and compute the stream hash
+  /// Stop after so many, counted from the start of the stream, and compute the stream hash.
+  std::optional<int64_t> batches;
   uint64_t seed = 42;
   bool ordered = true;
   int64_t consumer_us = 0;
@@ -27,6 +28,10 @@ struct BenchOptions {
   int64_t print = 0;
   bool explain = false;
   bool json = false;
+  std::string state;          ///< file that states are written to; empty: none
+  int64_t state_every = 100;  ///< batches between two of them
+  std::string resume;         ///< file with the state to go on from; empty: none
+  std::string hash_log;       ///< file for a digest of each batch; empty: none
   std::vector<std::string> disabled_rewrites;
 };
 

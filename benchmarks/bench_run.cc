@@ -1,12 +1,17 @@
 #include "benchmarks/bench_run.h"
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include "benchmarks/hash_log.h"
 #include "benchmarks/touch_rows.h"
 #include "command_line/terminal_line.h"
 #include "pipeline/stream_hash.h"
@@ -49,7 +54,28 @@ class Progress {
   TerminalLine line_;
 };
 
+std::string read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot read the state: {}", std::strerror(errno)),
+                          .shard = path});
+  }
+  return bytes;
+}
+
 }  // namespace
+
+StartOptions start_options(const BenchOptions& options) {
+  StartOptions start = {.threads = options.threads,
+                        .ordered = options.ordered,
+                        .disabled_rewrites = options.disabled_rewrites,
+                        .watchdog = options.watchdog,
+                        .on_stall = exit_on_stall};
+  if (!options.resume.empty()) start.state = PipelineState::parse(read_file(options.resume));
+  return start;
+}
 
 BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   BenchResult result;
@@ -57,25 +83,44 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   StreamHash hash;
   uint64_t touched = 0;
   const auto started = Clock::now();
-  Pipeline pipeline = dataset.start({.threads = options.threads,
-                                     .ordered = options.ordered,
-                                     .disabled_rewrites = options.disabled_rewrites,
-                                     .watchdog = options.watchdog,
-                                     .on_stall = exit_on_stall});
+  StartOptions start = start_options(options);
+  Pipeline pipeline = dataset.start(start);
+  if (start.state) result.resumed_after = start.state->num_delivered();
+  int64_t ordinal = result.resumed_after;
+  std::optional<HashLog> log;
+  if (!options.hash_log.empty()) log.emplace(options.hash_log, start.state.has_value());
+  if (const auto earlier = log ? log->stream_of(ordinal) : std::nullopt) {
+    hash = *earlier;
+  } else {
+    result.hashed_from = ordinal;
+  }
+  std::optional<StateWriter> states;
+  if (!options.state.empty()) states.emplace(options.state);
+  const auto save = [&] {
+    const auto begin = Clock::now();
+    states->write(pipeline.save());
+    result.save_seconds += seconds_since(begin);
+    ++result.saves;
+  };
   // A run of a number of batches measures all of them; a timed one begins after the first batch and the warm-up.
   auto measured_from = started;
   rusage before = usage();
   bool measuring = options.batches.has_value();
   bool first = true;
   Progress line(options);
-  bool complete = false;
+  bool complete = options.batches && ordinal >= *options.batches;
   while (std::optional<Batch> batch = complete ? std::nullopt : pipeline.next()) {
     if (std::exchange(first, false)) result.first_batch_ms = 1e3 * seconds_since(started);
-    if (options.batches) {
-      hash.add(*batch);
+    if (options.batches || log) {
+      const uint64_t digest = batch_hash(*batch);
+      hash.add(digest);
+      // The line first: a state covers only batches whose lines are written.
+      if (log) log->add(ordinal, digest);
     } else {
       touched += touch_rows(batch->block());
     }
+    ++ordinal;
+    if (states && ordinal % options.state_every == 0) save();
     if (options.consumer_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(options.consumer_us));
     if (!measuring) {
       if (1e-3 * result.first_batch_ms + options.warmup_seconds > seconds_since(started)) continue;
@@ -88,8 +133,13 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
     result.records += batch->num_rows();
     result.bytes += batch->block().byte_size();
     const double elapsed = seconds_since(measured_from);
-    line.update(result.batches, result.records, elapsed);
-    complete = options.batches ? result.batches == *options.batches : elapsed >= options.seconds;
+    line.update(options.batches ? ordinal : result.batches, result.records, elapsed);
+    complete = options.batches ? ordinal == *options.batches : elapsed >= options.seconds;
+  }
+  if (states) {
+    if (complete) save();
+    states->finish();
+    result.states = states->written();
   }
   if (!complete) {
     throw ErrorException(ErrorCode::kCardinality,
@@ -127,6 +177,16 @@ std::string to_json(const BenchResult& result) {
   json["batches"] = result.batches;
   json["stream_hash"] = nullptr;
   if (result.stream_hash) json["stream_hash"] = *result.stream_hash;
+  if (result.stream_hash && result.hashed_from > 0) json["stream_hash_from"] = result.hashed_from;
+  if (result.resumed_after > 0) json["resumed_after"] = result.resumed_after;
+  if (result.states.states > 0) {
+    const auto states = static_cast<double>(result.states.states);
+    json["states"] = result.states.states;
+    json["state_bytes"] = result.states.last_bytes;
+    json["state_take_us"] = 1e6 * result.save_seconds / static_cast<double>(result.saves);
+    json["state_serialize_us"] = 1e6 * result.states.serialize_seconds / states;
+    json["state_first_serialize_us"] = 1e6 * result.states.first_serialize_seconds;
+  }
   return json.dump();
 }
 
@@ -147,7 +207,20 @@ std::string to_table(const BenchResult& result) {
   row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
   row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));
   row("limited by", result.bottleneck);
-  if (result.stream_hash) row("stream_hash", *result.stream_hash);
+  if (result.stream_hash) {
+    row("stream_hash", result.hashed_from == 0
+                           ? *result.stream_hash
+                           : fmt::format("{} (from batch {} on)", *result.stream_hash, result.hashed_from));
+  }
+  if (result.resumed_after > 0) row("resumed after", fmt::format("{} batches", result.resumed_after));
+  if (result.states.states > 0) {
+    const auto states = static_cast<double>(result.states.states);
+    row("states",
+        fmt::format("{} of {} bytes; {:.2f} us to take, {:.0f} us to serialise (the first {:.0f} us)",
+                    result.states.states, result.states.last_bytes,
+                    1e6 * result.save_seconds / static_cast<double>(result.saves),
+                    1e6 * result.states.serialize_seconds / states, 1e6 * result.states.first_serialize_seconds));
+  }
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "benchmarks/bench_options.h"
 #include "pipeline/dataset.h"
+#include "pipeline/state_writer.h"
 
 namespace millrace {
 
@@ -23,8 +24,16 @@ struct BenchResult {
   int distinct_workers = 0;
   std::string bottleneck;
   std::optional<std::string> stream_hash;  ///< only with --batches
+  int64_t hashed_from = 0;                 ///< the first batch that it covers
+  int64_t resumed_after = 0;               ///< batches delivered before this run
+  StateWriter::Written states;
+  int64_t saves = 0;        ///< states taken; one that came before the one ahead of it was begun replaced that
+  double save_seconds = 0;  ///< to take them
   Statistics statistics;
 };
+
+/// How the options start a pipeline. Throws `kIo` and `kState` for a state that cannot be read.
+[[nodiscard]] StartOptions start_options(const BenchOptions& options);
 
 /// Runs the dataset as the options say. On a terminal a line on standard error tells how far it is.
 [[nodiscard]] BenchResult run_bench(const Dataset& dataset, const BenchOptions& options);

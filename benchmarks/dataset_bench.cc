@@ -18,21 +18,18 @@ int run(int argc, char** argv) {
   // As many workers as asked for, also on fewer cores.
   const WorkerLimit limit(checked_threads(options->threads));
   const Dataset dataset = make_workload(*options);
-  const StartOptions start = {.threads = options->threads,
-                              .ordered = options->ordered,
-                              .disabled_rewrites = options->disabled_rewrites,
-                              .watchdog = options->watchdog,
-                              .on_stall = exit_on_stall};
   if (options->explain) {
-    std::cout << dataset.explain(start);
+    std::cout << dataset.explain(start_options(*options));
     return 0;
   }
   if (options->print > 0) {
+    const StartOptions start = start_options(*options);
+    const int64_t first = start.state ? start.state->num_delivered() : 0;
     Pipeline pipeline = dataset.start(start);
     for (int64_t i = 0; i < options->print; ++i) {
       const std::optional<Batch> batch = pipeline.next();
       if (!batch) break;
-      std::cout << "element " << i << "\n" << print_element(*batch);
+      std::cout << "element " << first + i << "\n" << print_element(*batch);
     }
     return 0;
   }

@@ -64,6 +64,19 @@ Cursor InterleaveStage::place() const {
   return make_cursor(kKind, std::move(numbers), std::move(inputs));
 }
 
+// To take a state means to touch what the lanes of all inputs share with this stage, so several blocks go by one. They
+// are about as many as make a chunk of each of 16 inputs: what a resumed run reads again to come to its place.
+void InterleaveStage::note_begin() {
+  constexpr size_t kBlocksPerState = 8;
+  if (blocks_since_state_ == kBlocksPerState || next_begin_.state == nullptr) {
+    begin_ = place();
+    blocks_since_state_ = 0;
+  } else {
+    begin_ = next_begin_;
+  }
+  ++blocks_since_state_;
+}
+
 void InterleaveStage::resume(const StageState& state) {
   const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3 + cycle_.size());
   turn_ = std::min(static_cast<size_t>(numbers[1]), cycle_.size() - 1);
@@ -106,7 +119,7 @@ void InterleaveStage::close(Input& input) {
 
 // What the input gives in this turn out of its block, or less when the block that is gathered is full.
 void InterleaveStage::take_run(Input& input) {
-  if (builder_.empty()) begin_ = place();
+  if (builder_.empty()) note_begin();
   const size_t left = input.block.num_elements() - input.taken;
   size_t run = std::min(left, options_.block_length - taken_in_turn_);
   if (!input.block.errors().empty()) {
@@ -140,6 +153,7 @@ Poll InterleaveStage::deliver(Block& out) {
   }
   out.epoch = context_.iteration.epoch;
   out.cursor = std::exchange(begin_, {});
+  next_begin_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
   return Poll::kBlock;
 }
 

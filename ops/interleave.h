@@ -81,6 +81,7 @@ class InterleaveStage final : public Stage {
   Input open(OpenStage open, const Cursor& place);
   void resume(const StageState& state);
   Cursor place() const;
+  void note_begin();
   void end_turn();
   void close(Input& input);
   void take_run(Input& input);
@@ -98,7 +99,9 @@ class InterleaveStage final : public Stage {
   size_t turn_ = 0;           // place whose turn it is
   size_t taken_in_turn_ = 0;
   BlockBuilder builder_;
-  Cursor begin_;  // of what is gathered
+  Cursor begin_;                   // of what is gathered
+  Cursor next_begin_;              // of the block after, when it goes by the same state
+  size_t blocks_since_state_ = 0;  // that went by the state of `next_begin_`
   int64_t rows_per_element_ = 1;
   Block whole_;  // goes out as it is
 };

@@ -11,12 +11,15 @@ std::string limiting_stage(const Statistics& statistics);
 
 /// The batches of a running pipeline. Features of type `bytes` are left out: models read numbers.
 ///
-///     PipelineSource source(train.start({.threads = 4}));
+///     PipelineSource source(train.start({.threads = 4, .state = trainer.source_state()}));
 ///     trainer.train(source);
+///
+/// The pipeline must be one that can be saved (see `Pipeline::save`).
 class PipelineSource final : public BatchSource {
  public:
   explicit PipelineSource(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
   std::optional<GlobalBatch> next() override;
+  std::optional<PipelineState> save() const override { return pipeline_.save(); }
   std::string limiting_stage() const override { return millrace::limiting_stage(pipeline_.stats()); }
   const Pipeline& pipeline() const { return pipeline_; }
 

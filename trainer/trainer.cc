@@ -108,6 +108,7 @@ class Trainer::Run {
                                                    .seed = options_.step.seed,
                                                    .optimizer = t_.optimizer_->describe(),
                                                    .schedule = t_.schedule_->describe()});
+    t_.source_state_ = source_.save();
     while (!stopping() && (options_.total_steps == 0 || progress_.step < options_.total_steps)) {
       const auto begin = Clock::now();
       const std::optional<GlobalBatch> batch = source_.next();
@@ -147,6 +148,7 @@ class Trainer::Run {
     const StepReport report = t_.graph_.train(batch.view, progress_.step, progress_.updates + 1, learning_rate_);
     const auto duration = Clock::now() - begin;
     ++progress_.step;
+    t_.source_state_ = source_.save();
     if (report.updated) {
       ++progress_.updates;
       progress_.skipped_in_a_row = 0;
@@ -268,6 +270,7 @@ void Trainer::resume(const std::string& checkpoint) {
          .shard = checkpoint});
   }
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
+  source_state_ = read_source_state(checkpoint);
   last_checkpoint_ = checkpoint;
 }
 
@@ -304,7 +307,8 @@ void Trainer::save_checkpoint() {
         fmt::format("after step {} the weights of '{}' are not finite; no checkpoint was written{}", progress_.step,
                     parameter.name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
   }
-  last_checkpoint_ = checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
+  last_checkpoint_ =
+      checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches, source_state_);
   tell(&Callback::checkpoint_written, last_checkpoint_);
 }
 

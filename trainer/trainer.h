@@ -57,9 +57,11 @@ class Trainer {
   void add_callback(std::unique_ptr<Callback> callback);
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
-  /// must then begin with the batch number `step()` (from 0). Throws as `load_checkpoint`, and `kInvalidArgument` for
-  /// another seed; nothing has changed then.
+  /// must then begin with the batch number `step()` (from 0): a pipeline starts with `source_state()`. Throws as
+  /// `load_checkpoint`, and `kInvalidArgument` for another seed; nothing has changed then.
   void resume(const std::string& checkpoint);
+  /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it.
+  const std::optional<PipelineState>& source_state() const { return source_state_; }
 
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
   /// it is asked after each step and between the batches of an evaluation, which is then given up. At the end, unless
@@ -97,6 +99,7 @@ class Trainer {
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
   TrainingProgress progress_;
+  std::optional<PipelineState> source_state_;  // behind the last step's batch
   std::string last_checkpoint_;
 };
 

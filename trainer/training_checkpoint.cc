@@ -26,6 +26,7 @@ constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kTrainingFile = "training.json";
+constexpr std::string_view kSourceFile = "source.state";
 
 [[noreturn]] void fail(const std::string& path, std::string_view what, int number) {
   throw ErrorException(
@@ -100,7 +101,7 @@ CheckpointFolder::CheckpointFolder(std::string folder, Options options)
 
 std::string CheckpointFolder::save(const TrainingProgress& progress, const ParameterLayout& layout,
                                    const TrainedState& state, const Optimizer& optimizer, const Schedule& schedule,
-                                   const std::string& batches) {
+                                   const std::string& batches, const std::optional<PipelineState>& source) {
   make_folder(folder_);
   remove_unfinished_directories(folder_, kPrefix);
   std::string path = (fs::path(folder_) / fmt::format("{}{:08}", kPrefix, progress.step)).string();
@@ -128,6 +129,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                        {"schedule", schedule.describe()},
                                        {"batches", batches}};
   write_atomically((temporary / kTrainingFile).string(), json.dump(1) + "\n");
+  if (source) write_atomically((temporary / kSourceFile).string(), source->serialize());
   if (options_.more_files) options_.more_files(directory.temporary_path());
   directory.commit();
   const std::vector<std::string> all = paths();
@@ -156,6 +158,21 @@ std::vector<std::string> CheckpointFolder::paths() const {
 }
 
 TrainingProgress read_progress(const std::string& directory) { return read_description(directory).progress; }
+
+std::optional<PipelineState> read_source_state(const std::string& directory) {
+  const fs::path path = fs::path(directory) / kSourceFile;
+  if (!fs::exists(path)) return std::nullopt;
+  std::ifstream stream(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) fail(path.string(), "cannot read the file", errno);
+  try {
+    return PipelineState::parse(bytes);
+  } catch (const ErrorException& exception) {
+    Error error = exception.error();
+    error.shard = path.string();
+    throw ErrorException(error);
+  }
+}
 
 TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
                                  const Optimizer& optimizer, const Schedule& schedule, const std::string& batches) {

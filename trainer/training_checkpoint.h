@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "pipeline/pipeline_state.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
 #include "trainer/step_graph.h"
@@ -26,7 +28,8 @@ struct TrainingProgress {
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
 ///
 /// A directory holds `model.safetensors` (weights by their names), `optimizer.safetensors` (slots, `NAME.SLOT`),
-/// `training.json` (progress; optimizer, schedule and batches in words) and what `more_files` adds. It is written under
+/// `training.json` (progress; optimizer, schedule and batches in words), `source.state` (the place in the data, of a
+/// source that has one) and what `more_files` adds. It is written under
 /// a temporary name, brought to the disk and renamed: a process killed at any moment leaves no damaged directory with a
 /// final name. What it leaves under a temporary name the next save removes. One thread at a time, and one process per
 /// folder.
@@ -47,11 +50,13 @@ class CheckpointFolder {
   /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.
   CheckpointFolder(std::string folder, Options options);
 
-  /// Returns the path of the new directory. `batches` says in words what the training is fed with. Default: nothing. An
+  /// Returns the path of the new directory. `batches` says in words what the training is fed with, `source` how far
+  /// that has come. Default: nothing. An
   /// older one of the same step is replaced. Throws `kIo` naming the file that could not be written; the checkpoints
   /// before it are then still whole.
   std::string save(const TrainingProgress& progress, const ParameterLayout& layout, const TrainedState& state,
-                   const Optimizer& optimizer, const Schedule& schedule, const std::string& batches = {});
+                   const Optimizer& optimizer, const Schedule& schedule, const std::string& batches = {},
+                   const std::optional<PipelineState>& source = std::nullopt);
 
   /// The checkpoints there are, by ascending step. Throws `kIo` for a folder that cannot be read; one that does not
   /// exist holds none.
@@ -64,6 +69,8 @@ class CheckpointFolder {
 
 /// The counters of a checkpoint. Throws `kIo` or `kParse` naming the file.
 TrainingProgress read_progress(const std::string& directory);
+/// The place in the data of a checkpoint, if it holds one. Throws `kIo` or `kState` naming the file.
+std::optional<PipelineState> read_source_state(const std::string& directory);
 
 /// Reads a checkpoint directory into `state`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when it
 /// is of another model, optimizer, schedule or other batches: the message lists the parameters that are missing,

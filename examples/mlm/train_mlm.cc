@@ -36,10 +36,10 @@ int run(int argc, char** argv) {
   trainer.add_callback(std::make_unique<ProgressBar>());
   trainer.add_callback(std::make_unique<JsonlLog>(mlm.log_file()));
 
-  PipelineSource batches(
-      mlm.training_batches()
-          .skip(trainer.step())
-          .start({.threads = options->threads, .watchdog = options->watchdog, .on_stall = exit_on_stall}));
+  PipelineSource batches(mlm.training_batches().start({.threads = options->threads,
+                                                       .state = trainer.source_state(),
+                                                       .watchdog = options->watchdog,
+                                                       .on_stall = exit_on_stall}));
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(batches, [&] { return signals.requested(); });
   if (signals.requested()) {

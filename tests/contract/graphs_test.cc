@@ -18,7 +18,7 @@
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 #include "tests/contract/pending_operator.h"
-#include "tests/contract/soak.h"
+#include "tests/support/soak.h"
 
 namespace millrace::test {
 namespace {

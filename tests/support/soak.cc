@@ -1,4 +1,4 @@
-#include "tests/contract/soak.h"
+#include "tests/support/soak.h"
 
 #include <chrono>
 #include <cstdlib>

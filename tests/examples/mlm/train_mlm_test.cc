@@ -6,16 +6,22 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "ops/counter_rng.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
+#include "tests/support/killed_runs.h"
+#include "tests/support/soak.h"
+#include "trainer/training_checkpoint.h"
 
 namespace millrace::test {
 namespace {
@@ -198,6 +204,68 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr("the checkpoint was made with the batches"));
   EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout 0.1"), HasSubstr("dropout 0.2")));
   EXPECT_THAT(refused_with("--seed", "5"), HasSubstr("the checkpoint was made with seed 42"));
+}
+
+// Losses that were logged, by step; those of one step must be equal.
+std::map<int64_t, std::string> losses_of(const std::string& log) {
+  std::map<int64_t, std::string> losses;
+  for (size_t begin = 0, end = 0; (end = log.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const auto line = nlohmann::json::parse(log.substr(begin, end - begin));
+    if (line.at("event") != "report") continue;
+    const std::string loss = line.at("loss").dump();
+    EXPECT_EQ(losses.emplace(line.at("step").get<int64_t>(), loss).first->second, loss)
+        << log.substr(begin, end - begin);
+  }
+  return losses;
+}
+
+TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHappened) {
+  constexpr int64_t kSteps = 200;
+  constexpr int64_t kEvery = 5;
+  const std::vector<std::string> steps = {
+      "--steps", std::to_string(kSteps), "--checkpoint-every", std::to_string(kEvery), "--evaluate-every", "1000"};
+  ASSERT_EQ(run_child(command("straight", steps)).exit_code, 0);
+  const auto expected = losses_of(read_file(folder_.path("straight/log.jsonl")));
+  ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
+
+  KillHistogram histogram(kEvery, kSteps);
+  const CounterRng rng(seed_of_this_run(), operator_id("kills"));
+  const auto logged = [](const std::string& path) {
+    const std::string log = read_file(path);
+    return std::count(log.begin(), log.end(), '\n');
+  };
+  for (int kills = 0, run = 0; kills < num_kills(); ++run) {
+    const std::string out = fmt::format("killed{}", run);
+    const std::string log = folder_.path(out + "/log.jsonl");
+    ChildResult last;
+    for (uint64_t attempt = 0;; ++attempt) {
+      std::vector<std::string> options = steps;
+      const std::vector<std::string> checkpoints = CheckpointFolder(folder_.path(out + "/checkpoints"), {}).paths();
+      if (!checkpoints.empty()) options.insert(options.end(), {"--resume", checkpoints.back()});
+      if (checkpoints.empty() && attempt > 0) options.emplace_back("--overwrite");
+      if (attempt % 2 == 1) options.insert(options.end(), {"--threads", "1"});
+      ChildProcess child(command(out, options));
+      if (kills == num_kills()) {
+        last = child.wait();
+        break;
+      }
+      const auto target = logged(log) + static_cast<int64_t>(uniform_below(
+                                            rng.bits(static_cast<uint64_t>(run), attempt), uint64_t{kSteps}));
+      while (child.running() && logged(log) < target) std::this_thread::sleep_for(std::chrono::microseconds(500));
+      child.signal(SIGKILL);
+      last = child.wait();
+      if (last.signal != SIGKILL) break;
+      ++kills;
+      const std::string text = read_file(log);
+      const auto so_far = losses_of(text.substr(0, text.rfind('\n') + 1));
+      histogram.add(so_far.empty() ? 0 : so_far.rbegin()->first);
+    }
+    ASSERT_EQ(last.exit_code, 0) << last.err;
+    EXPECT_TRUE(model_file(out) == model_file("straight")) << "run " << run;
+    EXPECT_EQ(losses_of(read_file(log)), expected);
+  }
+  fmt::print("{}\n", histogram.to_string());
+  EXPECT_GE(histogram.share_that_counts(), 0.8);
 }
 
 TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {

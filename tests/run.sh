@@ -6,8 +6,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: tests/run.sh [--only PART]... [--jobs N]
+usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
   --only PART   run this part only; may be repeated
+  --soak        in the part test, make the random tests long and draw them anew: 10,000 graphs of operators instead of
+                500, 10,000 pipelines opened and dropped instead of 1,000 (some minutes). A failure prints what repeats
+                it: MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph
   --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
 parts, in order:
   format    clang-format over all sources
@@ -23,9 +26,11 @@ TEXT
 all_parts=(format build test install asan tsan tidy)
 parts=()
 jobs=""
+soak=0
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
+    --soak) soak=1; shift ;;
     --only | --jobs)
       [ $# -ge 2 ] || { echo "tests/run.sh: $1 needs a value" >&2; exit 2; }
       if [ "$1" = --jobs ]; then
@@ -57,7 +62,7 @@ run_format() { sources | xargs clang-format --dry-run --Werror; }
 
 run_build() { cmake --preset dev >/dev/null && cmake --build --preset dev --parallel "$jobs"; }
 
-run_test() { ctest --preset dev --parallel "$jobs" --output-on-failure; }
+run_test() { MILLRACE_SOAK=$soak ctest --preset dev --parallel "$jobs" --output-on-failure; }
 
 run_install() { tests/install/run.sh build/dev; }
 

@@ -10,11 +10,20 @@ namespace millrace::test {
 // Makes a dataset, with something put between its operators or not; else always the same.
 using MakeTwin = std::function<TwinDataset(const Weave&)>;
 
+// Sanitizers make everything slower, ThreadSanitizer ten times and more.
+#if defined(__SANITIZE_THREAD__)
+constexpr size_t kMostPlaces = 5;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr size_t kMostPlaces = 12;
+#else
+constexpr size_t kMostPlaces = 24;
+#endif
+
 struct CheckOptions {
   // Numbers of the moments at which things happen.
   uint64_t seed = 1;
   // Save points and places where pipelines are dropped: all when there are no more, else so many of them.
-  size_t most_places = 24;
+  size_t most_places = kMostPlaces;
   // Elements of endless streams that are looked at.
   size_t limit = 150;
 };

@@ -1,7 +1,12 @@
 // Every operator and every source by itself, on inputs of all kinds.
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
+#include "pipeline/worker_limit.h"
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 
@@ -77,6 +82,63 @@ TEST_P(Operators, KeepTheContractOnEveryInputThatFits) {
     }
   }
   EXPECT_GT(inputs_that_fit, 0);
+}
+
+// Holds every body back until so many threads are in bodies at once, or some time has gone by; then all pass for ever.
+class Gathering {
+ public:
+  explicit Gathering(int num_threads) : num_threads_(num_threads) {}
+  void pass() {
+    if (open_) return;
+    ++inside_;
+    while (!open_ && inside_ < num_threads_ && std::chrono::steady_clock::now() < deadline_) std::this_thread::yield();
+    open_ = true;
+  }
+
+ private:
+  const int num_threads_;
+  const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::atomic<int> inside_{0};
+  std::atomic<bool> open_{false};
+};
+
+TEST_P(Operators, GiveOneStreamOnThreadsThatReallyRun) {
+  const OperatorLine& line = operator_lines()[GetParam()];
+  int64_t streams = 0;
+  for (const Input& input : kInputs) {
+    if (!line.fits(input.make({}))) continue;
+    // A repeat may be for ever with some numbers.
+    uint64_t seed = 1;
+    const auto draw = [&] {
+      Picks picks(seed++, GetParam());
+      return line.add(input.make({}), picks);
+    };
+    TwinDataset twin = draw();
+    while (twin.infinite() && !input.make({}).infinite()) twin = draw();
+    if (twin.was_infinite() || expected_with_errors_shown(twin, 1).elements.empty()) continue;
+    for (const int threads : {1, 2, 8}) {
+      // A block for each epoch, so that every thread can have one.
+      const TwinDataset epochs = twin.repeat(2 * threads);
+      const Dataset shown = with_errors_shown(epochs.dataset());
+      Gathering gathering(threads);
+      const WorkerLimit workers(threads);
+      Pipeline pipeline = shown
+                              .map(BlockFunction{.name = "gather",
+                                                 .schema = shown.plan()->op->schema(),
+                                                 .function =
+                                                     [&gathering](Block block, BufferPool&) {
+                                                       gathering.pass();
+                                                       return block;
+                                                     }})
+                              .start({.threads = threads, .disabled_rewrites = names_of_all_rewrites()});
+      Outcome outcome;
+      take_elements(pipeline, outcome);
+      EXPECT_EQ(difference(expected_with_errors_shown(epochs), outcome, false), "") << epochs.code();
+      EXPECT_GE(pipeline.stats().distinct_workers, threads) << epochs.code();
+    }
+    if (++streams == 2) break;
+  }
+  EXPECT_GT(streams, 0);
 }
 
 class Sources : public testing::TestWithParam<size_t> {};

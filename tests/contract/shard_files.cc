@@ -22,6 +22,8 @@ ShardFiles::ShardFiles() {
   write("odd-0", Compression::kNone, 17);
   write("odd-1", Compression::kGzip, 12);
   write("damaged-0", Compression::kNone, 15);
+  write("long-0", Compression::kNone, kLongShard);
+  write("long-1", Compression::kGzip, kLongShard);
 }
 
 void ShardFiles::write(const std::string& name, Compression compression, int64_t num_records) {
@@ -40,6 +42,8 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
     }
     if (!odd || r % 4 != 1) example.weight = static_cast<float>(r) * 0.25F;
     example.name = fmt::format("{}#{}", name, r);
+    // Longer than a chunk of a file and than a block, all of them together.
+    if (name.starts_with("long")) example.name.resize(300, static_cast<char>('a' + r % 26));
     example.is_text = odd && r % 5 == 3;
     std::string record = "this is text " + example.name;
     if (!example.is_text) {

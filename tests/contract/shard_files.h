@@ -11,7 +11,8 @@
 
 namespace millrace::test {
 
-constexpr int64_t kTokens = 6;  // of each record
+constexpr int64_t kTokens = 6;        // of each record
+constexpr int64_t kLongShard = 1100;  // records of a long one
 
 // What one record says; `weight` is left out of some, and some are no Examples at all.
 struct ExampleModel {
@@ -28,6 +29,7 @@ struct ExampleModel {
 //     plain-0 … plain-5, zlib-0 … zlib-3, gzip-0 … gzip-3   Examples; one file of each kind is empty
 //     odd-0, odd-1                                          some records lack `weight`, some are no Examples
 //     damaged-0                                             some payloads do not match their CRCs
+//     long-0, long-1                                        more than a block and more than a chunk of a file
 class ShardFiles {
  public:
   // The files of this process; removed when it ends.

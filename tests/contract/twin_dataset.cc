@@ -144,10 +144,10 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
                    model_of_shards(std::move(models), options.cycle_length, options.block_length,
                                    options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt),
                    code + "})", weave);
-  twin.most_ = static_cast<int64_t>(names.size()) * 21;
+  for (const std::string& name : names) twin.most_ += name.starts_with("long") ? kLongShard : 21;
   twin.reads_shards_ = true;
   twin.reads_compressed_shards_ = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name.starts_with("zlib") || name.starts_with("gzip") || name == "odd-1";
+    return name.starts_with("zlib") || name.starts_with("gzip") || name == "odd-1" || name == "long-1";
   });
   twin.join("tfrecord");
   return twin;

@@ -1,0 +1,79 @@
+// What pipelines hold is given back, wherever they are when they are dropped.
+
+#include "tests/contract/resources.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "ops/counter_rng.h"
+#include "pipeline/worker_limit.h"
+#include "tests/contract/graph.h"
+#include "tests/contract/outcome.h"
+#include "tests/contract/save_points.h"
+#include "tests/contract/soak.h"
+
+namespace millrace::test {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kPipelines = 150;
+#else
+constexpr uint64_t kPipelines = 1000;
+#endif
+constexpr uint64_t kSoakPipelines = 10000;
+
+struct Opened {
+  int64_t dropped_before_the_end = 0;
+  int64_t dropped_after_an_error = 0;
+  int64_t resumed = 0;
+};
+
+// Opens the pipeline of a random graph, takes some elements, and drops it; now and then goes on where it was.
+void open_and_drop(uint64_t seed, Opened& opened) {
+  const CounterRng rng(seed, operator_id("open_and_drop"));
+  const CounterRng::Words words = rng.words(0);
+  const std::optional<TwinDataset> twin = build(draw_graph(seed), {.pending = words[0] % 2 == 0, .seed = seed});
+  const RunOptions options{.threads = std::array{1, 2, 8}[words[1] % 3],
+                           .storage = words[2] % 3 == 0 ? slow_storage(seed) : nullptr};
+  // Often none: it is dropped in its first read.
+  const size_t count = words[3] % 3 == 0 ? 0 : words[3] % 20;
+  Outcome outcome;
+  std::string state;
+  {
+    Pipeline pipeline = twin->dataset().start(options.start_options());
+    take_elements(pipeline, outcome, count);
+    if (words[3] % 4 == 0) state = save(pipeline);
+  }
+  opened.dropped_before_the_end += outcome.stopped ? 1 : 0;
+  opened.dropped_after_an_error += outcome.error_code.empty() ? 0 : 1;
+  if (state.empty()) return;
+  Pipeline pipeline = resume(twin->dataset(), options.start_options(), state);
+  take_elements(pipeline, outcome, outcome.elements.size() + 3);
+  ++opened.resumed;
+}
+
+TEST(Resources, ReturnToTheStartBehindPipelinesDroppedAtRandomPoints) {
+  const uint64_t count = soaking() ? kSoakPipelines : kPipelines;
+  const uint64_t seed = seed_of_this_run() * 1000003;
+  const WorkerLimit workers(8);
+  Opened opened;
+  // Until oneTBB has its threads and every allocator its caches.
+  for (uint64_t i = 0; i < kPipelines / 5; ++i) open_and_drop(seed + i, opened);
+  opened = {};
+  const Resources before = Resources::now();
+  for (uint64_t i = 0; i < count; ++i) open_and_drop(seed + 1000 + i, opened);
+  const Resources after = Resources::now();
+  fmt::print("{} pipelines: {} dropped before their end, {} after an error, {} resumed; heap {} -> {} bytes\n", count,
+             opened.dropped_before_the_end, opened.dropped_after_an_error, opened.resumed, before.heap_bytes,
+             after.heap_bytes);
+  EXPECT_GT(2 * opened.dropped_before_the_end, static_cast<int64_t>(count));
+  EXPECT_GT(opened.dropped_after_an_error, 0);
+  EXPECT_GT(opened.resumed, static_cast<int64_t>(count) / 20);
+  // Caches of the threads of oneTBB; what a pipeline of the smallest buffers would leave is many times as much.
+  EXPECT_EQ(left_over(before, /*heap_slack=*/512 << 10), "");
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -93,9 +93,10 @@ void take_elements(Pipeline& pipeline, Outcome& outcome, size_t limit) {
       if (!batch) break;
       outcome.elements.push_back(with_numbers(print_element(batch->block(), 0), batch->epoch(), batch->num_rows()));
     }
-  } catch (const PipelineError& e) {
+  } catch (const ErrorException& e) {
     outcome.error_code = to_string(e.error().code);
     outcome.error = e.what();
+    if (e.error().code == ErrorCode::kStalled) return;
   }
   if (pipeline.next()) outcome.elements.push_back("an element behind the end");
 }

@@ -33,7 +33,10 @@ struct RunOptions {
   std::shared_ptr<Storage> storage = nullptr;
 
   StartOptions start_options() const {
-    return {.threads = threads, .disabled_rewrites = disabled_rewrites, .storage = storage};
+    // A hang is an error like any other, with what everybody waits for.
+    constexpr double kWatchdogSeconds = 30;
+    return {
+        .threads = threads, .disabled_rewrites = disabled_rewrites, .storage = storage, .watchdog = kWatchdogSeconds};
   }
 };
 

@@ -20,7 +20,8 @@ struct WatchedFileState {
 };
 
 /// Another storage, and a list of what is open and in flight in it: what the watchdog tells when the storage does not
-/// answer. Costs a clock read for each read. Files may outlive it.
+/// answer. Costs a clock read for each read. Files may outlive it, and so may opens in flight: their errors are final
+/// then.
 class WatchedStorage final : public Storage {
  public:
   explicit WatchedStorage(std::shared_ptr<Storage> wrapped);

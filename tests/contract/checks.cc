@@ -226,7 +226,7 @@ std::vector<size_t> some_places(size_t last, size_t most, uint64_t seed) {
   }
   if (most > 2) places = {0, last};
   const CounterRng rng(seed, operator_id("places"));
-  for (uint64_t i = 0; places.size() < most; ++i) {
+  for (uint64_t i = 0; places.size() < (most + 1) / 2; ++i) {
     const auto place = static_cast<size_t>(uniform_below(rng.bits(i), uint64_t{last} + 1));
     if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   }

@@ -22,7 +22,7 @@ constexpr size_t kMostPlaces = 24;
 struct CheckOptions {
   // Numbers of the moments at which things happen.
   uint64_t seed = 1;
-  // Save points and places where pipelines are dropped: all when there are no more, else so many of them.
+  // Save points and places where pipelines are dropped: all when there are no more, else half as many.
   size_t most_places = kMostPlaces;
   // Elements of endless streams that are looked at.
   size_t limit = 150;
@@ -34,7 +34,7 @@ struct CheckOptions {
 // empty: nothing.
 [[nodiscard]] std::string broken_promise(const MakeTwin& make, const CheckOptions& options = {});
 
-// Places from 0 to `last`, both among them: all of them, or `most`.
+// Places from 0 to `last`: all of them when they are no more than `most`, else half of `most`, drawn.
 [[nodiscard]] std::vector<size_t> some_places(size_t last, size_t most, uint64_t seed);
 
 }  // namespace millrace::test

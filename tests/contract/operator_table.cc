@@ -47,7 +47,7 @@ const std::vector<std::string> kLong{"long-0", "long-1"};
 Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave) {
   std::vector<std::string> names(static_cast<size_t>(p.between(1, 5)));
   for (std::string& name : names) name = p.of(files);
-  if (p.chance(12)) names.push_back(p.of(kLong));
+  if (p.chance(30)) names.push_back(p.of(kLong));
   // One file twice is one too many for some numbers, and says nothing more.
   std::vector<std::string> distinct;
   for (const std::string& name : names) {
@@ -123,7 +123,7 @@ Twin on_number(const Twin& in, Picks& p, Add&& add) {
 const std::array kSources{
     SourceLine{"range", 12,
                [](Picks& p, const Weave& w) {
-                 const int64_t count = p.chance(12) ? p.between(1000, 2600) : p.between(0, 60);
+                 const int64_t count = p.chance(30) ? p.between(1000, 2600) : p.between(0, 60);
                  const int64_t step = p.between(1, 3);
                  return p.chance(4) ? Twin::range(20, 20 - count, -step, w)
                                     : Twin::range(-5, count * step - 5, step, w);

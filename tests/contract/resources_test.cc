@@ -12,7 +12,7 @@
 #include "tests/contract/graph.h"
 #include "tests/contract/outcome.h"
 #include "tests/contract/save_points.h"
-#include "tests/contract/soak.h"
+#include "tests/support/soak.h"
 
 namespace millrace::test {
 namespace {

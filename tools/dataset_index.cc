@@ -40,7 +40,7 @@ struct Indexed {
 
 void describe(const ShardIndex& index, Indexed& result) {
   result.records = index.num_records();
-  result.shard_bytes = index.digest().bytes;
+  result.shard_bytes = index.fingerprint().bytes;
   result.index_bytes = index.serialize().size();
   result.seek_points = index.points().size();
   result.compression = to_string(index.compression());

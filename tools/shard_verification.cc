@@ -31,18 +31,20 @@ class Wakening {
   bool woken_ = false;
 };
 
-// The index to read with. One of a shard of this name and size is used even where its digest differs, which damage at
-// the shard's ends does too: it is compared with each record.
+// The index to read with. One of a shard of this name and size is used even where its fingerprint differs, which damage
+// at the shard's ends does too: it is compared with each record.
 std::shared_ptr<const ShardIndex> find_index(Storage& storage, const std::string& path, ShardVerification& found) {
   try {
     auto index = read_shard_index(storage, path);
     if (!index) return nullptr;
     found.has_index = true;
-    const ShardDigest digest = read_shard_digest(storage, path);
-    if (auto text = difference(index->digest(), digest)) {
+    const ShardFingerprint found_fingerprint = read_shard_fingerprint(storage, path);
+    if (auto text = difference(index->fingerprint(), found_fingerprint)) {
       found.index_problem = Error{.code = ErrorCode::kIndex, .message = *text, .shard = index_path(path)};
     }
-    return index->digest().name == digest.name && index->digest().bytes == digest.bytes ? index : nullptr;
+    return index->fingerprint().name == found_fingerprint.name && index->fingerprint().bytes == found_fingerprint.bytes
+               ? index
+               : nullptr;
   } catch (const ErrorException& exception) {
     // What the shard itself has is told when it is read.
     if (exception.error().code == ErrorCode::kIndex || exception.error().shard == index_path(path)) {

@@ -144,21 +144,22 @@ SeekPoint take_point(ByteReader& bytes, const SeekPoint& before, uint64_t shard_
 
 }  // namespace
 
-ShardDigest shard_digest(std::string_view path, uint64_t bytes, std::string_view first, std::string_view last) {
+ShardFingerprint shard_fingerprint(std::string_view path, uint64_t bytes, std::string_view first,
+                                   std::string_view last) {
   return {.name = std::string(file_name(path)), .bytes = bytes, .first = hash(first), .last = hash(last)};
 }
 
-ShardDigest read_shard_digest(Storage& storage, const std::string& path) {
+ShardFingerprint read_shard_fingerprint(Storage& storage, const std::string& path) {
   BlockingFile file(storage, path);
-  const auto end_bytes = static_cast<size_t>(std::min(file.size(), kDigestBytes));
+  const auto end_bytes = static_cast<size_t>(std::min(file.size(), kFingerprintBytes));
   std::string first(end_bytes, '\0');
   std::string last(end_bytes, '\0');
   file.read(0, std::as_writable_bytes(std::span(first)));
   file.read(file.size() - end_bytes, std::as_writable_bytes(std::span(last)));
-  return shard_digest(path, file.size(), first, last);
+  return shard_fingerprint(path, file.size(), first, last);
 }
 
-std::optional<std::string> difference(const ShardDigest& indexed, const ShardDigest& found) {
+std::optional<std::string> difference(const ShardFingerprint& indexed, const ShardFingerprint& found) {
   std::vector<std::string> differences;
   if (indexed.name != found.name) {
     differences.push_back(fmt::format("it was made of '{}', the file is '{}'", indexed.name, found.name));
@@ -193,7 +194,7 @@ const SeekPoint* ShardIndex::point_before(uint64_t offset) const {
 }
 
 bool operator==(const ShardIndex& a, const ShardIndex& b) {
-  return a.parts_.digest == b.parts_.digest && a.parts_.compression == b.parts_.compression &&
+  return a.parts_.fingerprint == b.parts_.fingerprint && a.parts_.compression == b.parts_.compression &&
          a.parts_.entries == b.parts_.entries && a.parts_.points == b.parts_.points;
 }
 
@@ -209,16 +210,16 @@ std::string ShardIndex::serialize() const {
   std::string out(kMagic);
   put(out, kVersion);
   put(out, static_cast<uint32_t>(parts_.compression));
-  put(out, parts_.digest.bytes);
-  put(out, parts_.digest.first);
-  put(out, parts_.digest.last);
+  put(out, parts_.fingerprint.bytes);
+  put(out, parts_.fingerprint.first);
+  put(out, parts_.fingerprint.last);
   put(out, num_records());
   put(out, num_bytes());
   put(out, static_cast<uint64_t>(parts_.points.size()));
-  put(out, static_cast<uint64_t>(parts_.digest.name.size()));
+  put(out, static_cast<uint64_t>(parts_.fingerprint.name.size()));
   put(out, static_cast<uint64_t>(lengths.size()));
   put(out, static_cast<uint64_t>(points.size()));
-  out += parts_.digest.name;
+  out += parts_.fingerprint.name;
   out += lengths;
   for (size_t i = 0; i < num_records(); ++i) put(out, tag(i));
   out += points;
@@ -247,21 +248,21 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
     refuse(fmt::format("there is no compression {}", compression));
   }
   parts.compression = static_cast<Compression>(compression);
-  parts.digest.bytes = fixed.take<uint64_t>();
-  parts.digest.first = fixed.take<uint64_t>();
-  parts.digest.last = fixed.take<uint64_t>();
+  parts.fingerprint.bytes = fixed.take<uint64_t>();
+  parts.fingerprint.first = fixed.take<uint64_t>();
+  parts.fingerprint.last = fixed.take<uint64_t>();
   const auto num_records = fixed.take<uint64_t>();
   const auto num_bytes = fixed.take<uint64_t>();
   const auto num_points = fixed.take<uint64_t>();
   const auto name_size = fixed.take<uint64_t>();
   const auto lengths_size = fixed.take<uint64_t>();
   const auto points_size = fixed.take<uint64_t>();
-  for (const uint64_t bytes_of_shard : {parts.digest.bytes, num_bytes}) {
+  for (const uint64_t bytes_of_shard : {parts.fingerprint.bytes, num_bytes}) {
     if (bytes_of_shard >> kOffsetBits != 0) refuse(fmt::format("no shard has {} bytes", bytes_of_shard));
   }
 
   ByteReader rest(content.substr(kFixedBytes), "its parts");
-  parts.digest.name = rest.take_bytes(name_size);
+  parts.fingerprint.name = rest.take_bytes(name_size);
   ByteReader lengths(rest.take_bytes(lengths_size), "the lengths of records");
   if (num_records > lengths_size) refuse(fmt::format("{} bytes hold no {} lengths", lengths_size, num_records));
   ByteReader tags(rest.take_bytes(num_records * sizeof(uint16_t)), "the tags of records");
@@ -278,8 +279,8 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
     refuse(fmt::format("its records have {} bytes together, expected {}", offset, num_bytes));
   }
   const bool plain = parts.compression == Compression::kNone;
-  if (plain && num_bytes != parts.digest.bytes) {
-    refuse(fmt::format("its records have {} bytes together, the shard {}", num_bytes, parts.digest.bytes));
+  if (plain && num_bytes != parts.fingerprint.bytes) {
+    refuse(fmt::format("its records have {} bytes together, the shard {}", num_bytes, parts.fingerprint.bytes));
   }
   if (plain && num_points > 0) refuse("a plain shard has seek points");
 
@@ -287,7 +288,7 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
   rest.expect_end();
   SeekPoint before;
   for (uint64_t i = 0; i < num_points; ++i) {  // grows as points are really there
-    parts.points.push_back(take_point(points, before, parts.digest.bytes, num_bytes));
+    parts.points.push_back(take_point(points, before, parts.fingerprint.bytes, num_bytes));
     before = {.bit = parts.points.back().bit,
               .offset = parts.points.back().offset,
               .num_streams = parts.points.back().num_streams};
@@ -316,10 +317,18 @@ std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::
 std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard) {
   auto index = read_shard_index(storage, shard);
   if (!index) return nullptr;
-  if (auto text = difference(index->digest(), read_shard_digest(storage, shard))) {
+  if (auto text = difference(index->fingerprint(), read_shard_fingerprint(storage, shard))) {
     throw ErrorException(with_place({.code = ErrorCode::kIndex, .message = std::move(*text)}, index_path(shard)));
   }
   return index;
+}
+
+std::string index_with_checksum(std::string_view body) {
+  std::string bytes(kMagic);
+  put(bytes, kVersion);
+  bytes += body;
+  put(bytes, hash(bytes));
+  return bytes;
 }
 
 void fuzz_shard_index(std::string_view bytes) {
@@ -331,11 +340,7 @@ void fuzz_shard_index(std::string_view bytes) {
       return std::nullopt;
     }
   };
-  // Nearly no bytes have the right beginning and checksum: they are tried again with both put right.
-  std::string with_checksum(kMagic);
-  put(with_checksum, kVersion);
-  with_checksum += bytes;
-  put(with_checksum, hash(with_checksum));
+  const std::string with_checksum = index_with_checksum(bytes);
   for (const std::string_view some : {bytes, std::string_view(with_checksum)}) {
     const std::optional<ShardIndex> index = parse(some);
     if (!index) continue;

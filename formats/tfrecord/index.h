@@ -18,26 +18,26 @@ namespace millrace {
 class Storage;
 
 /// What tells the content of a shard from another one's without reading it all.
-struct ShardDigest {
+struct ShardFingerprint {
   std::string name;    ///< of the file, without folders
   uint64_t bytes = 0;  ///< of the file
   uint64_t first = 0;  ///< XXH3 (64 bits) of its first 4 KiB
   uint64_t last = 0;   ///< XXH3 (64 bits) of its last 4 KiB
-  friend bool operator==(const ShardDigest&, const ShardDigest&) = default;
+  friend bool operator==(const ShardFingerprint&, const ShardFingerprint&) = default;
 };
 
-/// Bytes at either end of a shard that its digest covers.
-constexpr uint64_t kDigestBytes = 4 << 10;
+/// Bytes at either end of a shard that its fingerprint covers.
+constexpr uint64_t kFingerprintBytes = 4 << 10;
 
-/// The digest of a file at `path` with `bytes` bytes, of which `first` and `last` are the ends.
-[[nodiscard]] ShardDigest shard_digest(std::string_view path, uint64_t bytes, std::string_view first,
-                                       std::string_view last);
+/// The fingerprint of a file at `path` with `bytes` bytes, of which `first` and `last` are the ends.
+[[nodiscard]] ShardFingerprint shard_fingerprint(std::string_view path, uint64_t bytes, std::string_view first,
+                                                 std::string_view last);
 /// Reads both ends of the file; waits for the storage. Throws its errors.
-[[nodiscard]] ShardDigest read_shard_digest(Storage& storage, const std::string& path);
+[[nodiscard]] ShardFingerprint read_shard_fingerprint(Storage& storage, const std::string& path);
 
 /// What differs between the shard that an index was made of and the one that was found, in words; nothing when all is
 /// equal.
-[[nodiscard]] std::optional<std::string> difference(const ShardDigest& indexed, const ShardDigest& found);
+[[nodiscard]] std::optional<std::string> difference(const ShardFingerprint& indexed, const ShardFingerprint& found);
 
 /// Where every record of a shard begins, a tag of its payload, and for a compressed shard the places from which it
 /// can be unpacked: what makes any record reachable, and what limits the loss where bytes are damaged. An immutable
@@ -57,7 +57,7 @@ class ShardIndex {
   static constexpr uint64_t kPointDistance = kMostUnpackedBefore - (64 << 10) - 512;
 
   struct Parts {
-    ShardDigest digest;
+    ShardFingerprint fingerprint;
     Compression compression = Compression::kNone;
     /// One for each record, and one for where the last one ends: see `entry`.
     std::vector<uint64_t> entries = {0};
@@ -73,7 +73,7 @@ class ShardIndex {
   [[nodiscard]] static ShardIndex parse(std::string_view bytes);
   [[nodiscard]] std::string serialize() const;
 
-  const ShardDigest& digest() const { return parts_.digest; }
+  const ShardFingerprint& fingerprint() const { return parts_.fingerprint; }
   Compression compression() const { return parts_.compression; }
   uint64_t num_records() const { return parts_.entries.size() - 1; }
   /// Where record `record` begins; for `num_records()` where the last one ends. In a compressed shard offsets count
@@ -108,9 +108,13 @@ class ShardIndex {
 /// and size, and each record that it comes to.
 [[nodiscard]] std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::string& shard);
 
-/// The same, and compares it with the shard's digest: throws `kIndex`, naming what differs, for an index of another
-/// content, which one of a shard that was damaged in its first or last 4 KiB seems to be.
+/// The same, and compares it with the shard's fingerprint: throws `kIndex`, naming what differs, for an index of
+/// another content, which one of a shard that was damaged in its first or last 4 KiB seems to be.
 [[nodiscard]] std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard);
+
+/// The bytes of an index file whose beginning and checksum are right around `body`, whatever that is: for fuzzers,
+/// which would never guess them.
+[[nodiscard]] std::string index_with_checksum(std::string_view body);
 
 /// Lets the parser run over any bytes: it refuses them or gives an index that it writes again as it was. The entry
 /// point for fuzzers, and a unit test.

@@ -21,7 +21,7 @@ class IndexBuilder {
  public:
   IndexBuilder(Storage& storage, const std::string& path, const IndexBuilderOptions& options)
       : options_(options), file_(storage, path) {
-    parts_.digest = read_shard_digest(storage, path);
+    parts_.fingerprint = read_shard_fingerprint(storage, path);
     parts_.entries.clear();
   }
 

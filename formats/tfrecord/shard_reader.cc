@@ -469,10 +469,10 @@ ShardReader::Step ShardReader::end() {
 
 // What of the index does not fit what is known before anything was read.
 std::optional<std::string> ShardReader::index_difference() const {
-  ShardDigest found = index_->digest();  // the content is compared while it is read
+  ShardFingerprint found = index_->fingerprint();  // the content is compared while it is read
   found.name = path_.substr(path_.rfind('/') + 1);
   found.bytes = file_bytes_;
-  if (std::optional<std::string> text = difference(index_->digest(), found)) return text;
+  if (std::optional<std::string> text = difference(index_->fingerprint(), found)) return text;
   if (options_.compression && *options_.compression != index_->compression()) {
     return fmt::format("it is of a shard with compression {}, declared is {}", to_string(index_->compression()),
                        to_string(*options_.compression));

@@ -101,8 +101,8 @@ TEST_F(ShardIndexTest, HoldsTheOffsetOfEveryRecordAndReadsBackAsItWasWritten) {
     offset += payloads[i].size() + 16;
   }
   EXPECT_EQ(index->num_bytes(), offset);
-  EXPECT_EQ(index->digest().name, "b.tfrecord");
-  EXPECT_EQ(index->digest().bytes, offset);
+  EXPECT_EQ(index->fingerprint().name, "b.tfrecord");
+  EXPECT_EQ(index->fingerprint().bytes, offset);
   EXPECT_EQ(index->compression(), Compression::kNone);
   EXPECT_EQ(index->tag(7), masked_crc32c(payloads[7]) & 0xffff);
   EXPECT_EQ(ShardIndex::parse(index->serialize()), *index);

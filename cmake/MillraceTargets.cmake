@@ -14,8 +14,15 @@ elseif(MILLRACE_SANITIZE STREQUAL "thread")
   target_compile_options(millrace_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
                                                   -Wno-maybe-uninitialized)
   target_link_options(millrace_flags INTERFACE -fsanitize=thread)
+elseif(MILLRACE_SANITIZE STREQUAL "fuzzer")
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "MILLRACE_SANITIZE is 'fuzzer', which needs clang, not ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  target_compile_options(millrace_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr
+                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(millrace_flags INTERFACE -fsanitize=address,undefined)
 elseif(MILLRACE_SANITIZE)
-  message(FATAL_ERROR "MILLRACE_SANITIZE is '${MILLRACE_SANITIZE}'; it takes 'address', 'thread' or nothing")
+  message(FATAL_ERROR "MILLRACE_SANITIZE is '${MILLRACE_SANITIZE}'; it takes 'address', 'thread', 'fuzzer' or nothing")
 endif()
 
 # millrace_library(NAME [files...]): the static library of one folder. Without files: every .cc below the folder.

@@ -1,12 +1,13 @@
 // What damage costs: random single-bit flips and planted faults, with and without an index.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "formats/storage/local.h"
 #include "formats/tfrecord/crc.h"
@@ -141,9 +142,10 @@ Loss expect_accounted(const GoodShard& good, const std::string& bytes, const Sha
   return expect_accounted(good, storage, options);
 }
 
-int num_flips(int by_default) {
-  const char* const given = std::getenv("MILLRACE_NUM_BIT_FLIPS");
-  return given != nullptr ? std::max(1, std::atoi(given)) : by_default;
+// tests/run.sh --soak sets the variable.
+int num_flips() {
+  const char* const soak = std::getenv("MILLRACE_SOAK");
+  return soak != nullptr && std::string_view(soak) == "1" ? 2000 : 100;
 }
 
 constexpr uint64_t kDistance = 8 << 10;
@@ -170,7 +172,7 @@ TEST_P(BitFlips, AreDetectedOrOutsideAnyRecordAndEveryLossIsListed) {
   int num_detected = 0;
   uint64_t lost_with = 0;
   uint64_t lost_without = 0;
-  const int count = num_flips(100);
+  const int count = num_flips();
   for (int i = 0; i < count; ++i) {
     std::string damaged = good.bytes;
     const uint64_t bit = next_random(state) % (8 * damaged.size());
@@ -281,6 +283,70 @@ TEST(Damage, ABadLengthThatWasCompressedCostsOneRecordWithAnIndex) {
   const Loss loss = expect_accounted(good, damaged, {.index = good.index});
   EXPECT_EQ(loss.num_records, 1U);
   EXPECT_EQ(loss.num_bytes, needle.size() + 16);
+}
+
+// --- planted faults -------------------------------------------------------------------------------------------------
+
+TEST(Damage, OfTheFixturesLosesWithAnIndexOnlyWhatIsDamaged) {
+  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/tfrecord/corrupt/";
+  const nlohmann::json manifest = nlohmann::json::parse(test::read_file(folder + "manifest.json"));
+  std::map<std::string, GoodShard> good_shards;
+  for (const char* const form : {"", "GZIP", "ZLIB"}) {
+    const std::string key = *form == '\0' ? "file" : *form == 'G' ? "gzip" : "zlib";
+    GoodShard& good = good_shards[form];
+    good.bytes = test::read_file(folder + manifest.at("base").at(key).get<std::string>());
+    MemoryStorage storage;
+    storage.add("shard", good.bytes);
+    good.index = std::make_shared<const ShardIndex>(build_shard_index(storage, "shard", {.seek_point_distance = 300}));
+    BufferPool pool;
+    for (const auto& record : read_shard(storage, pool, "shard", {}, true).records)
+      good.records.push_back(record.payload);
+    ASSERT_EQ(good.records.size(), 12U);
+  }
+  int num_reached = 0;
+  int num_of_other_size = 0;
+  for (const nlohmann::json& entry : manifest.at("files")) {
+    const std::string name = entry.at("file");
+    const std::string form = entry.at("compression");
+    GoodShard good = good_shards.at(form);
+    if (name.starts_with("gzip_length")) {
+      // Compressed with the wrong length inside: the same records, but other places to begin unpacking.
+      MemoryStorage storage;
+      storage.add("shard", good.bytes);
+      good.index = std::make_shared<const ShardIndex>(build_shard_index(storage, "shard"));
+    }
+    const std::string bytes = test::read_file(folder + name);
+    const auto before = entry.at("intact_before").get<size_t>();
+    const auto after = entry.at("intact_after").get<size_t>();
+    MemoryStorage storage;
+    storage.add("shard", bytes);
+    BufferPool pool;
+    const ShardReaderOptions options{.compression = compression_from_name(form), .index = good.index};
+    const ReadShard read = read_shard(storage, pool, "shard", options, false);
+    if (bytes.size() != good.bytes.size() || name.find("_read_as_") != std::string::npos) {
+      // Cut, longer or another file: the index is refused and loses nothing.
+      ShardReaderOptions without = options;
+      without.index = nullptr;
+      const ReadShard expected = read_shard(storage, pool, "shard", without, false);
+      EXPECT_EQ(read.records, expected.records) << name;
+      ASSERT_EQ(read.faults.size(), expected.faults.size() + (bytes.size() != good.bytes.size() ? 1 : 0)) << name;
+      EXPECT_TRUE(bytes.size() == good.bytes.size() || read.faults[0].error.code == ErrorCode::kIndex) << name;
+      ++num_of_other_size;
+      continue;
+    }
+    const Loss loss = expect_accounted(good, bytes, options);
+    ASSERT_FALSE(HasFailure()) << name;
+    EXPECT_GT(loss.num_faults, 0U) << name;
+    // The manifest says what a reader can reach that knows where records begin: of damaged deflate data nothing behind
+    // the damage, where seek points know more.
+    EXPECT_GE(read.records.size(), std::min<size_t>(before + after, 12)) << name;
+    if (form.empty() && name.find("two_payloads") == std::string::npos) {
+      EXPECT_EQ(read.records.size(), before + after) << name;
+    }
+    ++num_reached;
+  }
+  EXPECT_GE(num_reached, 50);
+  EXPECT_GE(num_of_other_size, 50);
 }
 
 // --- any record -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,77 @@
+// Every fuzz function over the files of its corpus, and over damaged copies of them.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "formats/compression/inflate.h"
+#include "formats/tfrecord/index.h"
+#include "formats/tfrecord/reader.h"
+#include "tests/fuzz/example_parser_fuzz.h"
+#include "tests/fuzz/pipeline_state_fuzz.h"
+#include "tests/fuzz/shard_reader_fuzz.h"
+
+namespace millrace::test {
+namespace {
+
+struct Target {
+  const char* name;  // of the folder in the corpus
+  void (*run)(std::string_view);
+  size_t min_files;
+};
+
+class Corpus : public ::testing::TestWithParam<Target> {
+ protected:
+  static std::vector<std::string> files() {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::string(MILLRACE_FUZZ_CORPUS "/") + GetParam().name)) {
+      paths.push_back(entry.path());
+    }
+    std::sort(paths.begin(), paths.end());
+    std::vector<std::string> contents;
+    for (const auto& path : paths) {
+      std::ifstream in(path, std::ios::binary);
+      contents.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    }
+    return contents;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    , Corpus,
+    ::testing::Values(Target{"record_reader", fuzz_record_reader, 3}, Target{"inflater", fuzz_inflater, 2},
+                      Target{"seek_points", fuzz_seek_points, 6}, Target{"shard_index", fuzz_shard_index, 3},
+                      Target{"shard_reader", fuzz_shard_reader, 3}, Target{"damaged_shard", fuzz_damaged_shard, 3},
+                      Target{"example_parser", fuzz_example_parser, 3},
+                      Target{"pipeline_state", fuzz_pipeline_state, 3}),
+    [](const auto& target) { return target.param.name; });
+
+TEST_P(Corpus, FilesAndTheirDamagedCopiesArePassed) {
+  const std::vector<std::string> contents = files();
+  EXPECT_GE(contents.size(), GetParam().min_files);
+  GetParam().run("");
+  uint64_t state = 17;
+  const auto below = [&state](uint64_t bound) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 24) % bound;
+  };
+  for (const std::string& content : contents) {
+    GetParam().run(content);
+    const int num_copies = std::max<int>(20, static_cast<int>(400 / contents.size()));
+    for (int copy = 0; copy < num_copies && !content.empty(); ++copy) {
+      std::string damaged = content;
+      for (uint64_t i = below(4); i-- > 0;) damaged[below(damaged.size())] = static_cast<char>(below(256));
+      if (below(3) == 0) damaged.resize(below(damaged.size()));
+      if (below(3) == 0) damaged += contents[below(contents.size())].substr(0, below(200));
+      GetParam().run(damaged);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -23,6 +23,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kOutOfMemory: return "out_of_memory";
     case ErrorCode::kUserFunction: return "user_function";
     case ErrorCode::kState: return "state";
+    case ErrorCode::kDamageBudget: return "damage_budget";
     case ErrorCode::kStalled: return "stalled";
     case ErrorCode::kNotFinite: return "not_finite";
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -24,12 +25,15 @@ enum class ErrorCode {
   kOutOfMemory,      ///< the system has no more memory
   kUserFunction,     ///< a function given by the user threw
   kState,            ///< a saved state that is damaged, or of another dataset, other shards or a later version
+  kDamageBudget,     ///< more of the shards is damaged than the budget of their dataset allows to leave out
   kStalled,          ///< nothing moved in a pipeline for longer than its watchdog allows
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
 };
 
 /// The code as it appears in messages: `length_crc`, `payload_crc`, `truncated`, ...
 std::string_view to_string(ErrorCode code);
+
+struct SkippedRegion;
 
 /// One error as a value. Layers add what they know once: the reader the shard, offset and record, the pipeline the
 /// stage.
@@ -43,6 +47,9 @@ struct Error {
   /// two operators of one name are told apart by the message alone. Default: none.
   std::string stage;
   int64_t lost_bytes = 0;  ///< bytes of the shard that give no records because of it; not printed. Default: 0
+  /// Not null: no error, but the note that this part of a shard was left out. It goes through a pipeline in its place,
+  /// like an error, and nobody loses or drops anything because of it. Default: null.
+  std::shared_ptr<const SkippedRegion> skipped = nullptr;
 
   /// One line: `payload_crc: expected 1a2b3c4d, found 00000000 (shard train-3.tfrecord, offset 1040, record 17)`.
   std::string to_string() const;

@@ -27,14 +27,22 @@ bool BatchStage::full() const {
   return complete_rows() > 0 && (complete_rows() >= kBlockElements || builder_.byte_size() >= kBlockBytes);
 }
 
-Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) const {
+Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) {
   out = assemble_(elements, rows);
   if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(rows_per_element_)) {
     out.set_origins(elements.origins());
   }
   out.rows_per_element = static_cast<int64_t>(rows) * rows_per_element_;
   out.epoch = epoch_;
-  out.cursor = make_cursor(kKind, {}, {begin});
+  out.cursor = make_cursor(kKind, {}, {begin}).behind(std::exchange(notes_, 0));
+  return Poll::kBlock;
+}
+
+Poll BatchStage::deliver_error(std::shared_ptr<const Error> error, int64_t rows, const Cursor& begin,
+                               Block& out) const {
+  out = error_block(schema_, context_.pool, std::move(error), static_cast<int64_t>(size_) * rows);
+  out.epoch = epoch_;
+  out.cursor = make_cursor(kKind, {}, {begin}).behind(notes_);
   return Poll::kBlock;
 }
 
@@ -68,13 +76,7 @@ Poll BatchStage::next(Block& out) {
           return deliver(gathered, gathered.num_elements(), begin_, out);
         }
         if (ended_ && open_rows() > 0) {
-          if (auto error = lose_open_rows()) {
-            out =
-                error_block(schema_, context_.pool, std::move(error), static_cast<int64_t>(size_) * rows_per_element_);
-            out.epoch = epoch_;
-            out.cursor = make_cursor(kKind, {}, {begin_});
-            return Poll::kBlock;
-          }
+          if (auto error = lose_open_rows()) return deliver_error(std::move(error), rows_per_element_, begin_, out);
         }
         return poll;
       }
@@ -86,12 +88,12 @@ Poll BatchStage::next(Block& out) {
       run = error->element - taken_;
       if (run == 0) {
         if (complete_rows() > 0) return deliver_complete(out);
-        const Cursor begin = open_rows() > 0 ? begin_ : block_.cursor.behind(static_cast<int64_t>(taken_));
-        const auto earlier = lose_open_rows();
-        out = error_block(schema_, context_.pool, earlier != nullptr ? earlier : error->error,
-                          static_cast<int64_t>(size_) * block_.rows_per_element);
+        const bool is_open = open_rows() > 0;
+        const Cursor begin = is_open ? begin_ : block_.cursor.behind(static_cast<int64_t>(taken_));
+        const auto earlier = error->is_note() ? nullptr : lose_open_rows();
+        deliver_error(earlier != nullptr ? earlier : error->error, block_.rows_per_element, begin, out);
         out.epoch = block_.epoch;
-        out.cursor = make_cursor(kKind, {}, {begin});
+        notes_ = is_open && error->is_note() ? notes_ + 1 : 0;
         ++taken_;
         return Poll::kBlock;
       }

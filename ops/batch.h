@@ -15,7 +15,8 @@ struct BatchOptions {
 
 /// Gathers `size` elements for each batch and has them assembled. A short last batch comes at the end or is dropped.
 /// An error element loses the open batch and goes out in its place, counted as a full one. Several small batches share
-/// a block; runs of elements that fill batches by themselves are not copied.
+/// a block; runs of elements that fill batches by themselves are not copied. Notes of what a source left out
+/// (`Error::skipped`) lose nothing: they go out before the batch that is open.
 class BatchStage final : public Stage {
  public:
   /// Makes k batches of k × `rows` elements, none of which is an error. A batch that cannot be made is an error.
@@ -31,7 +32,9 @@ class BatchStage final : public Stage {
   size_t open_rows() const { return builder_.num_elements() % size_; }
   size_t complete_rows() const { return builder_.num_elements() - open_rows(); }
   bool full() const;
-  Poll deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) const;
+  Poll deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out);
+  // An error in the place of a batch of `rows` rows.
+  Poll deliver_error(std::shared_ptr<const Error> error, int64_t rows, const Cursor& begin, Block& out) const;
   Poll deliver_complete(Block& out);
   // Drops the rows of the open batch, when there are no others; the first error that `later_` finds in them, or null.
   std::shared_ptr<const Error> lose_open_rows();
@@ -50,6 +53,7 @@ class BatchStage final : public Stage {
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
   Cursor begin_;                  // place in the input of the first element in `builder_`
   Cursor open_begin_;             // and of the first one in the open batch
+  int64_t notes_ = 0;             // that have gone out since, from between the rows of the open batch
   bool ended_ = false;
 };
 

@@ -7,11 +7,9 @@ Block IgnoreErrorsOperator::apply(Block block, BufferPool& pool) const {
   std::vector<size_t> good;
   auto error = block.errors().begin();
   for (size_t i = 0; i < block.num_elements(); ++i) {
-    if (error != block.errors().end() && error->element == i) {
-      ++error;
-    } else {
-      good.push_back(i);
-    }
+    const bool failed = error != block.errors().end() && error->element == i;
+    if (!failed || error->is_note()) good.push_back(i);
+    if (failed) ++error;
   }
   return block.select(good, pool);
 }

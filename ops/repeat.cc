@@ -5,6 +5,11 @@
 namespace millrace {
 namespace {
 
+bool holds_notes_only(const Block& block) {
+  return block.errors().size() == block.num_elements() &&
+         std::all_of(block.errors().begin(), block.errors().end(), [](const auto& error) { return error.is_note(); });
+}
+
 class RepeatStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "repeat";
@@ -35,7 +40,7 @@ class RepeatStage final : public Stage {
       const Poll poll = input_->next(out);
       if (poll == Poll::kPending) return poll;
       if (poll == Poll::kBlock) {
-        epoch_is_empty_ = false;
+        epoch_is_empty_ = epoch_is_empty_ && holds_notes_only(out);
         // A repeat inside counts the epochs of both.
         out.epoch = std::max(out.epoch, iteration_.epoch);
         out.cursor = make_cursor(kKind, {done_}, {out.cursor});

@@ -28,8 +28,8 @@ class ShardStage final : public Stage {
       for (size_t i = 0; i < block.num_elements();) {
         if (error != block.errors().end() && error->element == i) {
           chosen_.push_back(i++);
+          if (!error->is_note()) left_to_skip_ = to_skip_;
           ++error;
-          left_to_skip_ = to_skip_;
         } else if (left_to_skip_ == 0) {
           chosen_.push_back(i++);
           to_skip_ = left_to_skip_ = num_shards_ - 1;

@@ -37,7 +37,7 @@ class SkipStage final : public Stage {
       }
       out = block_.slice(taken_++, 1);
       out.cursor = make_cursor(kKind, {left_}, {out.cursor});
-      left_ = count_;
+      if (!error->is_note()) left_ = count_;
       return Poll::kBlock;
     }
   }

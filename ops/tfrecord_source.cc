@@ -4,54 +4,170 @@
 
 #include <fmt/format.h>
 
+#include "formats/tfrecord/index_loader.h"
 #include "formats/tfrecord/shard_reader.h"
 #include "ops/counter_rng.h"
 
 namespace millrace {
 namespace {
 
-/// The records of one shard.
+bool is_damage(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kLengthCrc:
+    case ErrorCode::kPayloadCrc:
+    case ErrorCode::kTruncated:
+    case ErrorCode::kRecordTooLarge:
+    case ErrorCode::kCompression: return true;
+    default: return false;
+  }
+}
+
+/// The records of one shard. Its index is read only where it is needed: when there is damage that may cost more than
+/// one record, and to go on in the middle of a compressed shard.
 class ShardStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "shard_records";
 
-  ShardStage(const std::string& path, const ShardReaderOptions& options, const StageContext& context)
-      : pool_(context.pool),
+  ShardStage(const std::string& path, const ShardReaderOptions& options, bool skips, const StageContext& context)
+      : storage_(*context.storage),
+        pool_(context.pool),
+        waker_(context.waker),
+        path_(path),
+        options_(options),
+        skips_(skips),
         epoch_(context.iteration.epoch),
         names_(context.shard_names),
-        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
-        reader_(*context.storage, context.pool, path, resumed(options, context),
-                [&waker = context.waker] { waker.wake(); }) {}
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
+    if (context.state != nullptr) resume(*context.state);
+    if (options_.start.offset > 0 && options_.compression.value_or(Compression::kNone) != Compression::kNone) {
+      load_index();
+    } else {
+      open();
+    }
+  }
 
   Poll next(Block& out) override {
-    const RecordPosition begin = reader_.position();
-    switch (reader_.next(records_, kBlockElements)) {
-      case ShardReader::Step::kPending: return Poll::kPending;
-      case ShardReader::Step::kEnd: return Poll::kEnd;
-      case ShardReader::Step::kRecords: out = views(); break;
-      case ShardReader::Step::kError: out = error_block(record_schema(), pool_, error()); break;
+    while (true) {
+      if (loader_ && !take_index()) return Poll::kPending;
+      if (held_) {
+        const Held held = *std::exchange(held_, std::nullopt);
+        return deliver(error_block(record_schema(), pool_, note(held.fault, held.begin)), held.begin, out);
+      }
+      const RecordPosition begin = reader_->position();
+      switch (reader_->next(records_, kBlockElements)) {
+        case ShardReader::Step::kPending: return Poll::kPending;
+        case ShardReader::Step::kEnd: return Poll::kEnd;
+        case ShardReader::Step::kRecords: return deliver(views(), begin, out);
+        case ShardReader::Step::kError: break;
+      }
+      const RecordFault& fault = reader_->fault();
+      if (fault.error.code == ErrorCode::kIndex) {
+        index_problem_ = fault.error.message;  // nothing is lost to it
+      } else if (!skips_ || !is_damage(fault.error.code)) {
+        return deliver(error_block(record_schema(), pool_, error(fault)), begin, out);
+      } else if (index_was_read_ || !index_may_help(fault)) {
+        Block noted = error_block(record_schema(), pool_, note(fault, begin));
+        const Poll poll = deliver(std::move(noted), begin, out);
+        if (fault.can_continue) suspect_from(fault.begin);
+        return poll;
+      } else {
+        held_ = {fault, begin};
+        load_index();
+      }
     }
-    out.epoch = epoch_;
-    const std::optional<Compression> compression = reader_.compression();
-    out.cursor = make_cursor(kKind, {static_cast<int64_t>(begin.offset), static_cast<int64_t>(begin.record),
-                                     compression ? static_cast<int64_t>(*compression) + 1 : 0});
-    return Poll::kBlock;
   }
 
  private:
-  static ShardReaderOptions resumed(ShardReaderOptions options, const StageContext& context) {
-    if (context.state == nullptr) return options;
-    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
-    options.start = {static_cast<uint64_t>(numbers[0]), static_cast<uint64_t>(numbers[1])};
+  struct Held {
+    RecordFault fault;
+    RecordPosition begin;  // of the record that cannot be read
+  };
+
+  void resume(const StageState& state) {
+    const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3);
+    options_.start = {static_cast<uint64_t>(numbers[0]), static_cast<uint64_t>(numbers[1])};
     // Only the beginning of a file shows how it is stored; it need not be read for that again.
-    if (numbers[2] > 0) options.compression = static_cast<Compression>(numbers[2] - 1);
-    return options;
+    if (numbers[2] > 0) options_.compression = static_cast<Compression>(numbers[2] - 1);
+    options_.starts_behind_damage = numbers.size() > 3 && numbers[3] != 0;
   }
 
-  std::shared_ptr<const Error> error() const {
-    const RecordFault& fault = reader_.fault();
+  // Damage of a compressed shard is rarely of one record alone, and only an index tells where it ends.
+  bool index_may_help(const RecordFault& fault) const {
+    return !fault.can_continue || reader_->compression() != Compression::kNone;
+  }
+
+  void open() {
+    reader_.emplace(storage_, pool_, path_, options_, [&waker = waker_] { waker.wake(); });
+  }
+
+  void load_index() {
+    index_was_read_ = true;
+    loader_.emplace(storage_, path_, [&waker = waker_] { waker.wake(); });
+  }
+
+  // False while the index is not there yet.
+  bool take_index() {
+    if (!loader_->done()) return false;
+    options_.index = loader_->index();
+    if (loader_->problem()) index_problem_ = loader_->problem()->message;
+    loader_.reset();
+    if (options_.starts_behind_damage) suspect_from(options_.start.offset);
+    if (held_ && options_.index) {
+      // From the record on that cannot be read: what is wrong is found again, and where reading goes on behind it.
+      options_.compression = options_.index->compression();
+      options_.start = held_->begin;
+      options_.starts_behind_damage = false;
+      held_.reset();
+      open();
+    } else if (!reader_) {
+      open();
+    }
+    return true;
+  }
+
+  Poll deliver(Block block, const RecordPosition& begin, Block& out) const {
+    out = std::move(block);
+    out.epoch = epoch_;
+    const std::optional<Compression> compression = reader_->compression();
+    out.cursor = make_cursor(
+        kKind, {static_cast<int64_t>(begin.offset), static_cast<int64_t>(begin.record),
+                compression ? static_cast<int64_t>(*compression) + 1 : 0, begin.record < suspect_until_ ? 1 : 0});
+    return Poll::kBlock;
+  }
+
+  // Behind damage of a compressed shard at `offset` the reader enters it again at the next seek point.
+  void suspect_from(uint64_t offset) {
+    const SeekPoint* const point = options_.index == nullptr ? nullptr : options_.index->point_behind(offset);
+    if (point != nullptr) suspect_until_ = std::max(suspect_until_, options_.index->first_from(point->offset).record);
+  }
+
+  static std::shared_ptr<const Error> error(const RecordFault& fault) {
     Error error = fault.error;
     if (fault.end > fault.begin) error.lost_bytes = static_cast<int64_t>(fault.end - fault.begin);
+    return std::make_shared<const Error>(std::move(error));
+  }
+
+  // What is left out because of a fault, behind `begin`.
+  std::shared_ptr<const Error> note(const RecordFault& fault, const RecordPosition& begin) const {
+    Error error = fault.error;
+    SkippedRegion region{.shard = path_,
+                         .begin = fault.begin,
+                         .end = fault.end,
+                         .end_is_known = fault.end_is_known,
+                         .first_record = begin.record,
+                         .records = fault.num_records_lost,
+                         .epoch = epoch_,
+                         .code = error.code,
+                         .reason = error.message};
+    if (fault.can_continue) {
+      region.records = reader_->position().record - begin.record;
+    } else if (!region.records && options_.num_records) {
+      region.records = *options_.num_records - std::min(*options_.num_records, begin.record);
+    }
+    if (!fault.can_continue && !index_problem_.empty()) {
+      region.reason += fmt::format("; the shard's index is of no use: {}", index_problem_);
+    }
+    error.skipped = std::make_shared<const SkippedRegion>(std::move(region));
     return std::make_shared<const Error>(std::move(error));
   }
 
@@ -71,12 +187,22 @@ class ShardStage final : public Stage {
     return block;
   }
 
+  Storage& storage_;
   BufferPool& pool_;
+  Waker& waker_;
+  const std::string path_;
+  ShardReaderOptions options_;
+  const bool skips_;
   const int64_t epoch_;
   const std::shared_ptr<const ShardNames> names_;
   const uint32_t shard_;
   RecordBatch records_;
-  ShardReader reader_;
+  std::optional<ShardReader> reader_;
+  std::optional<IndexLoader> loader_;  // while the index is read
+  bool index_was_read_ = false;
+  std::string index_problem_;
+  uint64_t suspect_until_ = 0;  // record up to which damage may make itself felt
+  std::optional<Held> held_;    // while it is not known whether the index helps
 };
 
 }  // namespace
@@ -96,6 +222,7 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
       interleave_{
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
   interleave_.check();
+  options_.damage.check();
   interleave_ = interleave_.of_inputs(shards_.size());
 }
 
@@ -105,12 +232,25 @@ std::string TfrecordOperator::arguments() const {
                      options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "");
 }
 
+std::string TfrecordOperator::policy() const {
+  return options_.damage.action == DamagePolicy::kFail ? "" : "damage: " + options_.damage.to_string();
+}
+
 Cardinality TfrecordOperator::cardinality(std::span<const Cardinality>) const {
+  // Damage can make it any smaller number.
+  if (options_.damage.action == DamagePolicy::kSkip) return Cardinality::unknown();
   const std::optional<uint64_t> total = shards_.num_records();
   return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
 }
 
 std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const StageContext& context) const {
+  const OpenStage records = [this](const StageContext& inner) { return open_records(inner); };
+  if (options_.damage.action == DamagePolicy::kFail) return open_below_damage_budget(records, context);
+  return std::make_unique<DamageBudgetStage>(open_below_damage_budget(records, context), options_.damage, context);
+}
+
+std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& context) const {
+  const bool skips = options_.damage.action == DamagePolicy::kSkip;
   std::vector<OpenStage> inputs;
   std::vector<size_t> order(shards_.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -121,8 +261,8 @@ std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const Stag
     reader.compression = options_.compression;
     reader.num_records = shards_.list()[shard].num_records;
     reader.max_record_bytes = options_.max_record_bytes;
-    inputs.push_back([path = shards_.list()[shard].path, reader](const StageContext& lane) {
-      return std::make_unique<ShardStage>(path, reader, lane);
+    inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
+      return std::make_unique<ShardStage>(path, reader, skips, lane);
     });
   }
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,

@@ -6,6 +6,7 @@
 
 #include "formats/compression/compression.h"
 #include "formats/tfrecord/shards.h"
+#include "ops/damage_policy.h"
 #include "ops/interleave.h"
 #include "ops/operator.h"
 
@@ -19,17 +20,20 @@ struct TfrecordOptions {
   bool ordered = true;          ///< false: whichever shard is ready gives its records first. Default: true
   std::optional<Compression> compression = {};    ///< how the shards are stored. Default: as their first bytes say
   uint64_t max_record_bytes = uint64_t{1} << 30;  ///< longer records are `record_too_large`. Default: 1 GiB
+  DamagePolicy damage = {};                       ///< what is done about damaged records. Default: an error
 };
 
 /// Source: the records of TFRecord shards as raw bytes, one `bytes` scalar named `record`. Shards are interleaved in
 /// tf.data's order (see InterleaveStage), each read and checked in a lane of its own. Both CRCs of every record are
-/// checked. An error stands in the place of a record; it names shard, offset and record.
+/// checked. An error stands in the place of a record; it names shard, offset and record. What is left out of damaged
+/// shards is `TfrecordOptions::damage`; the index beside a shard (`SHARD.index`), where there is one, makes it less.
 class TfrecordOperator final : public StageOperator {
  public:
   TfrecordOperator(Shards shards, const TfrecordOptions& options);
   std::string_view name() const override { return "tfrecord"; }
   std::string arguments() const override;
-  /// The sum of the shards' counts where all are known, else unknown.
+  std::string policy() const override;
+  /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
@@ -37,6 +41,8 @@ class TfrecordOperator final : public StageOperator {
   size_t num_lanes() const override { return interleave_.num_lanes(); }
 
  private:
+  std::unique_ptr<Stage> open_records(const StageContext& context) const;
+
   Shards shards_;
   TfrecordOptions options_;
   InterleaveOptions interleave_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/assert_cardinality.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
 #include "ops/repeat.h"
@@ -105,6 +106,8 @@ Dataset Dataset::repeat(int64_t count) const { return then<RepeatOperator>(count
 Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
   return then<ShuffleOperator>(buffer_size, options, num_on_the_way(*plan_, "shuffle"));
 }
+
+Dataset Dataset::assert_cardinality(int64_t count) const { return then<AssertCardinalityOperator>(count); }
 
 Dataset Dataset::ignore_errors() const { return then<IgnoreErrorsOperator>(); }
 

@@ -74,6 +74,8 @@ class Dataset {
   [[nodiscard]] Dataset repeat(int64_t count = -1) const;
   /// A random order, as by picking from a buffer of `buffer_size` rows; see ShuffleOperator.
   [[nodiscard]] Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;
+  /// Everything before, which is to be `count` elements: another number is an error; see AssertCardinalityOperator.
+  [[nodiscard]] Dataset assert_cardinality(int64_t count) const;
   /// Errors of elements before are dropped.
   [[nodiscard]] Dataset ignore_errors() const;
   /// Gathers `size` elements into one; see BatchOperator.

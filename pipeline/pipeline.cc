@@ -83,6 +83,7 @@ class Pipeline::Impl {
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
         shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage)),
         unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
+        on_skip_(options.on_skip),
         started_ns_(now_ns()) {
     if (options.watchdog != 0) {
       auto watched = std::make_shared<WatchedStorage>(storage_);
@@ -94,6 +95,7 @@ class Pipeline::Impl {
       options.state->check(*plan_digest_, *shard_digest_);
       place_ = options.state->place();
       num_delivered_ = options.state->num_delivered();
+      skips_.resume(options.state->skipped());
     }
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
@@ -122,18 +124,27 @@ class Pipeline::Impl {
           "Pipeline::next() was called inside a function that a pipeline runs; it could wait for itself");
     }
     if (ended_) return std::nullopt;
-    if (taken_ == block_.num_elements() && !refill()) {
-      ended_ = true;
-      return std::nullopt;
-    }
-    const size_t element = taken_++;
-    if (!block_.errors().empty()) {
+    size_t element = 0;
+    while (true) {
+      if (taken_ == block_.num_elements() && !refill()) {
+        ended_ = true;
+        return std::nullopt;
+      }
+      element = taken_++;
+      if (block_.errors().empty()) break;
       if (const auto error = block_.error_at(element)) {
+        if (error->skipped != nullptr) {
+          ++place_.skip;
+          skips_.add(*error->skipped);
+          if (on_skip_) on_skip_(*error->skipped);
+          continue;
+        }
         ended_ = true;
         block_ = Block();
         taken_ = 0;
         throw PipelineError(*error);
       }
+      break;
     }
     ++place_.skip;
     ++num_delivered_;
@@ -146,8 +157,10 @@ class Pipeline::Impl {
 
   PipelineState save() const {
     if (!unsavable_.empty()) refuse_state("the pipeline cannot be saved");
-    return {place_, num_delivered_, plan_digest_, shard_digest_};
+    return {place_, num_delivered_, skips_.counts(), plan_digest_, shard_digest_};
   }
+
+  SkipReport skipped() const { return skips_.report(); }
 
   Statistics stats() const {
     Statistics statistics;
@@ -161,6 +174,7 @@ class Pipeline::Impl {
     statistics.distinct_workers = executor_.distinct_workers();
     statistics.buffer_bytes = executor_.pool().bytes_in_use();
     statistics.fresh_buffers = executor_.pool().fresh_allocations();
+    statistics.skipped = skips_.counts();
     return statistics;
   }
 
@@ -211,6 +225,8 @@ class Pipeline::Impl {
   const std::shared_ptr<ShardDigestReader> shard_digest_;
   const std::string unsavable_;  // why
   std::optional<Watchdog> watchdog_;
+  const std::function<void(const SkippedRegion&)> on_skip_;
+  SkipLedger skips_;
   const int64_t started_ns_;
   Cursor place_;  // of the next element
   int64_t num_delivered_ = 0;
@@ -233,5 +249,7 @@ std::optional<Batch> Pipeline::next() { return impl_->next(); }
 PipelineState Pipeline::save() const { return impl_->save(); }
 
 Statistics Pipeline::stats() const { return impl_->stats(); }
+
+SkipReport Pipeline::skipped() const { return impl_->skipped(); }
 
 }  // namespace millrace

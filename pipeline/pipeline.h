@@ -9,6 +9,7 @@
 #include "formats/columnar/block.h"
 #include "formats/storage/storage.h"
 #include "pipeline/pipeline_state.h"
+#include "pipeline/skip_ledger.h"
 #include "pipeline/stall.h"
 #include "pipeline/statistics.h"
 
@@ -56,6 +57,10 @@ struct StartOptions {
   std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
   /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
   std::optional<PipelineState> state = std::nullopt;
+  /// Is told of each part of a shard that is left out (`TfrecordOptions::damage`), inside `next()` on the caller's
+  /// thread, when the stream comes to it: before the element behind it, in an order that is always the same. It must
+  /// not throw. Default: null
+  std::function<void(const SkippedRegion&)> on_skip = nullptr;
   /// Seconds after which a wait in `next()` during which nothing has moved is a stall: no operator delivered anything,
   /// no function of single elements came through one, the storage answered nothing. It is noticed after 1 to 1.5 times
   /// as long. No thread is made for it. Default: 0, never.
@@ -90,6 +95,10 @@ class Pipeline {
 
   /// What every operator has done so far. Any thread.
   Statistics stats() const;
+
+  /// What was left out of damaged shards before the last element that `next()` gave, or before the end when it gave
+  /// that: the same for any number of threads. Any thread.
+  SkipReport skipped() const;
 
  private:
   class Impl;

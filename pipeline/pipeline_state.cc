@@ -29,6 +29,22 @@ void write(const Cursor& cursor, state::Cursor& out) {
   for (const Cursor& input : cursor.state->inputs) write(input, *stage.add_inputs());
 }
 
+void write(const SkipCounts& skipped, state::Skipped& out) {
+  out.set_regions(skipped.regions);
+  out.set_records(skipped.records);
+  out.set_regions_of_unknown_records(skipped.regions_of_unknown_records);
+  out.set_bytes(skipped.bytes);
+  out.set_digest(skipped.digest);
+}
+
+SkipCounts read(const state::Skipped& skipped) {
+  return {.regions = skipped.regions(),
+          .records = skipped.records(),
+          .regions_of_unknown_records = skipped.regions_of_unknown_records(),
+          .bytes = skipped.bytes(),
+          .digest = skipped.digest()};
+}
+
 Cursor read(const state::Cursor& cursor, int depth) {
   if (depth > kMostDepth || cursor.skip() < 0) refuse("the state has a place that cannot be");
   if (!cursor.has_state()) return {nullptr, cursor.skip()};
@@ -42,14 +58,19 @@ Cursor read(const state::Cursor& cursor, int depth) {
 
 }  // namespace
 
-PipelineState::PipelineState(Cursor place, int64_t num_delivered, std::shared_ptr<const PlanDigest> plan,
-                             std::shared_ptr<ShardDigestReader> shards)
-    : place_(std::move(place)), num_delivered_(num_delivered), plan_(std::move(plan)), shards_(std::move(shards)) {}
+PipelineState::PipelineState(Cursor place, int64_t num_delivered, const SkipCounts& skipped,
+                             std::shared_ptr<const PlanDigest> plan, std::shared_ptr<ShardDigestReader> shards)
+    : place_(std::move(place)),
+      num_delivered_(num_delivered),
+      skipped_(skipped),
+      plan_(std::move(plan)),
+      shards_(std::move(shards)) {}
 
 std::string PipelineState::serialize() const {
   state::State content;
   write(place_, *content.mutable_place());
   content.set_num_delivered(num_delivered_);
+  if (skipped_.regions > 0) write(skipped_, *content.mutable_skipped());
   for (const PlanDigest::Operator& op : plan_->operators) {
     state::Operator& out = *content.add_operators();
     out.set_name(op.name);
@@ -97,7 +118,7 @@ PipelineState PipelineState::parse(std::string_view bytes) {
                      .names = {shards.names().begin(), shards.names().end()},
                      .sizes = {shards.sizes().begin(), shards.sizes().end()},
                      .contents = {shards.contents().begin(), shards.contents().end()}};
-  return {read(content.place(), 0), content.num_delivered(), std::move(plan),
+  return {read(content.place(), 0), content.num_delivered(), read(content.skipped()), std::move(plan),
           std::make_shared<ShardDigestReader>(std::move(digest))};
 }
 

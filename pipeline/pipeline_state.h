@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/columnar/cursor.h"
+#include "formats/tfrecord/skipped_region.h"
 
 namespace millrace {
 
@@ -32,9 +33,11 @@ class PipelineState {
 
   /// How many elements had been delivered by `next()`, since the start of the stream and over all resumes.
   int64_t num_delivered() const { return num_delivered_; }
+  /// What had been left out of damaged shards, since the start of the stream and over all resumes.
+  const SkipCounts& skipped() const { return skipped_; }
 
   /// What `Pipeline::save` makes.
-  PipelineState(Cursor place, int64_t num_delivered, std::shared_ptr<const PlanDigest> plan,
+  PipelineState(Cursor place, int64_t num_delivered, const SkipCounts& skipped, std::shared_ptr<const PlanDigest> plan,
                 std::shared_ptr<ShardDigestReader> shards);
   const Cursor& place() const { return place_; }
   /// Throws `kState` when the state is not of this dataset and these shards. Blocks while the shards' ends are read.
@@ -43,6 +46,7 @@ class PipelineState {
  private:
   Cursor place_;
   int64_t num_delivered_;
+  SkipCounts skipped_;
   std::shared_ptr<const PlanDigest> plan_;
   std::shared_ptr<ShardDigestReader> shards_;
 };

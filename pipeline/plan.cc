@@ -19,8 +19,9 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
       print_into(*node.inputs[i], depth + 2, text);
     }
   }
-  text += fmt::format("{:{}}{}({}) -> {}\n", "", 2 * depth, node.op->name(), node.op->arguments(),
-                      node.op->schema()->to_string());
+  const std::string policy = node.op->policy();
+  text += fmt::format("{:{}}{}({}){} -> {}\n", "", 2 * depth, node.op->name(), node.op->arguments(),
+                      policy.empty() ? "" : fmt::format(" [{}]", policy), node.op->schema()->to_string());
 }
 
 }  // namespace

@@ -15,10 +15,14 @@ inline int64_t now_ns() {
       .count();
 }
 
-/// The error elements of a block, and the bytes of shards that were lost to them.
+/// The error elements of a block, and the bytes of shards that were lost to them. Notes of what was left out are none.
 struct ErrorCount {
-  explicit ErrorCount(const Block& block) : errors(static_cast<int64_t>(block.errors().size())) {
-    for (const ElementError& entry : block.errors()) lost_bytes += entry.error->lost_bytes;
+  explicit ErrorCount(const Block& block) {
+    for (const ElementError& entry : block.errors()) {
+      if (entry.is_note()) continue;
+      ++errors;
+      lost_bytes += entry.error->lost_bytes;
+    }
   }
   int64_t errors = 0;
   int64_t lost_bytes = 0;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/tfrecord/skipped_region.h"
+
 namespace millrace {
 
 /// What one operator of a running pipeline has done so far.
@@ -31,6 +33,7 @@ struct Statistics {
   int distinct_workers = 0;             ///< threads that really ran bodies
   int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now
   int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
+  SkipCounts skipped;                   ///< left out of damaged shards, up to the last element that was delivered
 
   /// The operator that limits the throughput, or `consumer`, or `storage`. The consumer when it waits in `next()` for
   /// less than 30% of the time. Else, from the last segment towards the source: the busiest map of a body whose ring is

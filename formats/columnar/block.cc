@@ -22,6 +22,12 @@ void Block::add_error(size_t element, std::shared_ptr<const Error> error) {
   errors_.insert(place, {element, std::move(error)});
 }
 
+void Block::replace_error(size_t element, std::shared_ptr<const Error> error) {
+  for (ElementError& entry : errors_) {
+    if (entry.element == element) entry.error = std::move(error);
+  }
+}
+
 const ElementError* Block::next_error(size_t from) const {
   const auto place = std::lower_bound(errors_.begin(), errors_.end(), from,
                                       [](const ElementError& a, size_t b) { return a.element < b; });

@@ -14,6 +14,9 @@ namespace millrace {
 struct ElementError {
   size_t element = 0;  ///< index in the block
   std::shared_ptr<const Error> error;
+
+  /// Whether it is no error, but the note of a part of a shard that was left out (`Error::skipped`).
+  bool is_note() const { return error->skipped != nullptr; }
 };
 
 /// Which run through a nested or repeated dataset a block belongs to. With the ordinal of a row it is the counter of
@@ -50,6 +53,8 @@ class Block {
   /// Errors in order of their elements; mostly empty.
   const std::vector<ElementError>& errors() const { return errors_; }
   void add_error(size_t element, std::shared_ptr<const Error> error);
+  /// Another error in the place of one that is there.
+  void replace_error(size_t element, std::shared_ptr<const Error> error);
   /// The first error at `from` or behind it, or null.
   const ElementError* next_error(size_t from) const;
   /// The error in the place of `element`, or null.

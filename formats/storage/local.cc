@@ -25,6 +25,7 @@ StorageError system_error(const std::string& path, std::string_view what, int nu
   result.error.shard = path;
   // A device that is busy or out of memory may answer later; everything else stays as it is.
   result.retriable = number == EINTR || number == EAGAIN || number == ENOMEM || number == ESTALE || number == ETIMEDOUT;
+  result.not_found = number == ENOENT || number == ENOTDIR;
   return result;
 }
 

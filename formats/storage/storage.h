@@ -15,6 +15,7 @@ namespace millrace {
 struct StorageError {
   Error error;
   bool retriable = false;
+  bool not_found = false;  ///< there is no file behind the path
 };
 
 /// What a read came to: `bytes` read, or an error (`ok` false). Fewer bytes than asked for are no error and say nothing

@@ -390,9 +390,17 @@ void ShardReader::damaged() {
     return;
   }
   if (length_is_bad) skipped_to_ = record + 1;
+  if (enter_again_at_) {
+    records_->suspect_content();
+  } else {
+    enter_again_behind(fault_.begin);
+  }
+}
+
+// What is unpacked is not trusted up to the next seek point.
+void ShardReader::enter_again_behind(uint64_t offset) {
   records_->suspect_content();
-  if (enter_again_at_) return;
-  const SeekPoint* const point = index_->point_behind(fault_.begin);
+  const SeekPoint* const point = index_->point_behind(offset);
   if (point == nullptr) return;
   const RecordPosition next = index_->first_from(point->offset);
   if (next.record < index_->num_records()) enter_again_at_ = next;
@@ -575,6 +583,7 @@ ShardReader::Got ShardReader::begin() {
     options.max_shard_bytes = most_inflated_bytes(file_bytes_);
     records_.emplace(pool_, options);
     records_->restart(point != nullptr ? point->offset : 0, options_.start);
+    if (options_.starts_behind_damage && index_) enter_again_behind(options_.start.offset);
     input_ = std::move(chunk->buffer);
     input_begin_ = chunk->begin;
     input_end_ = chunk->end;

@@ -20,6 +20,9 @@ struct ShardReaderOptions {
   std::optional<Compression> compression;
   /// The record to begin with. In a compressed shard everything before it is unpacked and dropped. Default: the first.
   RecordPosition start;
+  /// Whether the shard is damaged between the seek point before `start` and `start`: then what is unpacked is trusted
+  /// from the next seek point on only, as by a reader that came past the damage. Needs `index`. Default: false.
+  bool starts_behind_damage = false;
   /// The number of records in the whole shard: another number is the error `cardinality`. Default: not known.
   std::optional<uint64_t> num_records;
   /// Where the records are, see index.h: with it `start` in a compressed shard unpacks at most 1 MiB before the record,
@@ -95,6 +98,7 @@ class ShardReader {
   Step failed();
   Step fail(Error error, uint64_t end);
   void damaged();
+  void enter_again_behind(uint64_t offset);
   bool go_on_behind_damage();
   bool enter(const SeekPoint& point, RecordPosition next);
   Step end();

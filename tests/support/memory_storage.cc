@@ -34,8 +34,8 @@ void MemoryStorage::add(std::string path, std::string content) {
 void MemoryStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
   const auto found = files_.find(path);
   if (found == files_.end()) {
-    sink->open_done(
-        {.error = {.error = {.code = ErrorCode::kIo, .message = "cannot open: no such file", .shard = path}}});
+    sink->open_done({.error = {.error = {.code = ErrorCode::kIo, .message = "cannot open: no such file", .shard = path},
+                               .not_found = true}});
     return;
   }
   sink->open_done({.file = std::make_shared<MemoryFile>(found->second)});

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "formats/storage/storage.h"
+#include "formats/tfrecord/index.h"
+
+namespace millrace {
+
+/// Reads the index of a shard, if it has one, without ever blocking.
+///
+///     IndexLoader loader(storage, "train-0.tfrecord", wake);
+///     if (!loader.done()) return Poll::kPending;   // wake is called when it is done
+///     ShardReader reader(storage, pool, path, {.index = loader.index()}, wake);
+///
+/// Whether the index is of the shard's present content is found by the ShardReader. `done` and what follows it are
+/// called by one thread at a time; the rules of `wake` and of destruction are those of ShardReader.
+class IndexLoader {
+ public:
+  IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake);
+  ~IndexLoader();
+  IndexLoader(const IndexLoader&) = delete;
+  IndexLoader& operator=(const IndexLoader&) = delete;
+
+  /// False while the storage has not answered: `wake` will be called.
+  [[nodiscard]] bool done();
+  /// Null when there is no such file, or `problem`. Only when done.
+  const std::shared_ptr<const ShardIndex>& index() const { return index_; }
+  /// Why an index that is there cannot be used. Only when done.
+  const std::optional<Error>& problem() const { return problem_; }
+
+ private:
+  class Read;
+  const std::string path_;
+  std::shared_ptr<Read> read_;  // null: done
+  std::shared_ptr<const ShardIndex> index_;
+  std::optional<Error> problem_;
+};
+
+}  // namespace millrace

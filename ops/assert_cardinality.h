@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Passes everything on, and is the error `cardinality` in the place of the first element too many, or at an end that
+/// comes too early, with both numbers. Errors of elements do not count. Its cardinality is what was asserted.
+///
+///     Dataset::tfrecord(shards).assert_cardinality(18310)
+class AssertCardinalityOperator final : public StageOperator {
+ public:
+  /// `count`: elements; at least 0.
+  AssertCardinalityOperator(SchemaPtr input, int64_t count);
+  std::string_view name() const override { return "assert_cardinality"; }
+  std::string arguments() const override { return "count=" + std::to_string(count_); }
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+
+ private:
+  int64_t count_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,127 @@
+#include "ops/damage_policy.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "formats/columnar/block_builder.h"
+
+namespace millrace {
+namespace {
+
+// Of fewer records a share says nothing: the first one may be the damaged one.
+constexpr int64_t kFewestRecords = 1000;
+
+}  // namespace
+
+void DamagePolicy::check() const {
+  const auto refuse = [](const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); };
+  const auto at_least_0 = [&](const char* name, const std::optional<int64_t>& value) {
+    if (value && *value < 0) refuse(fmt::format("damage: {} is {}, must be at least 0", name, *value));
+  };
+  at_least_0("max_records", max_records);
+  at_least_0("max_bytes", max_bytes);
+  if (max_share && !(*max_share >= 0 && *max_share <= 1)) {
+    refuse(fmt::format("damage: max_share is {}, must be from 0 to 1", *max_share));
+  }
+  if (action == kFail && (max_records || max_bytes || max_share)) {
+    refuse("damage: a budget is without effect when damage is an error (action = kFail)");
+  }
+}
+
+std::string DamagePolicy::to_string() const {
+  if (action == kFail) return "fail";
+  std::vector<std::string> limits;
+  if (max_records) limits.push_back(fmt::format("{} records", *max_records));
+  if (max_bytes) limits.push_back(fmt::format("{} bytes", *max_bytes));
+  if (max_share) limits.push_back(fmt::format("a share of {}", *max_share));
+  return limits.empty() ? "skip" : fmt::format("skip, at most {}", fmt::join(limits, ", "));
+}
+
+DamageBudgetStage::DamageBudgetStage(std::unique_ptr<Stage> input, const DamagePolicy& policy,
+                                     const StageContext& context)
+    : policy_(policy), input_(std::move(input)), pool_(context.pool) {
+  if (context.state == nullptr || context.state->kind != kKind) return;
+  const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 5);
+  read_ = numbers[0];
+  skipped_.records = numbers[1];
+  skipped_.bytes = numbers[2];
+  skipped_.regions_of_unknown_records = numbers[3];
+  unknown_end_ = numbers[4] != 0;
+}
+
+// The error in the place of a region with which the budget ends, or null.
+std::shared_ptr<const Error> DamageBudgetStage::exceeded_by(const Error& note) const {
+  const bool unknown = skipped_.regions_of_unknown_records > 0;
+  const int64_t all = read_ + skipped_.records;
+  const auto share = [&] {
+    return static_cast<double>(skipped_.records) / static_cast<double>(std::max(all, kFewestRecords));
+  };
+  std::string limit;
+  if (policy_.max_records && (unknown || skipped_.records > *policy_.max_records)) {
+    limit = fmt::format("{} records", *policy_.max_records);
+  } else if (policy_.max_bytes && (unknown_end_ || skipped_.bytes > *policy_.max_bytes)) {
+    limit = fmt::format("{} bytes", *policy_.max_bytes);
+  } else if (policy_.max_share && (unknown || share() > *policy_.max_share)) {
+    limit = fmt::format("{} of the records", *policy_.max_share);
+  } else {
+    return nullptr;
+  }
+  Error error{
+      .code = ErrorCode::kDamageBudget,
+      .message = fmt::format(
+          "{} records{} and {} bytes{} are damaged of {} records so far in this epoch, the budget is {}; last {}",
+          skipped_.records, unknown ? " and an unknown number more" : "", skipped_.bytes,
+          unknown_end_ ? " and an unknown number more" : "", all, limit, note.message),
+      .shard = note.shard,
+      .offset = note.offset,
+      .record = note.record,
+      .lost_bytes = static_cast<int64_t>(note.skipped->bytes())};
+  return std::make_shared<const Error>(std::move(error));
+}
+
+Poll DamageBudgetStage::next(Block& out) {
+  if (taken_ == block_.num_elements()) {
+    taken_ = 0;
+    block_ = Block();
+    const Poll poll = input_->next(out);
+    if (poll != Poll::kBlock) return poll;
+    // The counts that the state has are those in front of the block.
+    out.cursor = make_cursor(
+        kKind, {read_, skipped_.records, skipped_.bytes, skipped_.regions_of_unknown_records, unknown_end_ ? 1 : 0},
+        {out.cursor});
+    if (out.errors().empty()) {
+      read_ += static_cast<int64_t>(out.num_elements());
+      return poll;
+    }
+    block_ = std::move(out);
+  }
+  size_t at = taken_;
+  for (const ElementError* error = block_.next_error(at); error != nullptr; error = block_.next_error(at)) {
+    read_ += static_cast<int64_t>(error->element - at);
+    at = error->element + 1;
+    if (!error->is_note()) continue;
+    skipped_.add(*error->error->skipped);
+    unknown_end_ = unknown_end_ || !error->error->skipped->end_is_known;
+    auto exceeded = exceeded_by(*error->error);
+    if (exceeded == nullptr) continue;
+    // What stands before it goes out first; the note is counted.
+    out = block_.slice(taken_, at - taken_);
+    out.replace_error(at - 1 - taken_, std::move(exceeded));
+    taken_ = at;
+    return Poll::kBlock;
+  }
+  read_ += static_cast<int64_t>(block_.num_elements() - at);
+  out = taken_ == 0 ? std::move(block_) : block_.slice(taken_, block_.num_elements() - taken_);
+  block_ = Block();
+  taken_ = 0;
+  return Poll::kBlock;
+}
+
+std::unique_ptr<Stage> open_below_damage_budget(const OpenStage& open, const StageContext& context) {
+  if (context.state == nullptr || context.state->kind != DamageBudgetStage::kKind) return open(context);
+  return open_input(open, context);
+}
+
+}  // namespace millrace

@@ -193,6 +193,19 @@ TEST_F(PipelineStateOfShards, ATrainingPipelineGoesOnWhateverTheCompressionAndTh
   expect_resumes_everywhere(parse(records()).batch(5));
 }
 
+TEST_F(PipelineStateOfShards, ArgumentsThatAreCutInsideACharacterAreRead) {
+  write_shards(Compression::kNone);
+  for (const std::string& name : {fmt::format("{:é<100}", ""), fmt::format("x{:é<100}", "")}) {
+    const Dataset dataset =
+        records().parse_example({fixed_len(name, {1}, DType::kInt64).default_value(std::vector<int64_t>{7})});
+    Pipeline pipeline = dataset.start({.threads = 1});
+    pipeline.next();
+    const std::string saved = pipeline.save().serialize();
+    Pipeline resumed = dataset.start({.threads = 1, .state = PipelineState::parse(saved)});
+    EXPECT_EQ(rest_of(resumed), rest_of(pipeline));
+  }
+}
+
 TEST_F(PipelineStateOfShards, AStateIsSmall) {
   write_shards(Compression::kNone, 2000);
   const auto bytes_at = [&](int64_t buffer) {

@@ -52,6 +52,7 @@ Loss loss_of(const std::vector<RecordFault>& damage) {
 }
 
 std::string to_text(const Loss& loss) {
+  if (loss.bytes == 0 && loss.bytes_known && loss.records == 0 && loss.records_known) return "nothing lost";
   const std::string bytes =
       loss.bytes_known ? counted(loss.bytes, "byte") : fmt::format("at least {}", counted(loss.bytes, "byte"));
   if (!loss.records_known) return fmt::format("{} lost, records not known", bytes);

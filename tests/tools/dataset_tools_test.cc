@@ -207,6 +207,7 @@ TEST_F(DatasetTools, CountsOfFileNamesAreCheckedWhereAsked) {
   const ChildResult result = verify({all_, "--counts-from", "*-{count}.tfrecord"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("cardinality: 7 records were promised, 6 are there"));
+  EXPECT_THAT(result.out, HasSubstr("1 place: nothing lost"));
 }
 
 TEST_F(DatasetTools, MissingShardsAreErrors) {

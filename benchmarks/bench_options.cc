@@ -6,6 +6,7 @@
 
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
+#include "command_line/damage_options.h"
 #include "formats/error.h"
 #include "pipeline/plan.h"
 
@@ -70,6 +71,11 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("json", "one JSON object instead of a table");
   // clang-format on
+  add_damage_options(visible);
+  visible.add_options()(
+      "skipped-log", po::value(&options.skipped_log),
+      "with --damage skip: append a line of JSON for each part of a shard that is left out to this file; "
+      "made anew without --resume");
   po::options_description positional;
   positional.add_options()("workload", po::value(&options.workload));
   const auto given = parse_command_line(
@@ -95,8 +101,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     options.batches = batches;
     refuse_together(*given, "--batches", {"seconds", "warmup-seconds"});
   }
-  const std::initializer_list<const char*> measuring = {"batches", "seconds", "warmup-seconds", "consumer-us",
-                                                        "json",    "state",   "state-every",    "hash-log"};
+  const std::initializer_list<const char*> measuring = {
+      "batches", "seconds", "warmup-seconds", "consumer-us", "json", "state", "state-every", "hash-log", "skipped-log"};
   if (given->contains("print")) {
     require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
@@ -111,6 +117,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     refuse("a stream without an order (--unordered) has no place that --state or --resume could name");
   }
   if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
+  options.damage = damage_policy(*given);
+  if (!options.skipped_log.empty() && options.damage.action == DamagePolicy::kFail) {
+    refuse("--skipped-log has no effect without --damage skip");
+  }
   options.ordered = !given->contains("unordered");
   options.explain = given->contains("explain");
   options.json = given->contains("json");

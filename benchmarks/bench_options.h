@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/tfrecord/damage_policy.h"
 #include "pipeline/stall.h"
 
 namespace millrace {
@@ -28,6 +29,8 @@ struct BenchOptions {
   int64_t print = 0;
   bool explain = false;
   bool json = false;
+  DamagePolicy damage;
+  std::string skipped_log;    ///< file for a line for each region that was left out; empty: none
   std::string state;          ///< file that states are written to; empty: none
   int64_t state_every = 100;  ///< batches between two of them
   std::string resume;         ///< file with the state to go on from; empty: none

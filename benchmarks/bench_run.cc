@@ -13,6 +13,7 @@
 
 #include "benchmarks/hash_log.h"
 #include "benchmarks/touch_rows.h"
+#include "command_line/skipped_log.h"
 #include "command_line/terminal_line.h"
 #include "pipeline/stream_hash.h"
 
@@ -65,6 +66,17 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
+nlohmann::ordered_json skipped_json(const SkipReport& skipped) {
+  nlohmann::ordered_json regions = nlohmann::ordered_json::array();
+  for (const SkippedRegion& region : skipped.regions) regions.push_back(region.to_string());
+  return {{"regions", skipped.counts.regions},
+          {"records", skipped.counts.records},
+          {"regions_of_unknown_records", skipped.counts.regions_of_unknown_records},
+          {"bytes", skipped.counts.bytes},
+          {"digest", fmt::format("{:016x}", skipped.counts.digest)},
+          {"list", std::move(regions)}};
+}
+
 }  // namespace
 
 StartOptions start_options(const BenchOptions& options) {
@@ -84,6 +96,11 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   uint64_t touched = 0;
   const auto started = Clock::now();
   StartOptions start = start_options(options);
+  std::optional<SkippedLog> skipped_log;
+  if (!options.skipped_log.empty()) {
+    skipped_log.emplace(options.skipped_log, start.state ? start.state->skipped().regions : 0);
+    start.on_skip = [&skipped_log](const SkippedRegion& region) { skipped_log->add(region); };
+  }
   Pipeline pipeline = dataset.start(start);
   if (start.state) result.resumed_after = start.state->num_delivered();
   int64_t ordinal = result.resumed_after;
@@ -150,6 +167,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   result.cpu_seconds = cpu_seconds(after) - cpu_seconds(before);
   result.peak_rss_mb = static_cast<double>(after.ru_maxrss) / 1024;
   result.statistics = pipeline.stats();
+  if (options.damage.action == DamagePolicy::kSkip) result.skipped = pipeline.skipped();
   result.threads = result.statistics.threads;
   result.distinct_workers = result.statistics.distinct_workers;
   result.bottleneck = result.statistics.bottleneck();
@@ -179,6 +197,7 @@ std::string to_json(const BenchResult& result) {
   if (result.stream_hash) json["stream_hash"] = *result.stream_hash;
   if (result.stream_hash && result.hashed_from > 0) json["stream_hash_from"] = result.hashed_from;
   if (result.resumed_after > 0) json["resumed_after"] = result.resumed_after;
+  if (result.skipped) json["skipped"] = skipped_json(*result.skipped);
   if (result.states.states > 0) {
     const auto states = static_cast<double>(result.states.states);
     json["states"] = result.states.states;
@@ -213,6 +232,7 @@ std::string to_table(const BenchResult& result) {
                            : fmt::format("{} (from batch {} on)", *result.stream_hash, result.hashed_from));
   }
   if (result.resumed_after > 0) row("resumed after", fmt::format("{} batches", result.resumed_after));
+  if (result.skipped) text += result.skipped->to_string();
   if (result.states.states > 0) {
     const auto states = static_cast<double>(result.states.states);
     row("states",

@@ -30,6 +30,7 @@ struct BenchResult {
   int64_t saves = 0;        ///< states taken; one that came before the one ahead of it was begun replaced that
   double save_seconds = 0;  ///< to take them
   Statistics statistics;
+  std::optional<SkipReport> skipped;  ///< what was left out of damaged shards; only with `--damage skip`
 };
 
 /// How the options start a pipeline. Throws `kIo` and `kState` for a state that cannot be read.

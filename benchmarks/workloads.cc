@@ -8,8 +8,9 @@ namespace millrace {
 namespace {
 
 Dataset read_workload(const BenchOptions& options) {
-  return Dataset::tfrecord(Shards::glob(options.shards),
-                           {.cycle_length = static_cast<size_t>(options.cycle_length), .ordered = options.ordered})
+  return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
+                                                          .ordered = options.ordered,
+                                                          .damage = options.damage})
       .repeat()
       .batch(options.batch, {.drop_remainder = true})
       .prefetch(2);
@@ -21,7 +22,8 @@ Dataset mlm_workload(const BenchOptions& options) {
   return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
                                                           .shuffle_shards = true,
                                                           .seed = options.seed,
-                                                          .ordered = options.ordered})
+                                                          .ordered = options.ordered,
+                                                          .damage = options.damage})
       .parse_example({fixed_len("input_ids", {kLength}, DType::kInt64).as(DType::kInt32),
                       fixed_len("attention_mask", {kLength}, DType::kInt64)})
       .shuffle(options.shuffle, {.seed = options.seed})

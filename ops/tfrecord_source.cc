@@ -7,6 +7,7 @@
 #include "formats/tfrecord/index_loader.h"
 #include "formats/tfrecord/shard_reader.h"
 #include "ops/counter_rng.h"
+#include "ops/damage_budget.h"
 
 namespace millrace {
 namespace {

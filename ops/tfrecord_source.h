@@ -5,8 +5,8 @@
 #include <string>
 
 #include "formats/compression/compression.h"
+#include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/shards.h"
-#include "ops/damage_policy.h"
 #include "ops/interleave.h"
 #include "ops/operator.h"
 

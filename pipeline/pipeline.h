@@ -58,8 +58,8 @@ struct StartOptions {
   /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
   std::optional<PipelineState> state = std::nullopt;
   /// Is told of each part of a shard that is left out (`TfrecordOptions::damage`), inside `next()` on the caller's
-  /// thread, when the stream comes to it: before the element behind it, in an order that is always the same. It must
-  /// not throw. Default: null
+  /// thread, when the stream comes to it: before the element behind it, in an order that is always the same. What it
+  /// throws leaves `next()`. Default: null
   std::function<void(const SkippedRegion&)> on_skip = nullptr;
   /// Seconds after which a wait in `next()` during which nothing has moved is a stall: no operator delivered anything,
   /// no function of single elements came through one, the storage answered nothing. It is noticed after 1 to 1.5 times

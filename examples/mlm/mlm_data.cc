@@ -45,7 +45,8 @@ MlmShards MlmShards::find(const std::string& folder) {
 }
 
 Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& options) {
-  const Dataset rows = rows_of(shards.train, {.shuffle_shards = true, .seed = options.seed}, options);
+  const Dataset rows =
+      rows_of(shards.train, {.shuffle_shards = true, .seed = options.seed, .damage = options.damage}, options);
   return masked(rows.shuffle(options.shuffle, {.seed = options.seed})
                     .batch(options.global_batch, {.drop_remainder = true}),
                 options)
@@ -54,8 +55,8 @@ Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& opti
 }
 
 Dataset mlm_evaluation_batches(const MlmShards& shards, const MlmDataOptions& options) {
-  return masked(rows_of(shards.validation.value(), {.cycle_length = 1}, options).batch(options.global_batch), options)
-      .prefetch(2);
+  const Dataset rows = rows_of(shards.validation.value(), {.cycle_length = 1, .damage = options.damage}, options);
+  return masked(rows.batch(options.global_batch), options).prefetch(2);
 }
 
 }  // namespace millrace

@@ -31,6 +31,7 @@ struct MlmDataOptions {
   int32_t mask_token = 4;                        ///< Default: 4
   std::vector<int64_t> special_tokens = {0, 1};  ///< never masked. Default: [CLS] 0 and [SEP] 1
   uint64_t seed = 0;                             ///< of the order and the masks. Default: 0
+  DamagePolicy damage = {};                      ///< what is done about damaged records. Default: an error
 };
 
 /// Batches to train on, for ever: `input_ids` and `labels`, int32 [global_batch, max_length], `attention_mask`, int64.

@@ -40,6 +40,11 @@ int32_t special_token(const Tokenizer& tokenizer, std::string_view token, const 
   return *id;
 }
 
+// Of the validation shards there is no list: each evaluation tells.
+void print_skipped(const SkippedRegion& region) {
+  std::cerr << "train_mlm: evaluation without " << region.to_string() << "\n";
+}
+
 double peak_rss_mb() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -72,7 +77,8 @@ MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(
            .vocab_size = options_.vocab_size,
            .mask_token = special_token(tokenizer, "[MASK]", options_.tokenizer),
            .special_tokens = {cls_token_, sep_token_},
-           .seed = static_cast<uint64_t>(options_.seed)};
+           .seed = static_cast<uint64_t>(options_.seed),
+           .damage = options_.damage};
   const uint64_t rows = shards_.train.num_records().value();
   if (rows < static_cast<uint64_t>(options_.global_batch)) {
     refuse(
@@ -172,8 +178,8 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
   if (shards_.validation) {
     options.evaluation = [batches = mlm_evaluation_batches(shards_, data_), threads = options_.threads,
                           watchdog = options_.watchdog] {
-      return std::make_unique<PipelineSource>(
-          batches.start({.threads = threads, .watchdog = watchdog, .on_stall = exit_on_stall}));
+      return std::make_unique<PipelineSource>(batches.start(
+          {.threads = threads, .on_skip = print_skipped, .watchdog = watchdog, .on_stall = exit_on_stall}));
     };
     options.evaluate_every = options_.evaluate_every;
   }
@@ -184,7 +190,8 @@ void MlmRun::save_model(const RobertaForMaskedLm& model, std::span<const float> 
   save_model_folder(options_.out + "/model", model, weights, options_.tokenizer);
 }
 
-void MlmRun::print_summary(const TrainingSummary& summary) const {
+void MlmRun::print_summary(const TrainingSummary& summary, const SkipReport& skipped) const {
+  const bool skips = options_.damage.action == DamagePolicy::kSkip;
   const double* unigram_entropy = nullptr;
   if (shards_.statistics && shards_.statistics->unigram_entropy)
     unigram_entropy = &*shards_.statistics->unigram_entropy;
@@ -211,6 +218,13 @@ void MlmRun::print_summary(const TrainingSummary& summary) const {
       json["evaluation_rows"] = summary.last_evaluation->rows;
     }
     if (unigram_entropy) json["unigram_entropy"] = *unigram_entropy;
+    if (skips) {
+      json["skipped"] = {{"regions", skipped.counts.regions},
+                         {"records", skipped.counts.records},
+                         {"regions_of_unknown_records", skipped.counts.regions_of_unknown_records},
+                         {"bytes", skipped.counts.bytes},
+                         {"list", skipped_file()}};
+    }
     std::cout << json.dump() << "\n";
     return;
   }
@@ -234,6 +248,7 @@ void MlmRun::print_summary(const TrainingSummary& summary) const {
                                        named ? ", limited by " + whole.limiting_stage : std::string()));
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   row("model", options_.out + "/model");
+  if (skips) std::cout << skipped.to_string();
 }
 
 }  // namespace millrace

@@ -35,9 +35,11 @@ class MlmRun {
   TrainerOptions trainer_options(const RobertaForMaskedLm& model) const;
   Dataset training_batches() const { return mlm_training_batches(shards_, data_); }
   std::string log_file() const { return options_.out + "/log.jsonl"; }
+  /// Where what is left out of damaged training shards is listed (SkippedLog).
+  std::string skipped_file() const { return options_.out + "/skipped.jsonl"; }
   void save_model(const RobertaForMaskedLm& model, std::span<const float> weights) const;
   /// What came out, as a table or as one JSON object, on standard output.
-  void print_summary(const TrainingSummary& summary) const;
+  void print_summary(const TrainingSummary& summary, const SkipReport& skipped) const;
 
  private:
   std::string batches_text() const;

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "command_line/command_line.h"
+#include "command_line/skipped_log.h"
 #include "examples/mlm/mlm_data.h"
 #include "examples/mlm/mlm_run.h"
 #include "examples/mlm/train_mlm_options.h"
@@ -36,10 +37,14 @@ int run(int argc, char** argv) {
   trainer.add_callback(std::make_unique<ProgressBar>());
   trainer.add_callback(std::make_unique<JsonlLog>(mlm.log_file()));
 
-  PipelineSource batches(mlm.training_batches().start({.threads = options->threads,
-                                                       .state = trainer.source_state(),
-                                                       .watchdog = options->watchdog,
-                                                       .on_stall = exit_on_stall}));
+  const auto state = trainer.source_state();
+  SkippedLog skipped(mlm.skipped_file(), state ? state->skipped().regions : 0);
+  PipelineSource batches(
+      mlm.training_batches().start({.threads = options->threads,
+                                    .state = state,
+                                    .on_skip = [&](const SkippedRegion& region) { skipped.add(region); },
+                                    .watchdog = options->watchdog,
+                                    .on_stall = exit_on_stall}));
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(batches, [&] { return signals.requested(); });
   if (signals.requested()) {
@@ -47,7 +52,7 @@ int run(int argc, char** argv) {
     return signals.exit_code();
   }
   mlm.save_model(model, trainer.weights());
-  mlm.print_summary(summary);
+  mlm.print_summary(summary, batches.pipeline().skipped());
   return 0;
 }
 

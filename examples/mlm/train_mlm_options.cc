@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "command_line/command_line.h"
+#include "command_line/damage_options.h"
 #include "formats/error.h"
 
 namespace millrace {
@@ -67,6 +68,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("keep-checkpoints", value(options.keep_checkpoints), "the newest that stay")
       ("json", "print a summary as one JSON object on standard output");
   // clang-format on
+  add_damage_options(training);
   po::options_description all;
   all.add(files).add(model).add(training).add(reports);
   const auto given = parse_command_line(
@@ -77,6 +79,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
        .usage = "[options]"},
       all);
   if (!given) return std::nullopt;
+  options.damage = damage_policy(*given);
   options.overwrite = given->contains("overwrite");
   options.check = given->contains("check");
   options.json = given->contains("json");

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "formats/tfrecord/damage_policy.h"
 #include "pipeline/stall.h"
 
 namespace millrace {
@@ -28,6 +29,7 @@ struct TrainMlmOptions {
   int64_t shuffle = int64_t{1} << 18;
   int64_t seed = 42;
   int threads = 0;
+  DamagePolicy damage;
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;
   int64_t evaluate_every = 0;

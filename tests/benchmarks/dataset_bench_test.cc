@@ -13,6 +13,7 @@
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -263,6 +264,12 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--seconds", "inf"}, "--seconds is inf, must be above 0 and finite"},
       {{"mlm", "--shards", glob(), "--warmup-seconds", "inf"},
        "--warmup-seconds is inf, must be finite and not negative"},
+      {{"mlm", "--shards", glob(), "--damage", "maybe"}, "--damage is 'maybe', must be fail or skip"},
+      {{"mlm", "--shards", glob(), "--max-skipped-records", "1"},
+       "--max-skipped-records has no effect without --damage skip"},
+      {{"mlm", "--shards", glob(), "--damage", "skip", "--max-skipped-share", "2"},
+       "--max-skipped-share is 2, must be from 0 to 1"},
+      {{"mlm", "--shards", glob(), "--skipped-log", "x"}, "--skipped-log has no effect without --damage skip"},
       {{"mlm", "--shards", glob(), "--watchdog", "-1"}, "--watchdog is -1, must be finite and not negative"},
       {{"mlm", "--shards", glob(), "--warmup-seconds", "-1"},
        "--warmup-seconds is -1, must be finite and not negative"},
@@ -357,6 +364,72 @@ TEST_F(DatasetBench, ACutCompressedShardIsOneLine) {
   const std::string line = hashed({"read"}).err;
   EXPECT_THAT(line, HasSubstr(fmt::format("(shard {}, offset ", path("b"))));
   EXPECT_THAT(line, HasSubstr(", record "));
+}
+
+TEST_F(DatasetBench, LeavesDamageOutAndListsItTheSameForAnyNumberOfThreads) {
+  change_byte("b", offset_ + 300);
+  const auto skipped = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--damage", "skip"});
+    const ChildResult result = hashed(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ordered_json::parse(result.out);
+  };
+  for (const char* workload : {"read", "mlm"}) {
+    const ordered_json one = skipped({workload, "--threads", "1"});
+    EXPECT_GE(one.at("skipped").at("regions"), 1);
+    EXPECT_EQ(one.at("skipped").at("records"), one.at("skipped").at("regions"));
+    EXPECT_THAT(one.at("skipped").at("list").at(0).get<std::string>(),
+                StartsWith(fmt::format("{}, bytes {} to {}, 1 record from {} on, epoch 0: payload_crc: ", path("b"),
+                                       offset_, offset_ + good_record(kBad).size() + kFrame, kBad)));
+    const ordered_json eight = skipped({workload, "--threads", "8"});
+    EXPECT_EQ(eight.at("skipped"), one.at("skipped"));
+    EXPECT_EQ(eight.at("stream_hash"), one.at("stream_hash"));
+  }
+  const ChildResult table = bench_shards({"read", "--batches", "60", "--damage", "skip"});
+  EXPECT_THAT(table.out, HasSubstr("skipped 1 region, 1 record, "));
+  EXPECT_THAT(table.out, HasSubstr("  " + path("b") + ", bytes "));
+  EXPECT_THAT(hashed({"read", "--damage", "skip", "--max-skipped-records", "0"}).err,
+              StartsWith("dataset_bench: damage_budget: 1 records and "));
+  EXPECT_THAT(hashed({"read", "--explain"}).err, HasSubstr("no effect"));
+  EXPECT_THAT(bench_shards({"read", "--explain", "--damage", "skip", "--max-skipped-bytes", "7"}).out,
+              HasSubstr("[damage: skip, at most 7 bytes]"));
+}
+
+TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
+  change_byte("b", offset_ + 300);
+  const auto list = [&](const std::string& name) { return (folder_ / name).string(); };
+  const auto run = [&](const std::string& name, const char* batches, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"mlm",  "--shuffle",     "100",      "--batches", batches,         "--damage",
+                                          "skip", "--skipped-log", list(name), "--json",    "--state-every", "7"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ChildResult result = bench_shards(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ordered_json::parse(result.out).at("skipped").at("digest").get<std::string>();
+  };
+  const std::string state = list("run.state");
+  const std::string digest = run("straight", "400", {"--state", list("other.state")});
+  run("stopped", "150", {"--state", state});
+  // What a killed run had written behind its last state is written again.
+  std::ofstream(list("stopped"), std::ios::app) << "{\"number\":77,";
+  EXPECT_EQ(run("stopped", "400", {"--state", state, "--resume", state}), digest);
+  const std::string lines = test::read_file(list("straight"));
+  EXPECT_GE(std::count(lines.begin(), lines.end(), '\n'), 4);
+  EXPECT_EQ(test::read_file(list("stopped")), lines);
+  std::istringstream stream(lines);
+  int number = 0;
+  for (std::string line; std::getline(stream, line); ++number) {
+    const ordered_json region = ordered_json::parse(line);
+    EXPECT_EQ(region.at("number"), number);
+    EXPECT_EQ(region.at("epoch"), number);
+    EXPECT_EQ(region.at("first_record"), kBad);
+    EXPECT_EQ(region.at("code"), "payload_crc");
+  }
+  // A list that was lost is not made up.
+  fs::remove(list("stopped"));
+  const ChildResult lost = bench_shards({"mlm", "--shuffle", "100", "--batches", "500", "--damage", "skip",
+                                         "--skipped-log", list("stopped"), "--resume", state});
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_THAT(lost.err, HasSubstr("the list of what was skipped has 0 whole lines, the state counts "));
 }
 
 TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {

@@ -357,6 +357,37 @@ TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("io: "), HasSubstr(shard.string())));
 }
 
+TEST_F(TrainMlm, LeavesDamageOutListsItAndGoesOnFromACheckpointWithTheSameList) {
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  const std::string shard = fs::directory_iterator(folder_.path("shards/train"))->path().string();
+  std::string bytes = read_file(shard);
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);  // in the payload of its first record
+  write_file(shard, bytes);
+  const std::vector<std::string> options = {
+      "--shards", folder_.path("shards"), "--damage", "skip",      "--json", "--steps",
+      "200",      "--checkpoint-every",   "80",       "--shuffle", "50"};
+  const ChildResult straight = run_child(command("straight", options));
+  ASSERT_EQ(straight.exit_code, 0) << straight.err;
+  const nlohmann::json skipped = nlohmann::json::parse(straight.out).at("skipped");
+  EXPECT_GE(skipped.at("regions"), 2) << "one in each epoch";
+  EXPECT_EQ(skipped.at("records"), skipped.at("regions"));
+  const std::string list = read_file(folder_.path("straight/skipped.jsonl"));
+  EXPECT_EQ(std::ranges::count(list, '\n'), skipped.at("regions").get<int64_t>());
+  EXPECT_THAT(list, HasSubstr(shard));
+
+  fs::copy(folder_.path("straight"), folder_.path("again"), fs::copy_options::recursive);
+  std::vector<std::string> more = options;
+  more.insert(more.end(), {"--resume", folder_.path("again/checkpoints/checkpoint-00000080")});
+  const ChildResult again = run_child(command("again", more));
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("skipped").at("regions"), skipped.at("regions"));
+  EXPECT_EQ(read_file(folder_.path("again/skipped.jsonl")), list);
+  EXPECT_TRUE(model_file("again") == model_file("straight"));
+  EXPECT_THAT(
+      refusal({"--shards", folder_.path("shards"), "--damage", "skip", "--max-skipped-records", "0", "--steps", "200"}),
+      HasSubstr("damage_budget: 1 records and "));
+}
+
 TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
   std::vector<std::string> arguments =
       command("hangs", {"--steps", "100000", "--shuffle", "50", "--checkpoint-every", "5", "--watchdog", "0.5"});

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "formats/tfrecord/skipped_region.h"
+
+namespace millrace {
+
+/// A file with one line, a JSON object, for each part of a shard that was left out: the list beside a pipeline's state,
+/// which holds counts only. It is made with the first line, and a line is one write; a run that goes on from a state
+/// keeps as many lines as that state counts, so that the list is that of a run that was never stopped. One thread at a
+/// time.
+///
+///     {"number":0,"shard":"data/a.tfrecord","begin":1040,"end":2401,"first_record":17,"records":1,"epoch":0,
+///      "code":"payload_crc","reason":"…"}
+class SkippedLog {
+ public:
+  /// `num_regions`: the lines to keep of a file that is there. Throws `kIo`, and `kState` when it has fewer.
+  SkippedLog(std::string path, int64_t num_regions);
+  ~SkippedLog();
+  SkippedLog(const SkippedLog&) = delete;
+  SkippedLog& operator=(const SkippedLog&) = delete;
+
+  /// Throws `kIo`.
+  void add(const SkippedRegion& region);
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+  void open(int flags);
+
+  const std::string path_;
+  int64_t num_regions_;
+  int descriptor_ = -1;  // -1: not made yet
+};
+
+}  // namespace millrace

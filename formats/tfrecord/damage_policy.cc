@@ -1,0 +1,36 @@
+#include "formats/tfrecord/damage_policy.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+void DamagePolicy::check() const {
+  const auto refuse = [](const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); };
+  const auto at_least_0 = [&](const char* name, const std::optional<int64_t>& value) {
+    if (value && *value < 0) refuse(fmt::format("damage: {} is {}, must be at least 0", name, *value));
+  };
+  at_least_0("max_records", max_records);
+  at_least_0("max_bytes", max_bytes);
+  if (max_share && !(*max_share >= 0 && *max_share <= 1)) {
+    refuse(fmt::format("damage: max_share is {}, must be from 0 to 1", *max_share));
+  }
+  if (action == kFail && (max_records || max_bytes || max_share)) {
+    refuse("damage: a budget is without effect when damage is an error (action = kFail)");
+  }
+}
+
+std::string DamagePolicy::to_string() const {
+  if (action == kFail) return "fail";
+  std::vector<std::string> limits;
+  if (max_records) limits.push_back(fmt::format("{} records", *max_records));
+  if (max_bytes) limits.push_back(fmt::format("{} bytes", *max_bytes));
+  if (max_share) limits.push_back(fmt::format("a share of {}", *max_share));
+  return limits.empty() ? "skip" : fmt::format("skip, at most {}", fmt::join(limits, ", "));
+}
+
+}  // namespace millrace

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "formats/tfrecord/damage_policy.h"
+#include "formats/tfrecord/skipped_region.h"
+#include "ops/stage.h"
+
+namespace millrace {
+
+/// Holds what a source leaves out against the budget of its dataset: notes (`Error::skipped`) pass as long as it lasts;
+/// behind its end they become errors of code `damage_budget`. Counts in the order of the stream, so the same for any
+/// number of threads.
+class DamageBudgetStage final : public Stage {
+ public:
+  static constexpr std::string_view kKind = "damage_budget";
+
+  DamageBudgetStage(std::unique_ptr<Stage> input, const DamagePolicy& policy, const StageContext& context);
+  Poll next(Block& out) override;
+
+ private:
+  std::shared_ptr<const Error> exceeded_by(const Error& note) const;
+
+  const DamagePolicy policy_;
+  std::unique_ptr<Stage> input_;
+  BufferPool& pool_;
+  Block block_;  // of the input, behind a note that became an error
+  size_t taken_ = 0;
+  int64_t read_ = 0;  // records that came
+  SkipCounts skipped_;
+  bool unknown_end_ = false;  // of a region
+};
+
+/// Opens the stage below a DamageBudgetStage, also from the state of a pipeline that had the other policy.
+[[nodiscard]] std::unique_ptr<Stage> open_below_damage_budget(const OpenStage& open, const StageContext& context);
+
+}  // namespace millrace

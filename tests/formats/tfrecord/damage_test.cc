@@ -285,6 +285,51 @@ TEST(Damage, ABadLengthThatWasCompressedCostsOneRecordWithAnIndex) {
   EXPECT_EQ(loss.num_bytes, needle.size() + 16);
 }
 
+// An index whose seek points are nonsense, as only a forger can write it.
+GoodShard with_broken_windows(GoodShard good) {
+  ShardIndex::Parts parts;
+  parts.fingerprint = good.index->fingerprint();
+  parts.compression = good.index->compression();
+  parts.entries.clear();
+  for (uint64_t i = 0; i <= good.index->num_records(); ++i) {
+    parts.entries.push_back(
+        ShardIndex::entry(good.index->offset(i), i < good.index->num_records() ? good.index->tag(i) : 0));
+  }
+  parts.points.assign(good.index->points().begin(), good.index->points().end());
+  for (SeekPoint& point : parts.points) {
+    if (!point.packed_window.empty()) point.packed_window.resize(point.packed_window.size() / 2);
+  }
+  good.index = std::make_shared<const ShardIndex>(std::move(parts));
+  return good;
+}
+
+TEST(Damage, ASeekPointThatMakesNoSenseIsSaidAndReadingGoesOnWithoutTheIndex) {
+  const GoodShard good = with_broken_windows(make_shard(text_records(300, 700), Compression::kGzip, kDistance));
+  MemoryStorage storage;
+  storage.add("shard", good.bytes);
+  BufferPool pool;
+  const uint64_t record = 250;
+  const ReadShard read =
+      read_shard(storage, pool, "shard", {.start = {good.index->offset(record), record}, .index = good.index}, false);
+  ASSERT_EQ(read.faults.size(), 1U);
+  EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIndex);
+  EXPECT_THAT(read.faults[0].error.message, HasSubstr("the window of the seek point"));
+  ASSERT_EQ(read.records.size(), 50U);
+  for (const test::ReadRecord& one : read.records) EXPECT_EQ(one.payload, good.records[one.index]);
+
+  // Where damage would need it, the rest is lost, and both are said.
+  std::string damaged = good.bytes;
+  std::fill_n(damaged.begin() + static_cast<ptrdiff_t>(damaged.size() / 2), 300, '\xff');
+  storage.add("shard", damaged);
+  const Loss loss = expect_accounted(good, damaged, {.index = good.index});
+  EXPECT_GT(loss.num_records, 50U);
+  std::string messages;
+  for (const RecordFault& fault : read_shard(storage, pool, "shard", {.index = good.index}, false).faults) {
+    messages += fault.error.to_string();
+  }
+  EXPECT_THAT(messages, HasSubstr("the window of the seek point"));
+}
+
 // --- planted faults -------------------------------------------------------------------------------------------------
 
 TEST(Damage, OfTheFixturesLosesWithAnIndexOnlyWhatIsDamaged) {

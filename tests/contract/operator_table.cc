@@ -131,7 +131,7 @@ const std::array kSources{
     SourceLine{"rows", 12, [](Picks& p, const Weave& w) { return Twin::rows(p.between(0, 40), w); }},
     SourceLine{"tfrecord", 26, [](Picks& p, const Weave& w) { return read(kPlain, p, w); }},
     SourceLine{"tfrecord", 20, [](Picks& p, const Weave& w) { return read(kCompressed, p, w); }},
-    SourceLine{"tfrecord", 10, [](Picks& p, const Weave& w) { return read(kWithErrors, p, w); }},
+    SourceLine{"tfrecord", 18, [](Picks& p, const Weave& w) { return read(kWithErrors, p, w); }},
     SourceLine{"interleave", 12, interleave},
 };
 

@@ -86,6 +86,10 @@ class Checker {
       wrong = same("one stream with pending between the operators", make_(pending()).dataset(),
                    {.threads = some_threads(), .storage = slow()});
     }
+    if (wrong.empty()) {
+      wrong = same("one stream for a caller that stalls", make_(pending()).dataset(),
+                   {.threads = some_threads(), .consumer_stalls = true});
+    }
     return wrong;
   }
 

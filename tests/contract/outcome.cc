@@ -1,6 +1,8 @@
 #include "tests/contract/outcome.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -105,6 +107,11 @@ Outcome run(const Dataset& dataset, const RunOptions& options, size_t limit) {
   const WorkerLimit workers(options.threads);
   Pipeline pipeline = dataset.start(options.start_options());
   Outcome outcome;
+  for (size_t count = 0; options.consumer_stalls && count < std::min<size_t>(limit, 40); count += 5) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    take_elements(pipeline, outcome, count);
+    if (!outcome.stopped) return outcome;
+  }
   take_elements(pipeline, outcome, limit);
   return outcome;
 }

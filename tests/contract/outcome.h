@@ -29,6 +29,7 @@ void take_elements(Pipeline& pipeline, Outcome& outcome, size_t limit = SIZE_MAX
 // How a dataset is run.
 struct RunOptions {
   int threads = 2;
+  bool consumer_stalls = false;  // before some elements, so that all queues are full
   std::vector<std::string> disabled_rewrites = {};
   std::shared_ptr<Storage> storage = nullptr;
 

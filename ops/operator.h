@@ -86,6 +86,9 @@ class MapOperator : public Operator {
   virtual Block apply(Block block, BufferPool& pool) const = 0;
   /// Whether every element that comes in goes out again, in its place. Default: yes.
   virtual bool one_to_one() const { return true; }
+  /// Whether what it makes of a row depends on the row's number (`Block::first_row`). Where it does not, and it is one
+  /// to one, states of pipelines say nothing of its place, so that a rewrite may move it. Default: yes.
+  virtual bool uses_row_numbers() const { return true; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override {
     return one_to_one() ? inputs[0] : inputs[0].is_infinite() ? Cardinality::infinite() : Cardinality::unknown();
   }

@@ -20,6 +20,7 @@ class ParseExampleOperator final : public MapOperator {
   std::string_view name() const override { return "parse_example"; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
+  bool uses_row_numbers() const override { return false; }
 
  private:
   ExampleParser parser_;

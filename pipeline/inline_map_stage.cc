@@ -9,7 +9,7 @@ Poll InlineMapStage::next(Block& out) {
   while (true) {
     const Poll poll = input_->next(out);
     if (poll != Poll::kBlock) return poll;
-    out.cursor = NumberedRows{next_row_, out.cursor}.cursor();
+    if (needs_numbered_rows(*map_)) out.cursor = NumberedRows{next_row_, out.cursor}.cursor();
     out.first_row = next_row_;
     out.iteration = iteration_;
     next_row_ += out.num_rows();

@@ -151,7 +151,8 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   entry.statistics.arguments = node->op->arguments();
   segment.chain.push_back(entry.statistics.name);
   return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
-    const NumberedRows numbered(context.state);
+    NumberedRows numbered(0, {context.state, 0});
+    if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
     return std::make_unique<MeteredStage>(
         std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context, entry.statistics,
                                          numbered.next_row),
@@ -188,8 +189,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
-  const OpenStage open = [op, inputs = std::move(inputs), &entry,
-                          lanes](const StageContext& context) -> std::unique_ptr<Stage> {
+  return [op, inputs = std::move(inputs), &entry, lanes](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
                                 .iteration = context.iteration,
@@ -203,7 +203,6 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
       throw ErrorException(*current_exception_as_error(op->name()));
     }
   };
-  return [open](const StageContext& context) { return open_unnumbered(open, context); };
 }
 
 std::vector<SegmentStates> LoweredPlan::states() const {

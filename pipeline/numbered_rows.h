@@ -1,16 +1,17 @@
 #pragma once
 
-#include "ops/stage.h"
+#include "ops/operator.h"
 
 namespace millrace {
 
-/// The state of a place where rows are numbered for maps: the number of the next row, and the place in the stream of
-/// the stage before. How a plan is cut into segments, and so which of these places there are, is a matter of rewrites,
-/// and a state must not depend on them: a state of another kind is taken as that of the stage before.
+/// The state of a map: the number of the next row, and the place in the stream of what is before it. Each map has one,
+/// however many share a segment: how a plan is cut into segments is a matter of prefetch and rewrites, and a state must
+/// not depend on them.
 struct NumberedRows {
   static constexpr std::string_view kKind = "numbered";
 
   NumberedRows(int64_t row, Cursor place) : next_row(row), input(std::move(place)) {}
+  /// Null: the beginning. Throws `kState` for another kind of state.
   explicit NumberedRows(const StageStatePtr& state);
 
   [[nodiscard]] Cursor cursor() const { return make_cursor(kKind, {next_row}, {input}); }
@@ -19,7 +20,10 @@ struct NumberedRows {
   Cursor input;
 };
 
-/// Opens a stage that numbers no rows: what a state says of numbered rows around the stage's own is left aside.
-[[nodiscard]] std::unique_ptr<Stage> open_unnumbered(const OpenStage& open, const StageContext& context);
+/// Whether a map has such a state. Not where it neither cares for the numbers nor changes what there is to number: a
+/// rewrite that moves it must not change what states look like.
+[[nodiscard]] inline bool needs_numbered_rows(const MapOperator& map) {
+  return map.uses_row_numbers() || !map.one_to_one();
+}
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include "pipeline/segment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "formats/columnar/block_builder.h"
@@ -74,6 +75,8 @@ class Segment::Reader final : public Stage {
 Segment::Segment(Executor& executor, Options options)
     : executor_(executor),
       options_(std::move(options)),
+      num_numbered_(static_cast<size_t>(std::count_if(options_.maps.begin(), options_.maps.end(),
+                                                      [](const auto& map) { return needs_numbered_rows(*map); }))),
       slots_(std::make_unique<Slot[]>(options_.credits)),
       ready_(std::make_unique<std::atomic<uint32_t>[]>(options_.credits)),
       body_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t index) {
@@ -163,10 +166,11 @@ void Segment::take_request() {
   failure_ = nullptr;
   try {
     chain_place_ = {request->context->state, 0};
-    if (!options_.maps.empty()) {
+    for (size_t i = 0; i < num_numbered_; ++i) {
       const NumberedRows numbered(chain_place_.state);
-      next_row_ = numbered.next_row;
-      chain_place_ = numbered.input;
+      // Maps below others are one to one, so elements behind them are elements before them.
+      if (i == 0) next_row_ = numbered.next_row;
+      chain_place_ = numbered.input.behind(chain_place_.skip);
     }
     chain_ = open_at(request->open, context, chain_place_);
   } catch (...) {
@@ -237,7 +241,7 @@ bool Segment::poll_until_blocked() {
       continue;
     }
     chain_place_ = block.cursor.behind(static_cast<int64_t>(block.num_elements()));
-    if (!options_.maps.empty()) block.cursor = NumberedRows{next_row_, block.cursor}.cursor();
+    for (size_t i = 0; i < num_numbered_; ++i) block.cursor = NumberedRows{next_row_, block.cursor}.cursor();
     block.first_row = next_row_;
     block.iteration = iteration_;
     next_row_ += block.num_rows();

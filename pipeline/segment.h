@@ -39,9 +39,7 @@ class Segment final : public Waker {
   /// Starts a new run of the chain that `open` makes and returns its reader. The reader of the run before must be gone.
   /// `context` is the reader's: its waker is woken when a block is ready.
   ///
-  /// A segment with maps puts a state of its own (NumberedRows) around its chain's: rows are numbered behind the chain.
-  /// It also takes its chain's state without, from a plan that was cut elsewhere: maps that go by those numbers stand
-  /// behind a cut in every plan of a dataset.
+  /// A segment puts the states of its maps (NumberedRows) around its chain's: rows are numbered behind the chain.
   [[nodiscard]] std::unique_ptr<Stage> open(OpenStage open, const StageContext& context);
 
   void wake() noexcept override;
@@ -92,6 +90,7 @@ class Segment final : public Waker {
 
   Executor& executor_;
   Options options_;
+  const size_t num_numbered_;  // maps that have states
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<std::atomic<uint32_t>[]> ready_;  // [position % credits] = slot + 1, or 0
 

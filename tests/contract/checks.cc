@@ -134,26 +134,32 @@ class Checker {
   // What is saved, and what it must give.
   struct Saving {
     Dataset dataset;
+    Dataset prefetching;  // the same with prefetch in some places, which states know nothing of
     const Outcome& expected;
     size_t limit;
-    bool rewrites_may_change;
+    bool errors_shown;
   };
 
+  Saving saving(Weave weave, const Outcome& expected, size_t limit, bool errors_shown) {
+    const Dataset plain = make_(weave).dataset();
+    weave.prefetch = true;
+    if (!weave.pending) weave.seed = draw();
+    const Dataset prefetching = make_(weave).dataset();
+    return {.dataset = errors_shown ? with_errors_shown(plain) : plain,
+            .prefetching = errors_shown ? with_errors_shown(prefetching) : prefetching,
+            .expected = expected,
+            .limit = limit,
+            .errors_shown = errors_shown};
+  }
+
   std::string saved() {
-    std::string wrong = saved_everywhere(
-        {.dataset = twin_.dataset(), .expected = first_, .limit = limit_, .rewrites_may_change = true});
-    if (wrong.empty()) {
-      // Cut into small blocks, most states are from the middle of things.
-      wrong = saved_everywhere(
-          {.dataset = make_(pending()).dataset(), .expected = first_, .limit = limit_, .rewrites_may_change = true});
-    }
+    std::string wrong = saved_everywhere(saving({}, first_, limit_, false));
+    // Cut into small blocks, most states are from the middle of things.
+    if (wrong.empty()) wrong = saved_everywhere(saving(pending(), first_, limit_, false));
     if (!wrong.empty() || first_.error_code.empty()) return broken("saved and resumed, it goes on the same", wrong);
     const size_t limit = twin_.was_infinite() ? options_.limit : SIZE_MAX;
     const Outcome shown = expected_with_errors_shown(twin_, limit);
-    wrong = saved_everywhere({.dataset = with_errors_shown(twin_.dataset()),
-                              .expected = shown,
-                              .limit = limit,
-                              .rewrites_may_change = false});
+    wrong = saved_everywhere(saving({}, shown, limit, true));
     return broken("saved and resumed, it goes on the same behind errors", wrong);
   }
 
@@ -165,9 +171,10 @@ class Checker {
     return "";
   }
 
-  RunOptions some_options(bool rewrites_may_change) {
+  // Where errors are shown, a rewrite may change what comes behind the first.
+  RunOptions some_options(bool errors_shown) {
     RunOptions options{.threads = some_threads(), .storage = draw() % 2 == 0 ? slow() : nullptr};
-    if (!rewrites_may_change || draw() % 2 == 0) options.disabled_rewrites = names_of_all_rewrites();
+    if (errors_shown || draw() % 2 == 0) options.disabled_rewrites = names_of_all_rewrites();
     return options;
   }
 
@@ -178,14 +185,15 @@ class Checker {
     std::string state;
     std::string how;
     for (int i = 0; i < kRuns; ++i) {
-      const RunOptions options = some_options(saving.rewrites_may_change);
+      const RunOptions options = some_options(saving.errors_shown);
       const WorkerLimit workers(options.threads);
       how += fmt::format("{} {} elements with {} threads{}{}; ", i == 0 ? "started for" : "resumed behind",
                          i == 0 ? place : outcome.elements.size(), options.threads,
                          options.disabled_rewrites.empty() ? "" : " without rewrites",
                          options.storage == nullptr ? "" : " from a slow storage");
-      Pipeline pipeline = i == 0 ? saving.dataset.start(options.start_options())
-                                 : resume(saving.dataset, options.start_options(), state);
+      const Dataset& dataset = draw() % 2 == 0 ? saving.dataset : saving.prefetching;
+      Pipeline pipeline =
+          i == 0 ? dataset.start(options.start_options()) : resume(dataset, options.start_options(), state);
       // What is saved at once is what was resumed from.
       if (i == 2) {
         const std::string again = save(pipeline);

@@ -17,5 +17,22 @@ TEST(FoundGraphs, WhatPassesEverythingOnBehindAMapIsResumedWithTheNumbersOfRows)
   expect_kept([](const Weave& weave) { return TwinDataset::range(0, 1200, 1, weave).map_number_rows().skip(0); });
 }
 
+// Saved with the parser before the shuffle and resumed with it behind, or the other way round: what was behind the
+// filter was counted as if it stood before.
+TEST(FoundGraphs, AParserThatARewriteMovesFromAFilterToAShuffleLeavesNoTraceInStates) {
+  expect_kept([](const Weave& weave) {
+    return TwinDataset::tfrecord({"plain-0", "plain-1", "plain-3"}, {.cycle_length = 2}, weave)
+        .filter_rows(2, 1)
+        .parse_example({"id", "tokens"})
+        .shuffle(1, {.seed = 0});
+  });
+}
+
+// Saved without the prefetch between them and resumed with it, the first map numbered its rows from 0.
+TEST(FoundGraphs, MapsOfOneSegmentAndOfTwoHaveTheSameStates) {
+  expect_kept(
+      [](const Weave& weave) { return TwinDataset::range(0, 1200, 1, weave).map_number_rows().map_span_rows(); });
+}
+
 }  // namespace
 }  // namespace millrace::test

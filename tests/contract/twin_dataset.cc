@@ -86,9 +86,10 @@ ParsedFeature parsed_feature(const std::string& name) {
 void TwinDataset::join(const std::string& name) {
   if (!operators_.empty()) pairs_.emplace_back(operators_.back(), name);
   operators_.push_back(name);
-  if (!weave_.pending) return;
   const uint64_t seed = weave_.seed * 1000003 + operators_.size() * 31 + code_.size();
-  if (CounterRng(seed, operator_id("weave")).bits(0) % 2 == 0) dataset_ = with_pending(dataset_, seed);
+  const uint64_t bits = CounterRng(seed, operator_id("weave")).bits(0);
+  if (weave_.pending && bits % 2 == 0) dataset_ = with_pending(dataset_, seed);
+  if (weave_.prefetch && bits / 2 % 2 == 0) dataset_ = dataset_.prefetch(static_cast<int64_t>(bits / 4 % 3));
 }
 
 TwinDataset TwinDataset::then(const std::string& name, const Dataset& dataset, Model model,

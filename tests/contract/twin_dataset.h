@@ -12,8 +12,9 @@ namespace millrace::test {
 
 // What is put between the operators of a dataset.
 struct Weave {
-  bool pending = false;  // stages that answer `kPending` and cut blocks, behind about half of the operators
-  uint64_t seed = 0;     // of the places, moments and cuts
+  bool pending = false;   // stages that answer `kPending` and cut blocks, behind about half of the operators
+  bool prefetch = false;  // `prefetch`, which changes nothing but time, behind about half of the operators
+  uint64_t seed = 0;      // of the places, moments and cuts
 };
 
 // A dataset beside its model and the code that builds it. The methods are those of `Dataset`, and each does to the

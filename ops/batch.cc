@@ -51,14 +51,28 @@ Poll BatchStage::deliver_complete(Block& out) {
   return deliver(builder_.split(complete_rows()), size_, begin, out);
 }
 
+std::shared_ptr<const Error> BatchStage::error_of(Block rows) const {
+  if (later_ == nullptr) return nullptr;
+  const Block seen = later_->apply(std::move(rows), context_.pool);
+  return seen.errors().empty() ? nullptr : seen.errors().front().error;
+}
+
 std::shared_ptr<const Error> BatchStage::lose_open_rows() {
   if (open_rows() == 0) return nullptr;
   Block rows = builder_.finish();
-  if (later_ == nullptr) return nullptr;
   rows.rows_per_element = rows_per_element_;
   rows.epoch = epoch_;
-  const Block seen = later_->apply(std::move(rows), context_.pool);
-  return seen.errors().empty() ? nullptr : seen.errors().front().error;
+  return error_of(std::move(rows));
+}
+
+std::shared_ptr<const Error> BatchStage::error_of_open_rows() {
+  if (open_rows() == 0 || later_ == nullptr) return nullptr;
+  Block rows = builder_.finish();
+  rows.rows_per_element = rows_per_element_;
+  rows.epoch = epoch_;
+  auto error = error_of(rows);
+  if (error == nullptr) builder_.append_range(rows, 0, rows.num_elements());
+  return error;
 }
 
 Poll BatchStage::next(Block& out) {
@@ -90,7 +104,13 @@ Poll BatchStage::next(Block& out) {
         if (complete_rows() > 0) return deliver_complete(out);
         const bool is_open = open_rows() > 0;
         const Cursor begin = is_open ? begin_ : block_.cursor.behind(static_cast<int64_t>(taken_));
-        const auto earlier = error->is_note() ? nullptr : lose_open_rows();
+        const auto earlier = error->is_note() ? error_of_open_rows() : lose_open_rows();
+        if (error->is_note() && earlier != nullptr) {
+          // Its place is before the note.
+          deliver_error(earlier, rows_per_element_, begin, out);
+          notes_ = 0;
+          return Poll::kBlock;
+        }
         deliver_error(earlier != nullptr ? earlier : error->error, block_.rows_per_element, begin, out);
         out.epoch = block_.epoch;
         notes_ = is_open && error->is_note() ? notes_ + 1 : 0;

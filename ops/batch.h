@@ -38,6 +38,9 @@ class BatchStage final : public Stage {
   Poll deliver_complete(Block& out);
   // Drops the rows of the open batch, when there are no others; the first error that `later_` finds in them, or null.
   std::shared_ptr<const Error> lose_open_rows();
+  // The same, and keeps them when there is none.
+  std::shared_ptr<const Error> error_of_open_rows();
+  std::shared_ptr<const Error> error_of(Block rows) const;
 
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;

@@ -2,6 +2,7 @@
 #include "formats/tfrecord/damage_policy.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/example/writer.h"
 #include "formats/storage/local.h"
 #include "formats/tfrecord/index_builder.h"
 #include "formats/tfrecord/writer.h"
@@ -273,6 +275,29 @@ TEST_F(SkippedDamage, IsTheSameBehindEveryOperator) {
   EXPECT_EQ(twice.skipped.counts.regions, 12);
   EXPECT_EQ(run(records.assert_cardinality(kLeft)).elements.back(), "end");
   EXPECT_EQ(records.cardinality(), Cardinality::unknown());
+}
+
+// A record that does not parse, then damage, in one batch, wherever parsing stands.
+TEST_F(SkippedDamage, BehindARecordThatDoesNotParseIsNotReached) {
+  for (const int bad : {3, 20}) {
+    RecordWriter writer(path("a"));
+    size_t begin = 0;
+    for (int r = 0; r < 30; ++r) {
+      ExampleWriter example;
+      if (r != bad) example.add("id", std::span<const int64_t>(std::array<int64_t, 1>{r}));
+      const std::string text(example.finish());
+      if (r < 12) begin += text.size() + kFrame;
+      writer.write(text);
+    }
+    writer.close();
+    flip("a", begin + 12);
+    const Dataset dataset = all().parse_example({fixed_len("id", {}, DType::kInt64)}).batch(25);
+    const Outcome outcome = run_in_every_way(dataset);
+    EXPECT_THAT(outcome.elements, ElementsAre(HasSubstr("missing_feature")));
+    EXPECT_THAT(outcome.told, SizeIs(bad < 12 ? 0 : 1));
+    expect_resumes_everywhere(dataset);
+    EXPECT_THAT(run_in_every_way(dataset.ignore_errors()).told, SizeIs(1));
+  }
 }
 
 TEST_F(SkippedDamage, IsCountedWhenTheConsumerComesPastIt) {

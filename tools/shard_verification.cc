@@ -55,9 +55,7 @@ std::shared_ptr<const ShardIndex> find_index(Storage& storage, const std::string
   }
 }
 
-}  // namespace
-
-ShardVerification verify_shard(Storage& storage, const std::string& path, const VerificationOptions& options) {
+ShardVerification read_all(Storage& storage, const std::string& path, const VerificationOptions& options) {
   ShardVerification found;
   found.path = path;
   BufferPool pool;
@@ -90,6 +88,22 @@ ShardVerification verify_shard(Storage& storage, const std::string& path, const 
   found.file_bytes = reader.file_bytes();
   found.compression = reader.compression();
   return found;
+}
+
+}  // namespace
+
+ShardVerification verify_shard(Storage& storage, const std::string& path, const VerificationOptions& options) {
+  ShardVerification found = read_all(storage, path, options);
+  if (!found.index_problem || found.damage.empty()) return found;
+  // Damage, or only an index of another content? By itself a good shard shows none.
+  VerificationOptions without = options;
+  without.use_index = false;
+  without.on_progress = nullptr;
+  ShardVerification alone = read_all(storage, path, without);
+  if (!alone.damage.empty()) return found;
+  alone.has_index = true;
+  alone.index_problem = std::move(found.index_problem);
+  return alone;
 }
 
 }  // namespace millrace

@@ -63,8 +63,14 @@ void RecordReader::end() {
   } else if (num_available() == 0) {
     ended_ = true;
     if (index_ && position_.record != index_->num_records()) {
-      refuse_index(
-          fmt::format("the shard ends after {} records, the index has {}", position_.record, index_->num_records()));
+      std::string text =
+          fmt::format("the shard ends after {} records, the index has {}", position_.record, index_->num_records());
+      if (options_.difference_is_damage) {
+        set_fault(ErrorCode::kCompression, std::move(text));
+        lose_rest(position_.offset);
+      } else {
+        refuse_index(std::move(text));
+      }
     }
   } else if (num_available() < kHeaderBytes) {
     set_fault(ErrorCode::kTruncated, fmt::format("the file ends {} bytes into the {} bytes in front of a record",
@@ -93,7 +99,7 @@ void RecordReader::restart(uint64_t offset, RecordPosition next) {
   begin_ = end_ = 0;
   position_ = next;
   num_to_skip_ = next.offset - offset;
-  has_fault_ = ended_ = finished_ = content_is_suspect_ = false;
+  has_fault_ = ended_ = finished_ = false;
 }
 
 void RecordReader::drop_skipped() {
@@ -170,9 +176,8 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
                                                    offset + length + kFrameBytes, payload_crc);
           !text.empty()) {
         stop_here();
-        if (content_is_suspect_) {
-          set_fault(ErrorCode::kCompression,
-                    "behind damage there is a whole record, but another one: " + std::move(text));
+        if (options_.difference_is_damage) {
+          set_fault(ErrorCode::kCompression, "a whole record, but not the one that was indexed: " + std::move(text));
           lose_from_length();
         } else {
           refuse_index(std::move(text));

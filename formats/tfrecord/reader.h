@@ -73,9 +73,12 @@ struct RecordReaderOptions {
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Where every record begins: reading goes on behind a record whose length cannot be believed. What it says is
-  /// compared with what is found; a difference without any damage is the error `index`, behind which reading goes on
-  /// without it. Default: not known.
+  /// compared with what is found. Default: not known.
   std::shared_ptr<const ShardIndex> index;
+  /// What a whole record that differs from the index means. False: the index is of another content, which is the error
+  /// `index`; the record is given and reading goes on without the index. True: the record is another one that damage
+  /// brought here, as wrong references in compressed data do; it is lost. Default: false.
+  bool difference_is_damage = false;
 };
 
 /// Finds the records in the bytes of a TFRecord file (uncompressed): a pure state machine without I/O. Both CRCs of
@@ -120,9 +123,6 @@ class RecordReader {
   /// What is fed from now on begins at `offset`, wherever what was fed before ended; the next record is `next`, at
   /// `offset` or behind it.
   void restart(uint64_t offset, RecordPosition next);
-  /// From now on what differs from the index is damage: the record is lost, not the index. For bytes that come out of a
-  /// damaged compressed stream, where a whole record may stand in the place of another one. Until `restart`.
-  void suspect_content() { content_is_suspect_ = true; }
   /// Bytes that were dropped in front of records that were skipped to, in all.
   uint64_t num_skipped() const { return num_skipped_; }
 
@@ -172,7 +172,6 @@ class RecordReader {
   uint64_t num_skipped_ = 0;
   uint64_t num_missing_ = 1;
   bool finished_ = false;
-  bool content_is_suspect_ = false;
   bool ended_ = false;
   bool has_fault_ = false;  // fault_ is still to be reported
   RecordFault fault_;

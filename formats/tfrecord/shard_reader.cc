@@ -391,7 +391,6 @@ void ShardReader::damaged() {
   }
   if (length_is_bad) skipped_to_ = record + 1;
   if (enter_again_at_) {
-    records_->suspect_content();
   } else {
     enter_again_behind(fault_.begin);
   }
@@ -399,7 +398,6 @@ void ShardReader::damaged() {
 
 // What is unpacked is not trusted up to the next seek point.
 void ShardReader::enter_again_behind(uint64_t offset) {
-  records_->suspect_content();
   const SeekPoint* const point = index_->point_behind(offset);
   if (point == nullptr) return;
   const RecordPosition next = index_->first_from(point->offset);
@@ -581,6 +579,7 @@ ShardReader::Got ShardReader::begin() {
       return Got::kBytes;
     }
     options.max_shard_bytes = most_inflated_bytes(file_bytes_);
+    options.difference_is_damage = true;
     records_.emplace(pool_, options);
     records_->restart(point != nullptr ? point->offset : 0, options_.start);
     if (options_.starts_behind_damage && index_) enter_again_behind(options_.start.offset);

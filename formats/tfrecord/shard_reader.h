@@ -26,9 +26,10 @@ struct ShardReaderOptions {
   /// The number of records in the whole shard: another number is the error `cardinality`. Default: not known.
   std::optional<uint64_t> num_records;
   /// Where the records are, see index.h: with it `start` in a compressed shard unpacks at most 1 MiB before the record,
-  /// and damage costs no more than the records up to the next place that it knows. One of another file name or size, or
-  /// that says something else than an undamaged part of the shard, is the error `index`; nothing is lost to it, and
-  /// reading goes on without it. Default: none.
+  /// and damage costs no more than the records up to the next place that it knows. One of another file name or size is
+  /// the error `index`, and so is in a plain shard one that says something else than a whole record; nothing is lost to
+  /// it, and reading goes on without it. In a compressed shard such a record is lost: wrong references bring whole
+  /// records to other places. Default: none.
   std::shared_ptr<const ShardIndex> index;
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;

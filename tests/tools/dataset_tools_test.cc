@@ -200,6 +200,22 @@ TEST_F(DatasetTools, AStaleIndexOfTheSameSizeIsFoundByItsRecords) {
   EXPECT_THAT(result.out, HasSubstr("no damage"));
 }
 
+TEST_F(DatasetTools, AStaleIndexOfACompressedShardOfTheSameSizeIsNoDamage) {
+  const std::string path = folder_.path("d.tfrecord");
+  const auto write_with = [&](char letter) {
+    RecordWriter writer(path, {.compression = Compression::kGzip, .level = 0});
+    for (int i = 0; i < 300; ++i) writer.write(std::string(100, letter));
+    writer.close();
+  };
+  write_with('x');
+  EXPECT_EQ(index({path}).exit_code, 0);
+  write_with('y');
+  const ChildResult result = verify({path});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("the first 4 KiB of the file are others; the last 4 KiB of the file are others"));
+  EXPECT_THAT(result.out, HasSubstr("1 shard: 300 records, 34,800 bytes; no damage; 1 index not fitting"));
+}
+
 TEST_F(DatasetTools, CountsOfFileNamesAreCheckedWhereAsked) {
   EXPECT_EQ(verify({all_, "--counts-from", "*-{count}.tfrecord"}).exit_code, 0);
   write("e-7.tfrecord", 6, Compression::kNone);

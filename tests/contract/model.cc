@@ -125,6 +125,40 @@ Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t blo
   };
 }
 
+Model model_of_skipped_damage(Model shards, std::optional<int64_t> max_records) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = shards(iteration), num_skipped = int64_t{0}]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (!element || !element->error) return element;
+      if (max_records && ++num_skipped > *max_records) {
+        element->fail(ErrorCode::kDamageBudget);
+      } else {
+        element->is_note = true;
+      }
+      return element;
+    };
+  };
+}
+
+Model model_of_assert_cardinality(Model input, int64_t count) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), seen = int64_t{0}, failed = false,
+            last = ModelElement()]() mutable -> std::optional<ModelElement> {
+      if (failed) return std::nullopt;
+      std::optional<ModelElement> element = stream();
+      if (element) last = *element;
+      const bool too_many = element && !element->error && ++seen > count;
+      if (too_many || (!element && seen < count)) {
+        failed = true;
+        last.fail(ErrorCode::kCardinality);
+        last.is_note = false;
+        return last;
+      }
+      return element;
+    };
+  };
+}
+
 Model model_of_take(Model input, int64_t count) {
   if (count < 0) return input;
   return [=](const Iteration& iteration) {
@@ -140,13 +174,13 @@ Model model_of_take(Model input, int64_t count) {
 Model model_of_skip(Model input, int64_t count) {
   if (count < 0) return model_of_elements({});
   return [=](const Iteration& iteration) {
-    return [=, stream = input(iteration), done = false]() mutable -> std::optional<ModelElement> {
+    return [=, stream = input(iteration), left = count]() mutable -> std::optional<ModelElement> {
       // An error on the way goes out, and the skipping begins anew.
-      for (int64_t i = 0; !done && i < count; ++i) {
+      for (; left > 0; --left) {
         std::optional<ModelElement> element = stream();
+        if (element && element->error && !element->is_note) left = count;
         if (!element || element->error) return element;
       }
-      done = true;
       return stream();
     };
   };
@@ -154,15 +188,15 @@ Model model_of_skip(Model input, int64_t count) {
 
 Model model_of_shard(Model input, int64_t num_shards, int64_t index) {
   return [=](const Iteration& iteration) {
-    return [=, stream = input(iteration), to_skip = index]() mutable -> std::optional<ModelElement> {
+    return [=, stream = input(iteration), to_skip = index, left = index]() mutable -> std::optional<ModelElement> {
       // As in skip; once the way is clear, an error in the wanted place does not send it back.
-      for (int64_t i = 0; i < to_skip; ++i) {
+      for (; left > 0; --left) {
         std::optional<ModelElement> element = stream();
+        if (element && element->error && !element->is_note) left = to_skip;
         if (!element || element->error) return element;
       }
-      to_skip = 0;
       std::optional<ModelElement> element = stream();
-      if (element && !element->error) to_skip = num_shards - 1;
+      if (element) to_skip = left = element->error ? 0 : num_shards - 1;
       return element;
     };
   };
@@ -183,7 +217,7 @@ Model model_of_repeat(Model input, int64_t count) {
           empty = true;
         }
         if (std::optional<ModelElement> element = stream()) {
-          empty = false;
+          empty = empty && element->is_note;
           element->epoch = std::max(element->epoch, inner.epoch);
           return element;
         }
@@ -225,7 +259,7 @@ Model model_of_ignore_errors(Model input) {
   return [=](const Iteration& iteration) {
     return [stream = input(iteration)]() -> std::optional<ModelElement> {
       while (std::optional<ModelElement> element = stream()) {
-        if (!element->error) return element;
+        if (!element->error || element->is_note) return element;
       }
       return std::nullopt;
     };
@@ -266,15 +300,16 @@ using Gather = std::function<void(const std::vector<ModelElement>& rows, ModelEl
 
 Model model_of_gathering(Model input, int64_t size, bool drop_remainder, Gather gather) {
   return [=](const Iteration& iteration) {
-    return [=, stream = input(iteration), ended = false]() mutable -> std::optional<ModelElement> {
-      std::vector<ModelElement> open;
+    return [=, stream = input(iteration), ended = false,
+            open = std::vector<ModelElement>()]() mutable -> std::optional<ModelElement> {
       while (!ended && static_cast<int64_t>(open.size()) < size) {
         std::optional<ModelElement> element = stream();
         if (!element) {
           ended = true;
         } else if (element->error) {
           element->rows *= size;
-          return element;  // and what was open is lost
+          if (!element->is_note) open.clear();  // lost
+          return element;
         } else {
           open.push_back(std::move(*element));
         }
@@ -284,6 +319,7 @@ Model model_of_gathering(Model input, int64_t size, bool drop_remainder, Gather 
       batch.epoch = open[0].epoch;
       batch.rows = static_cast<int64_t>(open.size()) * open[0].rows;
       gather(open, batch);
+      open.clear();
       return batch;
     };
   };

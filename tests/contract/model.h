@@ -36,6 +36,7 @@ struct ModelValue {
 struct ModelElement {
   std::vector<ModelValue> values;  // by column; empty for an error
   std::optional<ErrorCode> error;  // it is one
+  bool is_note = false;            // no error but the note that a record was left out: nobody loses anything to it
   int64_t epoch = 0;
   int64_t rows = 1;
 
@@ -60,6 +61,10 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,
                                     std::optional<uint64_t> shuffled);
 
+// Leaves out what is damaged, up to `max_records` in an epoch.
+[[nodiscard]] Model model_of_skipped_damage(Model shards, std::optional<int64_t> max_records);
+
+[[nodiscard]] Model model_of_assert_cardinality(Model input, int64_t count);
 [[nodiscard]] Model model_of_take(Model input, int64_t count);
 [[nodiscard]] Model model_of_skip(Model input, int64_t count);
 [[nodiscard]] Model model_of_shard(Model input, int64_t num_shards, int64_t index);

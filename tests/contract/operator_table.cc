@@ -44,7 +44,7 @@ std::vector<std::string> integer_features(const Twin& in) {
 
 const std::vector<std::string> kLong{"long-0", "long-1"};
 
-Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave) {
+Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave, const DamagePolicy& damage = {}) {
   std::vector<std::string> names(static_cast<size_t>(p.between(1, 5)));
   for (std::string& name : names) name = p.of(files);
   if (p.chance(30)) names.push_back(p.of(kLong));
@@ -53,7 +53,7 @@ Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave) {
   for (const std::string& name : names) {
     if (std::count(distinct.begin(), distinct.end(), name) == 0) distinct.push_back(name);
   }
-  TfrecordOptions options;
+  TfrecordOptions options{.damage = damage};
   options.cycle_length = static_cast<size_t>(p.between(1, 5));
   options.block_length = static_cast<size_t>(p.between(1, 4));
   options.shuffle_shards = p.chance(2);
@@ -64,6 +64,7 @@ Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave) {
 const std::vector<std::string> kPlain{"plain-0", "plain-1", "plain-2", "plain-3", "plain-4", "plain-5"};
 const std::vector<std::string> kCompressed{"zlib-0", "gzip-0", "zlib-1", "gzip-1", "zlib-2",
                                            "gzip-2", "zlib-3", "gzip-3", "plain-1"};
+const std::vector<std::string> kDamaged{"damaged-0", "plain-4", "damaged-1", "gzip-2"};
 const std::vector<std::string> kWithErrors{"odd-0", "damaged-0", "odd-1", "plain-4"};
 
 Twin interleave(Picks& p, const Weave& weave) {
@@ -132,11 +133,23 @@ const std::array kSources{
     SourceLine{"tfrecord", 26, [](Picks& p, const Weave& w) { return read(kPlain, p, w); }},
     SourceLine{"tfrecord", 20, [](Picks& p, const Weave& w) { return read(kCompressed, p, w); }},
     SourceLine{"tfrecord", 18, [](Picks& p, const Weave& w) { return read(kWithErrors, p, w); }},
+    SourceLine{"tfrecord", 6,
+               [](Picks& p, const Weave& w) {
+                 DamagePolicy damage{.action = DamagePolicy::kSkip};
+                 if (p.chance(3)) damage.max_records = p.between(0, 2);
+                 return read(kDamaged, p, w, damage);
+               }},
     SourceLine{"interleave", 12, interleave},
 };
 
 const std::array kOperators{
     OperatorLine{"parse_example", 40, is_records, parse_example},
+    OperatorLine{"assert_cardinality", 5, is_finite,
+                 [](const Twin& in, Picks& p) {
+                   // The right number, where it is known, or another.
+                   const Cardinality known = in.dataset().cardinality();
+                   return in.assert_cardinality(known.is_known() && !p.chance(3) ? known.count() : p.between(0, 25));
+                 }},
     OperatorLine{"take", 6, always, [](const Twin& in, Picks& p) { return in.take(p.between(-1, 40)); }},
     OperatorLine{"skip", 5, is_finite, [](const Twin& in, Picks& p) { return in.skip(p.between(-1, 12)); }},
     OperatorLine{"shard", 5, always,

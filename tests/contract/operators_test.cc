@@ -40,6 +40,11 @@ const std::array kInputs{
           [](const Weave& w) {
             return TwinDataset::tfrecord({"damaged-0", "odd-0"}, {.cycle_length = 2}, w);
           }},
+    Input{"records without the damaged ones",
+          [](const Weave& w) {
+            return TwinDataset::tfrecord({"damaged-0", "gzip-3", "damaged-1"},
+                                         {.cycle_length = 2, .damage = {.action = DamagePolicy::kSkip}}, w);
+          }},
     Input{"batches of records", [](const Weave& w) { return records(w).batch(3, false); }},
     Input{"tokens",
           [](const Weave& w) {

@@ -13,9 +13,10 @@ namespace millrace::test {
 // What a run gave to its caller: elements as text with epoch and rows, then the error that ended it, if one did.
 struct Outcome {
   std::vector<std::string> elements;
-  std::string error_code;  // empty: none
-  std::string error;       // all of it
-  bool stopped = false;    // by the caller, before the end
+  std::string error_code;   // empty: none
+  std::string error;        // all of it
+  bool stopped = false;     // by the caller, before the end
+  int64_t num_skipped = 0;  // parts of shards that were left out; not looked at behind an error
 };
 
 // Where they differ first, in words; empty: nowhere. `whole_errors`: the text of the error counts, not only its code.

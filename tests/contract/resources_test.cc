@@ -71,8 +71,9 @@ TEST(Resources, ReturnToTheStartBehindPipelinesDroppedAtRandomPoints) {
   EXPECT_GT(2 * opened.dropped_before_the_end, static_cast<int64_t>(count));
   EXPECT_GT(opened.dropped_after_an_error, 0);
   EXPECT_GT(opened.resumed, static_cast<int64_t>(count) / 20);
-  // Caches of the threads of oneTBB; what a pipeline of the smallest buffers would leave is many times as much.
-  EXPECT_EQ(left_over(before, /*heap_slack=*/512 << 10), "");
+  // Caches of allocators and of the threads of oneTBB, which are full after some 30,000 pipelines; a pipeline that left
+  // its buffers would leave many times as much.
+  EXPECT_EQ(left_over(before, /*heap_slack=*/1 << 20), "");
 }
 
 }  // namespace

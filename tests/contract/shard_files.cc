@@ -22,6 +22,7 @@ ShardFiles::ShardFiles() {
   write("odd-0", Compression::kNone, 17);
   write("odd-1", Compression::kGzip, 12);
   write("damaged-0", Compression::kNone, 15);
+  write("damaged-1", Compression::kNone, 9);
   write("long-0", Compression::kNone, kLongShard);
   write("long-1", Compression::kGzip, kLongShard);
 }

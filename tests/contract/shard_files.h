@@ -28,7 +28,7 @@ struct ExampleModel {
 //
 //     plain-0 … plain-5, zlib-0 … zlib-3, gzip-0 … gzip-3   Examples; one file of each kind is empty
 //     odd-0, odd-1                                          some records lack `weight`, some are no Examples
-//     damaged-0                                             some payloads do not match their CRCs
+//     damaged-0, damaged-1                                  some payloads do not match their CRCs
 //     long-0, long-1                                        more than a block and more than a chunk of a file
 class ShardFiles {
  public:

@@ -140,11 +140,15 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
   std::string code = fmt::format("Dataset::tfrecord(shards({}), {{.cycle_length = {}, .block_length = {}",
                                  quoted(names), options.cycle_length, options.block_length);
   if (options.shuffle_shards) code += fmt::format(", .shuffle_shards = true, .seed = {}", options.seed);
+  const bool skips = options.damage.action == DamagePolicy::kSkip;
+  if (skips) code += ", .damage = {.action = DamagePolicy::kSkip";
+  if (options.damage.max_records) code += fmt::format(", .max_records = {}", *options.damage.max_records);
+  if (skips) code += "}";
   for (const std::string& name : names) models.push_back(ShardFiles::get().records(name));
-  TwinDataset twin(Dataset::tfrecord(shards(names), options),
-                   model_of_shards(std::move(models), options.cycle_length, options.block_length,
-                                   options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt),
-                   code + "})", weave);
+  Model model = model_of_shards(std::move(models), options.cycle_length, options.block_length,
+                                options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt);
+  if (skips) model = model_of_skipped_damage(std::move(model), options.damage.max_records);
+  TwinDataset twin(Dataset::tfrecord(shards(names), options), std::move(model), code + "})", weave);
   for (const std::string& name : names) twin.most_ += name.starts_with("long") ? kLongShard : 21;
   twin.reads_shards_ = true;
   twin.reads_compressed_shards_ = std::any_of(names.begin(), names.end(), [](const std::string& name) {
@@ -318,6 +322,11 @@ TwinDataset TwinDataset::filter_blocks(int64_t divisor, int64_t remainder) const
   return then("filter", dataset_.filter(drop_in_blocks(divisor, remainder)),
               model_of_filter(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
               fmt::format(".filter(drop_in_blocks({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::assert_cardinality(int64_t count) const {
+  return then("assert_cardinality", dataset_.assert_cardinality(count), model_of_assert_cardinality(model_, count),
+              fmt::format(".assert_cardinality({})", count));
 }
 
 TwinDataset TwinDataset::take(int64_t count) const {

@@ -121,6 +121,8 @@ bool IndexLoader::done() {
     }
   }
   if (problem_ && problem_->shard.empty()) problem_->shard = path_;
+  // Whoever answered may still be about to wake.
+  read_->close();
   read_ = nullptr;
   return true;
 }

@@ -8,9 +8,10 @@ usage() {
   cat <<'TEXT'
 usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
   --only PART   run this part only; may be repeated
-  --soak        in the part test, make the random tests long and draw them anew: 10,000 graphs of operators instead of
-                500, 10,000 pipelines opened and dropped instead of 1,000 (some minutes). A failure prints what repeats
-                it: MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph
+  --soak        in the part test, make the random tests long and draw them anew (about half an hour): 10,000 graphs of
+                operators instead of 500, 10,000 pipelines opened and dropped instead of 1,000, 100 kills of a process
+                instead of 10, 2,000 damaged bits in each shard instead of 100. A failure prints what repeats it:
+                MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph
   --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
 parts, in order:
   format    clang-format over all sources

@@ -23,8 +23,9 @@ bool is_damage(ErrorCode code) {
   }
 }
 
-/// The records of one shard. Its index is read only where it is needed: when there is damage that may cost more than
-/// one record, and to go on in the middle of a compressed shard.
+/// The records of one shard. Its index is read only where it is needed: to go on in the middle of a compressed shard;
+/// where damage is left out, for compressed shards, in which damaged bytes can look like good records of another place,
+/// and for others when damage may cost more than one record.
 class ShardStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "shard_records";
@@ -40,7 +41,8 @@ class ShardStage final : public Stage {
         names_(context.shard_names),
         shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
     if (context.state != nullptr) resume(*context.state);
-    if (options_.start.offset > 0 && options_.compression.value_or(Compression::kNone) != Compression::kNone) {
+    const bool compressed = options_.compression.value_or(Compression::kNone) != Compression::kNone;
+    if (compressed && (skips_ || options_.start.offset > 0)) {
       load_index();
     } else {
       open();
@@ -50,6 +52,7 @@ class ShardStage final : public Stage {
   Poll next(Block& out) override {
     while (true) {
       if (loader_ && !take_index()) return Poll::kPending;
+      if (unchecked_) return deliver(views(), *std::exchange(unchecked_, std::nullopt), out);
       if (held_) {
         const Held held = *std::exchange(held_, std::nullopt);
         return deliver(error_block(record_schema(), pool_, note(held.fault, held.begin)), held.begin, out);
@@ -58,7 +61,13 @@ class ShardStage final : public Stage {
       switch (reader_->next(records_, kBlockElements)) {
         case ShardReader::Step::kPending: return Poll::kPending;
         case ShardReader::Step::kEnd: return Poll::kEnd;
-        case ShardReader::Step::kRecords: return deliver(views(), begin, out);
+        case ShardReader::Step::kRecords:
+          if (!skips_ || index_was_read_ || reader_->compression() == Compression::kNone) {
+            return deliver(views(), begin, out);
+          }
+          unchecked_ = begin;
+          load_index();
+          continue;
         case ShardReader::Step::kError: break;
       }
       const RecordFault& fault = reader_->fault();
@@ -113,12 +122,14 @@ class ShardStage final : public Stage {
     if (loader_->problem()) index_problem_ = loader_->problem()->message;
     loader_.reset();
     if (options_.starts_behind_damage) suspect_from(options_.start.offset);
-    if (held_ && options_.index) {
+    if ((held_ || unchecked_) && options_.index) {
       // From the record on that cannot be read: what is wrong is found again, and where reading goes on behind it.
       options_.compression = options_.index->compression();
-      options_.start = held_->begin;
+      options_.start = held_ ? held_->begin : *unchecked_;
       options_.starts_behind_damage = false;
       held_.reset();
+      unchecked_.reset();
+      records_.clear();
       open();
     } else if (!reader_) {
       open();
@@ -202,8 +213,9 @@ class ShardStage final : public Stage {
   std::optional<IndexLoader> loader_;  // while the index is read
   bool index_was_read_ = false;
   std::string index_problem_;
-  uint64_t suspect_until_ = 0;  // record up to which damage may make itself felt
-  std::optional<Held> held_;    // while it is not known whether the index helps
+  uint64_t suspect_until_ = 0;               // record up to which damage may make itself felt
+  std::optional<RecordPosition> unchecked_;  // of `records_`, while it is not known whether there is an index
+  std::optional<Held> held_;                 // while it is not known whether the index helps
 };
 
 }  // namespace

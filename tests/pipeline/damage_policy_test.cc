@@ -509,6 +509,65 @@ TEST_F(SkippedDamage, MayBeSkippedByARunThatGoesOnFromOneThatStoppedAtIt) {
   EXPECT_EQ(again.skipped().counts, straight.skipped.counts);
 }
 
+// Single flipped bits anywhere: what a reader gives that has the index from its beginning on, or none.
+TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
+  constexpr int kRecords = 200;
+  constexpr int kFlips = 60;
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  BufferPool pool;
+  uint64_t dice = 1;
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
+    write("a", kRecords, compression, /*indexed=*/true);
+    const std::string good = read_file(path("a"));
+    const std::string index_bytes = read_file(index_path(path("a")));
+    const auto index = std::make_shared<const ShardIndex>(ShardIndex::parse(index_bytes));
+    for (int i = 0; i < kFlips; ++i) {
+      dice = dice * 6364136223846793005U + 1442695040888963407U;
+      std::string bytes = good;
+      char& byte = bytes[(dice >> 33) % bytes.size()];
+      byte = static_cast<char>(byte ^ static_cast<char>(1U << ((dice >> 29) & 7U)));
+      write_file(path("a"), bytes);
+      for (const bool indexed : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}, flip {}, index {}", to_string(compression), i, indexed));
+        std::filesystem::remove(index_path(path("a")));
+        if (indexed) write_file(index_path(path("a")), index_bytes);
+        const std::optional<Compression> declared = i % 2 == 0 ? std::optional(compression) : std::nullopt;
+        const test::ReadShard expected =
+            test::read_shard(local, pool, path("a"), {.compression = declared, .index = indexed ? index : nullptr},
+                             /*stop_at_error=*/false);
+        std::vector<std::string> records;
+        for (const test::ReadRecord& record : expected.records) {
+          records.push_back(record.payload);
+          if (indexed) {
+            ASSERT_EQ(record.payload, payload("a", static_cast<int>(record.index)));
+          }
+        }
+        const Dataset dataset =
+            Dataset::tfrecord(Shards::files({path("a")}), {.compression = declared, .damage = kSkipAll});
+        Pipeline pipeline = dataset.start({.threads = 1});
+        std::vector<std::string> found;
+        while (const auto batch = pipeline.next()) {
+          found.emplace_back(batch->values<std::string_view>("record")[0]);
+        }
+        ASSERT_EQ(found, records);
+        const SkipReport skipped = pipeline.skipped();
+        ASSERT_THAT(skipped.regions, SizeIs(expected.faults.size()));
+        for (size_t f = 0; f < expected.faults.size(); ++f) {
+          EXPECT_EQ(skipped.regions[f].begin, expected.faults[f].begin);
+          EXPECT_EQ(skipped.regions[f].end, expected.faults[f].end);
+          EXPECT_EQ(skipped.regions[f].end_is_known, expected.faults[f].end_is_known);
+          EXPECT_EQ(skipped.regions[f].code, expected.faults[f].error.code);
+        }
+        if (indexed) {
+          EXPECT_EQ(static_cast<int64_t>(found.size()) + skipped.counts.records, kRecords);
+          EXPECT_EQ(skipped.counts.regions_of_unknown_records, 0);
+        }
+      }
+    }
+  }
+}
+
 // The planted faults: exactly what a reader by itself gives and loses.
 TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
   const std::string fixtures = std::string(MILLRACE_TEST_DATA) + "/tfrecord";

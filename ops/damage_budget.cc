@@ -16,7 +16,7 @@ constexpr int64_t kFewestRecords = 1000;
 
 DamageBudgetStage::DamageBudgetStage(std::unique_ptr<Stage> input, const DamagePolicy& policy,
                                      const StageContext& context)
-    : policy_(policy), input_(std::move(input)), pool_(context.pool) {
+    : policy_(policy), input_(std::move(input)) {
   if (context.state == nullptr || context.state->kind != kKind) return;
   const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 5);
   read_ = numbers[0];

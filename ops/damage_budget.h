@@ -24,7 +24,6 @@ class DamageBudgetStage final : public Stage {
 
   const DamagePolicy policy_;
   std::unique_ptr<Stage> input_;
-  BufferPool& pool_;
   Block block_;  // of the input, behind a note that became an error
   size_t taken_ = 0;
   int64_t read_ = 0;  // records that came

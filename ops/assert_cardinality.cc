@@ -17,7 +17,10 @@ class AssertCardinalityStage final : public Stage {
   AssertCardinalityStage(SchemaPtr schema, std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
       : schema_(std::move(schema)), input_(std::move(input)), count_(count), context_(context) {
     if (context.state == nullptr) return;
-    seen_ = numbers_of(*context.state, kKind, 1)[0];
+    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
+    seen_ = numbers[0];
+    epoch_ = numbers[1];
+    rows_per_element_ = numbers[2];
     if (!context.state->inputs.empty()) end_ = context.state->inputs[0];
   }
 
@@ -29,7 +32,7 @@ class AssertCardinalityStage final : public Stage {
     if (poll != Poll::kBlock) return poll;
     end_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
     const Cursor begin = out.cursor;
-    out.cursor = make_cursor(kKind, {seen_}, {begin});
+    out.cursor = make_cursor(kKind, {seen_, epoch_, rows_per_element_}, {begin});
     epoch_ = out.epoch;
     rows_per_element_ = out.rows_per_element;
     // Up to the first element that is one too many.
@@ -61,7 +64,7 @@ class AssertCardinalityStage final : public Stage {
                 .stage = "assert_cardinality"};
     out = error_block(schema_, context_.pool, std::make_shared<const Error>(std::move(error)), rows_per_element_);
     out.epoch = epoch_;
-    out.cursor = make_cursor(kKind, {seen_}, {place});
+    out.cursor = make_cursor(kKind, {seen_, epoch_, rows_per_element_}, {place});
     return Poll::kBlock;
   }
 

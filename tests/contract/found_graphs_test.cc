@@ -28,6 +28,13 @@ TEST(FoundGraphs, AParserThatARewriteMovesFromAFilterToAShuffleLeavesNoTraceInSt
   });
 }
 
+// Resumed behind an error of its own, it forgot how many rows an element has.
+TEST(FoundGraphs, AnAssertedCardinalityBehindAnotherFailsTheSameAfterResuming) {
+  expect_kept([](const Weave& weave) {
+    return TwinDataset::range(0, 9, 1, weave).batch(2, true).assert_cardinality(5).assert_cardinality(5);
+  });
+}
+
 // Saved without the prefetch between them and resumed with it, the first map numbered its rows from 0.
 TEST(FoundGraphs, MapsOfOneSegmentAndOfTwoHaveTheSameStates) {
   expect_kept(

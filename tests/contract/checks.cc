@@ -211,8 +211,12 @@ class Checker {
     return wrong.empty() ? "" : how + wrong;
   }
 
-  // 4 KiB, and 64 B for each shard that can be open.
-  static size_t most_state_bytes() { return 4096 + 64 * 16; }
+  // 4 KiB, 64 B for each shard that can be open, and what the many operators of the largest graphs are digested to.
+  size_t most_state_bytes() const {
+    constexpr size_t kOperators = 10;
+    const size_t num_operators = twin_.operators().size();
+    return 4096 + 64 * 16 + 300 * (std::max(num_operators, kOperators) - kOperators);
+  }
 
   static constexpr size_t kMany = size_t{1} << 40;
   const MakeTwin& make_;

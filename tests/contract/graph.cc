@@ -117,17 +117,16 @@ std::vector<Graph> simpler_graphs(const Graph& graph) {
 }
 
 TwinDataset draw_nested(Picks& picks, const Weave& weave) {
-  std::vector<size_t> sources;
-  for (size_t i = 0; i < source_lines().size(); ++i) {
-    if (source_lines()[i].name != "interleave") sources.push_back(i);
+  constexpr int kDeepest = 2;
+  std::vector<size_t> sources = all_sources();
+  if (++picks.depth == kDeepest) {
+    std::erase_if(sources, [](size_t line) { return source_lines()[line].name == "interleave"; });
   }
   TwinDataset twin = source_lines()[pick_line(source_lines(), sources, picks)].make(picks, weave);
+  --picks.depth;
   for (int64_t steps = picks.between(0, 2); steps > 0; --steps) {
-    std::vector<size_t> lines;
-    for (const size_t line : fitting(twin)) {
-      if (operator_lines()[line].name != "repeat") lines.push_back(line);  // which might be for ever
-    }
-    twin = operator_lines()[pick_line(operator_lines(), lines, picks)].add(twin, picks);
+    twin = operator_lines()[pick_line(operator_lines(), fitting(twin), picks)].add(twin, picks);
+    if (twin.infinite()) twin = twin.take(picks.between(1, 30));
   }
   return twin;
 }

@@ -29,6 +29,8 @@ class Picks {
     return list[static_cast<size_t>(between(0, static_cast<int64_t>(list.size()) - 1))];
   }
   const std::vector<int64_t>& numbers() const { return numbers_; }
+  // How many datasets deep the drawing is in nested inputs.
+  int depth = 0;
 
  private:
   uint64_t seed_ = 0;

@@ -121,6 +121,15 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
   size_t at = begin_;
   while (batch.payloads.size() < max_records) {
     const uint64_t available = end_ - at;
+    if (options_.difference_is_damage && index_ && available > 0 &&
+        position_.record + batch.payloads.size() >= index_->num_records()) [[unlikely]] {
+      position_ = {offset, position_.record + batch.payloads.size()};
+      begin_ = at;
+      set_fault(ErrorCode::kCompression,
+                fmt::format("there are more bytes than the index's {} records have", index_->num_records()));
+      lose_rest(offset);
+      break;
+    }
     if (available < kHeaderBytes) {
       num_missing_ = kHeaderBytes - available;
       break;

@@ -128,7 +128,7 @@ class Checker {
     // Workers of oneTBB stay for the next pipeline: up to 8 of them may be new.
     Resources most = before;
     most.threads += 8;
-    return broken("dropped half way, it leaves nothing", left_over(most, /*heap_slack=*/int64_t{64} << 20));
+    return broken("dropped half way, it leaves nothing", left_over(most, /*heap_slack=*/4 << 20));
   }
 
   // What is saved, and what it must give.

@@ -117,10 +117,9 @@ class Checker {
     const Dataset woven = make_(pending()).dataset();
     const Resources before = Resources::now();
     for (const size_t place : some_places(last_place(), options_.most_places, draw())) {
-      const int threads = some_threads();
-      const WorkerLimit workers(threads);
-      const bool pending = draw() % 2 == 0;
-      Pipeline pipeline = (pending ? woven : dataset).start({.threads = threads, .storage = slow()});
+      const RunOptions options{.threads = some_threads(), .storage = slow()};
+      const WorkerLimit workers(options.threads);
+      Pipeline pipeline = (draw() % 2 == 0 ? woven : dataset).start(options.start_options());
       Outcome outcome;
       take_elements(pipeline, outcome, place);
       if (outcome.elements != first_elements(place)) return fmt::format("to be dropped at {}, it gave others", place);

@@ -56,6 +56,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("batches", po::value(&batches), 
        "stop after so many batches, counted from the start of the stream, and compute stream_hash over them")
       ("seed", po::value(&seed)->default_value(seed), "of every random choice")
+      ("memory-mb", po::value(&options.memory_mb)->default_value(options.memory_mb),
+       "MiB for everything between the files and the consumer; 0: half of the machine's memory")
       ("state", po::value(&options.state), "write the place in the stream to this file while running, atomically")
       ("state-every", po::value(&options.state_every)->default_value(options.state_every), "batches between two states")
       ("resume", po::value(&options.resume), "go on from the state in this file")
@@ -90,6 +92,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   require_at_least("threads", options.threads, 0);
   require_at_least("consumer-us", options.consumer_us, 0);
   require_at_least("seed", seed, 0);
+  require_at_least("memory-mb", options.memory_mb, 0);
   require_at_least("state-every", options.state_every, 1);
   options.seed = static_cast<uint64_t>(seed);
   if (!(options.seconds > 0) || !std::isfinite(options.seconds))

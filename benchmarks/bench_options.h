@@ -31,6 +31,7 @@ struct BenchOptions {
   bool json = false;
   DamagePolicy damage;
   std::string skipped_log;    ///< file for a line for each region that was left out; empty: none
+  int64_t memory_mb = 0;      ///< MiB for all buffers; 0: half of the machine's memory
   std::string state;          ///< file that states are written to; empty: none
   int64_t state_every = 100;  ///< batches between two of them
   std::string resume;         ///< file with the state to go on from; empty: none

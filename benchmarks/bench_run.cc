@@ -83,6 +83,7 @@ StartOptions start_options(const BenchOptions& options) {
   StartOptions start = {.threads = options.threads,
                         .ordered = options.ordered,
                         .disabled_rewrites = options.disabled_rewrites,
+                        .memory_budget = options.memory_mb << 20,
                         .watchdog = options.watchdog,
                         .on_stall = exit_on_stall};
   if (!options.resume.empty()) start.state = PipelineState::parse(read_file(options.resume));
@@ -195,6 +196,7 @@ std::string to_json(const BenchResult& result) {
   json["batches"] = result.batches;
   json["stream_hash"] = nullptr;
   if (result.stream_hash) json["stream_hash"] = *result.stream_hash;
+  json["peak_buffer_mb"] = static_cast<double>(result.statistics.peak_buffer_bytes) / (1 << 20);
   if (result.stream_hash && result.hashed_from > 0) json["stream_hash_from"] = result.hashed_from;
   if (result.resumed_after > 0) json["resumed_after"] = result.resumed_after;
   if (result.skipped) json["skipped"] = skipped_json(*result.skipped);

@@ -22,6 +22,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kInvalidArgument: return "invalid_argument";
     case ErrorCode::kOutOfMemory: return "out_of_memory";
     case ErrorCode::kUserFunction: return "user_function";
+    case ErrorCode::kMemoryBudget: return "memory_budget";
     case ErrorCode::kState: return "state";
     case ErrorCode::kDamageBudget: return "damage_budget";
     case ErrorCode::kStalled: return "stalled";

@@ -24,6 +24,7 @@ enum class ErrorCode {
   kInvalidArgument,  ///< an argument that cannot work, found in the builder or on a command line
   kOutOfMemory,      ///< the system has no more memory
   kUserFunction,     ///< a function given by the user threw
+  kMemoryBudget,     ///< something that cannot be done within the memory budget of the pipeline
   kState,            ///< a saved state that is damaged, or of another dataset, other shards or a later version
   kDamageBudget,     ///< more of the shards is damaged than the budget of their dataset allows to leave out
   kStalled,          ///< nothing moved in a pipeline for longer than its watchdog allows

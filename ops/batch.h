@@ -75,6 +75,8 @@ class BatchOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+  /// One batch, where the schema fixes its size.
+  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
   int64_t size() const { return static_cast<int64_t>(size_); }
   const BatchOptions& options() const { return options_; }
 

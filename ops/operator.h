@@ -57,6 +57,8 @@ class Operator {
   virtual const Shards* shards() const { return nullptr; }
   /// A digest of what it gives that neither `arguments()` nor `shards()` says (rows from memory), or 0.
   virtual uint64_t content_digest() const { return 0; }
+  /// Bytes that it is known to need before it reads anything, in all; 0: nothing is known. What it holds at a time.
+  virtual int64_t memory_needed() const { return 0; }
   /// Why a pipeline with this operator cannot be saved; empty when it can.
   virtual std::string unsavable() const { return ""; }
 

@@ -61,6 +61,8 @@ class PaddedBatchOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+  /// One batch, where the schema fixes its size.
+  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
 
   /// The rule of one feature, all defaults filled in.
   struct Rule {

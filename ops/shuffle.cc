@@ -20,10 +20,17 @@ class ShuffleStage final : public Stage {
 
   ShuffleStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const ShuffleKeys& keys,
                const StageContext& context)
-      : input_(std::move(input)), keys_(keys), codec_(schema), slab_(context.pool), builder_(schema, context.pool) {
+      : input_(std::move(input)),
+        keys_(keys),
+        codec_(schema),
+        slab_(context.pool),
+        memory_(context.memory),
+        most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
+        builder_(schema, context.pool) {
     if (context.state != nullptr) resume(*context.state);
   }
 
+  // Throws `kMemoryBudget` when the rows take more than there is.
   Poll next(Block& out) override {
     slab_.collect();
     while (true) {
@@ -62,6 +69,7 @@ class ShuffleStage final : public Stage {
         continue;
       }
       take_in(taken_++);
+      if (slab_.bytes() > most_bytes_) refuse_row();
     }
   }
 
@@ -102,6 +110,19 @@ class ShuffleStage final : public Stage {
     int64_t row;
     Cursor cursor;
   };
+
+  [[noreturn]] void refuse_row() const {
+    const auto held = static_cast<double>(std::max<uint32_t>(waiting_.size(), 1));
+    const double needed =
+        4.0 / 3 * static_cast<double>(slab_.bytes()) / held * static_cast<double>(keys_.buffer_size());
+    Error error{
+        .code = ErrorCode::kMemoryBudget,
+        .message = fmt::format("{} of the {} rows of the buffer take {} bytes, three quarters of the memory budget "
+                               "of {} bytes; about {:.0f} bytes are needed, or a smaller buffer",
+                               waiting_.size(), keys_.buffer_size(), slab_.bytes(), memory_->budget(), needed)};
+    block_.locate(taken_ - 1, error);
+    throw ErrorException(error);
+  }
 
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
 
@@ -234,6 +255,8 @@ class ShuffleStage final : public Stage {
   ShuffleKeys keys_;
   RowCodec codec_;
   RowSlab slab_;
+  const MemoryGate* memory_;
+  int64_t most_bytes_;    // of the rows
   Block block_;           // of the input
   size_t taken_ = 0;      // elements of `block_` that are in the buffer
   int64_t position_ = 0;  // elements read
@@ -276,6 +299,12 @@ std::string ShuffleOperator::arguments() const {
   return fmt::format("buffer_size={}, seed={}{}{}", buffer_size_, options_.seed,
                      options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false",
                      occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
+}
+
+int64_t ShuffleOperator::memory_needed() const {
+  const int64_t row = fixed_bytes(*schema());
+  int64_t bytes = 0;
+  return __builtin_mul_overflow(row, buffer_size_, &bytes) ? INT64_MAX : bytes;
 }
 
 std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {

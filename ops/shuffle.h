@@ -29,6 +29,8 @@ class ShuffleOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+  /// The rows of the buffer, where the schema fixes their size.
+  int64_t memory_needed() const override;
 
  private:
   int64_t buffer_size_;

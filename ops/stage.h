@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "formats/columnar/block.h"
+#include "formats/columnar/memory_gate.h"
 
 namespace millrace {
 
@@ -37,10 +38,11 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
   virtual ~Stage() = default;
 
-  /// The next elements of this iteration. Errors of elements come inside the block; nothing is thrown but
-  /// std::bad_alloc. A block may hold fewer elements than asked for whenever its input was pending: how elements are
-  /// cut into blocks is not part of the stream. Every block says where it begins (`Block::cursor`), in a state of this
-  /// stage's: what the stage and its inputs need to give the same elements again from there on.
+  /// The next elements of this iteration. Errors of elements come inside the block; what is thrown (memory that is not
+  /// there) is the error of the next element and the end. A block may hold fewer elements than asked for whenever its
+  /// input was pending: how elements are cut into blocks is not part of the stream. Every block says where it begins
+  /// (`Block::cursor`), in a state of this stage's: what the stage and its inputs need to give the same elements again
+  /// from there on.
   virtual Poll next(Block& out) = 0;
 };
 
@@ -55,6 +57,8 @@ struct StageContext {
   Lanes& lanes;                                       ///< where nested inputs run
   Storage* storage = nullptr;                         ///< where sources read; null where nothing is read from files
   std::shared_ptr<ShardNames> shard_names = nullptr;  ///< where sources name their shards; null: rows have no origins
+  /// What to ask before taking memory for something large; null: nothing bounds the memory.
+  MemoryGate* memory = nullptr;
   /// Where the stage goes on: a state that a block of such a stage carried. Null: at the beginning.
   StageStatePtr state = nullptr;
 };

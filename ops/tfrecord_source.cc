@@ -12,6 +12,17 @@
 namespace millrace {
 namespace {
 
+// A record is in a chunk of its shard, and then in a block, and then in a batch, while the next one comes.
+uint64_t largest_record(const MemoryGate& memory) { return static_cast<uint64_t>(memory.budget() / 4); }
+
+constexpr size_t kLeastChunk = 16 << 10;
+
+// Each lane has a chunk that is walked, and up to two that are read ahead; all of them take an eighth of the budget.
+size_t chunk_bytes(const MemoryGate& memory, size_t num_lanes) {
+  const auto most = static_cast<size_t>(memory.budget()) / (8 * 3 * num_lanes);
+  return std::clamp(most, kLeastChunk, ShardReaderOptions().chunk_bytes);
+}
+
 bool is_damage(ErrorCode code) {
   switch (code) {
     case ErrorCode::kLengthCrc:
@@ -39,7 +50,10 @@ class ShardStage final : public Stage {
         skips_(skips),
         epoch_(context.iteration.epoch),
         names_(context.shard_names),
+        memory_(context.memory),
+        limited_by_memory_(memory_ != nullptr && options.max_record_bytes == largest_record(*memory_)),
         shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
+    options_.memory = context.memory;
     if (context.state != nullptr) resume(*context.state);
     const bool compressed = options_.compression.value_or(Compression::kNone) != Compression::kNone;
     if (compressed && (skips_ || options_.start.offset > 0)) {
@@ -73,7 +87,7 @@ class ShardStage final : public Stage {
       const RecordFault& fault = reader_->fault();
       if (fault.error.code == ErrorCode::kIndex) {
         index_problem_ = fault.error.message;  // nothing is lost to it
-      } else if (!skips_ || !is_damage(fault.error.code)) {
+      } else if (!skips_ || !is_damage(fault.error.code) || is_too_large_for_memory(fault)) {
         return deliver(error_block(record_schema(), pool_, error(fault)), begin, out);
       } else if (index_was_read_ || !index_may_help(fault)) {
         Block noted = error_block(record_schema(), pool_, note(fault, begin));
@@ -153,8 +167,17 @@ class ShardStage final : public Stage {
     if (point != nullptr) suspect_until_ = std::max(suspect_until_, options_.index->first_from(point->offset).record);
   }
 
-  static std::shared_ptr<const Error> error(const RecordFault& fault) {
+  // A record that the memory budget has no room for is no damage.
+  bool is_too_large_for_memory(const RecordFault& fault) const {
+    return limited_by_memory_ && fault.error.code == ErrorCode::kRecordTooLarge;
+  }
+
+  std::shared_ptr<const Error> error(const RecordFault& fault) const {
     Error error = fault.error;
+    if (is_too_large_for_memory(fault)) {
+      error.code = ErrorCode::kMemoryBudget;
+      error.message += fmt::format(", a quarter of the memory budget of {} bytes", memory_->budget());
+    }
     if (fault.end > fault.begin) error.lost_bytes = static_cast<int64_t>(fault.end - fault.begin);
     return std::make_shared<const Error>(std::move(error));
   }
@@ -207,6 +230,8 @@ class ShardStage final : public Stage {
   const bool skips_;
   const int64_t epoch_;
   const std::shared_ptr<const ShardNames> names_;
+  const MemoryGate* const memory_;
+  const bool limited_by_memory_;
   const uint32_t shard_;
   RecordBatch records_;
   std::optional<ShardReader> reader_;
@@ -256,6 +281,8 @@ Cardinality TfrecordOperator::cardinality(std::span<const Cardinality>) const {
   return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
 }
 
+int64_t TfrecordOperator::memory_needed() const { return static_cast<int64_t>(num_lanes() * kLeastChunk); }
+
 std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const StageContext& context) const {
   const OpenStage records = [this](const StageContext& inner) { return open_records(inner); };
   if (options_.damage.action == DamagePolicy::kFail) return open_below_damage_budget(records, context);
@@ -274,6 +301,10 @@ std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& contex
     reader.compression = options_.compression;
     reader.num_records = shards_.list()[shard].num_records;
     reader.max_record_bytes = options_.max_record_bytes;
+    if (context.memory != nullptr) {
+      reader.max_record_bytes = std::min(reader.max_record_bytes, largest_record(*context.memory));
+      reader.chunk_bytes = chunk_bytes(*context.memory, num_lanes());
+    }
     inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
       return std::make_unique<ShardStage>(path, reader, skips, lane);
     });

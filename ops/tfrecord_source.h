@@ -37,6 +37,8 @@ class TfrecordOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
+  /// A chunk for each shard that is open.
+  int64_t memory_needed() const override;
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
 

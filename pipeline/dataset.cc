@@ -131,7 +131,7 @@ std::string Dataset::explain(const StartOptions& options) const {
   for (const AppliedRewrite& rewrite : applied) text += fmt::format("{}: {}\n", rewrite.name, rewrite.reason);
   if (applied.empty()) text += "none\n";
   text += "as it runs:\n" + print_plan(*rewritten);
-  Executor executor(checked_threads(options.threads));
+  Executor executor(checked_threads(options.threads), checked_memory_budget(options.memory_budget));
   text += LoweredPlan(executor, rewritten, {.ordered = options.ordered}).to_string();
   return text;
 }

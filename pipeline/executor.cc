@@ -38,7 +38,8 @@ int checked_threads(int threads) {
   return threads == 0 ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : threads;
 }
 
-Executor::Executor(int threads) : threads_(threads), id_(next_id()), arena_(threads, /*reserved_for_masters=*/0) {
+Executor::Executor(int threads, int64_t memory_budget)
+    : threads_(threads), id_(next_id()), memory_(pool_, memory_budget), arena_(threads, /*reserved_for_masters=*/0) {
   // A graph runs in the arena it is made in.
   arena_.execute([this] { graph_.emplace(); });
 }
@@ -99,6 +100,7 @@ void Executor::stop() noexcept {
   graph_->cancel();
   graph_->wait_for_all();
   handoff_acquire(this);
+  memory_.close();
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 
 #include "formats/columnar/buffer.h"
 #include "ops/stage.h"
+#include "pipeline/memory_budget.h"
 #include "pipeline/tsan.h"
 
 namespace millrace {
@@ -27,7 +28,8 @@ class Executor {
 
   /// `threads`: size of the arena, at least 1. Workers come from oneTBB's process-wide pool, so fewer may run (see
   /// `WorkerLimit`); even none must do: a wake from outside forces one into being.
-  explicit Executor(int threads);
+  /// `memory_budget`: bytes.
+  Executor(int threads, int64_t memory_budget);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -35,6 +37,8 @@ class Executor {
   int threads() const { return threads_; }
   BufferPool& pool() { return pool_; }
   const BufferPool& pool() const { return pool_; }
+  MemoryBudget& memory() { return memory_; }
+  const MemoryBudget& memory() const { return memory_; }
   tbb::flow::graph& graph() { return *graph_; }
 
   /// Sends a message to a node, from any thread: from a body of this executor at once, from elsewhere through the
@@ -73,6 +77,7 @@ class Executor {
   const int threads_;
   const uint64_t id_;
   BufferPool pool_;
+  MemoryBudget memory_;
   tbb::task_arena arena_;
   std::optional<tbb::flow::graph> graph_;
   std::atomic<bool> stopping_{false};

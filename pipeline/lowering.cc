@@ -50,6 +50,7 @@ class LoweredPlan::LaneSet final : public Lanes {
                                   .lanes = inline_,
                                   .storage = lane_context.storage,
                                   .shard_names = lane_context.shard_names,
+                                  .memory = lane_context.memory,
                                   .state = lane_context.state};
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
@@ -196,6 +197,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .lanes = lanes != nullptr ? *lanes : context.lanes,
                                 .storage = context.storage,
                                 .shard_names = context.shard_names,
+                                .memory = context.memory,
                                 .state = context.state};
     try {
       return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);

@@ -62,6 +62,24 @@ std::vector<std::string> shard_paths(const PlanNode& plan) {
   return paths;
 }
 
+void add_needs(const PlanNode& plan, int64_t& bytes, std::string& text) {
+  for (const PlanNodePtr& input : plan.inputs) add_needs(*input, bytes, text);
+  const int64_t needed = plan.op->memory_needed();
+  if (needed == 0) return;
+  text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plan.op->name(), needed);
+  if (__builtin_add_overflow(bytes, needed, &bytes)) bytes = INT64_MAX;
+}
+
+// What is known to be too much fails before anything is read.
+void check_memory(const PlanNode& plan, int64_t budget) {
+  int64_t bytes = 0;
+  std::string text;
+  add_needs(plan, bytes, text);
+  if (bytes <= budget) return;
+  throw ErrorException(ErrorCode::kMemoryBudget,
+                       fmt::format("at least {} bytes are needed ({}), the memory budget is {}", bytes, text, budget));
+}
+
 std::string why_unsavable(const PlanNode& plan) {
   for (const PlanNodePtr& input : plan.inputs) {
     if (std::string why = why_unsavable(*input); !why.empty()) return why;
@@ -77,7 +95,7 @@ class Pipeline::Impl {
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options)
       : io_threads_(kIoThreads),
         storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
-        executor_(checked_threads(options.threads)),
+        executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget)),
         plan_(std::move(plan)),
         lowered_(executor_, plan_, {.ordered = options.ordered}),
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
@@ -90,6 +108,7 @@ class Pipeline::Impl {
       watchdog_.emplace(options.watchdog, options.on_stall, lowered_, *watched, executor_.threads());
       storage_ = std::move(watched);
     }
+    check_memory(*plan_, executor_.memory().bytes());
     if (options.state) {
       if (!unsavable_.empty()) refuse_state("a state cannot be used");
       options.state->check(*plan_digest_, *shard_digest_);
@@ -173,6 +192,8 @@ class Pipeline::Impl {
     statistics.threads = executor_.threads();
     statistics.distinct_workers = executor_.distinct_workers();
     statistics.buffer_bytes = executor_.pool().bytes_in_use();
+    statistics.peak_buffer_bytes = executor_.pool().peak_bytes_in_use();
+    statistics.memory_budget = executor_.memory().bytes();
     statistics.fresh_buffers = executor_.pool().fresh_allocations();
     statistics.skipped = skips_.counts();
     return statistics;

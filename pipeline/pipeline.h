@@ -55,6 +55,10 @@ struct StartOptions {
       true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always
   std::vector<std::string> disabled_rewrites = {};  ///< names of rewrites not to use. Default: none
   std::shared_ptr<Storage> storage = nullptr;       ///< where sources read. Default: null, local files
+  /// Bytes that everything between the files and the caller may take together: chunks, blocks, the rows of shuffles,
+  /// batches in queues and with the caller. Nothing runs ahead beyond it; what cannot be done within it is the error
+  /// `memory_budget`, which says what it needs. Default: 0, half of the machine's memory
+  int64_t memory_budget = 0;
   /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
   std::optional<PipelineState> state = std::nullopt;
   /// Is told of each part of a shard that is left out (`TfrecordOptions::damage`), inside `next()` on the caller's

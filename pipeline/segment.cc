@@ -51,8 +51,10 @@ class Segment::Reader final : public Stage {
         segment_.ready_[segment_.tail_.load(std::memory_order_relaxed) % segment_.options_.credits];
     uint32_t index = ready.load();
     if (index == 0) {
-      // Say that we starve, then look again; the publisher publishes first and looks at the flag after.
+      // Say that we starve, then look again; the publisher publishes first and looks at the flag after. So does a chain
+      // that waits for memory: what the reader waits for may take it.
       segment_.reader_starved_.store(true);
+      if (segment_.out_of_memory_.load() && segment_.out_of_memory_.exchange(false)) segment_.wake();
       index = ready.load();
       if (index == 0) return nullptr;
       segment_.reader_starved_.store(false);
@@ -89,7 +91,9 @@ Segment::Segment(Executor& executor, Options options)
                 run_node();
                 handoff_release(this);
                 return tbb::flow::continue_msg();
-              })) {}
+              })) {
+  executor_.memory().add_waiter(*this);
+}
 
 Segment::~Segment() = default;
 
@@ -162,7 +166,8 @@ void Segment::take_request() {
                           .iteration = iteration_,
                           .lanes = request->context->lanes,
                           .storage = request->context->storage,
-                          .shard_names = request->context->shard_names};
+                          .shard_names = request->context->shard_names,
+                          .memory = this};
   failure_ = nullptr;
   try {
     chain_place_ = {request->context->state, 0};
@@ -177,6 +182,43 @@ void Segment::take_request() {
     failure_ = current_exception_as_error("");
   }
   ended_ = false;
+}
+
+bool Segment::is_waited_for() const noexcept {
+  return reader_starved_.load() && tail_.load(std::memory_order_relaxed) == next_position_;
+}
+
+// A chain that may not go on says so first and looks once more: whoever makes room, or starves, looks at the flags
+// after.
+bool Segment::admit(int64_t bytes) noexcept {
+  MemoryBudget& memory = executor_.memory();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (memory.reserve(bytes)) return true;
+    if (is_waited_for()) {
+      memory.reserve_anyway(bytes);
+      return true;
+    }
+    out_of_memory_.store(true);
+    memory.expect_room();
+  }
+  return false;
+}
+
+// Whether the chain may be polled for one more block. What it will take, with its maps, is taken to be as much as the
+// last one, for every block that is on its way.
+bool Segment::may_poll() noexcept {
+  constexpr int64_t kUnknown = 4 * kBlockBytes;
+  const MemoryBudget& memory = executor_.memory();
+  const int64_t last = bytes_of_last_block_.load(std::memory_order_relaxed);
+  const auto on_their_way = static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed));
+  const int64_t bytes =
+      options_.maps.empty() ? std::max<int64_t>(last, 0) : (on_their_way + 1) * (last < 0 ? kUnknown : last);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (memory.has_room(bytes) || is_waited_for()) return true;
+    out_of_memory_.store(true);
+    executor_.memory().expect_room();
+  }
+  return false;
 }
 
 Segment::Slot* Segment::free_slot() {
@@ -228,6 +270,10 @@ bool Segment::poll_until_blocked() {
       fill(*slot, Block(), /*end=*/true);
       continue;
     }
+    if (!may_poll()) {
+      waiting_for_output_ = true;
+      return false;
+    }
     Block block;
     const Poll poll = poll_chain(block);
     if (poll == Poll::kPending) {
@@ -259,6 +305,7 @@ void Segment::fill(Slot& slot, Block block, bool end) {
   raise_to(options_.statistics->queue_high_water,
            static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
   if (end || options_.maps.empty()) {
+    if (!end) bytes_of_last_block_.store(slot.block.byte_size(), std::memory_order_relaxed);
     publish(slot);
     return;
   }
@@ -288,6 +335,7 @@ void Segment::run_maps(Slot& slot) {
     statistics.add_dropped(taken, block);
   }
   slot.activity.enter(nullptr, 0);
+  bytes_of_last_block_.store(block.byte_size(), std::memory_order_relaxed);
 }
 
 void Segment::publish(Slot& slot) {

@@ -22,7 +22,7 @@ namespace millrace {
 /// The chain is polled by an unlimited node behind a wake counter: `wakes_` is the exclusion, so a wake is never lost
 /// and never queues more than one message. The message to the body is the number of a slot. A segment is made once and
 /// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader.
-class Segment final : public Waker {
+class Segment final : public Waker, public MemoryGate, public MemoryBudget::Waiter {
  public:
   struct Options {
     size_t credits = 4;   ///< slots: blocks polled and not yet taken
@@ -43,6 +43,15 @@ class Segment final : public Waker {
   [[nodiscard]] std::unique_ptr<Stage> open(OpenStage open, const StageContext& context);
 
   void wake() noexcept override;
+
+  void room_made() noexcept override {
+    if (out_of_memory_.exchange(false)) wake();
+  }
+
+  // For the stages of its chain.
+  bool admit(int64_t bytes) noexcept override;
+  void taken(int64_t bytes) noexcept override { executor_.memory().taken(bytes); }
+  int64_t budget() const noexcept override { return executor_.memory().bytes(); }
 
   /// Adds the wait that goes on now, if any, to the nanoseconds of its kind. Any thread. A wait that ends meanwhile may
   /// be missed, when its nanoseconds were read before, and is never counted twice.
@@ -82,6 +91,8 @@ class Segment final : public Waker {
   bool poll_until_blocked();
   Poll poll_chain(Block& out);
   void take_request();
+  bool is_waited_for() const noexcept;
+  bool may_poll() noexcept;
   Slot* free_slot();
   void fill(Slot& slot, Block block, bool end);
   void run_body(size_t index) noexcept;
@@ -120,6 +131,8 @@ class Segment final : public Waker {
   std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
   std::atomic<uint64_t> tail_{0};
   std::atomic<bool> reader_starved_{false};
+  std::atomic<bool> out_of_memory_{false};       // waits for room in the budget, or for a reader that starves
+  std::atomic<int64_t> bytes_of_last_block_{-1};  // behind the maps; -1: there was none
   std::atomic<Waker*> reader_waker_{nullptr};
 
   std::mutex request_mutex_;  // once per iteration, never on the way of a block

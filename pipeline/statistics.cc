@@ -37,9 +37,10 @@ std::string Statistics::to_string() const {
                         stage.errors, stage.lost_bytes);
   }
   text += fmt::format(
-      "wall {:.3f} s, consumer waited {:.3f} s, {} of {} threads ran, {:.1f} MB in buffers, limited by {}\n",
+      "wall {:.3f} s, consumer waited {:.3f} s, {} of {} threads ran, {:.1f} MB in buffers (peak {:.1f} of {:.0f}), "
+      "limited by {}\n",
       wall_seconds, consumer_waiting_seconds, distinct_workers, threads, static_cast<double>(buffer_bytes) / 1e6,
-      bottleneck());
+      static_cast<double>(peak_buffer_bytes) / 1e6, static_cast<double>(memory_budget) / 1e6, bottleneck());
   return text;
 }
 

@@ -32,6 +32,8 @@ struct Statistics {
   int threads = 0;                      ///< size of the arena
   int distinct_workers = 0;             ///< threads that really ran bodies
   int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now
+  int64_t peak_buffer_bytes = 0;        ///< the most that were in use at a time
+  int64_t memory_budget = 0;            ///< bytes: `StartOptions::memory_budget`
   int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
   SkipCounts skipped;                   ///< left out of damaged shards, up to the last element that was delivered
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <mutex>
 #include <new>
+
+#include <sys/mman.h>
 
 namespace millrace {
 namespace {
@@ -14,6 +17,8 @@ constexpr size_t kSmallest = 256;
 constexpr int kStepsPerDoubling = 4;
 constexpr int kClasses = 40 * kStepsPerDoubling;
 constexpr int kKeptPerClass = 64;
+// Larger buffers are mapped: what is given back leaves the process at once, in any order.
+constexpr size_t kMapped = size_t{1} << 20;
 constexpr size_t kKeptBytesPerClass = size_t{256} << 20;
 
 struct SizeClass {
@@ -48,8 +53,44 @@ struct BufferBody::PoolState {
 
   static void destroy(BufferBody* body) {
     if (body == nullptr) return;
-    ::operator delete (body->data_, std::align_val_t{kAlignment});
+    if (body->capacity_ >= kMapped) {
+      ::munmap(body->data_, body->capacity_);
+    } else {
+      ::operator delete (body->data_, std::align_val_t{kAlignment});
+    }
     delete body;
+  }
+
+  BufferBody* make(const SizeClass& wanted) {
+    std::unique_ptr<BufferBody, void (*)(BufferBody*)> body(new BufferBody, [](BufferBody* unused) { delete unused; });
+    if (wanted.bytes >= kMapped) {
+      void* memory = ::mmap(nullptr, wanted.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) throw std::bad_alloc();
+      body->data_ = static_cast<std::byte*>(memory);
+    } else {
+      body->data_ = static_cast<std::byte*>(::operator new (wanted.bytes, std::align_val_t{kAlignment}));
+    }
+    body->capacity_ = wanted.bytes;
+    body->size_class_ = wanted.index;
+    return body.release();
+  }
+
+  // A free buffer leaves the pool.
+  void drop(BufferBody* body) {
+    if (body == nullptr) return;
+    bytes_held.fetch_sub(static_cast<int64_t>(body->capacity_), std::memory_order_relaxed);
+    destroy(body);
+  }
+
+  // Makes room for so many fresh bytes among the free buffers, the largest first.
+  void make_room(int64_t bytes) {
+    for (int index = kClasses - 1; index >= 0; --index) {
+      while (bytes_held.load(std::memory_order_relaxed) + bytes > limit.load(std::memory_order_relaxed)) {
+        BufferBody* body = take(index);
+        if (body == nullptr) break;
+        drop(body);
+      }
+    }
   }
 
   BufferBody* take(int index) {
@@ -66,10 +107,11 @@ struct BufferBody::PoolState {
   }
 
   bool keep(BufferBody* body) {
+    if (bytes_held.load(std::memory_order_relaxed) > limit.load(std::memory_order_relaxed)) return false;
     FreeList& list = free_lists[body->size_class_];
     // Of very large buffers fewer are kept.
-    const auto limit = std::max<int64_t>(1, static_cast<int64_t>(kKeptBytesPerClass / body->capacity_));
-    if (list.filled.load(std::memory_order_relaxed) >= limit) return false;
+    const auto most = std::max<int64_t>(1, static_cast<int64_t>(kKeptBytesPerClass / body->capacity_));
+    if (list.filled.load(std::memory_order_relaxed) >= most) return false;
     for (auto& slot : list.slots) {
       BufferBody* empty = nullptr;
       if (slot.load(std::memory_order_relaxed) == nullptr &&
@@ -83,14 +125,29 @@ struct BufferBody::PoolState {
 
   std::array<FreeList, kClasses> free_lists;
   std::atomic<int64_t> bytes_in_use{0};
+  std::atomic<int64_t> peak{0};
+  std::atomic<int64_t> bytes_held{0};  // in use or free
+  std::atomic<int64_t> limit{INT64_MAX};
+  std::atomic<int64_t> room_at{INT64_MAX};
+  std::atomic<bool> room_expected{false};
+  std::mutex room_mutex;  // taken only when somebody waits for room
+  std::function<void()> room_made;
   std::atomic<int64_t> fresh_allocations{0};
 };
 
 void BufferBody::release() noexcept {
   // A buffer on the free list must not keep the pool alive.
   const std::shared_ptr<PoolState> pool = std::move(pool_);
-  pool->bytes_in_use.fetch_sub(static_cast<int64_t>(capacity_), std::memory_order_relaxed);
-  if (!pool->keep(this)) PoolState::destroy(this);
+  const auto bytes = static_cast<int64_t>(capacity_);
+  if (!pool->keep(this)) pool->drop(this);
+  // Sequentially consistent with `expect_room` and the look at the bytes that follows it: one of the two sees the
+  // other.
+  const int64_t left = pool->bytes_in_use.fetch_sub(bytes) - bytes;
+  if (pool->room_expected.load() && left < pool->room_at.load(std::memory_order_relaxed) &&
+      pool->room_expected.exchange(false)) {
+    const std::lock_guard lock(pool->room_mutex);
+    if (pool->room_made) pool->room_made();
+  }
 }
 
 BufferPool::BufferPool() : state_(std::make_shared<BufferBody::PoolState>()) {}
@@ -98,21 +155,36 @@ BufferPool::BufferPool() : state_(std::make_shared<BufferBody::PoolState>()) {}
 Buffer BufferPool::allocate(size_t bytes) {
   const SizeClass wanted = size_class(bytes);
   if (wanted.index >= kClasses) throw std::bad_alloc();
+  const auto capacity = static_cast<int64_t>(wanted.bytes);
   BufferBody* body = state_->take(wanted.index);
   if (body == nullptr) {
-    std::unique_ptr<BufferBody, void (*)(BufferBody*)> fresh(new BufferBody, &BufferBody::PoolState::destroy);
-    fresh->data_ = static_cast<std::byte*>(::operator new (wanted.bytes, std::align_val_t{kAlignment}));
-    fresh->capacity_ = wanted.bytes;
-    fresh->size_class_ = wanted.index;
-    body = fresh.release();
+    if (state_->bytes_held.load(std::memory_order_relaxed) + capacity > state_->limit.load(std::memory_order_relaxed)) {
+      state_->make_room(capacity);
+    }
+    body = state_->make(wanted);
+    state_->bytes_held.fetch_add(capacity, std::memory_order_relaxed);
     state_->fresh_allocations.fetch_add(1, std::memory_order_relaxed);
   }
   body->pool_ = state_;
-  state_->bytes_in_use.fetch_add(static_cast<int64_t>(body->capacity_), std::memory_order_relaxed);
+  const int64_t in_use = state_->bytes_in_use.fetch_add(capacity) + capacity;
+  int64_t peak = state_->peak.load(std::memory_order_relaxed);
+  while (in_use > peak && !state_->peak.compare_exchange_weak(peak, in_use, std::memory_order_relaxed)) {
+  }
   return Buffer(body);
 }
 
-int64_t BufferPool::bytes_in_use() const { return state_->bytes_in_use.load(std::memory_order_relaxed); }
+void BufferPool::set_limit(int64_t bytes, int64_t room_at, std::function<void()> room_made) {
+  state_->limit.store(bytes);
+  state_->room_at.store(room_at);
+  const std::lock_guard lock(state_->room_mutex);
+  state_->room_made = std::move(room_made);
+}
+
+void BufferPool::expect_room() noexcept { state_->room_expected.store(true); }
+
+int64_t BufferPool::peak_bytes_in_use() const { return state_->peak.load(std::memory_order_relaxed); }
+
+int64_t BufferPool::bytes_in_use() const { return state_->bytes_in_use.load(); }
 
 int64_t BufferPool::fresh_allocations() const { return state_->fresh_allocations.load(std::memory_order_relaxed); }
 

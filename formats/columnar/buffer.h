@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -101,6 +102,13 @@ class BufferPool {
   [[nodiscard]] Buffer allocate(size_t bytes);
   /// Bytes in buffers that somebody holds now.
   int64_t bytes_in_use() const;
+  /// The most that was in use at a time.
+  int64_t peak_bytes_in_use() const;
+  /// Free buffers are kept only as long as they and those in use take less than `bytes`: beyond it what is freed goes
+  /// back to the system. After `expect_room`, the next buffer whose release leaves less than `room_at` in use calls
+  /// `room_made`, once, on any thread. The function must not block; when this call returns no other is running.
+  void set_limit(int64_t bytes, int64_t room_at, std::function<void()> room_made);
+  void expect_room() noexcept;
   /// Buffers made from fresh memory since the pool began: constant in steady state.
   int64_t fresh_allocations() const;
 

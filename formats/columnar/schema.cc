@@ -71,4 +71,13 @@ std::string Schema::to_string() const {
   return text;
 }
 
+int64_t fixed_bytes(const Schema& schema) {
+  int64_t bytes = 0;
+  for (const FeatureSpec& feature : schema.features()) {
+    if (!feature.has_fixed_shape() || feature.dtype == DType::kBytes) return 0;
+    bytes += num_values(feature.shape) * static_cast<int64_t>(size_of(feature.dtype));
+  }
+  return bytes;
+}
+
 }  // namespace millrace

@@ -96,4 +96,8 @@ class Schema {
 
 using SchemaPtr = std::shared_ptr<const Schema>;
 
+/// Bytes of an element's values, when that is the same for every element; 0 when a shape varies or a feature is
+/// `bytes`.
+int64_t fixed_bytes(const Schema& schema);
+
 }  // namespace millrace

@@ -39,7 +39,10 @@ RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
   batch.clear();
   batch.first_record = position_.record;
   if (!has_fault_ && !ended_ && max_records > 0) walk(batch, max_records);
-  if (!batch.empty()) return Step::kRecords;
+  if (!batch.empty()) {
+    leave_large_buffer();
+    return Step::kRecords;
+  }
   if (!has_fault_ && !ended_ && finished_) end();
   if (has_fault_) {
     has_fault_ = false;
@@ -266,6 +269,21 @@ void RecordReader::refuse_index(std::string message) {
   set_fault(ErrorCode::kIndex, std::move(message) + "; reading goes on without the index");
   lose(position_.offset, 0);
   index_ = nullptr;
+}
+
+// What a long record was read into goes with its batch, and does not stay here until the reader is asked again.
+void RecordReader::leave_large_buffer() {
+  constexpr size_t kLarge = 1 << 20;
+  const size_t at_hand = num_available();
+  if (buffer_->capacity() <= kLarge || at_hand > buffer_->capacity() / 16) return;
+  Buffer smaller;
+  if (at_hand > 0) {
+    smaller = pool_.allocate(at_hand);
+    std::memcpy(smaller->data(), buffer_->data() + begin_, at_hand);
+  }
+  buffer_ = std::move(smaller);
+  begin_ = 0;
+  end_ = at_hand;
 }
 
 void RecordReader::make_room(size_t wanted) {

@@ -159,6 +159,7 @@ class RecordReader {
   std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);
+  void leave_large_buffer();
   void drop_skipped();
 
   BufferPool& pool_;

@@ -613,10 +613,22 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  const std::span<std::byte> room = records_->prepare(options_.chunk_bytes);
-  feed_->start_direct(room, records_->buffer());
+  const auto room = prepare(options_.chunk_bytes);
+  if (!room) return Got::kPending;
+  feed_->start_direct(*room, records_->buffer());
   feed_->run();
   return Got::kBytes;
+}
+
+// Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.
+std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted) {
+  const auto bytes = static_cast<int64_t>(std::max<uint64_t>(wanted, records_->num_missing()));
+  const bool ask =
+      options_.memory != nullptr && static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kInflatedBytes);
+  if (ask && !options_.memory->admit(bytes)) return std::nullopt;
+  const std::span<std::byte> room = records_->prepare(wanted);
+  if (ask) options_.memory->taken(bytes);
+  return room;
 }
 
 // While the caller works on a batch, a slow store reads what the walk needs next.
@@ -624,8 +636,9 @@ void ShardReader::plan() {
   if (inflater_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
   if (!feed_->is_idle() || feed_->error() || feed_->at_end()) return;
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
-  const std::span<std::byte> room = records_->prepare(options_.chunk_bytes);
-  feed_->start_direct(room, records_->buffer());
+  const auto room = prepare(options_.chunk_bytes);
+  if (!room) return;
+  feed_->start_direct(*room, records_->buffer());
   feed_->run();
 }
 
@@ -657,7 +670,9 @@ ShardReader::Got ShardReader::take_input() {
 }
 
 ShardReader::Got ShardReader::fetch_inflated() {
-  std::span<std::byte> room = records_->prepare(std::max(kInflatedBytes, options_.chunk_bytes));
+  const auto prepared = prepare(std::max(kInflatedBytes, options_.chunk_bytes));
+  if (!prepared) return Got::kPending;
+  const std::span<std::byte> room = *prepared;
   size_t filled = 0;
   Got got = Got::kBytes;
   if (room.empty()) {

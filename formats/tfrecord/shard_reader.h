@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
 #include "formats/compression/inflate.h"
 #include "formats/storage/retry.h"
@@ -37,6 +38,8 @@ struct ShardReaderOptions {
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
+  /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
+  MemoryGate* memory = nullptr;
   /// How often a retriable error is tried, see retry.h. Default: 5.
   int max_attempts = kDefaultMaxAttempts;
 };
@@ -111,6 +114,7 @@ class ShardReader {
   Got fetch_inflated();
   Got take_input();
   void plan();
+  std::optional<std::span<std::byte>> prepare(size_t wanted);
 
   Storage& storage_;
   BufferPool& pool_;

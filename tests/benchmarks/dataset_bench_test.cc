@@ -167,7 +167,7 @@ TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
 TEST_F(DatasetBench, PrintsOneJsonObjectWithItsKeys) {
   const auto keys = ElementsAre("workload", "records", "records_per_s", "bytes_per_s", "us_wall_per_record",
                                 "us_cpu_per_record", "first_batch_ms", "peak_rss_mb", "threads", "distinct_workers",
-                                "bottleneck", "batches", "stream_hash");
+                                "bottleneck", "batches", "stream_hash", "peak_buffer_mb");
   const auto keys_of = [](const ordered_json& json) {
     std::vector<std::string> names;
     for (const auto& [name, value] : json.items()) names.push_back(name);

@@ -8,8 +8,8 @@ namespace millrace {
 namespace {
 
 TEST(Executor, CountsAThreadOnceThoughItWorksForOthersInBetween) {
-  Executor first(1);
-  Executor second(1);
+  Executor first(1, 1 << 20);
+  Executor second(1, 1 << 20);
   const auto work_in_turns = [&] {
     for (int i = 0; i < 10; ++i) {
       { const Executor::Body body(first); }

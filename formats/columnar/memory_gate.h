@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+/// What a reader asks before it takes memory for something large, such as a record of many MB.
+class MemoryGate {
+ public:
+  /// Whether so many bytes may be taken now; if not, the waker of the asker is woken when asking again makes sense.
+  /// Somebody whom the consumer waits for is never refused. After a yes `taken` says that the memory is taken.
+  virtual bool admit(int64_t bytes) noexcept = 0;
+  virtual void taken(int64_t bytes) noexcept = 0;
+  /// Bytes for everything together.
+  virtual int64_t budget() const noexcept = 0;
+
+ protected:
+  ~MemoryGate() = default;
+};
+
+}  // namespace millrace

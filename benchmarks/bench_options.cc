@@ -93,6 +93,9 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   require_at_least("consumer-us", options.consumer_us, 0);
   require_at_least("seed", seed, 0);
   require_at_least("memory-mb", options.memory_mb, 0);
+  constexpr int64_t kMostMb = int64_t{1} << 30;
+  if (options.memory_mb > kMostMb)
+    refuse(fmt::format("--memory-mb is {}, must be at most {}", options.memory_mb, kMostMb));
   require_at_least("state-every", options.state_every, 1);
   options.seed = static_cast<uint64_t>(seed);
   if (!(options.seconds > 0) || !std::isfinite(options.seconds))

@@ -1,6 +1,7 @@
 #include "ops/repeat.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -23,7 +24,9 @@ class RepeatStage final : public Stage {
       iteration_ = {.epoch = 0, .path = iteration_.nested(static_cast<uint64_t>(iteration_.epoch)).path};
     }
     if (context_.state == nullptr) return;
-    done_ = numbers_of(*context_.state, kKind, 1)[0];
+    const std::vector<int64_t>& numbers = numbers_of(*context_.state, kKind, 2);
+    done_ = count_ < 0 ? numbers[0] : std::min(numbers[0], count_);
+    resumed_epoch_is_empty_ = numbers[1] != 0;
     iteration_.epoch += done_;
   }
 
@@ -35,15 +38,16 @@ class RepeatStage final : public Stage {
         // A state is of the first epoch that is opened; the next ones begin at their beginning.
         input_ = open_input(open_, context);
         context_.state = nullptr;
-        epoch_is_empty_ = true;
+        epoch_is_empty_ = std::exchange(resumed_epoch_is_empty_, true);
       }
       const Poll poll = input_->next(out);
       if (poll == Poll::kPending) return poll;
       if (poll == Poll::kBlock) {
+        // With what the epoch had before the block: behind it there may be notes alone.
+        out.cursor = make_cursor(kKind, {done_, epoch_is_empty_ ? 1 : 0}, {out.cursor});
         epoch_is_empty_ = epoch_is_empty_ && holds_notes_only(out);
         // A repeat inside counts the epochs of both.
         out.epoch = std::max(out.epoch, iteration_.epoch);
-        out.cursor = make_cursor(kKind, {done_}, {out.cursor});
         return poll;
       }
       input_.reset();
@@ -60,7 +64,8 @@ class RepeatStage final : public Stage {
   Iteration iteration_;
   int64_t done_ = 0;
   std::unique_ptr<Stage> input_;
-  bool epoch_is_empty_ = true;
+  bool epoch_is_empty_ = true;          // so far
+  bool resumed_epoch_is_empty_ = true;  // where the state was taken
 };
 
 }  // namespace

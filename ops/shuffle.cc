@@ -14,6 +14,9 @@
 namespace millrace {
 namespace {
 
+// What a row takes besides its bytes: its entry in the calendar, and what its slot is larger.
+constexpr uint64_t kRowOverhead = 96;
+
 class ShuffleStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "shuffle";
@@ -33,6 +36,7 @@ class ShuffleStage final : public Stage {
   // Throws `kMemoryBudget` when the rows take more than there is.
   Poll next(Block& out) override {
     slab_.collect();
+    if (held_bytes_ > most_bytes_) refuse_row();
     while (true) {
       // What has left the buffer.
       while (next_leaving_ < leaving_.size()) {
@@ -69,7 +73,7 @@ class ShuffleStage final : public Stage {
         continue;
       }
       take_in(taken_++);
-      if (slab_.bytes() > most_bytes_) refuse_row();
+      if (held_bytes_ > most_bytes_) return builder_.empty() ? refuse_row() : deliver(out);
     }
   }
 
@@ -111,15 +115,14 @@ class ShuffleStage final : public Stage {
     Cursor cursor;
   };
 
-  [[noreturn]] void refuse_row() const {
+  [[noreturn]] Poll refuse_row() const {
     const auto held = static_cast<double>(std::max<uint32_t>(waiting_.size(), 1));
-    const double needed =
-        4.0 / 3 * static_cast<double>(slab_.bytes()) / held * static_cast<double>(keys_.buffer_size());
+    const double needed = 4.0 / 3 * static_cast<double>(held_bytes_) / held * static_cast<double>(keys_.buffer_size());
     Error error{
         .code = ErrorCode::kMemoryBudget,
         .message = fmt::format("{} of the {} rows of the buffer take {} bytes, three quarters of the memory budget "
                                "of {} bytes; about {:.0f} bytes are needed, or a smaller buffer",
-                               waiting_.size(), keys_.buffer_size(), slab_.bytes(), memory_->budget(), needed)};
+                               waiting_.size(), keys_.buffer_size(), held_bytes_, memory_->budget(), needed)};
     block_.locate(taken_ - 1, error);
     throw ErrorException(error);
   }
@@ -189,6 +192,7 @@ class ShuffleStage final : public Stage {
     } else {
       if (!room_.taken) take_room(element);
       row.bytes = room_.bytes;
+      held_bytes_ += static_cast<int64_t>(row.bytes + kRowOverhead);
       row.slot = room_.slot;
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
@@ -225,6 +229,7 @@ class ShuffleStage final : public Stage {
       free_errors_.push_back(row.slot.index);
       return;
     }
+    held_bytes_ -= static_cast<int64_t>(row.bytes + kRowOverhead);
     std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
     const Label& label = labels_[row.label];
     if (label.names != nullptr) {
@@ -256,10 +261,11 @@ class ShuffleStage final : public Stage {
   RowCodec codec_;
   RowSlab slab_;
   const MemoryGate* memory_;
-  int64_t most_bytes_;    // of the rows
-  Block block_;           // of the input
-  size_t taken_ = 0;      // elements of `block_` that are in the buffer
-  int64_t position_ = 0;  // elements read
+  const int64_t most_bytes_;  // of the rows that wait
+  int64_t held_bytes_ = 0;    // those that wait; rows that are lent to blocks are not
+  Block block_;               // of the input
+  size_t taken_ = 0;          // elements of `block_` that are in the buffer
+  int64_t position_ = 0;      // elements read
   bool ended_ = false;
   Left left_;           // what went into `builder_`, and before it
   Left builder_begin_;  // before the first row of `builder_`
@@ -302,7 +308,10 @@ std::string ShuffleOperator::arguments() const {
 }
 
 int64_t ShuffleOperator::memory_needed() const {
-  const int64_t row = fixed_bytes(*schema());
+  int64_t row = fixed_bytes(*schema());
+  if (row == 0) return 0;
+  // The rows may take three quarters of the budget.
+  row = (row + static_cast<int64_t>(kRowOverhead)) * 4 / 3;
   int64_t bytes = 0;
   return __builtin_mul_overflow(row, buffer_size_, &bytes) ? INT64_MAX : bytes;
 }

@@ -29,7 +29,8 @@ class ShuffleOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
-  /// The rows of the buffer, where the schema fixes their size.
+  /// The rows of the buffer, where the schema fixes their size, and a third more, as they may take three quarters of
+  /// the budget.
   int64_t memory_needed() const override;
 
  private:

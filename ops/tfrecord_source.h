@@ -18,9 +18,10 @@ struct TfrecordOptions {
   bool shuffle_shards = false;  ///< another order of the shards in each epoch, drawn from `seed`. Default: false
   uint64_t seed = 0;            ///< of the order of shards. Default: 0
   bool ordered = true;          ///< false: whichever shard is ready gives its records first. Default: true
-  std::optional<Compression> compression = {};    ///< how the shards are stored. Default: as their first bytes say
-  uint64_t max_record_bytes = uint64_t{1} << 30;  ///< longer records are `record_too_large`. Default: 1 GiB
-  DamagePolicy damage = {};                       ///< what is done about damaged records. Default: an error
+  std::optional<Compression> compression = {};  ///< how the shards are stored. Default: as their first bytes say
+  uint64_t max_record_bytes = uint64_t{1}
+                              << 30;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 1 GiB
+  DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error
 };
 
 /// Source: the records of TFRecord shards as raw bytes, one `bytes` scalar named `record`. Shards are interleaved in

@@ -21,6 +21,7 @@ class Segment::Reader final : public Stage {
   Reader(Segment& segment, uint64_t generation) : segment_(segment), generation_(generation) {}
   // What the chain still holds is dropped by its own poller.
   ~Reader() override {
+    segment_.reader_starved_.store(false);
     if (!ended_ && !segment_.executor_.stopping()) segment_.request(nullptr, std::nullopt);
   }
 

@@ -50,6 +50,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
 
   // For the stages of its chain.
   bool admit(int64_t bytes) noexcept override;
+  bool admit_ahead(int64_t bytes) noexcept override { return executor_.memory().reserve(bytes); }
   void taken(int64_t bytes) noexcept override { executor_.memory().taken(bytes); }
   int64_t budget() const noexcept override { return executor_.memory().bytes(); }
 
@@ -131,7 +132,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
   std::atomic<uint64_t> tail_{0};
   std::atomic<bool> reader_starved_{false};
-  std::atomic<bool> out_of_memory_{false};       // waits for room in the budget, or for a reader that starves
+  std::atomic<bool> out_of_memory_{false};        // waits for room in the budget, or for a reader that starves
   std::atomic<int64_t> bytes_of_last_block_{-1};  // behind the maps; -1: there was none
   std::atomic<Waker*> reader_waker_{nullptr};
 

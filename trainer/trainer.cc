@@ -269,8 +269,9 @@ void Trainer::resume(const std::string& checkpoint) {
          .message = fmt::format("the checkpoint was made with seed {}, this run has {}", seed, options_.step.seed),
          .shard = checkpoint});
   }
+  std::optional<PipelineState> source_state = read_source_state(checkpoint);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
-  source_state_ = read_source_state(checkpoint);
+  source_state_ = std::move(source_state);
   last_checkpoint_ = checkpoint;
 }
 

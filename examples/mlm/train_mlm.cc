@@ -6,6 +6,7 @@
 #include "examples/mlm/mlm_data.h"
 #include "examples/mlm/mlm_run.h"
 #include "examples/mlm/train_mlm_options.h"
+#include "formats/error.h"
 #include "pipeline/executor.h"
 #include "pipeline/worker_limit.h"
 #include "trainer/callbacks/jsonl_log.h"
@@ -38,6 +39,11 @@ int run(int argc, char** argv) {
   trainer.add_callback(std::make_unique<JsonlLog>(mlm.log_file()));
 
   const auto state = trainer.source_state();
+  if (trainer.step() > 0 && !state) {
+    throw ErrorException({.code = ErrorCode::kState,
+                          .message = "the checkpoint has no source.state, so the place in the data is not known",
+                          .shard = options->resume});
+  }
   SkippedLog skipped(mlm.skipped_file(), state ? state->skipped().regions : 0);
   PipelineSource batches(
       mlm.training_batches().start({.threads = options->threads,

@@ -8,7 +8,7 @@ namespace {
 
 const int64_t* copy_numbers(BufferPool& pool, std::span<const int64_t> numbers, Holds& holds) {
   Buffer buffer = pool.allocate(numbers.size_bytes());
-  std::memcpy(buffer->data(), numbers.data(), numbers.size_bytes());
+  if (!numbers.empty()) std::memcpy(buffer->data(), numbers.data(), numbers.size_bytes());
   const auto* copied = reinterpret_cast<const int64_t*>(buffer->data());
   holds.add(buffer);
   return copied;

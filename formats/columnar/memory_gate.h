@@ -10,6 +10,8 @@ class MemoryGate {
   /// Whether so many bytes may be taken now; if not, the waker of the asker is woken when asking again makes sense.
   /// Somebody whom the consumer waits for is never refused. After a yes `taken` says that the memory is taken.
   virtual bool admit(int64_t bytes) noexcept = 0;
+  /// The same for something that nobody waits for yet; after a no nobody is woken.
+  virtual bool admit_ahead(int64_t bytes) noexcept = 0;
   virtual void taken(int64_t bytes) noexcept = 0;
   /// Bytes for everything together.
   virtual int64_t budget() const noexcept = 0;

@@ -621,14 +621,19 @@ ShardReader::Got ShardReader::fetch_plain() {
 }
 
 // Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.
-std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted) {
+std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahead) {
   const auto bytes = static_cast<int64_t>(std::max<uint64_t>(wanted, records_->num_missing()));
   const bool ask =
       options_.memory != nullptr && static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kInflatedBytes);
-  if (ask && !options_.memory->admit(bytes)) return std::nullopt;
-  const std::span<std::byte> room = records_->prepare(wanted);
-  if (ask) options_.memory->taken(bytes);
-  return room;
+  if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return std::nullopt;
+  struct Taken {
+    MemoryGate* gate;
+    int64_t bytes;
+    ~Taken() {
+      if (gate != nullptr) gate->taken(bytes);
+    }
+  } const taken{ask ? options_.memory : nullptr, bytes};
+  return records_->prepare(wanted);
 }
 
 // While the caller works on a batch, a slow store reads what the walk needs next.
@@ -636,7 +641,7 @@ void ShardReader::plan() {
   if (inflater_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
   if (!feed_->is_idle() || feed_->error() || feed_->at_end()) return;
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
-  const auto room = prepare(options_.chunk_bytes);
+  const auto room = prepare(options_.chunk_bytes, /*ahead=*/true);
   if (!room) return;
   feed_->start_direct(*room, records_->buffer());
   feed_->run();

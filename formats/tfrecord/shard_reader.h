@@ -114,7 +114,7 @@ class ShardReader {
   Got fetch_inflated();
   Got take_input();
   void plan();
-  std::optional<std::span<std::byte>> prepare(size_t wanted);
+  std::optional<std::span<std::byte>> prepare(size_t wanted, bool ahead = false);
 
   Storage& storage_;
   BufferPool& pool_;

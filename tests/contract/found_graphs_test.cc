@@ -41,5 +41,25 @@ TEST(FoundGraphs, MapsOfOneSegmentAndOfTwoHaveTheSameStates) {
       [](const Weave& weave) { return TwinDataset::range(0, 1200, 1, weave).map_number_rows().map_span_rows(); });
 }
 
+// Resumed in front of the note with which an epoch ends, a repeat for ever took the data for empty and ended.
+TEST(FoundGraphs, ARepeatGoesOnBehindAnEpochThatEndsWithANote) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto make = [](const Weave& weave) {
+      return TwinDataset::tfrecord({"damaged-1", "gzip-2", "plain-4"},
+                                   {.cycle_length = 2,
+                                    .block_length = 4,
+                                    .shuffle_shards = true,
+                                    .seed = 7,
+                                    .damage = {.action = DamagePolicy::kSkip}},
+                                   weave)
+          .shuffle(20, {.seed = 1})
+          .padded_batch(8, true, PadLength::longest(), std::nullopt)
+          .repeat(-1)
+          .shuffle(20, {.seed = 2});
+    };
+    EXPECT_EQ(broken_promise(make, {.seed = seed, .most_places = 6, .limit = 60}), "") << seed;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::test

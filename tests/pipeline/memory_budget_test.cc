@@ -64,10 +64,9 @@ TEST(MemoryBudget, AShuffleWhoseRowsAreTooLargeSaysHowMuchItNeeds) {
 
 TEST(MemoryBudget, WhatIsKnownToBeTooMuchFailsAtStart) {
   const Dataset dataset = Dataset::range(0, 10).shuffle(int64_t{1} << 20).batch(16, {.drop_remainder = true});
-  EXPECT_THAT(
-      error_of(dataset, {.threads = 1, .memory_budget = kMebibyte}),
-      HasSubstr("at least 8388736 bytes are needed (shuffle 8388608, batch 128), the memory budget is 1048576"));
-  EXPECT_EQ(error_of(dataset, {.threads = 1, .memory_budget = 9 * kMebibyte}), "none");
+  EXPECT_THAT(error_of(dataset, {.threads = 1, .memory_budget = kMebibyte}),
+              HasSubstr("bytes are needed (shuffle 144703488, batch 128), the memory budget is 1048576"));
+  EXPECT_EQ(error_of(dataset, {.threads = 1, .memory_budget = 160 * kMebibyte}), "none");
   EXPECT_THROW((void)checked_memory_budget(1000), ErrorException);
   EXPECT_GT(checked_memory_budget(0), 64 * kMebibyte);
 }

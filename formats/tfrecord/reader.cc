@@ -120,93 +120,90 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
   }
   num_missing_ = 0;
   const char* const data = reinterpret_cast<const char*>(buffer_->data());
+  const ShardIndex* const index = index_.get();
   uint64_t offset = position_.offset;
   size_t at = begin_;
   while (batch.payloads.size() < max_records) {
     const uint64_t available = end_ - at;
-    if (options_.difference_is_damage && index_ && available > 0 &&
-        position_.record + batch.payloads.size() >= index_->num_records()) [[unlikely]] {
-      position_ = {offset, position_.record + batch.payloads.size()};
-      begin_ = at;
-      set_fault(ErrorCode::kCompression,
-                fmt::format("there are more bytes than the index's {} records have", index_->num_records()));
-      lose_rest(offset);
-      break;
-    }
-    if (available < kHeaderBytes) {
-      num_missing_ = kHeaderBytes - available;
-      break;
-    }
+    if (available < kHeaderBytes) break;
     const auto length = load<uint64_t>(data + at);
-    const auto length_crc = load<uint32_t>(data + at + 8);
     // The frame is at hand in nearly every turn; only then the sum cannot overflow.
-    const bool whole = length <= available && length + kFrameBytes <= available;
-    const auto stop_here = [&] {
-      position_ = {offset, position_.record + batch.payloads.size()};
-      begin_ = at;
-    };
-    if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) [[unlikely]] {
-      stop_here();
-      set_fault(ErrorCode::kLengthCrc,
-                fmt::format("the record's length {} has the masked CRC {:08x}, its field says {:08x}", length, found,
-                            length_crc));
-      lose_from_length();
-      break;
-    }
-    if (length > options_.max_record_bytes || !whole) [[unlikely]] {
-      const uint64_t left = options_.max_shard_bytes - std::min(offset, options_.max_shard_bytes);
-      if (length > options_.max_record_bytes) {
-        stop_here();
-        set_fault(ErrorCode::kRecordTooLarge, fmt::format("the record's length is {} bytes, the limit {}{}", length,
-                                                          options_.max_record_bytes, describe_bytes_left(left)));
-        lose_from_length();
-        break;
-      }
-      if (left < kFrameBytes || length > left - kFrameBytes) {
-        stop_here();
-        set_fault(ErrorCode::kTruncated,
-                  fmt::format("the file ends inside a record of {} bytes{}", length, describe_bytes_left(left)));
-        lose_from_length();
-        break;
-      }
-      num_missing_ = length + kFrameBytes - available;
+    if (length > available || length + kFrameBytes > available || length > options_.max_record_bytes ||
+        masked_crc32c_of_length(length) != load<uint32_t>(data + at + 8)) {
       break;
     }
     const std::string_view payload(data + at + kHeaderBytes, length);
     const auto payload_crc = load<uint32_t>(payload.data() + length);
-    if (const uint32_t found = masked_crc32c(payload); found != payload_crc) [[unlikely]] {
-      stop_here();
-      set_fault(ErrorCode::kPayloadCrc,
-                fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says {:08x}", length, found,
-                            payload_crc));
-      // A forged length may have a right CRC: the index knows better where the next record begins.
-      if (!lose_by_index()) lose(offset + length + kFrameBytes, 1);
+    if (masked_crc32c(payload) != payload_crc) break;
+    if (index != nullptr && !is_indexed(position_.record + batch.payloads.size(), offset + length + kFrameBytes,
+                                        payload_crc)) [[unlikely]] {
       break;
-    }
-    if (index_) [[unlikely]] {
-      if (std::string text = difference_from_index(position_.record + batch.payloads.size(),
-                                                   offset + length + kFrameBytes, payload_crc);
-          !text.empty()) {
-        stop_here();
-        if (options_.difference_is_damage) {
-          set_fault(ErrorCode::kCompression, "a whole record, but not the one that was indexed: " + std::move(text));
-          lose_from_length();
-        } else {
-          refuse_index(std::move(text));
-        }
-        break;
-      }
     }
     batch.payloads.push_back(payload);
     batch.offsets.push_back(offset);
     offset += length + kFrameBytes;
     at += length + kFrameBytes;
   }
-  if (!has_fault_) {
-    position_ = {offset, position_.record + batch.payloads.size()};
-    begin_ = at;
-  }
+  position_ = {offset, position_.record + batch.payloads.size()};
+  begin_ = at;
   if (!batch.empty()) batch.buffer = buffer_;
+  if (batch.payloads.size() < max_records) examine_next();
+}
+
+// Why `walk` did not take the record at `position_`: bytes are missing, or it has a fault.
+void RecordReader::examine_next() {
+  const uint64_t available = num_available();
+  if (options_.difference_is_damage && index_ && available > 0 && position_.record >= index_->num_records()) {
+    set_fault(ErrorCode::kCompression,
+              fmt::format("there are more bytes than the index's {} records have", index_->num_records()));
+    return lose_rest(position_.offset);
+  }
+  if (available < kHeaderBytes) {
+    num_missing_ = kHeaderBytes - available;
+    return;
+  }
+  const char* const data = reinterpret_cast<const char*>(buffer_->data()) + begin_;
+  const auto length = load<uint64_t>(data);
+  const auto length_crc = load<uint32_t>(data + 8);
+  if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) {
+    set_fault(ErrorCode::kLengthCrc,
+              fmt::format("the record's length {} has the masked CRC {:08x}, its field says {:08x}", length, found,
+                          length_crc));
+    return lose_from_length();
+  }
+  const uint64_t left = options_.max_shard_bytes - std::min(position_.offset, options_.max_shard_bytes);
+  if (length > options_.max_record_bytes) {
+    set_fault(ErrorCode::kRecordTooLarge, fmt::format("the record's length is {} bytes, the limit {}{}", length,
+                                                      options_.max_record_bytes, describe_bytes_left(left)));
+    return lose_from_length();
+  }
+  if (length > available || length + kFrameBytes > available) {
+    if (left < kFrameBytes || length > left - kFrameBytes) {
+      set_fault(ErrorCode::kTruncated,
+                fmt::format("the file ends inside a record of {} bytes{}", length, describe_bytes_left(left)));
+      return lose_from_length();
+    }
+    num_missing_ = length + kFrameBytes - available;
+    return;
+  }
+  const std::string_view payload(data + kHeaderBytes, length);
+  const auto payload_crc = load<uint32_t>(payload.data() + length);
+  const uint64_t end = position_.offset + length + kFrameBytes;
+  if (const uint32_t found = masked_crc32c(payload); found != payload_crc) {
+    set_fault(ErrorCode::kPayloadCrc,
+              fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says {:08x}", length, found,
+                          payload_crc));
+    // A forged length may have a right CRC: the index knows better where the next record begins.
+    if (!lose_by_index()) lose(end, 1);
+    return;
+  }
+  std::string text = difference_from_index(position_.record, end, payload_crc);
+  if (options_.difference_is_damage) {
+    set_fault(ErrorCode::kCompression, "a whole record, but not the one that was indexed: " + std::move(text));
+    lose_from_length();
+  } else {
+    refuse_index(std::move(text));
+  }
 }
 
 std::string RecordReader::describe_bytes_left(uint64_t left) const {
@@ -251,6 +248,13 @@ void RecordReader::lose_rest(uint64_t end) {
   fault_.num_records_lost = index_->num_records() - std::min(position_.record, index_->num_records());
 }
 
+// Whether the index has such a record.
+bool RecordReader::is_indexed(uint64_t record, uint64_t end, uint32_t payload_crc) const {
+  return record < index_->num_records() && index_->offset(record + 1) == end &&
+         index_->tag(record) == static_cast<uint16_t>(payload_crc);
+}
+
+// What of a record that is not indexed is another than in the index.
 std::string RecordReader::difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const {
   if (record >= index_->num_records()) {
     return fmt::format("there are more records than the {} of the index", index_->num_records());
@@ -258,11 +262,8 @@ std::string RecordReader::difference_from_index(uint64_t record, uint64_t end, u
   if (const uint64_t expected = index_->offset(record + 1); end != expected) {
     return fmt::format("record {} ends at {}, by the index at {}", record, end, expected);
   }
-  if (const uint16_t tag = index_->tag(record); static_cast<uint16_t>(payload_crc) != tag) {
-    return fmt::format("the CRC of record {} ends in {:04x}, by the index in {:04x}", record, payload_crc & 0xffff,
-                       tag);
-  }
-  return {};
+  return fmt::format("the CRC of record {} ends in {:04x}, by the index in {:04x}", record, payload_crc & 0xffff,
+                     index_->tag(record));
 }
 
 void RecordReader::refuse_index(std::string message) {

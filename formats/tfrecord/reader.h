@@ -149,6 +149,7 @@ class RecordReader {
 
  private:
   void walk(RecordBatch& batch, size_t max_records);
+  void examine_next();
   void end();
   void set_fault(ErrorCode code, std::string message);
   void lose(uint64_t end, uint64_t num_records);
@@ -156,6 +157,7 @@ class RecordReader {
   void lose_from_length();
   void lose_rest(uint64_t end);
   void refuse_index(std::string message);
+  bool is_indexed(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);

@@ -1,35 +1,11 @@
 #include "formats/storage/blocking_file.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <utility>
 
-#include <fmt/format.h>
+#include "formats/storage/answer.h"
 
 namespace millrace {
 namespace {
-
-/// The answer to one call, from whatever thread it comes.
-template <typename Result>
-class Answer {
- public:
-  void set(Result result) {
-    const std::lock_guard lock(mutex_);
-    result_ = std::move(result);
-    there_.notify_one();
-  }
-  Result wait() {
-    std::unique_lock lock(mutex_);
-    there_.wait(lock, [this] { return result_.has_value(); });
-    return std::move(*result_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable there_;
-  std::optional<Result> result_;
-};
 
 class OpenAnswer final : public OpenSink, public Answer<OpenResult> {
   void open_done(OpenResult result) noexcept override { set(std::move(result)); }
@@ -56,10 +32,7 @@ void BlockingFile::read(uint64_t offset, std::span<std::byte> destination) {
   ReadResult result = answer->wait();
   if (!result.ok) throw ErrorException(std::move(result.error.error));
   if (result.bytes < destination.size()) {
-    throw ErrorException(Error{.code = ErrorCode::kTruncated,
-                               .message = fmt::format("the file had {} bytes when it was opened and now ends after {}",
-                                                      size(), offset + result.bytes),
-                               .shard = path_});
+    throw ErrorException(shrunken_file(path_, size(), offset + result.bytes));
   }
 }
 

@@ -37,6 +37,12 @@ class RetryingOpen final : public OpenSink, public std::enable_shared_from_this<
 
 }  // namespace
 
+Error shrunken_file(std::string path, uint64_t opened_bytes, uint64_t end) {
+  return {.code = ErrorCode::kTruncated,
+          .message = fmt::format("the file had {} bytes when it was opened and now ends after {}", opened_bytes, end),
+          .shard = std::move(path)};
+}
+
 void open_with_retries(Storage& storage, const std::string& path, int max_attempts, std::shared_ptr<OpenSink> sink) {
   std::make_shared<RetryingOpen>(storage, path, max_attempts, std::move(sink))->start();
 }

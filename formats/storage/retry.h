@@ -18,6 +18,9 @@ constexpr int kDefaultMaxAttempts = 5;
 /// Opens `path`; retriable errors are retried up to `max_attempts` times in all. `storage` must outlive the answer.
 void open_with_retries(Storage& storage, const std::string& path, int max_attempts, std::shared_ptr<OpenSink> sink);
 
+/// The error for a file that ends at byte `end` and had `opened_bytes` when it was opened.
+[[nodiscard]] Error shrunken_file(std::string path, uint64_t opened_bytes, uint64_t end);
+
 /// Reads whole ranges of a file: goes on after short reads and retries retriable errors, so that its sink hears of
 /// nothing but the full range, the end of the file, or a final error. The one place where reads are retried. One read
 /// at a time; made with std::make_shared.

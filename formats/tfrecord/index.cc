@@ -91,8 +91,6 @@ Error with_place(Error error, std::string path) {
   return error;
 }
 
-std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 void put_point(std::string& out, const SeekPoint& point, const SeekPoint& before) {
   const PointKind kind = point.between_streams()      ? PointKind::kBetweenStreams
                          : point.num_header_bits == 0 ? PointKind::kBetweenBlocks
@@ -143,36 +141,6 @@ SeekPoint take_point(ByteReader& bytes, const SeekPoint& before, uint64_t shard_
 }
 
 }  // namespace
-
-ShardFingerprint shard_fingerprint(std::string_view path, uint64_t bytes, std::string_view first,
-                                   std::string_view last) {
-  return {.name = std::string(file_name(path)), .bytes = bytes, .first = hash(first), .last = hash(last)};
-}
-
-ShardFingerprint read_shard_fingerprint(Storage& storage, const std::string& path) {
-  BlockingFile file(storage, path);
-  const auto end_bytes = static_cast<size_t>(std::min(file.size(), kFingerprintBytes));
-  std::string first(end_bytes, '\0');
-  std::string last(end_bytes, '\0');
-  file.read(0, std::as_writable_bytes(std::span(first)));
-  file.read(file.size() - end_bytes, std::as_writable_bytes(std::span(last)));
-  return shard_fingerprint(path, file.size(), first, last);
-}
-
-std::optional<std::string> difference(const ShardFingerprint& indexed, const ShardFingerprint& found) {
-  std::vector<std::string> differences;
-  if (indexed.name != found.name) {
-    differences.push_back(fmt::format("it was made of '{}', the file is '{}'", indexed.name, found.name));
-  }
-  if (indexed.bytes != found.bytes) {
-    differences.push_back(fmt::format("it was made of {} bytes, the file has {}", indexed.bytes, found.bytes));
-  } else {
-    if (indexed.first != found.first) differences.push_back("the first 4 KiB of the file are others");
-    if (indexed.last != found.last) differences.push_back("the last 4 KiB of the file are others");
-  }
-  if (differences.empty()) return std::nullopt;
-  return fmt::format("the index does not belong to this file: {}", fmt::join(differences, "; "));
-}
 
 RecordPosition ShardIndex::first_from(uint64_t offset) const {
   const auto end = parts_.entries.end() - 1;

@@ -12,32 +12,11 @@
 #include "formats/compression/compression.h"
 #include "formats/compression/seek_point.h"
 #include "formats/tfrecord/reader.h"
+#include "formats/tfrecord/shard_fingerprint.h"
 
 namespace millrace {
 
 class Storage;
-
-/// What tells the content of a shard from another one's without reading it all.
-struct ShardFingerprint {
-  std::string name;    ///< of the file, without folders
-  uint64_t bytes = 0;  ///< of the file
-  uint64_t first = 0;  ///< XXH3 (64 bits) of its first 4 KiB
-  uint64_t last = 0;   ///< XXH3 (64 bits) of its last 4 KiB
-  friend bool operator==(const ShardFingerprint&, const ShardFingerprint&) = default;
-};
-
-/// Bytes at either end of a shard that its fingerprint covers.
-constexpr uint64_t kFingerprintBytes = 4 << 10;
-
-/// The fingerprint of a file at `path` with `bytes` bytes, of which `first` and `last` are the ends.
-[[nodiscard]] ShardFingerprint shard_fingerprint(std::string_view path, uint64_t bytes, std::string_view first,
-                                                 std::string_view last);
-/// Reads both ends of the file; waits for the storage. Throws its errors.
-[[nodiscard]] ShardFingerprint read_shard_fingerprint(Storage& storage, const std::string& path);
-
-/// What differs between the shard that an index was made of and the one that was found, in words; nothing when all is
-/// equal.
-[[nodiscard]] std::optional<std::string> difference(const ShardFingerprint& indexed, const ShardFingerprint& found);
 
 /// Where every record of a shard begins, a tag of its payload, and for a compressed shard the places from which it
 /// can be unpacked: what makes any record reachable, and what limits the loss where bytes are damaged. An immutable

@@ -225,9 +225,7 @@ class ShardReader::Feed final : public ReadSink, public OpenSink, public std::en
     if (!result.ok) {
       error_ = std::move(result.error.error);
     } else if (result.bytes < asked) {
-      error_ = Error{.code = ErrorCode::kTruncated,
-                     .message = fmt::format("the file had {} bytes when it was opened and now ends after {}",
-                                            file_bytes_, next_offset_)};
+      error_ = shrunken_file("", file_bytes_, next_offset_);
     }
     if (std::exchange(direct_, false)) {
       direct_bytes_ = result.bytes;

@@ -1,10 +1,6 @@
 #include "benchmarks/bench_run.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
@@ -15,6 +11,7 @@
 #include "benchmarks/touch_rows.h"
 #include "command_line/skipped_log.h"
 #include "command_line/terminal_line.h"
+#include "formats/storage/whole_file.h"
 #include "pipeline/stream_hash.h"
 
 namespace millrace {
@@ -55,17 +52,6 @@ class Progress {
   TerminalLine line_;
 };
 
-std::string read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot read the state: {}", std::strerror(errno)),
-                          .shard = path});
-  }
-  return bytes;
-}
-
 nlohmann::ordered_json skipped_json(const SkipReport& skipped) {
   nlohmann::ordered_json regions = nlohmann::ordered_json::array();
   for (const SkippedRegion& region : skipped.regions) regions.push_back(region.to_string());
@@ -86,7 +72,7 @@ StartOptions start_options(const BenchOptions& options) {
                         .memory_budget = options.memory_mb << 20,
                         .watchdog = options.watchdog,
                         .on_stall = exit_on_stall};
-  if (!options.resume.empty()) start.state = PipelineState::parse(read_file(options.resume));
+  if (!options.resume.empty()) start.state = PipelineState::parse(read_whole_file(options.resume, "state"));
   return start;
 }
 

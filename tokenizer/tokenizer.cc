@@ -1,10 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <unordered_set>
 
@@ -13,6 +9,7 @@
 
 #include "formats/error.h"
 #include "formats/storage/atomic_file.h"
+#include "formats/storage/whole_file.h"
 #include "formats/utf8.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/decoders/decoder.h"
@@ -330,17 +327,7 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
   return encoding;
 }
 
-Tokenizer Tokenizer::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (!file.is_open() || file.bad() || text.bad()) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot read the tokenizer: {}", std::strerror(errno)),
-                          .shard = path});
-  }
-  return from_json(std::move(text).str(), path);
-}
+Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_file(path, "tokenizer"), path); }
 
 Tokenizer Tokenizer::from_json(std::string json_text, const std::string& name) {
   return Tokenizer(std::make_shared<const State>(std::move(json_text), name));

@@ -14,6 +14,7 @@
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
+#include "formats/storage/whole_file.h"
 #include "trainer/parameter_file.h"
 
 namespace millrace {
@@ -162,9 +163,7 @@ TrainingProgress read_progress(const std::string& directory) { return read_descr
 std::optional<PipelineState> read_source_state(const std::string& directory) {
   const fs::path path = fs::path(directory) / kSourceFile;
   if (!fs::exists(path)) return std::nullopt;
-  std::ifstream stream(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) fail(path.string(), "cannot read the file", errno);
+  const std::string bytes = read_whole_file(path.string());
   try {
     return PipelineState::parse(bytes);
   } catch (const ErrorException& exception) {

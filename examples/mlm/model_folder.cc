@@ -1,41 +1,20 @@
 #include "examples/mlm/model_folder.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
+#include "formats/storage/whole_file.h"
 #include "trainer/models/roberta_pretrained.h"
 
 namespace millrace {
-namespace {
-
-namespace fs = std::filesystem;
-
-std::string read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot read the file: {}", std::strerror(errno)),
-                          .shard = path});
-  }
-  return text;
-}
-
-}  // namespace
 
 void save_model_description(const std::string& directory, const RobertaForMaskedLm& model,
                             const std::string& tokenizer_file) {
   save_roberta_config(directory, model.config());
-  write_atomically(directory + "/tokenizer.json", read_file(tokenizer_file));
+  write_atomically(directory + "/tokenizer.json", read_whole_file(tokenizer_file));
   // What tokenizer.json does not say: which of its tokens plays which part.
   const nlohmann::ordered_json json = {
       {"tokenizer_class", "PreTrainedTokenizerFast"},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {
@@ -26,16 +26,6 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw ErrorException(Error{.code = ErrorCode::kParse, .message = "safetensors: " + why, .shard = path});
-}
-
-std::vector<std::byte> read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw ErrorException(Error{.code = ErrorCode::kIo, .message = "cannot open the file", .shard = path});
-  std::vector<std::byte> bytes(static_cast<size_t>(file.tellg()));
-  file.seekg(0);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) throw ErrorException(Error{.code = ErrorCode::kIo, .message = "cannot read the file", .shard = path});
-  return bytes;
 }
 
 std::optional<TensorType> type_of(const std::string& name) {
@@ -69,7 +59,7 @@ json parse_header(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(read_all(path)) {
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(read_whole_file(path)) {
   if (data_.size() < kLengthBytes)
     refuse(path, fmt::format("{} bytes; the length of the header needs 8", data_.size()));
   uint64_t header_bytes = 0;
@@ -80,10 +70,10 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
   if (header_bytes > kMaxHeaderBytes) {
     refuse(path, fmt::format("a header of {} bytes; at most {} are allowed", header_bytes, kMaxHeaderBytes));
   }
-  const json header = parse_header(
-      path, {reinterpret_cast<const char*>(data_.data()) + kLengthBytes, static_cast<size_t>(header_bytes)});
-  const std::span<const std::byte> body(data_.data() + kLengthBytes + header_bytes,
-                                        data_.size() - kLengthBytes - header_bytes);
+  const json header =
+      parse_header(path, std::string_view(data_).substr(kLengthBytes, static_cast<size_t>(header_bytes)));
+  const std::span<const std::byte> body =
+      std::as_bytes(std::span(data_)).subspan(kLengthBytes + static_cast<size_t>(header_bytes));
 
   std::vector<std::pair<uint64_t, NamedTensor>> placed;
   for (const auto& [name, entry] : header.items()) {

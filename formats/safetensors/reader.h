@@ -43,7 +43,7 @@ class SafetensorsFile {
   const NamedTensor& get(std::string_view name, TensorType type) const;
 
   std::string path_;
-  std::vector<std::byte> data_;
+  std::string data_;
   std::vector<NamedTensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };

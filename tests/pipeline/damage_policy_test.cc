@@ -17,6 +17,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/damage.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
@@ -516,17 +517,15 @@ TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
   BufferPool pool;
-  uint64_t dice = 1;
+  test::Damage damage;
   for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
     write("a", kRecords, compression, /*indexed=*/true);
     const std::string good = read_file(path("a"));
     const std::string index_bytes = read_file(index_path(path("a")));
     const auto index = std::make_shared<const ShardIndex>(ShardIndex::parse(index_bytes));
     for (int i = 0; i < kFlips; ++i) {
-      dice = dice * 6364136223846793005U + 1442695040888963407U;
       std::string bytes = good;
-      char& byte = bytes[(dice >> 33) % bytes.size()];
-      byte = static_cast<char>(byte ^ static_cast<char>(1U << ((dice >> 29) & 7U)));
+      damage.flip_bits(bytes, 1);
       write_file(path("a"), bytes);
       for (const bool indexed : {false, true}) {
         SCOPED_TRACE(fmt::format("{}, flip {}, index {}", to_string(compression), i, indexed));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/compression/deflate.h"
+#include "tests/support/damage.h"
 
 namespace millrace {
 namespace {
@@ -180,7 +181,7 @@ TEST(Inflater, ErrorStays) {
 }
 
 TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
-  uint64_t state = 1;
+  test::Damage damage;
   std::vector<std::string> seeds{fixture("corrupt/base.gzip.tfrecord"), fixture("corrupt/base.zlib.tfrecord"),
                                  fixture("corrupt/zlib_two_streams.tfrecord"),
                                  fixture("corrupt/gzip_first_member_checksum.tfrecord"), ""};
@@ -188,11 +189,8 @@ TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
     fuzz_inflater(seed);
     for (int round = 0; round < 300 && !seed.empty(); ++round) {
       std::string bytes = seed;
-      for (int i = 0; i <= round % 3; ++i) {
-        state = state * 6364136223846793005U + 1442695040888963407U;
-        bytes[(state >> 33) % bytes.size()] ^= static_cast<char>(1 << ((state >> 20) & 7));
-      }
-      if (round % 5 == 0) bytes.resize((state >> 40) % (bytes.size() + 1));
+      damage.flip_bits(bytes, 1 + round % 3);
+      if (round % 5 == 0) damage.cut(bytes);
       fuzz_inflater(bytes);
     }
   }

@@ -10,6 +10,7 @@
 
 #include "formats/compression/deflate.h"
 #include "formats/compression/inflate.h"
+#include "tests/support/damage.h"
 
 namespace millrace {
 namespace {
@@ -203,16 +204,13 @@ TEST(SeekPoint, FuzzFunctionGoesOnFromEveryPointOfDamagedStreams) {
                                  packed(Compression::kGzip, std::string(100000, 'x')) +
                                      packed(Compression::kGzip, "x") + packed(Compression::kGzip, text(3000), 1),
                                  packed(Compression::kZlib, text(3000), 0) + packed(Compression::kZlib, text(300), 9)};
-  uint64_t state = 1;
+  test::Damage damage;
   for (const std::string& seed : seeds) {
     fuzz_seek_points(seed);
     for (int round = 0; round < 25 && !seed.empty(); ++round) {
       std::string bytes = seed;
-      for (int i = 0; i <= round % 3; ++i) {
-        state = state * 6364136223846793005U + 1442695040888963407U;
-        bytes[(state >> 33) % bytes.size()] ^= static_cast<char>(1 << ((state >> 20) & 7));
-      }
-      bytes.push_back(static_cast<char>(state >> 40));
+      damage.flip_bits(bytes, 1 + round % 3);
+      bytes.push_back(static_cast<char>(round));
       fuzz_seek_points(bytes);
     }
   }

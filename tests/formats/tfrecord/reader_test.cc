@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/tfrecord/crc.h"
+#include "tests/support/damage.h"
 
 namespace millrace {
 namespace {
@@ -294,15 +295,11 @@ TEST(RecordReader, FuzzFunctionAcceptsDamagedFiles) {
   for (int i = 0; i < 12; ++i) good += frame(std::string((i * 97) % 150, static_cast<char>('a' + i)));
   fuzz_record_reader("");
   fuzz_record_reader(good);
-  uint64_t state = 1;
+  test::Damage damage;
   for (int round = 0; round < 500; ++round) {
     std::string bytes = good;
-    const int faults = round % 4;
-    for (int i = 0; i < faults; ++i) {
-      state = state * 6364136223846793005U + 1442695040888963407U;
-      bytes[(state >> 33) % bytes.size()] ^= static_cast<char>(1 << ((state >> 20) & 7));
-    }
-    if (round % 3 == 0) bytes.resize((state >> 40) % (bytes.size() + 1));
+    damage.flip_bits(bytes, round % 4);
+    if (round % 3 == 0) damage.cut(bytes);
     fuzz_record_reader(bytes);
   }
 }

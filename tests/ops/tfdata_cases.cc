@@ -1,24 +1,12 @@
 #include "tests/ops/tfdata_cases.h"
 
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
-#include "ops/arithmetic.h"
-#include "ops/batch.h"
-#include "ops/filter.h"
-#include "ops/ignore_errors.h"
-#include "ops/interleave.h"
-#include "ops/map.h"
-#include "ops/padded_batch.h"
-#include "ops/prefetch.h"
-#include "ops/range.h"
-#include "ops/repeat.h"
-#include "ops/rows.h"
-#include "ops/shard.h"
-#include "ops/skip.h"
-#include "ops/take.h"
+#include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::test {
@@ -36,107 +24,157 @@ int64_t floored_modulo(int64_t x, int64_t m) {
   return remainder != 0 && (remainder < 0) != (m < 0) ? remainder + m : remainder;
 }
 
-Chain interleave(const Json& step, int64_t cycle_length, int64_t block_length) {
+// Cuts what comes through at random places and answers kPending between.
+class JitterOperator final : public StageOperator {
+ public:
+  JitterOperator(SchemaPtr schema, uint64_t seed) : StageOperator(std::move(schema)), seed_(seed) {}
+  std::string_view name() const override { return "jitter"; }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
+    return std::make_unique<JitterStage>(open_input(inputs[0], context), seed_, context.waker);
+  }
+
+ private:
+  uint64_t seed_;
+};
+
+// Seeds of the jitter behind each step of a pipeline and of those in it; 0: none.
+class Jitter {
+ public:
+  explicit Jitter(uint64_t seed) : seed_(seed) {}
+  Dataset behind(const Dataset& step) {
+    if (seed_ == 0) return step;
+    const uint64_t seed = seed_ * 1000 + num_steps_++;
+    return Dataset::from_operator({step}, [seed](std::span<const SchemaPtr> inputs) {
+      return std::make_shared<JitterOperator>(inputs[0], seed);
+    });
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t num_steps_ = 0;
+};
+
+Dataset interleave(const Json& step, Jitter& jitter, int64_t cycle_length, int64_t block_length) {
   if (cycle_length < 1 || block_length < 1) {
     throw ErrorException(ErrorCode::kInvalidArgument, "interleave: lengths must be at least 1");
   }
   const std::string feature = step.at("feature");
-  const SchemaPtr schema = RangeOperator(0, 1, 1, feature).schema();
-  std::vector<Chain> inputs;
+  std::vector<Dataset> inputs;
   if (step.contains("ranges")) {
     for (const Json& range : step["ranges"]) {
       inputs.push_back(
-          Chain::source<RangeOperator>(range.at(0).get<int64_t>(), range.at(1).get<int64_t>(), 1, feature));
+          jitter.behind(Dataset::range(range.at(0).get<int64_t>(), range.at(1).get<int64_t>(), 1, feature)));
     }
   } else {
     for (const Json& value : step.at("values")) {
       const std::vector<int64_t> values(step.at("times").get<size_t>(), value.get<int64_t>());
-      inputs.push_back(Chain::source<RowsOperator>(std::vector<MemoryFeature>{{feature, values}}));
+      inputs.push_back(jitter.behind(Dataset::rows({{feature, values}})));
     }
   }
-  const InterleaveOptions options{.cycle_length = static_cast<size_t>(cycle_length),
-                                  .block_length = static_cast<size_t>(block_length)};
-  return Chain::of(std::make_shared<InterleaveOperator>(schema, options, inputs.size()), inputs);
+  return Dataset::interleave(
+      inputs, {.cycle_length = static_cast<size_t>(cycle_length), .block_length = static_cast<size_t>(block_length)});
 }
 
-Chain source(const Json& step) {
+Dataset source(const Json& step, Jitter& jitter) {
   const std::string op = step.at("op");
   if (op == "range") {
-    return Chain::source<RangeOperator>(step.at("start").get<int64_t>(), step.at("stop").get<int64_t>(),
-                                        step.at("step").get<int64_t>(), step.at("feature").get<std::string>());
+    return Dataset::range(step.at("start").get<int64_t>(), step.at("stop").get<int64_t>(),
+                          step.at("step").get<int64_t>(), step.at("feature").get<std::string>());
   }
   if (op == "rows") {
-    // The rows vary, also where by chance they do not.
-    return Chain::source<RowsOperator>(std::vector<MemoryFeature>{
-        {step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}});
+    return Dataset::rows(
+        {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}});
   }
   if (op == "interleave") {
-    return interleave(step, step.at("cycle_length").get<int64_t>(), step.at("block_length").get<int64_t>());
+    return interleave(step, jitter, step.at("cycle_length").get<int64_t>(), step.at("block_length").get<int64_t>());
   }
-  if (op == "flat_map") return interleave(step, 1, 1);
+  if (op == "flat_map") return interleave(step, jitter, 1, 1);
   throw NotYet{op};
 }
 
-Chain map(const Chain& input, const Json& step) {
+Dataset map(const Dataset& input, const Json& step) {
   const std::string fn = step.at("fn");
   const std::string feature = step.at("feature");
-  if (fn == "add") return input.then<ArithmeticOperator>(feature, Arithmetic::kAdd, step.at("k").get<int64_t>());
-  if (fn == "mul") return input.then<ArithmeticOperator>(feature, Arithmetic::kMultiply, step.at("k").get<int64_t>());
-  if (fn == "mod") return input.then<ArithmeticOperator>(feature, Arithmetic::kModulo, step.at("k").get<int64_t>());
+  if (fn == "add") return input.add(feature, step.at("k").get<int64_t>());
+  if (fn == "mul") return input.multiply(feature, step.at("k").get<int64_t>());
+  if (fn == "mod") return input.modulo(feature, step.at("k").get<int64_t>());
   if (fn != "fail_if_mod") throw NotYet{"map " + fn};
   const auto m = step.at("m").get<int64_t>();
   const auto r = step.at("r").get<int64_t>();
-  return input.then<MapRowsOperator>(
-      RowFunction{.name = "fail_if_mod", .writes = {}, .function = [feature, m, r](const RowView& row, RowWriter&) {
-                    for (const int64_t value : row.values<int64_t>(feature)) {
-                      if (floored_modulo(value, m) == r)
-                        throw std::invalid_argument(fmt::format("{} % {} is {}", value, m, r));
-                    }
-                  }});
+  return input.map({.name = "fail_if_mod", .writes = {}, .function = [feature, m, r](const RowView& row, RowWriter&) {
+                      for (const int64_t value : row.values<int64_t>(feature)) {
+                        if (floored_modulo(value, m) == r)
+                          throw std::invalid_argument(fmt::format("{} % {} is {}", value, m, r));
+                      }
+                    }});
 }
 
-Chain filter(const Chain& input, const Json& step) {
+Dataset filter(const Dataset& input, const Json& step) {
   const std::string fn = step.at("fn");
   const std::string feature = step.at("feature");
   if (fn == "mod_eq") {
     const auto m = step.at("m").get<int64_t>();
     const auto r = step.at("r").get<int64_t>();
-    return input.then<FilterOperator>(
+    return input.filter(
         RowPredicate{fn, [=](const RowView& row) { return floored_modulo(row.value<int64_t>(feature), m) == r; }});
   }
   if (fn == "length_lt") {
     const auto n = step.at("n").get<int64_t>();
-    return input.then<FilterOperator>(RowPredicate{fn, [=](const RowView& row) { return row.shape(feature)[0] < n; }});
+    return input.filter(RowPredicate{fn, [=](const RowView& row) { return row.shape(feature)[0] < n; }});
   }
   throw NotYet{"filter " + fn};
 }
 
-Chain transform(const Chain& input, const Json& step) {
+Dataset transform(const Dataset& input, const Json& step) {
   const std::string op = step.at("op");
   const auto number = [&](const char* name) { return step.at(name).get<int64_t>(); };
   if (op == "map") return map(input, step);
   if (op == "filter") return filter(input, step);
-  if (op == "take") return input.then<TakeOperator>(number("n"));
-  if (op == "skip") return input.then<SkipOperator>(number("n"));
-  if (op == "shard") return input.then<ShardOperator>(number("num_shards"), number("index"));
-  if (op == "repeat") return input.then<RepeatOperator>(number("count"));
-  if (op == "prefetch") return input.then<PrefetchOperator>(number("n"));
-  if (op == "ignore_errors") return input.then<IgnoreErrorsOperator>();
-  if (op == "batch") {
-    return input.then<BatchOperator>(number("size"), BatchOptions{.drop_remainder = step.at("drop_remainder")});
+  if (op == "add_length") {
+    const std::string feature = step.at("feature");
+    return input.map(
+        {.name = op,
+         .writes = {{.name = "length", .dtype = DType::kInt64, .shape = {}}},
+         .function = [feature](const RowView& row, RowWriter& out) { out.set("length", row.shape(feature).at(0)); }});
   }
+  if (op == "take") return input.take(number("n"));
+  if (op == "skip") return input.skip(number("n"));
+  if (op == "shard") return input.shard(number("num_shards"), number("index"));
+  if (op == "repeat") return input.repeat(number("count"));
+  if (op == "prefetch") return input.prefetch(number("n"));
+  if (op == "ignore_errors") return input.ignore_errors();
+  if (op == "assert_cardinality") return input.assert_cardinality(number("n"));
+  if (op == "batch") return input.batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
   if (op == "padded_batch") {
     PaddedBatchOptions options{.drop_remainder = step.at("drop_remainder"), .value = number("value")};
     if (!step.at("length").is_null()) options.length = PadLength::fixed(number("length"));
-    return input.then<PaddedBatchOperator>(number("size"), options);
+    return input.padded_batch(number("size"), options);
   }
   throw NotYet{op};
 }
 
-Chain build(const Json& pipeline) {
-  Chain chain = source(pipeline.at(0));
-  for (size_t i = 1; i < pipeline.size(); ++i) chain = transform(chain, pipeline[i]);
-  return chain;
+// `jitter`: a seed for what is put between the steps; 0: nothing.
+Dataset build(const Json& pipeline, Jitter& jitter) {
+  Dataset dataset = jitter.behind(source(pipeline.at(0), jitter));
+  for (size_t i = 1; i < pipeline.size(); ++i) dataset = jitter.behind(transform(dataset, pipeline[i]));
+  return dataset;
+}
+
+// The first `limit` elements, and the error behind them as one more.
+std::vector<std::string> run(const Dataset& dataset, int threads, size_t limit) {
+  std::vector<std::string> elements;
+  Pipeline pipeline = dataset.start({.threads = threads, .watchdog = 30});
+  try {
+    while (elements.size() < limit) {
+      const std::optional<Batch> batch = pipeline.next();
+      if (!batch) break;
+      elements.push_back(test::print_element(batch->block(), 0));
+    }
+  } catch (const ErrorException& e) {
+    elements.push_back(fmt::format("error: {}", e.what()));
+  }
+  return elements;
 }
 
 std::string print(const Json& value) {
@@ -149,7 +187,7 @@ std::string print(const Json& value) {
   return text + "]";
 }
 
-std::string print_element(const Json& element) {
+std::string print_expected(const Json& element) {
   std::string text;
   for (const auto& [name, value] : element.items()) {
     if (!text.empty()) text += ' ';
@@ -177,26 +215,27 @@ std::string cardinality_difference(const Json& expected, const Cardinality& foun
   return fmt::format("cardinality: expected {}, found {}", text, found.to_string());
 }
 
-std::string stream_difference(const Json& definition, const Chain& chain, uint64_t jitter) {
+std::string stream_difference(const Json& definition, const Dataset& dataset, uint64_t jitter) {
   const Json& expected = definition.at("expect");
   const Json& error = definition.at("error");
   const size_t wanted = expected.size() + (error.is_null() ? 0 : 1);
   // One more than expected shows what should not be there.
-  const Stream stream = chain.run(jitter, error.is_null() ? wanted + 1 : wanted);
+  const std::vector<std::string> stream =
+      run(dataset, 1 + static_cast<int>(jitter % 2), error.is_null() ? wanted + 1 : wanted);
   const std::string where = jitter == 0 ? "" : fmt::format(" (cut at random, seed {})", jitter);
   for (size_t i = 0; i < expected.size(); ++i) {
-    const std::string text = print_element(expected[i]);
-    const std::string found = i < stream.elements.size() ? stream.elements[i] : "the end";
+    const std::string text = print_expected(expected[i]);
+    const std::string found = i < stream.size() ? stream[i] : "the end";
     if (found != text) return fmt::format("element {}: expected {}, found {}{}", i, text, found, where);
   }
   if (error.is_null()) {
-    if (stream.elements.size() > wanted) {
-      return fmt::format("element {}: expected the end, found {}{}", wanted, stream.elements[wanted], where);
+    if (stream.size() > wanted) {
+      return fmt::format("element {}: expected the end, found {}{}", wanted, stream[wanted], where);
     }
     return "";
   }
   const std::string kind = error.at("kind");
-  const std::string found = stream.elements.size() == wanted ? stream.elements.back() : "the end";
+  const std::string found = stream.size() == wanted ? stream.back() : "the end";
   if (!matches(kind, found)) return fmt::format("expected error {}, found {}{}", kind, found, where);
   return "";
 }
@@ -204,18 +243,23 @@ std::string stream_difference(const Json& definition, const Chain& chain, uint64
 std::string difference_of(const Json& definition) {
   const Json& error = definition.at("error");
   const bool refused = !error.is_null() && error.at("at") == "build";
-  std::unique_ptr<Chain> chain;
-  try {
-    chain = std::make_unique<Chain>(build(definition.at("pipeline")));
-  } catch (const ErrorException& e) {
-    return refused ? "" : fmt::format("refused: {}", e.what());
-  }
-  if (refused) return "accepted; tf.data refuses to build it";
-  for (uint64_t jitter = 0; jitter < 4; ++jitter) {
-    std::string difference = stream_difference(definition, *chain, jitter);
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    Jitter jitter(seed);
+    std::optional<Dataset> dataset;
+    try {
+      dataset = build(definition.at("pipeline"), jitter);
+    } catch (const ErrorException& e) {
+      return refused ? "" : fmt::format("refused: {}", e.what());
+    }
+    if (refused) return "accepted; tf.data refuses to build it";
+    std::string difference = stream_difference(definition, *dataset, seed);
+    if (difference.empty()) {
+      difference =
+          cardinality_difference(definition.at("cardinality"), dataset->cardinality(), definition.at("expect").size());
+    }
     if (!difference.empty()) return difference;
   }
-  return cardinality_difference(definition.at("cardinality"), chain->cardinality(), definition.at("expect").size());
+  return "";
 }
 
 }  // namespace
@@ -224,11 +268,18 @@ std::vector<TfdataCase> read_tfdata_cases(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot read " + path);
   std::vector<TfdataCase> cases;
+  size_t number = 0;
   for (std::string line; std::getline(file, line);) {
+    ++number;
     if (line.empty()) continue;
-    Json definition = Json::parse(line);
-    std::string name = definition.at("name");
-    cases.push_back({std::move(name), std::move(definition)});
+    try {
+      Json definition = Json::parse(line);
+      for (const char* key : {"pipeline", "cardinality", "expect", "error"}) definition.at(key);
+      std::string name = definition.at("name");
+      cases.push_back({std::move(name), std::move(definition)});
+    } catch (const Json::exception& e) {
+      throw std::runtime_error(fmt::format("{}, line {}: {}", path, number, e.what()));
+    }
   }
   return cases;
 }
@@ -240,6 +291,8 @@ CaseOutcome run_tfdata_case(const TfdataCase& golden) {
     return {CaseResult::kFailed, std::move(difference)};
   } catch (const NotYet& missing) {
     return {CaseResult::kNotYet, missing.what};
+  } catch (const Json::exception& malformed) {
+    return {CaseResult::kFailed, fmt::format("not of the grammar: {}", malformed.what())};
   }
 }
 

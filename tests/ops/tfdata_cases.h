@@ -13,7 +13,7 @@ struct TfdataCase {
   nlohmann::json definition;
 };
 
-// The cases of a file with one JSON object a line.
+// The cases of a file with one JSON object a line. Throws std::runtime_error that names file and line.
 std::vector<TfdataCase> read_tfdata_cases(const std::string& path);
 
 enum class CaseResult {
@@ -27,8 +27,8 @@ struct CaseOutcome {
   std::string difference;  // the first one, or the operator that is missing
 };
 
-// Builds the pipeline, runs it with and without random cuts and pending, and compares elements, order, the place and
-// kind of the error, and cardinality.
+// Builds the pipeline with the builder, runs it with and without random cuts and pending between the steps, and
+// compares elements, order, the place and kind of the error, and cardinality.
 CaseOutcome run_tfdata_case(const TfdataCase& golden);
 
 }  // namespace millrace::test

@@ -14,6 +14,7 @@ struct TrainingStart {
   int64_t total_steps = 0;     ///< 0 when the data decide
   int64_t num_parameters = 0;  ///< elements
   int replicas = 0;
+  int64_t accumulate = 1;  ///< global batches of a step
   uint64_t seed = 0;
   std::string optimizer;
   std::string schedule;
@@ -22,7 +23,7 @@ struct TrainingStart {
 /// A stretch of steps: since the last report, or the whole training. Times are of the steps and of waiting for their
 /// batches; evaluations, checkpoints and callbacks are not in them.
 struct TrainingReport {
-  int64_t step = 0;         ///< batches taken since the training began
+  int64_t step = 0;         ///< steps made since the training began
   int64_t total_steps = 0;  ///< 0 when the data decide
   int64_t epoch = 0;
   int64_t steps = 0;         ///< of this stretch, those before a resume not included

@@ -41,10 +41,9 @@ class GradientListener {
 
 /// What a model is given for one training step of one replica.
 struct ReplicaContext {
-  uint64_t seed =
-      0;             ///< of the run; random choices are a pure function of (seed, step, row in the global batch, place)
-  int64_t step = 0;  ///< batches taken before this one
-  int replica = 0;   ///< for messages; must not decide anything random
+  uint64_t seed = 0;  ///< of the run; random choices are a pure function of (seed, batch, row in the batch, place)
+  int64_t batch = 0;  ///< global batches of the stream before this one; a step may be made of several
+  int replica = 0;    ///< for messages; must not decide anything random
   std::span<float> gradients;            ///< `[layout().size()]`; what it holds at first is undefined
   GradientListener* listener = nullptr;  ///< never null in a training step
   Workspace* workspace = nullptr;        ///< made by this model's `make_workspace`; never null

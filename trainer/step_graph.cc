@@ -23,11 +23,13 @@ namespace flow = oneapi::tbb::flow;
 using Clock = std::chrono::steady_clock;
 
 // For messages: steps as progress reports count them, from 1; batches from 0, as streams do.
-std::string step_name(int64_t step) { return fmt::format("step {} (batch {})", step + 1, step); }
+std::string step_name(int64_t step, int64_t first_batch, int64_t last_batch) {
+  if (first_batch == last_batch) return fmt::format("step {} (batch {})", step + 1, last_batch);
+  return fmt::format("step {} (batches {} to {})", step + 1, first_batch, last_batch);
+}
 
 // The error of a replica with its place in front; the kind of error stays.
-Error placed(int replica, int64_t step, Error error) {
-  const std::string place = step < 0 ? "in an evaluation" : step_name(step);
+Error placed(int replica, const std::string& place, Error error) {
   error.message = fmt::format("replica {}, {}: {}", replica, place, error.message);
   return error;
 }
@@ -99,27 +101,48 @@ class StepGraph::Impl {
     arena_.execute([this] { graph_.reset(); });
   }
 
-  StepReport train(const BatchView& batch, int64_t step, int64_t update, double learning_rate) {
+  StepReport train(const BatchView& batch, const StepNumbers& numbers, double learning_rate) {
     report_ = StepReport{};
-    report_.timeline.replicas.resize(static_cast<size_t>(options_.replicas));
+    update_ = {.number = numbers.update, .learning_rate = learning_rate};
+    run_batch(batch, numbers, /*updates=*/true);
+    return finished_report();
+  }
+
+  void accumulate(const BatchView& batch, const StepNumbers& numbers) {
+    if (accumulated_.data() == nullptr) accumulated_ = FlatBuffer(layout_.size());
+    run_batch(batch, numbers, /*updates=*/false);
+    add_results();
+    if (num_accumulated_++ == 0) first_batch_ = numbers.batch;
+    accumulating_ += now();
+  }
+
+  StepReport update(const StepNumbers& numbers, double learning_rate) {
+    if (num_accumulated_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "an update without a batch");
+    report_ = StepReport{};
     report_.timeline.reductions.resize(static_cast<size_t>(num_buckets_));
-    update_ = {.number = update, .learning_rate = learning_rate};
-    step_ = step;
-    training_ = true;
-    const int active = start(batch);
-    all_reduce_.begin(active);
-    undecided_.store(num_buckets_ + active, std::memory_order_relaxed);
-    run(active);
-    report_.timeline.total = now();
-    all_reduce_.end();
-    throw_first_error();
-    return std::move(report_);
+    update_ = {.number = numbers.update, .learning_rate = learning_rate};
+    numbers_ = numbers;
+    gradients_ = accumulated_.data();
+    // The replicas have been added to the sums already.
+    std::fill(results_.begin(), results_.end(), StepResult{});
+    run([this] {
+      for (int bucket = 0; bucket < num_buckets_; ++bucket) take_squares(bucket, now());
+      put(graph_->decision, 0);
+    });
+    return finished_report();
+  }
+
+  void discard() {
+    num_accumulated_ = 0;
+    total_ = {};
+    not_finite_.clear();
+    accumulating_ = {};
   }
 
   StepResult evaluate(const BatchView& batch) {
-    step_ = -1;
     training_ = false;
-    run(start(batch));
+    const int active = start(batch);
+    run([this, active] { put_replicas(active); });
     throw_first_error();
     StepResult total;
     for (const StepResult& result : results_) {
@@ -209,6 +232,16 @@ class StepGraph::Impl {
     return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   }
 
+  // Where a replica's error occurred.
+  std::string place() const {
+    return training_ ? step_name(numbers_.step, numbers_.batch, numbers_.batch) : "in an evaluation";
+  }
+
+  // Of the step with all its batches.
+  std::string step_place() const {
+    return step_name(numbers_.step, num_accumulated_ > 0 ? first_batch_ : numbers_.batch, numbers_.batch);
+  }
+
   std::chrono::nanoseconds now() const { return Clock::now() - begin_; }
 
   // Splits the batch; returns how many replicas have rows.
@@ -228,13 +261,48 @@ class StepGraph::Impl {
     node.try_put(message);
   }
 
-  void run(int active) {
+  void put_replicas(int active) {
+    for (int i = 0; i < active; ++i) put(graph_->replica, i);
+  }
+
+  // Sends the first messages and waits until all that comes of them is done.
+  template <typename PutFirst>
+  void run(const PutFirst& put_first) {
     begin_ = Clock::now();
-    arena_.execute([this, active] {
-      for (int i = 0; i < active; ++i) put(graph_->replica, i);
+    arena_.execute([&] {
+      put_first();
       graph_->graph.wait_for_all();
     });
     handoff_acquire(this);
+  }
+
+  // Forward and backward over a batch, its reduction, and, if it is the last of its step, decision and updates.
+  void run_batch(const BatchView& batch, const StepNumbers& numbers, bool updates) {
+    numbers_ = numbers;
+    training_ = true;
+    updates_ = updates;
+    const int active = start(batch);
+    report_.timeline.replicas.assign(static_cast<size_t>(options_.replicas), {});
+    report_.timeline.reductions.assign(static_cast<size_t>(num_buckets_), {});
+    all_reduce_.begin(active);
+    gradients_ = nullptr;  // not known before replica 0 has its buffer
+    // Without an update there is nothing to decide: the count stays above 0.
+    undecided_.store(num_buckets_ + active + (updates ? 0 : 1), std::memory_order_relaxed);
+    run([this, active] { put_replicas(active); });
+    all_reduce_.end();
+    try {
+      throw_first_error();
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+
+  StepReport finished_report() {
+    report_.timeline.total = now();
+    report_.timeline.accumulating = accumulating_;
+    discard();
+    return std::move(report_);
   }
 
   void throw_first_error() {
@@ -254,7 +322,7 @@ class StepGraph::Impl {
         // While this replica waits for work that it started itself, its thread must not enter another replica.
         oneapi::tbb::this_task_arena::isolate([&] { run_replica(replica); });
       } catch (...) {
-        errors_[static_cast<size_t>(replica)] = placed(replica, step_, caught_error());
+        errors_[static_cast<size_t>(replica)] = placed(replica, place(), caught_error());
         failed_.store(true, std::memory_order_relaxed);
       }
     }
@@ -273,7 +341,7 @@ class StepGraph::Impl {
     Announcements announcements(*this, replica);
     results_[index] = worker->train_step(rows, state_.weights.data(),
                                          {.seed = options_.seed,
-                                          .step = step_,
+                                          .batch = numbers_.batch,
                                           .replica = replica,
                                           .gradients = all_reduce_.take_buffer(replica),
                                           .listener = &announcements});
@@ -286,13 +354,33 @@ class StepGraph::Impl {
   void bucket_final(int replica, int bucket) {
     const auto begin = now();
     if (!all_reduce_.arrive(replica, bucket)) return;
-    const auto index = static_cast<size_t>(bucket);
-    const Bucket& range = layout_.buckets()[index];
-    squares_[index] =
-        sum_of_squares({all_reduce_.result() + range.begin, static_cast<size_t>(range.end - range.begin)});
-    report_.timeline.reductions[index] = {.begin = begin, .end = now()};
+    const Bucket& range = layout_.buckets()[static_cast<size_t>(bucket)];
+    float* sum = all_reduce_.result();
+    float* so_far = accumulated_.data();
+    if (!updates_) {
+      if (num_accumulated_ == 0) {
+        std::copy(sum + range.begin, sum + range.end, so_far + range.begin);
+      } else {
+        for (int64_t i = range.begin; i < range.end; ++i) so_far[i] += sum[i];
+      }
+      return;
+    }
+    if (num_accumulated_ > 0) {
+      for (int64_t i = range.begin; i < range.end; ++i) sum[i] = so_far[i] + sum[i];
+    }
+    take_squares(bucket, begin);
     one_less_undecided();
   }
+
+  void take_squares(int bucket, std::chrono::nanoseconds begin) {
+    const auto index = static_cast<size_t>(bucket);
+    const Bucket& range = layout_.buckets()[index];
+    squares_[index] = sum_of_squares({gradients() + range.begin, static_cast<size_t>(range.end - range.begin)});
+    report_.timeline.reductions[index] = {.begin = begin, .end = now()};
+  }
+
+  // What the update is made of: the sums over all replicas of all batches.
+  float* gradients() { return gradients_ != nullptr ? gradients_ : all_reduce_.result(); }
 
   void one_less_undecided() {
     if (undecided_.fetch_sub(1, std::memory_order_acq_rel) == 1) put(graph_->decision, 0);
@@ -310,16 +398,25 @@ class StepGraph::Impl {
     }
   }
 
-  void decide() {
-    std::string not_finite;
+  // The replicas' losses to those of the batches before.
+  void add_results() {
     for (size_t replica = 0; replica < results_.size(); ++replica) {
       const StepResult& result = results_[replica];
-      report_.result.sum_loss += result.sum_loss;
-      report_.result.weight += result.weight;
-      if (not_finite.empty() && !(std::isfinite(result.sum_loss) && std::isfinite(result.weight))) {
-        not_finite = fmt::format("the loss of replica {} is {} (weight {})", replica, result.sum_loss, result.weight);
+      total_.sum_loss += result.sum_loss;
+      total_.weight += result.weight;
+      if (not_finite_.empty() && !(std::isfinite(result.sum_loss) && std::isfinite(result.weight))) {
+        const bool one_of_many = num_accumulated_ > 0 || !updates_;
+        not_finite_ = fmt::format("the loss of replica {}{} is {} (weight {})", replica,
+                                  one_of_many ? fmt::format(" in batch {}", numbers_.batch) : std::string(),
+                                  result.sum_loss, result.weight);
       }
     }
+  }
+
+  void decide() {
+    add_results();
+    report_.result = total_;
+    std::string not_finite = not_finite_;
     double squares = 0;
     for (size_t bucket = 0; bucket < squares_.size(); ++bucket) {
       squares += squares_[bucket];
@@ -333,7 +430,7 @@ class StepGraph::Impl {
     if (report_.result.weight != 0) report_.loss = report_.result.sum_loss / report_.result.weight;
     report_.gradient_norm = std::sqrt(squares) * std::abs(one_by_weight);
     if (!not_finite.empty()) {
-      report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_name(step_), not_finite);
+      report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_place(), not_finite);
       return;
     }
     if (options_.clipping) {
@@ -345,8 +442,8 @@ class StepGraph::Impl {
 
   std::string first_not_finite(size_t bucket) {
     for (const UpdateRange& range : ranges_[bucket]) {
-      const float* gradients = all_reduce_.result();
-      if (std::any_of(gradients + range.begin, gradients + range.end, [](float g) { return !std::isfinite(g); })) {
+      const float* values = gradients();
+      if (std::any_of(values + range.begin, values + range.end, [](float g) { return !std::isfinite(g); })) {
         return fmt::format("'{}'", layout_.parameters()[static_cast<size_t>(range.parameter)].name);
       }
     }
@@ -354,7 +451,7 @@ class StepGraph::Impl {
   }
 
   UpdateBuffers update_buffers() {
-    return {.weights = state_.weights.data(), .gradients = all_reduce_.result(), .slots = slot_data_};
+    return {.weights = state_.weights.data(), .gradients = gradients(), .slots = slot_data_};
   }
 
   void direction_body(int bucket) noexcept {
@@ -408,9 +505,19 @@ class StepGraph::Impl {
   std::vector<int> first_bucket_;                 // by parameter
   std::vector<int> last_bucket_;
 
-  // Of the step that runs.
+  // Of the batches accumulated for the next update.
+  FlatBuffer accumulated_;  // made by the first
+  int64_t num_accumulated_ = 0;
+  int64_t first_batch_ = 0;
+  StepResult total_;
+  std::string not_finite_;  // the first loss that was not
+  std::chrono::nanoseconds accumulating_{0};
+
+  // Of the batch and the step that run.
   bool training_ = true;
-  int64_t step_ = 0;
+  bool updates_ = true;  // the batch is the last of its step
+  StepNumbers numbers_;
+  float* gradients_ = nullptr;  // the accumulated ones when no batch is the last; else null
   UpdateStep update_;
   Clock::time_point begin_;
   std::vector<BatchView> views_;
@@ -437,9 +544,17 @@ StepGraph::StepGraph(const Model& model, const Optimizer& optimizer, TrainedStat
 
 StepGraph::~StepGraph() = default;
 
-StepReport StepGraph::train(const BatchView& batch, int64_t step, int64_t update, double learning_rate) {
-  return impl_->train(batch, step, update, learning_rate);
+StepReport StepGraph::train(const BatchView& batch, const StepNumbers& numbers, double learning_rate) {
+  return impl_->train(batch, numbers, learning_rate);
 }
+
+void StepGraph::accumulate(const BatchView& batch, const StepNumbers& numbers) { impl_->accumulate(batch, numbers); }
+
+StepReport StepGraph::update(const StepNumbers& numbers, double learning_rate) {
+  return impl_->update(numbers, learning_rate);
+}
+
+void StepGraph::discard() { impl_->discard(); }
 
 StepResult StepGraph::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
 

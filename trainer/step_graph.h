@@ -39,20 +39,30 @@ struct TimeSpan {
   std::chrono::nanoseconds end{0};
 };
 
-/// When each part of a step ran.
+/// Which step it is, and on which batch. Messages name both, steps counted from 1.
+struct StepNumbers {
+  int64_t step = 0;  ///< steps before this one
+  int64_t batch =
+      0;  ///< batches of the stream before this one (of the last one, for `update`): keys the random choices
+  int64_t update = 1;  ///< 1 for the first update that is done
+};
+
+/// When each part of a step ran; of a step on several batches, the last one. One that has only the update left has no
+/// replicas.
 struct StepTimeline {
   std::vector<TimeSpan> replicas;    ///< forward and backward, the reductions that it did among them; empty ones are 0
   std::vector<TimeSpan> reductions;  ///< by bucket: the last addition of its tree and its sum of squares
   TimeSpan decision;                 ///< norm, finiteness, clipping
   std::vector<TimeSpan> updates;     ///< by bucket; empty when the update was skipped
   std::chrono::nanoseconds total{0};
+  std::chrono::nanoseconds accumulating{0};  ///< on the batches before the last one, which `total` leaves out
 
   /// Buckets that were complete before the last replica's backward pass ended.
   int reduced_during_backward() const;
 };
 
 struct StepReport {
-  StepResult result;         ///< sums over all replicas, added in their order
+  StepResult result;         ///< sums over all replicas, added in their order, batch by batch
   double loss = 0;           ///< sum / weight; 0 when the weight is 0
   double gradient_norm = 0;  ///< of the mean gradient over all parameters, before clipping
   double clip_scale = 1;     ///< what clipping multiplied the gradient with
@@ -70,6 +80,14 @@ struct StepReport {
 /// and whether all is finite; it divides once, clips, or skips the update. It comes after the last replica has stopped
 /// reading weights; the updates of the buckets then run in parallel.
 ///
+/// An update may be made of the gradients of several batches (micro-batches), as if they were one:
+///
+///     graph.accumulate(first, {.step = 0, .batch = 0});
+///     StepReport report = graph.train(second, {.step = 0, .batch = 1, .update = 1}, 1e-3);
+///
+/// The sum of each batch over its replicas is added to that of the batches before it, bucket by bucket, in the order of
+/// the calls; the decision then divides by the weight of all of them. It costs one more gradient buffer.
+///
 /// Weights are bitwise the same for any number of threads. The calling thread works in the graph's arena, so it needs
 /// no other: one thread, a host's limit of one, and no worker at all are fine. One call at a time.
 class StepGraph {
@@ -80,10 +98,18 @@ class StepGraph {
             WorkerPool::Make make_worker = nullptr);
   ~StepGraph();
 
-  /// A step on a global batch of at least one row. `step` counts batches from 0 and keys the random choices; `update`
-  /// is 1 for the first update. What a replica throws is thrown here, when all have stopped, with replica and step in
-  /// front; weights and slots are then as before.
-  StepReport train(const BatchView& batch, int64_t step, int64_t update, double learning_rate);
+  /// A step on a global batch of at least one row, and on those accumulated before it. What a replica throws is thrown
+  /// here, when all have stopped, with replica and step in front; weights and slots are then as before, and what was
+  /// accumulated is given up.
+  StepReport train(const BatchView& batch, const StepNumbers& numbers, double learning_rate);
+
+  /// Forward and backward only: the next `train` or `update` counts the gradient of this batch in. Throws as `train`
+  /// does.
+  void accumulate(const BatchView& batch, const StepNumbers& numbers);
+  /// The step on what was accumulated, without a further batch. Throws `kInvalidArgument` when that is nothing.
+  StepReport update(const StepNumbers& numbers, double learning_rate);
+  /// Gives up what was accumulated. Evaluations in between leave it as it is.
+  void discard();
 
   /// Forward over all rows of a batch on all replicas; sums added in their order. Throws as `train` does.
   StepResult evaluate(const BatchView& batch);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ class Stretch {
     tokens_ += tokens;
     std::chrono::nanoseconds backward_end{0};
     for (const TimeSpan& replica : report.timeline.replicas) backward_end = std::max(backward_end, replica.end);
-    graph_ += seconds(report.timeline.total);
+    graph_ += seconds(report.timeline.accumulating + report.timeline.total);
     after_backward_ += seconds(report.timeline.total - backward_end);
   }
 
@@ -75,6 +76,7 @@ void check(const TrainerOptions& options) {
   const auto need = [](bool holds, std::string message) {
     if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, std::move(message));
   };
+  need(options.accumulate >= 1, fmt::format("accumulate is {}; at least 1 is needed", options.accumulate));
   need(options.total_steps >= 0, fmt::format("total_steps is {}; at least 0 is needed", options.total_steps));
   need(options.report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", options.report_every));
   need(options.evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", options.evaluate_every));
@@ -105,23 +107,31 @@ class Trainer::Run {
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
                                                    .replicas = options_.step.replicas,
+                                                   .accumulate = options_.accumulate,
                                                    .seed = options_.step.seed,
                                                    .optimizer = t_.optimizer_->describe(),
                                                    .schedule = t_.schedule_->describe()});
     t_.source_state_ = source_.save();
-    while (!stopping() && (options_.total_steps == 0 || progress_.step < options_.total_steps)) {
+    t_.graph_.discard();  // what a training that ended by an error has left
+    // Whether to stop is asked between steps only: a checkpoint holds no part of one.
+    while (in_step_.batches > 0 || !done()) {
       const auto begin = Clock::now();
       const std::optional<GlobalBatch> batch = source_.next();
-      const auto wait = Clock::now() - begin;
+      in_step_.wait += Clock::now() - begin;
+      const bool epoch_ends = progress_.in_epoch && (!batch || batch->epoch != progress_.epoch);
+      if (epoch_ends && in_step_.batches > 0) {
+        step(nullptr);
+        if (done()) break;
+      }
       if (!batch) report_rest();
-      if (progress_.in_epoch && (!batch || batch->epoch != progress_.epoch)) {
+      if (epoch_ends) {
         end_epoch();
         if (stopping()) break;
       }
       if (!batch) break;
       progress_.epoch = batch->epoch;
       progress_.in_epoch = true;
-      step(*batch, wait);
+      take(*batch);
     }
     report_rest();
     if (!stopping()) evaluate();
@@ -142,13 +152,53 @@ class Trainer::Run {
     return summary_.stopped;
   }
 
-  void step(const GlobalBatch& batch, Clock::duration wait) {
+  bool done() { return stopping() || (options_.total_steps > 0 && progress_.step >= options_.total_steps); }
+
+  // What has been taken of a step so far.
+  struct StepSoFar {
+    int64_t batches = 0;
+    int64_t rows = 0;
+    int64_t tokens = 0;
+    Clock::duration wait{0};
+    Clock::duration duration{0};
+    std::optional<PipelineState> source_state;  // behind the last batch
+  };
+
+  void take(const GlobalBatch& batch) {
+    const int64_t rows = batch.view.rows();
+    in_step_.rows += rows;
+    if (!options_.token_feature.empty()) {
+      in_step_.tokens += rows * batch.view.feature(options_.token_feature).row_size();
+    }
+    in_step_.source_state = source_.save();
+    ++in_step_.batches;
+    if (in_step_.batches == options_.accumulate) {
+      step(&batch);
+      return;
+    }
+    const auto begin = Clock::now();
+    t_.graph_.accumulate(batch.view, numbers());
+    in_step_.duration += Clock::now() - begin;
+  }
+
+  // Of the step on what has been taken.
+  StepNumbers numbers() const {
+    return {.step = progress_.step,
+            .batch = progress_.micro_batches + in_step_.batches - 1,
+            .update = progress_.updates + 1};
+  }
+
+  // `last`: its last batch; null when all of them have been accumulated.
+  void step(const GlobalBatch* last) {
     learning_rate_ = t_.schedule_->learning_rate(progress_.updates);
     const auto begin = Clock::now();
-    const StepReport report = t_.graph_.train(batch.view, progress_.step, progress_.updates + 1, learning_rate_);
-    const auto duration = Clock::now() - begin;
+    const StepReport report = last != nullptr ? t_.graph_.train(last->view, numbers(), learning_rate_)
+                                              : t_.graph_.update(numbers(), learning_rate_);
+    in_step_.duration += Clock::now() - begin;
     ++progress_.step;
-    t_.source_state_ = source_.save();
+    const StepSoFar taken = std::exchange(in_step_, {});
+    progress_.micro_batches += taken.batches;
+    t_.source_state_ = taken.source_state;
     if (report.updated) {
       ++progress_.updates;
       progress_.skipped_in_a_row = 0;
@@ -158,10 +208,9 @@ class Trainer::Run {
       last_skip_ = report.skip_reason;
     }
     gradient_norm_ = report.gradient_norm;
-    const int64_t rows = batch.view.rows();
-    const int64_t tokens =
-        options_.token_feature.empty() ? 0 : rows * batch.view.feature(options_.token_feature).row_size();
-    for (Stretch* stretch : {&since_report_, &whole_}) stretch->add(report, wait, duration, rows, tokens);
+    for (Stretch* stretch : {&since_report_, &whole_}) {
+      stretch->add(report, taken.wait, taken.duration, taken.rows, taken.tokens);
+    }
     progress_.unreported = since_report_.losses();
     if (progress_.step == 1) summary_.first_loss = report.loss;
     t_.tell(&Callback::step_ends, StepEnd{.step = report, .since_report = make_report(since_report_)});
@@ -236,6 +285,7 @@ class Trainer::Run {
   const TrainerOptions& options_;
   TrainingProgress& progress_;
   TrainingSummary summary_;
+  StepSoFar in_step_;
   Stretch since_report_;
   Stretch whole_;
   double learning_rate_ = 0;
@@ -257,18 +307,23 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
       graph_(model, *optimizer_, state_, options_.step) {
   if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, options_.checkpoints);
   progress_.seed = options_.step.seed;
+  progress_.accumulate = options_.accumulate;
   model.initialize(state_.weights.span(), progress_.seed);
 }
 
 void Trainer::add_callback(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
 
 void Trainer::resume(const std::string& checkpoint) {
-  if (const uint64_t seed = read_progress(checkpoint).seed; seed != options_.step.seed) {
+  const TrainingProgress there = read_progress(checkpoint);
+  const auto need_same = [&](std::string_view what, auto before, auto now) {
+    if (before == now) return;
     throw ErrorException(
         {.code = ErrorCode::kInvalidArgument,
-         .message = fmt::format("the checkpoint was made with seed {}, this run has {}", seed, options_.step.seed),
+         .message = fmt::format("the checkpoint was made with {} {}, this run has {}", what, before, now),
          .shard = checkpoint});
-  }
+  };
+  need_same("seed", there.seed, options_.step.seed);
+  need_same("accumulate", there.accumulate, options_.accumulate);
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   source_state_ = std::move(source_state);

@@ -18,9 +18,11 @@ namespace millrace {
 
 struct TrainerOptions {
   StepGraphOptions step = {};  ///< replicas, threads, seed, clipping
-  int64_t total_steps = 0;     ///< global batches in all, those before a resume included. Default: 0, to the end of the
-                               ///< data
-  int64_t report_every = 10;   ///< steps; the training's first step and its last are always reported. Default: 10
+  /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
+  /// a step that has fewer. Default: 1
+  int64_t accumulate = 1;
+  int64_t total_steps = 0;         ///< in all, those before a resume included. Default: 0, to the end of the data
+  int64_t report_every = 10;       ///< steps; the training's first step and its last are always reported. Default: 10
   std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
   /// Starts a source over the rows to evaluate on, each time anew. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
@@ -35,6 +37,11 @@ struct TrainerOptions {
 };
 
 /// Trains a model on the batches of a source: steps, evaluations, checkpoints, reports.
+///
+/// A step is one attempt to update the weights, on `accumulate` global batches; everything that is counted in steps
+/// (`total_steps`, `report_every`, ..., schedules) counts these. When an epoch or the data end within a step, the step
+/// is made with the batches that there are; its gradient is divided by their weight, so no row counts more or less than
+/// in a whole one.
 ///
 ///     Trainer trainer(model, std::make_unique<Adam>(model.layout(), adam_weight_decay(1e-3)),
 ///                     linear_warmup_decay({.learning_rate = 1e-3, .warmup_steps = 25, .total_steps = 250}),
@@ -57,14 +64,14 @@ class Trainer {
   void add_callback(std::unique_ptr<Callback> callback);
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
-  /// must then begin with the batch number `step()` (from 0): a pipeline starts with `source_state()`. Throws as
-  /// `load_checkpoint`, and `kInvalidArgument` for another seed; nothing has changed then.
+  /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`. Throws
+  /// as `load_checkpoint`, and `kInvalidArgument` for another seed or `accumulate`; nothing has changed then.
   void resume(const std::string& checkpoint);
   /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it.
   const std::optional<PipelineState>& source_state() const { return source_state_; }
 
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
-  /// it is asked after each step and between the batches of an evaluation, which is then given up. At the end, unless
+  /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
   /// stopped, evaluates; and leaves a checkpoint. Throws what the source, the model or a callback threw, and
   /// `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and the weights are not: what
   /// is under a checkpoint's name is finite.
@@ -73,8 +80,10 @@ class Trainer {
   /// The loss over all rows of a source.
   EvaluationReport evaluate(BatchSource& source);
 
-  /// Batches trained on so far.
+  /// Steps made so far.
   int64_t step() const { return progress_.step; }
+  /// Global batches trained on so far.
+  int64_t micro_batches() const { return progress_.micro_batches; }
   /// In the model's layout. May be written to between trainings.
   std::span<float> weights() { return state_.weights.span(); }
   const Optimizer& optimizer() const { return *optimizer_; }

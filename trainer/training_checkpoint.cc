@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 1;
+// 2: micro_batches and accumulate. What is written has the newest version; older ones are read, newer ones refused.
+constexpr int kVersion = 2;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
@@ -67,9 +68,10 @@ Description read_description(const std::string& directory) {
   if (!stream) fail(found.path, "cannot open the file", errno);
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
-    if (const int version = json.at("version").get<int>(); version != kVersion) {
+    const int version = json.at("version").get<int>();
+    if (version < 1 || version > kVersion) {
       throw ErrorException({.code = ErrorCode::kParse,
-                            .message = fmt::format("version {}; {} is known", version, kVersion),
+                            .message = fmt::format("version {}; 1 to {} are known", version, kVersion),
                             .shard = found.path});
     }
     found.progress = {.step = json.at("step").get<int64_t>(),
@@ -80,6 +82,11 @@ Description read_description(const std::string& directory) {
                       .in_epoch = json.at("in_epoch").get<bool>(),
                       .unreported = {.sum_loss = json.at("unreported_sum_loss").get<double>(),
                                      .weight = json.at("unreported_weight").get<double>()}};
+    found.progress.micro_batches = found.progress.step;
+    if (version >= 2) {
+      found.progress.micro_batches = json.at("micro_batches").get<int64_t>();
+      found.progress.accumulate = json.at("accumulate").get<int64_t>();
+    }
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();
@@ -119,6 +126,8 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   write_safetensors((temporary / kOptimizerFile).string(), slots);
   const nlohmann::ordered_json json = {{"version", kVersion},
                                        {"step", progress.step},
+                                       {"micro_batches", progress.micro_batches},
+                                       {"accumulate", progress.accumulate},
                                        {"updates", progress.updates},
                                        {"skipped_in_a_row", progress.skipped_in_a_row},
                                        {"seed", progress.seed},

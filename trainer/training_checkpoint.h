@@ -14,25 +14,28 @@
 namespace millrace {
 
 /// How far a training has come: the counters that everything else is a function of. Learning rate and optimizer follow
-/// from `updates`, the models' random choices from `seed` and `step`.
+/// from `updates`, the models' random choices from `seed` and `micro_batches`. It is that of a training between two
+/// steps: none holds a part of the gradients of one.
 struct TrainingProgress {
-  int64_t step = 0;              ///< global batches taken
-  int64_t updates = 0;           ///< updates done: `step` less those that were skipped
+  int64_t step = 0;  ///< updates done or skipped
+  int64_t micro_batches =
+      0;                ///< global batches taken: `step` times `accumulate`, less where an epoch's end came before
+  int64_t updates = 0;  ///< updates done: `step` less those that were skipped
   int64_t skipped_in_a_row = 0;  ///< updates skipped since the last one that was done
   uint64_t seed = 0;
-  int64_t epoch = 0;      ///< of the last batch taken
-  bool in_epoch = false;  ///< the end of that epoch has not been told yet
-  StepResult unreported;  ///< losses since the last report that was due: the next one covers them
+  int64_t accumulate = 1;  ///< global batches of a step
+  int64_t epoch = 0;       ///< of the last batch taken
+  bool in_epoch = false;   ///< the end of that epoch has not been told yet
+  StepResult unreported;   ///< losses since the last report that was due: the next one covers them
 };
 
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
 ///
 /// A directory holds `model.safetensors` (weights by their names), `optimizer.safetensors` (slots, `NAME.SLOT`),
-/// `training.json` (progress; optimizer, schedule and batches in words), `source.state` (the place in the data, of a
-/// source that has one) and what `more_files` adds. It is written under
-/// a temporary name, brought to the disk and renamed: a process killed at any moment leaves no damaged directory with a
-/// final name. What it leaves under a temporary name the next save removes. One thread at a time, and one process per
-/// folder.
+/// `training.json` (its version, progress; optimizer, schedule and batches in words), `source.state` (the place in the
+/// data, of a source that has one) and what `more_files` adds. It is written under a temporary name, brought to the
+/// disk and renamed: a process killed at any moment leaves no damaged directory with a final name. What it leaves under
+/// a temporary name the next save removes. One thread at a time, and one process per folder.
 ///
 ///     CheckpointFolder checkpoints("out/checkpoints", {.keep_last = 2});
 ///     checkpoints.save(progress, layout, state, optimizer, schedule);
@@ -67,7 +70,8 @@ class CheckpointFolder {
   Options options_;
 };
 
-/// The counters of a checkpoint. Throws `kIo` or `kParse` naming the file.
+/// The counters of a checkpoint. One of version 1, from before steps of several batches, counts as one with one batch
+/// in each step. Throws `kIo` or `kParse` naming the file.
 TrainingProgress read_progress(const std::string& directory);
 /// The place in the data of a checkpoint, if it holds one. Throws `kIo` or `kState` naming the file.
 std::optional<PipelineState> read_source_state(const std::string& directory);

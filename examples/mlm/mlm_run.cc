@@ -164,6 +164,7 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
   TrainerOptions options{.step = {.replicas = options_.replicas,
                                   .threads = options_.threads,
                                   .seed = static_cast<uint64_t>(options_.seed)},
+                         .accumulate = options_.accumulate,
                          .total_steps = options_.steps,
                          .report_every = options_.report_every,
                          .token_feature = "input_ids",

@@ -21,8 +21,8 @@ tokenizer and shards
   --vocab-size N         Default: 10048
   --max-length N         tokens in a row. Default: 128
 model and training: see train_mlm --help for more about them and their defaults
-  --layers N  --hidden N  --heads N  --dropout P  --global-batch N  --replicas N  --steps N  --learning-rate X
-  --warmup-steps N  --weight-decay X  --shuffle N  --report-every N  --evaluate-every N  --checkpoint-every N
+  --layers N  --hidden N  --heads N  --dropout P  --global-batch N  --replicas N  --accumulate N  --steps N
+  --learning-rate X  --warmup-steps N  --weight-decay X  --shuffle N  --report-every N  --evaluate-every N  --checkpoint-every N
   --keep-checkpoints N
 TEXT
 }
@@ -62,7 +62,7 @@ while [ $# -gt 0 ]; do
     --invalid-utf8) corpus+=(--invalid-utf8 "$value") ;;
     --vocab-size) tokenizer=(--vocab-size "$value") ;;
     --max-length) shards+=(--max-length "$value"); training+=(--max-length "$value") ;;
-    --layers | --hidden | --heads | --dropout | --global-batch | --replicas | --steps | --learning-rate | \
+    --layers | --hidden | --heads | --dropout | --global-batch | --replicas | --accumulate | --steps | --learning-rate | \
       --warmup-steps | --weight-decay | --shuffle | --report-every | --evaluate-every | --checkpoint-every | \
       --keep-checkpoints) training+=("$option" "$value") ;;
     *) fail "unknown option '$option'" ;;

@@ -46,9 +46,11 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("max-length", value(options.max_length), "tokens in a row, as in the shards");
   po::options_description training("training");
   training.add_options()
-      ("global-batch", value(options.global_batch), "rows in a step, over all replicas")
+      ("global-batch", value(options.global_batch), "rows of a batch, over all replicas")
       ("replicas", value(options.replicas), "parts that a batch is split into")
-      ("steps", value(options.steps), "global batches to train on")
+      ("accumulate", value(options.accumulate),
+       "global batches whose gradients make one step, as if they were one batch; an epoch's last step may have fewer")
+      ("steps", value(options.steps), "updates of the weights; whatever else is counted in steps counts these")
       ("learning-rate", po::value(&options.learning_rate)->default_value(options.learning_rate, "0.001"),
        "the highest; falls linearly to 0 at the last step")
       ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0")
@@ -93,6 +95,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("max-length", options.max_length, 2);
   require_at_least("global-batch", options.global_batch, 1);
   require_at_least("replicas", options.replicas, 1);
+  require_at_least("accumulate", options.accumulate, 1);
   require_at_least("steps", options.steps, 1);
   require_at_least("warmup-steps", options.warmup_steps, 0);
   require_at_least("shuffle", options.shuffle, 1);

@@ -22,6 +22,7 @@ struct TrainMlmOptions {
   int64_t max_length = 128;
   int64_t global_batch = 128;
   int replicas = 8;
+  int64_t accumulate = 1;
   int64_t steps = 250;
   double learning_rate = 1e-3;
   int64_t warmup_steps = 50;

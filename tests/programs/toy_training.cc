@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     testing_models::LongTraining toy(options);
     if (extras.count("hang") > 0) {
       toy.model.before_step = [hang = extras["hang"]](const ReplicaContext& context) {
-        if (context.step + 1 != hang || context.replica != 0) return;
+        if (context.batch + 1 != hang || context.replica != 0) return;
         say("hanging in step", hang);
         std::this_thread::sleep_for(std::chrono::minutes(10));
       };
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
         toy.trainer.resume(checkpoint);
       }
     }
-    testing_models::RegressionSource source(testing_models::kLongTrainingSteps, toy.trainer.step());
+    testing_models::RegressionSource source(testing_models::kLongTrainingSteps, toy.trainer.micro_batches());
     toy.trainer.train(source, [&] { return signals.requested(); });
     return signals.exit_code();
   } catch (const std::exception& error) {

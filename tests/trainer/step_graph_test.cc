@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <oneapi/tbb/global_control.h>
@@ -15,6 +17,7 @@
 
 #include "formats/error.h"
 #include "tests/trainer/toy_models.h"
+#include "trainer/distributor.h"
 #include "trainer/optimizers/adam.h"
 #include "trainer/optimizers/lamb.h"
 #include "trainer/optimizers/sgd.h"
@@ -56,7 +59,7 @@ void expect_the_same_for_all_thread_counts(const MakeOptimizer& make_optimizer) 
     Training training(model, optimizer, {.threads = threads, .clipping = Clipping{.norm = 2}});
     for (int64_t step = 0; step < 20; ++step) {
       const RegressionBatch batch(kRows[step % 6], static_cast<uint64_t>(step));
-      EXPECT_TRUE(training.graph.train(batch.view(), step, step + 1, 0.01).updated);
+      EXPECT_TRUE(training.graph.train(batch.view(), {step, step, step + 1}, 0.01).updated);
     }
     EXPECT_GE(training.graph.threads_seen(), threads);  // a thread may go and another come in its place
     if (threads == 1) {
@@ -85,8 +88,8 @@ TEST(StepGraph, EightReplicasTrainLikeOneForEveryNumberOfRows) {
     Training one(model, optimizer, {.replicas = 1, .threads = 1});
     Training eight(model, optimizer, {.replicas = 8, .threads = 2});
     const RegressionBatch batch(rows, static_cast<uint64_t>(rows));
-    const StepReport a = one.graph.train(batch.view(), 0, 1, 0.01);
-    const StepReport b = eight.graph.train(batch.view(), 0, 1, 0.01);
+    const StepReport a = one.graph.train(batch.view(), {0, 0, 1}, 0.01);
+    const StepReport b = eight.graph.train(batch.view(), {0, 0, 1}, 0.01);
     EXPECT_EQ(a.result.weight, static_cast<double>(rows));
     EXPECT_EQ(b.result.weight, static_cast<double>(rows));
     EXPECT_NEAR(a.loss, b.loss, 1e-6 * a.loss);
@@ -122,7 +125,7 @@ TEST(StepGraph, TakesTheGradientOfTheMeanLoss) {
   const double below = loss();
   training.state.weights.data()[place] = start;
   const double before = loss();
-  const StepReport report = training.graph.train(batch.view(), 0, 1, 1e-2);
+  const StepReport report = training.graph.train(batch.view(), {0, 0, 1}, 1e-2);
   EXPECT_NEAR(report.loss, before, 1e-12);
   EXPECT_NEAR((start - training.state.weights.data()[place]) / 1e-2, (above - below) / 2e-3, 1e-3);
 }
@@ -133,7 +136,7 @@ TEST(StepGraph, ClipsByTheNormOfTheMeanGradientAfterTheReduction) {
   Training training(model, optimizer, {.clipping = Clipping{.norm = 0.125}});
   const RegressionBatch batch(40, 1);
   const std::vector<float> before = training.everything();
-  const StepReport report = training.graph.train(batch.view(), 0, 1, 1.0);
+  const StepReport report = training.graph.train(batch.view(), {0, 0, 1}, 1.0);
   ASSERT_GT(report.gradient_norm, 0.125);
   EXPECT_NEAR(report.clip_scale, 0.125 / report.gradient_norm, 1e-12);
   const std::vector<float> after = training.everything();
@@ -154,15 +157,17 @@ TEST(StepGraph, AThrowingReplicaIsNamedAndTheNextStepWorks) {
       if (context.replica == 3 || context.replica == 6) throw std::runtime_error("out of luck");
     };
     for (int round = 0; round < 20; ++round) {
-      EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 17, 1, 0.1); }),
+      EXPECT_EQ(thrown_by([&] {
+                  training.graph.train(batch.view(), {17, 17, 1}, 0.1);
+                }),
                 "user_function: replica 3, step 18 (batch 17): out of luck");
     }
     EXPECT_EQ(training.everything(), before);
     model.before_last_gradients = nullptr;
-    EXPECT_TRUE(training.graph.train(batch.view(), 18, 1, 0.1).updated);
+    EXPECT_TRUE(training.graph.train(batch.view(), {18, 18, 1}, 0.1).updated);
     const Regression fresh_model;
     Training fresh(fresh_model, optimizer, {.threads = threads});
-    fresh.graph.train(batch.view(), 18, 1, 0.1);
+    fresh.graph.train(batch.view(), {18, 18, 1}, 0.1);
     EXPECT_EQ(training.everything(), fresh.everything());
   }
 }
@@ -173,7 +178,9 @@ TEST(StepGraph, AParameterWithoutAGradientIsAnErrorThatNamesIt) {
   Training training(model, optimizer, {.threads = 1});
   model.forgotten_gradient = 1;
   const RegressionBatch batch(16);
-  EXPECT_EQ(thrown_by([&] { training.graph.train(batch.view(), 5, 1, 0.1); }),
+  EXPECT_EQ(thrown_by([&] {
+              training.graph.train(batch.view(), {5, 5, 1}, 0.1);
+            }),
             "invalid_argument: replica 0, step 6 (batch 5): no gradient for parameter 'first.bias'");
 }
 
@@ -184,12 +191,12 @@ TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndSaysWhy) {
   const std::vector<float> before = training.everything();
   RegressionBatch batch(16);
   batch.y[6] = std::nanf("");
-  const StepReport report = training.graph.train(batch.view(), 9, 1, 0.1);
+  const StepReport report = training.graph.train(batch.view(), {9, 9, 1}, 0.1);
   EXPECT_FALSE(report.updated);
   EXPECT_EQ(report.skip_reason, "step 10 (batch 9): the loss of replica 3 is nan (weight 2); the update was skipped");
   EXPECT_EQ(training.everything(), before);
   EXPECT_TRUE(report.timeline.updates.empty());
-  EXPECT_TRUE(training.graph.train(RegressionBatch(16).view(), 10, 1, 0.1).updated);
+  EXPECT_TRUE(training.graph.train(RegressionBatch(16).view(), {10, 10, 1}, 0.1).updated);
 }
 
 TEST(StepGraph, SkipsAnUpdateWhoseGradientIsNotFiniteThoughTheLossIs) {
@@ -198,7 +205,7 @@ TEST(StepGraph, SkipsAnUpdateWhoseGradientIsNotFiniteThoughTheLossIs) {
   Training training(model, optimizer, {.threads = 2});
   RegressionBatch batch(16);
   batch.x[0] = std::numeric_limits<float>::max();  // the loss is taken in float64, the gradient is not
-  const StepReport report = training.graph.train(batch.view(), 2, 1, 0.1);
+  const StepReport report = training.graph.train(batch.view(), {2, 2, 1}, 0.1);
   EXPECT_FALSE(report.updated);
   EXPECT_THAT(report.skip_reason, testing::StartsWith("step 3 (batch 2): "));
 }
@@ -228,7 +235,7 @@ TEST(StepGraph, AWeightOfZeroGivesALossOfZeroAndFiniteWeights) {
   const Unlabelled model;
   const Adam optimizer(model.layout(), {});
   Training training(model, optimizer, {});
-  const StepReport report = training.graph.train(RegressionBatch(3).view(), 0, 1, 0.1);
+  const StepReport report = training.graph.train(RegressionBatch(3).view(), {0, 0, 1}, 0.1);
   EXPECT_EQ(report.loss, 0);
   EXPECT_EQ(report.gradient_norm, 0);
   EXPECT_TRUE(report.updated);
@@ -244,7 +251,7 @@ TEST(StepGraph, ReducesBucketsBeforeBackwardEnds) {
     };
     const Sgd optimizer;
     Training training(model, optimizer, {.threads = threads});
-    const StepReport report = training.graph.train(RegressionBatch(16).view(), 0, 1, 0.01);
+    const StepReport report = training.graph.train(RegressionBatch(16).view(), {0, 0, 1}, 0.01);
     const auto num_buckets = static_cast<int>(model.layout().buckets().size());
     // At least `second.bias`' and `second.weight`'s.
     EXPECT_GE(report.timeline.reduced_during_backward(), 2);
@@ -271,9 +278,200 @@ TEST(StepGraph, AReplicaThatWaitsForItsOwnWorkDoesNotEnterAnother) {
   const Sgd optimizer;
   Training training(model, optimizer, {.replicas = 32, .threads = 4});
   const RegressionBatch batch(32);
-  for (int64_t step = 0; step < 10; ++step) training.graph.train(batch.view(), step, step + 1, 0.01);
+  for (int64_t step = 0; step < 10; ++step) training.graph.train(batch.view(), {step, step, step + 1}, 0.01);
   EXPECT_EQ(entered_twice, 0);
   EXPECT_EQ(nested, 10 * 32 * 4);
+}
+
+// Rows [begin, end) of a batch as a global batch of their own.
+BatchView rows_of(const RegressionBatch& batch, int64_t begin, int64_t end) {
+  const auto inputs = static_cast<size_t>(batch.num_inputs);
+  const std::span<const float> x(batch.x);
+  const std::span<const float> y(batch.y);
+  const auto first = static_cast<size_t>(begin);
+  const auto rows = static_cast<size_t>(end - begin);
+  return BatchView({{"x", x.subspan(first * inputs, rows * inputs), {end - begin, batch.num_inputs}},
+                    {"y", y.subspan(first, rows), {end - begin}}});
+}
+
+// A step on consecutive micro-batches of so many rows each; with `update` the last one is accumulated as well.
+StepReport accumulated_step(StepGraph& graph, const RegressionBatch& batch, const std::vector<int64_t>& sizes,
+                            int64_t step, int64_t first_batch, bool update = false) {
+  int64_t row = 0;
+  StepNumbers numbers{step, first_batch, step + 1};
+  for (size_t i = 0; i + 1 < sizes.size() + (update ? 1 : 0); ++i, ++numbers.batch) {
+    graph.accumulate(rows_of(batch, row, row + sizes[i]), numbers);
+    row += sizes[i];
+  }
+  if (!update) return graph.train(rows_of(batch, row, row + sizes.back()), numbers, 0.01);
+  --numbers.batch;
+  return graph.update(numbers, 0.01);
+}
+
+template <typename MakeOptimizer>
+void expect_micro_batches_to_train_like_one_batch(const MakeOptimizer& make_optimizer) {
+  const std::vector<std::vector<int64_t>> table = {{64},    {32, 32},  {16, 16, 16, 16},        {63, 1},
+                                                   {1, 63}, {9, 8, 7}, {1, 1, 1, 1, 1, 1, 1, 1}};
+  for (const std::vector<int64_t>& sizes : table) {
+    for (const int replicas : {1, 8}) {
+      for (const bool update : {false, true}) {
+        const int64_t rows = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+        const Regression model;
+        const auto optimizer = make_optimizer(model.layout());
+        Training big(model, *optimizer, {.replicas = 1, .threads = 1, .clipping = Clipping{.norm = 2}});
+        Training small(model, *optimizer, {.replicas = replicas, .threads = 2, .clipping = Clipping{.norm = 2}});
+        for (int64_t step = 0; step < 3; ++step) {
+          SCOPED_TRACE(fmt::format("{} micro-batches of {} rows, {} replicas, update {}, step {}", sizes.size(), rows,
+                                   replicas, update, step));
+          const RegressionBatch batch(rows, static_cast<uint64_t>(step));
+          const StepReport a = big.graph.train(batch.view(), {step, step, step + 1}, 0.01);
+          const StepReport b = accumulated_step(small.graph, batch, sizes, step, 10 * step, update);
+          EXPECT_TRUE(b.updated);
+          EXPECT_EQ(b.result.weight, static_cast<double>(rows));
+          EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss);
+          EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-5 * a.gradient_norm);
+          EXPECT_NEAR(a.clip_scale, b.clip_scale, 1e-5);
+        }
+        const std::vector<float> expected = big.everything();
+        const std::vector<float> found = small.everything();
+        float largest = 0;
+        for (const float value : expected) largest = std::max(largest, std::abs(value));
+        for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * largest) << i;
+      }
+    }
+  }
+}
+
+TEST(StepGraph, MicroBatchesTrainLikeTheOneBatchOfAllTheirRowsBySgd) {
+  expect_micro_batches_to_train_like_one_batch(
+      [](const ParameterLayout&) { return std::make_unique<Sgd>(SgdOptions{.momentum = 0.9}); });
+}
+
+TEST(StepGraph, MicroBatchesTrainLikeTheOneBatchOfAllTheirRowsByAdam) {
+  // A large epsilon: where gradients are near 0, Adam's division magnifies rounding.
+  expect_micro_batches_to_train_like_one_batch([](const ParameterLayout& layout) {
+    AdamOptions options = adamw(0.1);
+    options.epsilon = 1e-2;
+    return std::make_unique<Adam>(layout, options);
+  });
+}
+
+// The sum over replicas and micro-batches in the documented order, one addition after the other.
+std::vector<float> gradient_in_order(const Regression& model, const float* weights, const RegressionBatch& batch,
+                                     const std::vector<int64_t>& sizes) {
+  class Deaf final : public GradientListener {
+    void gradient_final(int) override {}
+  };
+  Deaf listener;
+  const auto workspace = model.make_workspace();
+  const auto size = static_cast<size_t>(model.layout().size());
+  std::vector<float> total;
+  int64_t row = 0;
+  for (const int64_t rows : sizes) {
+    std::vector<std::vector<float>> parts;
+    for (const BatchView& view : Distributor(8).split(rows_of(batch, row, row + rows))) {
+      parts.emplace_back(size);
+      if (view.rows() == 0) continue;
+      ReplicaContext context{.gradients = parts.back(), .listener = &listener, .workspace = workspace.get()};
+      model.train_step(view, weights, context);
+    }
+    for (size_t step = 1; step < 8; step *= 2) {
+      for (size_t i = 0; i < 8; i += 2 * step) {
+        for (size_t place = 0; place < size; ++place) parts[i][place] += parts[i + step][place];
+      }
+    }
+    if (total.empty()) {
+      total = parts[0];
+    } else {
+      for (size_t place = 0; place < size; ++place) total[place] += parts[0][place];
+    }
+    row += rows;
+  }
+  return total;
+}
+
+TEST(StepGraph, AddsMicroBatchesInTheirOrderBitForBitForAnyNumberOfThreads) {
+  const std::vector<std::vector<int64_t>> table = {{64}, {32, 32}, {16, 16, 16, 16}, {9, 7, 16}, {1, 31}};
+  for (const std::vector<int64_t>& sizes : table) {
+    for (const int threads : {1, 2, 4}) {
+      const global_control limit(global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+      for (const bool update : {false, true}) {
+        const Regression model;
+        const Sgd optimizer({.momentum = 0.5});  // its slot is the gradient after the first update
+        Training training(model, optimizer, {.threads = threads});
+        const int64_t rows = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+        const RegressionBatch batch(rows, 3);
+        std::vector<float> expected = gradient_in_order(model, training.state.weights.data(), batch, sizes);
+        for (float& value : expected) value *= static_cast<float>(1 / static_cast<double>(rows));
+        accumulated_step(training.graph, batch, sizes, 0, 0, update);
+        for (const Parameter& parameter : model.layout().parameters()) {
+          for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+            ASSERT_EQ(training.state.slots[0].data()[i], expected[static_cast<size_t>(i)])
+                << sizes.size() << " micro-batches, " << threads << " threads, float " << i << " of " << parameter.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(StepGraph, AMicroBatchThatIsNotFiniteSkipsTheUpdateAndIsNamed) {
+  for (const bool update : {false, true}) {
+    const Regression model;
+    const Adam optimizer(model.layout(), adamw());
+    Training training(model, optimizer, {.threads = 2});
+    const std::vector<float> before = training.everything();
+    RegressionBatch batch(48);
+    batch.y[16 + 6] = std::nanf("");
+    const StepReport report = accumulated_step(training.graph, batch, {16, 16, 16}, 9, 27, update);
+    EXPECT_FALSE(report.updated);
+    EXPECT_EQ(report.skip_reason,
+              "step 10 (batches 27 to 29): the loss of replica 3 in batch 28 is nan (weight 2); the update was "
+              "skipped");
+    EXPECT_EQ(training.everything(), before);
+    // Nothing of it is left for the next one.
+    training.graph.train(RegressionBatch(16).view(), {10, 30, 1}, 0.1);
+    Training fresh(model, optimizer, {.threads = 2});
+    fresh.graph.train(RegressionBatch(16).view(), {10, 30, 1}, 0.1);
+    EXPECT_EQ(training.everything(), fresh.everything());
+  }
+}
+
+TEST(StepGraph, GivesUpWhatWasAccumulatedWhenAReplicaThrowsOrWhenAskedTo) {
+  Regression model;
+  const Adam optimizer(model.layout(), adamw());
+  Training training(model, optimizer, {.threads = 2});
+  model.before_step = [](const ReplicaContext& context) {
+    if (context.batch == 21 && context.replica == 3) throw std::runtime_error("out of luck");
+  };
+  const RegressionBatch batch(16);
+  training.graph.accumulate(batch.view(), {10, 20, 1});
+  EXPECT_EQ(thrown_by([&] {
+              training.graph.accumulate(batch.view(), {10, 21, 1});
+            }),
+            "user_function: replica 3, step 11 (batch 21): out of luck");
+  EXPECT_EQ(thrown_by([&] { training.graph.update({10, 21, 1}, 0.1); }), "invalid_argument: an update without a batch");
+  training.graph.accumulate(batch.view(), {10, 20, 1});
+  training.graph.discard();
+  training.graph.train(batch.view(), {10, 22, 1}, 0.1);
+  Training fresh(model, optimizer, {.threads = 2});
+  fresh.graph.train(batch.view(), {10, 22, 1}, 0.1);
+  EXPECT_EQ(training.everything(), fresh.everything());
+}
+
+TEST(StepGraph, AnEvaluationLeavesWhatWasAccumulated) {
+  const Regression model;
+  const Sgd optimizer;
+  Training training(model, optimizer, {.threads = 2});
+  Training undisturbed(model, optimizer, {.threads = 2});
+  const RegressionBatch first(16, 1);
+  const RegressionBatch second(16, 2);
+  for (Training* each : {&training, &undisturbed}) {
+    each->graph.accumulate(first.view(), {0, 0, 1});
+    if (each == &training) each->graph.evaluate(RegressionBatch(9, 3).view());
+    each->graph.train(second.view(), {0, 1, 1}, 0.1);
+  }
+  EXPECT_EQ(training.everything(), undisturbed.everything());
 }
 
 TEST(StepGraph, RefusesWhatCannotWork) {
@@ -284,7 +482,7 @@ TEST(StepGraph, RefusesWhatCannotWork) {
   EXPECT_THROW(StepGraph(model, optimizer, state, {.threads = -1}), ErrorException);
   EXPECT_THROW(StepGraph(model, optimizer, state, {.clipping = Clipping{.norm = 0}}), ErrorException);
   StepGraph graph(model, optimizer, state, {});
-  EXPECT_THROW(graph.train(RegressionBatch(0).view(), 0, 1, 0.1), ErrorException);
+  EXPECT_THROW(graph.train(RegressionBatch(0).view(), {0, 0, 1}, 0.1), ErrorException);
 }
 
 }  // namespace

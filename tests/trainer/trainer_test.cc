@@ -383,6 +383,129 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
   }
 }
 
+// Which batches of the stream a step was made of, by the random keys that the model was given.
+struct BatchesOfSteps {
+  explicit BatchesOfSteps(ToyTraining& toy) {
+    toy.model.before_step = [this](const ReplicaContext& context) {
+      if (context.replica == 0) open.push_back(context.batch);
+    };
+    class Close final : public Callback {
+     public:
+      explicit Close(BatchesOfSteps& batches) : batches_(batches) {}
+      void step_ends(const StepEnd&) override { batches_.steps.push_back(std::exchange(batches_.open, {})); }
+
+     private:
+      BatchesOfSteps& batches_;
+    };
+    toy.trainer.add_callback(std::make_unique<Close>(*this));
+  }
+  std::vector<int64_t> open;
+  std::vector<std::vector<int64_t>> steps;
+};
+
+TEST(Trainer, MakesAStepOfSeveralBatchesAndAnEpochsEndCompletesIt) {
+  const TemporaryFolder folder;
+  ToyTraining toy({.accumulate = 3,
+                   .report_every = 2,
+                   .token_feature = "x",
+                   .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                   .checkpoint_folder = folder.path()});
+  BatchesOfSteps batches(toy);
+  std::vector<std::string> events;
+  toy.trainer.add_callback(std::make_unique<Diary>(events));
+  Record record;
+  toy.trainer.add_callback(std::make_unique<Recorder>(record));
+  RegressionSource source(8, 0, 5);
+  const TrainingSummary summary = toy.trainer.train(source);
+  EXPECT_THAT(batches.steps, ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4), ElementsAre(5, 6, 7)));
+  EXPECT_EQ(toy.trainer.step(), 3);
+  EXPECT_EQ(toy.trainer.micro_batches(), 8);
+  EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "report 2 of 1",  //
+                                  "evaluation at 2", "epoch 0 ends at 2", "checkpoint-00000002",       //
+                                  "step 3", "report 3 of 1",                                           //
+                                  "evaluation at 3", "epoch 1 ends at 3", "checkpoint-00000003", "end at 3"));
+  EXPECT_EQ(record.reports[0].rows, 16 + 15 + 14);
+  EXPECT_EQ(record.reports[1].tokens, (16 + 15) * 5);
+  EXPECT_EQ(record.reports[2].learning_rate, toy.trainer.schedule().learning_rate(2)) << "the third value of the schedule";
+  EXPECT_EQ(summary.whole.rows, 16 + 15 + 14 + 16 + 15 + 14 + 16 + 15);
+}
+
+TEST(Trainer, TheDataMayEndWithinAStepOfSeveralBatches) {
+  for (const int64_t total_steps : {0, 2, 9}) {
+    ToyTraining toy({.accumulate = 4, .total_steps = total_steps});
+    BatchesOfSteps batches(toy);
+    RegressionSource source(5);
+    const TrainingSummary summary = toy.trainer.train(source);
+    EXPECT_THAT(batches.steps, ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4)));
+    EXPECT_EQ(summary.step, 2);
+  }
+}
+
+TEST(Trainer, TakesNoBatchBeyondItsLastStep) {
+  ToyTraining toy({.accumulate = 2, .total_steps = 3});
+  RegressionSource source(1000);
+  toy.trainer.train(source);
+  EXPECT_EQ(source.next()->view.rows(), 16) << "the seventh batch, number 6";
+  EXPECT_EQ(source.next()->view.rows(), 15);
+}
+
+TEST(Trainer, CutInTwoByACheckpointItIsTheSameTrainingWithStepsOfSeveralBatches) {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& name, int threads) {
+    return TrainerOptions{.step = {.threads = threads, .seed = 11},
+                          .accumulate = 2,
+                          .total_steps = 20,
+                          .report_every = 5,
+                          .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+                          .checkpoint_folder = folder.path(name)};
+  };
+  constexpr int64_t kPerEpoch = 9;  // five steps
+  ToyTraining straight(options("straight", 2));
+  RegressionSource source(1000, 0, kPerEpoch);
+  const std::string expected = straight.trainer.train(source).last_checkpoint;
+  EXPECT_EQ(straight.trainer.micro_batches(), 36);
+  // Within an epoch; where one ends with a short step; at the end.
+  for (const int64_t cut : {3, 5, 20}) {
+    ToyTraining first(options(std::to_string(cut), 1));
+    auto stop = std::make_unique<StopAfter>(cut);
+    const auto asked = stop->asked();
+    first.trainer.add_callback(std::move(stop));
+    RegressionSource head(1000, 0, kPerEpoch);
+    const TrainingSummary stopped = first.trainer.train(head, asked);
+    EXPECT_EQ(stopped.step, cut);
+    ToyTraining second(options(std::to_string(cut), 4));
+    second.trainer.resume(stopped.last_checkpoint);
+    EXPECT_EQ(second.trainer.micro_batches(), cut == 3 ? 6 : cut == 5 ? 9 : 36);
+    RegressionSource tail(1000, second.trainer.micro_batches(), kPerEpoch);
+    EXPECT_EQ(files_below(second.trainer.train(tail).last_checkpoint), files_below(expected)) << "cut at " << cut;
+  }
+}
+
+TEST(Trainer, ATrainingAfterAnErrorWithinAStepCountsNothingTwice) {
+  class Breaks final : public BatchSource {
+   public:
+    std::optional<GlobalBatch> next() override {
+      if (++taken_ == 4) throw ErrorException(ErrorCode::kIo, "gone");
+      return batches_.next();
+    }
+
+   private:
+    int taken_ = 0;
+    RegressionSource batches_{100};
+  };
+  const TrainerOptions options = {.accumulate = 2, .total_steps = 3};
+  ToyTraining toy(options);
+  Breaks breaks;
+  EXPECT_EQ(thrown_by([&] { toy.trainer.train(breaks); }), "io: gone");
+  EXPECT_EQ(toy.trainer.micro_batches(), 2) << "those of whole steps";
+  RegressionSource rest(100, 2);
+  toy.trainer.train(rest);
+  ToyTraining straight(options);
+  RegressionSource source(100);
+  straight.trainer.train(source);
+  EXPECT_EQ(toy.weights(), straight.weights());
+}
+
 TEST(Trainer, ACheckpointWrittenAtTheEndOfAnEpochDoesNotEndItAgain) {
   const TemporaryFolder folder;
   const TrainerOptions options = {.total_steps = 5,
@@ -452,7 +575,7 @@ TEST(Trainer, AnEvaluationIsGivenUpWhenAStopIsAskedFor) {
 TEST(Trainer, AnErrorOfTheModelNamesTheReplicaAndEndsTheTraining) {
   ToyTraining toy({.total_steps = 50});
   toy.model.before_step = [](const ReplicaContext& context) {
-    if (context.step == 6 && context.replica == 2) throw std::runtime_error("out of luck");
+    if (context.batch == 6 && context.replica == 2) throw std::runtime_error("out of luck");
   };
   std::vector<std::string> events;
   toy.trainer.add_callback(std::make_unique<Diary>(events));
@@ -465,6 +588,7 @@ TEST(Trainer, AnErrorOfTheModelNamesTheReplicaAndEndsTheTraining) {
 TEST(Trainer, RefusesOptionsThatCannotWork) {
   const auto refusal = [](TrainerOptions options) { return thrown_by([&] { ToyTraining toy(std::move(options)); }); };
   EXPECT_EQ(refusal({.total_steps = -1}), "invalid_argument: total_steps is -1; at least 0 is needed");
+  EXPECT_EQ(refusal({.accumulate = 0}), "invalid_argument: accumulate is 0; at least 1 is needed");
   EXPECT_EQ(refusal({.report_every = 0}), "invalid_argument: report_every is 0; at least 1 is needed");
   EXPECT_EQ(refusal({.evaluate_every = 5}),
             "invalid_argument: evaluate_every is set, but there is nothing to evaluate on");
@@ -482,7 +606,7 @@ TEST(Trainer, RefusesOptionsThatCannotWork) {
       "invalid_argument: a trainer needs a schedule");
 }
 
-TEST(Trainer, RefusesACheckpointOfAnotherSeedAndStaysAsItWas) {
+TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateAndStaysAsItWas) {
   const TemporaryFolder folder;
   ToyTraining saved({.step = {.seed = 1}, .total_steps = 3, .checkpoint_folder = folder.path()});
   RegressionSource source(100);
@@ -492,6 +616,12 @@ TEST(Trainer, RefusesACheckpointOfAnotherSeedAndStaysAsItWas) {
   EXPECT_EQ(
       thrown_by([&] { other.trainer.resume(checkpoint); }),
       fmt::format("invalid_argument: the checkpoint was made with seed 1, this run has 2 (shard {})", checkpoint));
+  ToyTraining larger({.step = {.seed = 1}, .accumulate = 4, .total_steps = 3});
+  const std::vector<float> start = larger.weights();
+  EXPECT_EQ(thrown_by([&] { larger.trainer.resume(checkpoint); }),
+            fmt::format("invalid_argument: the checkpoint was made with accumulate 1, this run has 4 (shard {})",
+                        checkpoint));
+  EXPECT_EQ(larger.weights(), start);
   EXPECT_EQ(other.weights(), before);
   EXPECT_EQ(other.trainer.step(), 0);
 }

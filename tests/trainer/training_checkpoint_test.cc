@@ -26,9 +26,11 @@ using testing_models::Regression;
 using testing_models::thrown_by;
 
 constexpr TrainingProgress kProgress = {.step = 120,
+                                        .micro_batches = 359,
                                         .updates = 117,
                                         .skipped_in_a_row = 2,
                                         .seed = std::numeric_limits<uint64_t>::max() - 7,
+                                        .accumulate = 3,
                                         .epoch = 3,
                                         .in_epoch = true,
                                         .unreported = {.sum_loss = 0.1 + 0.2, .weight = 1.0 / 3}};
@@ -82,6 +84,8 @@ TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
   Fixture loaded(50);
   for (const TrainingProgress& progress : {loaded.load(path), read_progress(path)}) {
     EXPECT_EQ(progress.step, kProgress.step);
+    EXPECT_EQ(progress.micro_batches, kProgress.micro_batches);
+    EXPECT_EQ(progress.accumulate, kProgress.accumulate);
     EXPECT_EQ(progress.updates, kProgress.updates);
     EXPECT_EQ(progress.skipped_in_a_row, kProgress.skipped_in_a_row);
     EXPECT_EQ(progress.seed, kProgress.seed);
@@ -257,11 +261,31 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
     write_file(file, whole);
   }
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
-  json["version"] = 2;
-  write_file(path + "/training.json", json.dump());
-  EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
-            fmt::format("parse: version 2; 1 is known (shard {}/training.json)", path));
+  for (const int version : {0, 3}) {
+    json["version"] = version;
+    write_file(path + "/training.json", json.dump());
+    EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
+              fmt::format("parse: version {}; 1 to 2 are known (shard {}/training.json)", version, path));
+  }
   EXPECT_EQ(fixture.everything(), before);
+}
+
+TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  const std::string path = fixture.save(checkpoints);
+  nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  for (const char* name : {"micro_batches", "accumulate"}) json.erase(name);
+  write_file(path + "/training.json", json.dump());
+  EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr("micro_batches")) << "version 2 needs it";
+  json["version"] = 1;
+  write_file(path + "/training.json", json.dump());
+  const TrainingProgress progress = fixture.load(path);
+  EXPECT_EQ(progress.step, 120);
+  EXPECT_EQ(progress.micro_batches, 120);
+  EXPECT_EQ(progress.accumulate, 1);
+  EXPECT_EQ(progress.updates, kProgress.updates);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ void JsonlLog::train_starts(const TrainingStart& start) {
                  {"total_steps", start.total_steps},
                  {"num_parameters", start.num_parameters},
                  {"replicas", start.replicas},
+                 {"accumulate", start.accumulate},
                  {"seed", start.seed},
                  {"optimizer", start.optimizer},
                  {"schedule", start.schedule}}));

@@ -97,9 +97,10 @@ void ProgressBar::train_starts(const TrainingStart& start) {
   first_step_ = start.step;
   started_ = Clock::now();
   redraw_at_ = started_;
-  print_line(fmt::format("training {} parameters on {} replicas{}{}",
+  print_line(fmt::format("training {} parameters on {} replicas{}{}{}",
                          grouped(static_cast<double>(start.num_parameters)), start.replicas,
                          start.total_steps > 0 ? fmt::format(", {} steps", start.total_steps) : "",
+                         start.accumulate > 1 ? fmt::format(" of {} batches", start.accumulate) : "",
                          start.step > 0 ? fmt::format(", from step {}", start.step) : ""));
 }
 

@@ -203,7 +203,7 @@ std::vector<Tensor<T>> RobertaForMaskedLm::encode(Tape<T>& tape, const RobertaIn
 
   const auto mask_of = [&](double probability, uint64_t place) {
     if (dropout_key == nullptr) return DropoutMask();
-    return DropoutMask(probability, dropout_key->seed, dropout_key->step, place, input.first_row);
+    return DropoutMask(probability, dropout_key->seed, dropout_key->batch, place, input.first_row);
   };
   const auto dense = [&](const Tensor<T>& x, const Dense& d) {
     return linear(tape, x, tape.parameter(d.weight), tape.parameter(d.bias));
@@ -253,7 +253,7 @@ Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden, std
 
 StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {
   auto& workspace = static_cast<RobertaWorkspace&>(*context.workspace);
-  const DropoutKey key{.seed = context.seed, .step = context.step};
+  const DropoutKey key{.seed = context.seed, .batch = context.batch};
   workspace.collect(rows.feature("labels").values<int32_t>());
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});

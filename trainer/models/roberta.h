@@ -72,7 +72,7 @@ class RobertaForMaskedLm final : public Model {
   /// Which random values a forward pass uses.
   struct DropoutKey {
     uint64_t seed = 0;
-    int64_t step = 0;
+    int64_t batch = 0;
   };
   /// The encoder's hidden states, `[rows * length, hidden_size]`, after the embeddings and after each layer:
   /// num_hidden_layers + 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The input must outlive

@@ -204,6 +204,7 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr("the checkpoint was made with the batches"));
   EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout 0.1"), HasSubstr("dropout 0.2")));
   EXPECT_THAT(refused_with("--seed", "5"), HasSubstr("the checkpoint was made with seed 42"));
+  EXPECT_THAT(refused_with("--accumulate", "4"), HasSubstr("made with accumulate 1, this run has 4"));
 }
 
 // Losses that were logged, by step; those of one step must be equal.
@@ -222,8 +223,14 @@ std::map<int64_t, std::string> losses_of(const std::string& log) {
 TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHappened) {
   constexpr int64_t kSteps = 200;
   constexpr int64_t kEvery = 5;
-  const std::vector<std::string> steps = {
-      "--steps", std::to_string(kSteps), "--checkpoint-every", std::to_string(kEvery), "--evaluate-every", "1000"};
+  const std::vector<std::string> steps = {"--steps",
+                                          std::to_string(kSteps),
+                                          "--accumulate",
+                                          "2",
+                                          "--checkpoint-every",
+                                          std::to_string(kEvery),
+                                          "--evaluate-every",
+                                          "1000"};
   ASSERT_EQ(run_child(command("straight", steps)).exit_code, 0);
   const auto expected = losses_of(read_file(folder_.path("straight/log.jsonl")));
   ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
@@ -268,6 +275,21 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
   EXPECT_GE(histogram.share_that_counts(), 0.8);
 }
 
+TEST_F(TrainMlm, AccumulatedBatchesTrainLikeOneBatchOfAllTheirRows) {
+  const auto losses = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> options = {"--dropout", "0", "--steps", "20"};  // within an epoch
+    options.insert(options.end(), more.begin(), more.end());
+    const ChildResult result = run_child(command(out, options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return losses_of(read_file(folder_.path(out + "/log.jsonl")));
+  };
+  const auto one = losses("one", {"--global-batch", "12"});
+  const auto three = losses("three", {"--global-batch", "4", "--accumulate", "3"});
+  ASSERT_EQ(one.size(), 20U);
+  ASSERT_EQ(three.size(), 20U);
+  for (const auto& [step, loss] : one) EXPECT_NEAR(std::stod(three.at(step)), std::stod(loss), 1e-4) << step;
+}
+
 TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
   ASSERT_EQ(run_child(command("refused", {"--steps", "5", "--learning-rate", "0.01"})).exit_code, 0);
   const std::string model = model_file("refused");
@@ -303,6 +325,7 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("'many'"));
   EXPECT_THAT(refusal({"--seed", "-1"}), HasSubstr("--seed is -1"));
   EXPECT_THAT(refusal({"--watchdog", "-1"}), HasSubstr("--watchdog is -1, must be finite and not negative"));
+  EXPECT_THAT(refusal({"--accumulate", "0"}), HasSubstr("--accumulate is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));
   EXPECT_THAT(refusal({"--hidden", "15"}), HasSubstr("--hidden is 15, must be a multiple of --heads, which is 2"));

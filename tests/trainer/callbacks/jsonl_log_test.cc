@@ -54,8 +54,8 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
   for (const json& line : lines) events.push_back(line.at("event"));
   EXPECT_THAT(events, ElementsAre("start", "report", "skip", "report", "evaluation", "epoch", "checkpoint", "report",
                                   "evaluation", "checkpoint", "end"));
-  EXPECT_THAT(names_of(lines[0]),
-              IsSupersetOf({"step", "total_steps", "num_parameters", "replicas", "seed", "optimizer", "schedule"}));
+  EXPECT_THAT(names_of(lines[0]), IsSupersetOf({"step", "total_steps", "num_parameters", "replicas", "accumulate",
+                                                "seed", "optimizer", "schedule"}));
   EXPECT_EQ(lines[0].at("seed"), 4);
   EXPECT_EQ(lines[0].at("optimizer"), toy.trainer.optimizer().describe());
   EXPECT_EQ(lines[0].at("num_parameters"), 5 * 7 + 7 + 7 + 1);

@@ -59,14 +59,14 @@ TrainingReport a_report() {
 TEST(ProgressBar, ElsewhereThanOnATerminalPrintsALineForEachReport) {
   Screen screen;
   ProgressBar bar(screen.stream(), false);
-  bar.train_starts({.total_steps = 250, .num_parameters = 6234567, .replicas = 8});
+  bar.train_starts({.total_steps = 250, .num_parameters = 6234567, .replicas = 8, .accumulate = 4});
   const StepReport step{.updated = true};
   bar.step_ends({.step = step, .since_report = a_report()});
   bar.report(a_report());
   bar.evaluation_ends({.step = 20, .loss = 6.4, .rows = 12345, .seconds = 1.23});
   bar.train_ends({.step = 250, .whole = {.seconds = 83.2, .rows_per_s = 512, .input_wait_share = 0.0071}});
   EXPECT_EQ(screen.text(),
-            "training 6,234,567 parameters on 8 replicas, 250 steps\n"
+            "training 6,234,567 parameters on 8 replicas, 250 steps of 4 batches\n"
             "step 20/250  epoch 1  loss 6.5432  lr 0.000123  1,234,567 tokens/s  waiting for input 1.3%\n"
             "evaluation at step 20: loss 6.4000 over 12,345 rows in 1.2 s\n"
             "done after 250 steps in 1:23: 512 rows/s, waiting for input 0.71% of the time\n");

@@ -185,7 +185,7 @@ TEST(Roberta, GradientsWithDropoutAreThoseOfCentralDifferences) {
   const std::vector<int32_t> positions = {1, 2, 4, 7};
   const std::vector<int32_t> labels = {5, 8, 9, 3};
   const RobertaInput input{.rows = 2, .length = 5, .first_row = 6, .ids = ids, .attention_mask = mask};
-  const RobertaForMaskedLm::DropoutKey key{.seed = 5, .step = 12};
+  const RobertaForMaskedLm::DropoutKey key{.seed = 5, .batch = 12};
   Arena arena;
   Tape<double> tape(arena);
   const auto loss = [&](Tape<double>::Gradients gradients) {
@@ -240,7 +240,7 @@ TEST_P(RobertaTrajectory, TenStepsOnEightReplicasAreThoseOfTheGoldenRun) {
   const auto losses = run.at("losses").get<std::vector<double>>();
   ASSERT_EQ(losses.size(), 11U);
   for (int step = 0; step < 10; ++step) {
-    const StepReport report = graph.train(batch.view(), step, step + 1, run.at("config").at("lr").get<double>());
+    const StepReport report = graph.train(batch.view(), {step, step, step + 1}, run.at("config").at("lr").get<double>());
     EXPECT_NEAR(report.loss, losses[static_cast<size_t>(step)], 1e-5) << step;
   }
   const StepResult last = graph.evaluate(batch.view());
@@ -280,7 +280,7 @@ std::vector<float> trained(int replicas, int threads, uint64_t seed, int steps =
   model.initialize(state.weights.span(), 1);
   StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = threads, .seed = seed});
   const GoldenBatch batch("io.safetensors");
-  for (int step = 0; step < steps; ++step) graph.train(batch.view(), step, step + 1, 1e-3);
+  for (int step = 0; step < steps; ++step) graph.train(batch.view(), {step, step, step + 1}, 1e-3);
   return {state.weights.span().begin(), state.weights.span().end()};
 }
 
@@ -302,11 +302,11 @@ TEST(Roberta, DropoutDoesNotDependOnHowTheBatchIsSplit) {
     model.initialize(state.weights.span(), 1);
     StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = 1, .seed = 4});
     for (int step = 0; step < 2; ++step) {
-      const StepReport report = graph.train(batch.view(), 7, step + 1, 0);
+      const StepReport report = graph.train(batch.view(), {7, 7, step + 1}, 0);
       if (first.empty()) first.push_back(report.loss);
       EXPECT_NEAR(report.loss, first[0], 1e-5) << replicas;
     }
-    const StepReport another = graph.train(batch.view(), 8, 3, 0);
+    const StepReport another = graph.train(batch.view(), {8, 8, 3}, 0);
     EXPECT_GT(std::abs(another.loss - first[0]), 1e-4);  // so the comparison above can fail
   }
 }

@@ -190,6 +190,9 @@ std::string to_json(const BenchResult& result) {
     const auto states = static_cast<double>(result.states.states);
     json["states"] = result.states.states;
     json["state_bytes"] = result.states.last_bytes;
+    for (const PipelineState::Part& part : result.states.last_parts) {
+      json["state_parts"].push_back({{"stage", part.name}, {"stages", part.stages}, {"bytes", part.bytes}});
+    }
     json["state_take_us"] = 1e6 * result.save_seconds / static_cast<double>(result.saves);
     json["state_serialize_us"] = 1e6 * result.states.serialize_seconds / states;
     json["state_first_serialize_us"] = 1e6 * result.states.first_serialize_seconds;
@@ -228,6 +231,10 @@ std::string to_table(const BenchResult& result) {
                     result.states.states, result.states.last_bytes,
                     1e6 * result.save_seconds / static_cast<double>(result.saves),
                     1e6 * result.states.serialize_seconds / states, 1e6 * result.states.first_serialize_seconds));
+    for (const PipelineState::Part& part : result.states.last_parts) {
+      row("", fmt::format("{:>6} bytes: {}{}", part.bytes, part.name,
+                          part.stages > 1 ? fmt::format(", {} of them", part.stages) : ""));
+    }
   }
   return text;
 }

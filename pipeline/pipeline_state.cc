@@ -1,5 +1,7 @@
 #include "pipeline/pipeline_state.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #define XXH_INLINE_ALL
@@ -27,6 +29,21 @@ void write(const Cursor& cursor, state::Cursor& out) {
   stage.set_kind(cursor.state->kind);
   stage.mutable_numbers()->Add(cursor.state->numbers.begin(), cursor.state->numbers.end());
   for (const Cursor& input : cursor.state->inputs) write(input, *stage.add_inputs());
+}
+
+// Adds what a place takes to its stage's part, and the inputs' to theirs.
+void add_parts(const state::Cursor& place, const std::string& path, std::vector<PipelineState::Part>& parts) {
+  const std::string name = path.empty() ? place.state().kind() : path + "/" + place.state().kind();
+  auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& other) { return other.name == name; });
+  if (part == parts.end()) part = parts.insert(part, {.name = name});
+  ++part->stages;
+  part->bytes += static_cast<int64_t>(place.ByteSizeLong());
+  const auto index = part - parts.begin();
+  for (const state::Cursor& input : place.state().inputs()) {
+    if (!input.has_state()) continue;
+    parts[static_cast<size_t>(index)].bytes -= static_cast<int64_t>(input.ByteSizeLong());
+    add_parts(input, name, parts);
+  }
 }
 
 void write(const SkipCounts& skipped, state::Skipped& out) {
@@ -89,6 +106,17 @@ std::string PipelineState::serialize() const {
   envelope.set_content(content.SerializeAsString());
   envelope.set_digest(XXH3_64bits(envelope.content().data(), envelope.content().size()));
   return envelope.SerializeAsString();
+}
+
+std::vector<PipelineState::Part> PipelineState::parts() const {
+  std::vector<Part> parts;
+  state::Cursor place;
+  write(place_, place);
+  if (place_.state != nullptr) add_parts(place, "", parts);
+  auto rest = static_cast<int64_t>(serialize().size());
+  for (const Part& part : parts) rest -= part.bytes;
+  parts.push_back({.name = "(dataset and shards)", .stages = 0, .bytes = rest});
+  return parts;
 }
 
 PipelineState PipelineState::parse(std::string_view bytes) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/columnar/cursor.h"
 #include "formats/tfrecord/skipped_region.h"
@@ -30,6 +31,17 @@ class PipelineState {
   /// The state as bytes: a protobuf (pipeline_state.proto) with a version and a digest of its own. The first call of a
   /// pipeline's states reads the digest of its shards, some microseconds a shard, and throws `kIo` when one is gone.
   [[nodiscard]] std::string serialize() const;
+
+  /// What the bytes of `serialize` are for.
+  struct Part {
+    std::string
+        name;  ///< the stages from the output down to this one: `batch/shuffle/interleave/shard_records`; at the end
+               ///< `(dataset and shards)`
+    int64_t stages = 0;  ///< that the part is of: each open shard has a state of its own
+    int64_t bytes = 0;   ///< all of them together
+  };
+  /// The parts of `serialize()`, the output first: together they have as many bytes. Throws as `serialize`.
+  [[nodiscard]] std::vector<Part> parts() const;
 
   /// How many elements had been delivered by `next()`, since the start of the stream and over all resumes.
   int64_t num_delivered() const { return num_delivered_; }

@@ -31,6 +31,7 @@ void StateWriter::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return failure_ != nullptr || (!next_ && !writing_); });
   rethrow();
+  if (last_) written_.last_parts = last_->parts();
 }
 
 void StateWriter::rethrow() {
@@ -43,7 +44,7 @@ void StateWriter::run() {
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || next_; });
     if (stopping_) return;
-    const PipelineState state = *std::exchange(next_, std::nullopt);
+    PipelineState state = *std::exchange(next_, std::nullopt);
     writing_ = true;
     lock.unlock();
     std::exception_ptr failure;
@@ -65,6 +66,7 @@ void StateWriter::run() {
       if (written_.states++ == 0) written_.first_serialize_seconds = seconds;
       written_.last_bytes = bytes.size();
       written_.serialize_seconds += seconds;
+      last_ = std::move(state);
     }
     changed_.notify_all();
     if (failure_ != nullptr) return;

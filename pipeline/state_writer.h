@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "pipeline/pipeline_state.h"
 
@@ -37,6 +38,7 @@ class StateWriter {
   struct Written {
     int64_t states = 0;
     size_t last_bytes = 0;
+    std::vector<PipelineState::Part> last_parts;
     double serialize_seconds = 0;        ///< all states together
     double first_serialize_seconds = 0;  ///< with the digest of the shards
   };
@@ -51,6 +53,7 @@ class StateWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<PipelineState> next_;
+  std::optional<PipelineState> last_;  // that was written
   bool writing_ = false;
   bool stopping_ = false;
   std::exception_ptr failure_;

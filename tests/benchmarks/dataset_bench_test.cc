@@ -404,7 +404,11 @@ TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ChildResult result = bench_shards(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    return ordered_json::parse(result.out).at("skipped").at("digest").get<std::string>();
+    const ordered_json json = ordered_json::parse(result.out);
+    size_t bytes = 0;
+    for (const auto& part : json.at("state_parts")) bytes += part.at("bytes").get<size_t>();
+    EXPECT_EQ(bytes, json.at("state_bytes").get<size_t>());
+    return json.at("skipped").at("digest").get<std::string>();
   };
   const std::string state = list("run.state");
   const std::string digest = run("straight", "400", {"--state", list("other.state")});

@@ -219,6 +219,27 @@ TEST_F(PipelineStateOfShards, AStateIsSmall) {
   EXPECT_LE(large, small + 64);
 }
 
+TEST_F(PipelineStateOfShards, AStateSaysWhichStageTakesHowManyOfItsBytes) {
+  write_shards(Compression::kNone, 2000);
+  Pipeline pipeline = parse(records()).shuffle(64).repeat().batch(8).start({.threads = 2});
+  rest_of(pipeline, 700);
+  const PipelineState state = pipeline.save();
+  std::vector<std::string> names;
+  int64_t bytes = 0;
+  int64_t shards = 0;
+  for (const PipelineState::Part& part : state.parts()) {
+    names.push_back(part.name);
+    EXPECT_GT(part.bytes, 0) << part.name;
+    bytes += part.bytes;
+    if (part.name.ends_with("/shard_records")) shards = part.stages;
+  }
+  EXPECT_EQ(bytes, static_cast<int64_t>(state.serialize().size()));
+  EXPECT_THAT(names,
+              testing::ElementsAre("batch", "batch/repeat", "batch/repeat/shuffle", "batch/repeat/shuffle/interleave",
+                                   "batch/repeat/shuffle/interleave/shard_records", "(dataset and shards)"));
+  EXPECT_GT(shards, 1);
+}
+
 TEST_F(PipelineStateOfShards, ResumingAShuffleReadsAtMostFiveBuffersAgain) {
   write_shards(Compression::kNone, 4000);
   constexpr int64_t kBuffer = 2048;

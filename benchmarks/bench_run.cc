@@ -9,6 +9,7 @@
 
 #include "benchmarks/hash_log.h"
 #include "benchmarks/touch_rows.h"
+#include "command_line/skipped_at_error.h"
 #include "command_line/skipped_log.h"
 #include "command_line/terminal_line.h"
 #include "formats/storage/whole_file.h"
@@ -52,6 +53,8 @@ class Progress {
   TerminalLine line_;
 };
 
+std::string skipped_text(const SkipReport& skipped) { return skipped.counts.regions > 0 ? skipped.to_string() : ""; }
+
 nlohmann::ordered_json skipped_json(const SkipReport& skipped) {
   nlohmann::ordered_json regions = nlohmann::ordered_json::array();
   for (const SkippedRegion& region : skipped.regions) regions.push_back(region.to_string());
@@ -89,6 +92,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
     start.on_skip = [&skipped_log](const SkippedRegion& region) { skipped_log->add(region); };
   }
   Pipeline pipeline = dataset.start(start);
+  const SkippedAtError at_error([&pipeline] { return skipped_text(pipeline.skipped()); });
   if (start.state) result.resumed_after = start.state->num_delivered();
   int64_t ordinal = result.resumed_after;
   std::optional<HashLog> log;

@@ -14,6 +14,8 @@
 #include "examples/mlm/model_folder.h"
 #include "formats/error.h"
 #include "formats/storage/atomic_directory.h"
+#include "formats/storage/atomic_file.h"
+#include "formats/storage/whole_file.h"
 #include "pipeline/executor.h"
 #include "tokenizer/tokenizer.h"
 #include "trainer/pipeline_source.h"
@@ -26,6 +28,7 @@ namespace fs = std::filesystem;
 // What a run leaves in OUT that is worth keeping; its log goes with it.
 constexpr std::array kResults = {"checkpoints", "model"};
 constexpr const char* kLog = "log.jsonl";
+constexpr const char* kSkipped = "skipped.jsonl";
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
@@ -172,8 +175,9 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
                          .checkpoint_folder = options_.out + "/checkpoints",
                          .checkpoints = {.keep_last = options_.keep_checkpoints,
                                          .more_files =
-                                             [&model, tokenizer = options_.tokenizer](const std::string& directory) {
-                                               save_model_description(directory, model, tokenizer);
+                                             [this, &model](const std::string& directory) {
+                                               save_model_description(directory, model, options_.tokenizer);
+                                               save_skipped_file(directory);
                                              }},
                          .checkpoint_every = options_.checkpoint_every};
   if (shards_.validation) {
@@ -185,6 +189,25 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
     options.evaluate_every = options_.evaluate_every;
   }
   return options;
+}
+
+// The state in a checkpoint counts what was left out; with the list the checkpoint can go on in any folder. Lines that
+// the list has beyond that count are cut when it goes on.
+void MlmRun::save_skipped_file(const std::string& directory) const {
+  if (!fs::exists(skipped_file())) return;
+  write_atomically((fs::path(directory) / kSkipped).string(), read_whole_file(skipped_file()));
+}
+
+void MlmRun::take_over_skipped_file() const {
+  const fs::path there = fs::path(options_.resume) / kSkipped;
+  // Checkpoints of earlier versions have none: then the list is expected to be in OUT.
+  if (options_.resume.empty() || !fs::exists(there)) return;
+  write_atomically(skipped_file(), read_whole_file(there.string()));
+}
+
+std::string MlmRun::skipped_text(const SkipReport& skipped) const {
+  if (skipped.counts.regions == 0) return {};
+  return fmt::format("{}all of it is listed in {}\n", skipped.to_string(), skipped_file());
 }
 
 void MlmRun::save_model(const RobertaForMaskedLm& model, std::span<const float> weights) const {

@@ -31,18 +31,24 @@ class MlmRun {
   std::unique_ptr<Callback> earlier_run_remover() const;
 
   RobertaConfig model_config() const;
-  /// `model` must outlive the trainer.
+  /// `model` and this must outlive the trainer.
   TrainerOptions trainer_options(const RobertaForMaskedLm& model) const;
   Dataset training_batches() const { return mlm_training_batches(shards_, data_); }
   std::string log_file() const { return options_.out + "/log.jsonl"; }
   /// Where what is left out of damaged training shards is listed (SkippedLog).
   std::string skipped_file() const { return options_.out + "/skipped.jsonl"; }
+  /// Makes that list, of a run that goes on from a checkpoint, the one that the checkpoint holds, wherever its own run
+  /// was. Throws `kIo`.
+  void take_over_skipped_file() const;
+  /// What a run that ends early says about them; empty when nothing was left out.
+  std::string skipped_text(const SkipReport& skipped) const;
   void save_model(const RobertaForMaskedLm& model, std::span<const float> weights) const;
   /// What came out, as a table or as one JSON object, on standard output.
   void print_summary(const TrainingSummary& summary, const SkipReport& skipped) const;
 
  private:
   std::string batches_text() const;
+  void save_skipped_file(const std::string& directory) const;
   void check_statistics(const Tokenizer& tokenizer) const;
 
   TrainMlmOptions options_;

@@ -1,7 +1,9 @@
 // Trains a masked language model on TFRecord shards; see train_mlm --help and docs/training.md.
 #include <iostream>
+#include <optional>
 
 #include "command_line/command_line.h"
+#include "command_line/skipped_at_error.h"
 #include "command_line/skipped_log.h"
 #include "examples/mlm/mlm_data.h"
 #include "examples/mlm/mlm_run.h"
@@ -27,6 +29,11 @@ int run(int argc, char** argv) {
   const WorkerLimit limit(checked_threads(options->threads));
   const MlmRun mlm(*options);
   const RobertaForMaskedLm model(mlm.model_config());
+  // Before the trainer, so that an error finds its progress bar gone when it says what was skipped.
+  std::optional<SkippedLog> skipped_log;
+  std::optional<PipelineSource> batches;
+  const auto skipped = [&] { return batches ? batches->pipeline().skipped() : SkipReport(); };
+  const SkippedAtError at_error([&] { return mlm.skipped_text(skipped()); });
 
   Trainer trainer(model, std::make_unique<Adam>(model.layout(), adam_weight_decay(options->weight_decay)),
                   linear_warmup_decay({.learning_rate = options->learning_rate,
@@ -44,21 +51,23 @@ int run(int argc, char** argv) {
                           .message = "the checkpoint has no source.state, so the place in the data is not known",
                           .shard = options->resume});
   }
-  SkippedLog skipped(mlm.skipped_file(), state ? state->skipped().regions : 0);
-  PipelineSource batches(
+  mlm.take_over_skipped_file();
+  skipped_log.emplace(mlm.skipped_file(), state ? state->skipped().regions : 0);
+  batches.emplace(
       mlm.training_batches().start({.threads = options->threads,
                                     .state = state,
-                                    .on_skip = [&](const SkippedRegion& region) { skipped.add(region); },
+                                    .on_skip = [&](const SkippedRegion& region) { skipped_log->add(region); },
                                     .watchdog = options->watchdog,
                                     .on_stall = exit_on_stall}));
   const StopSignals signals;
-  const TrainingSummary summary = trainer.train(batches, [&] { return signals.requested(); });
+  const TrainingSummary summary = trainer.train(*batches, [&] { return signals.requested(); });
   if (signals.requested()) {
-    std::cerr << "stopped; go on with the same options and --resume " << summary.last_checkpoint << "\n";
+    std::cerr << mlm.skipped_text(skipped()) << "stopped; go on with the same options and --resume "
+              << summary.last_checkpoint << "\n";
     return signals.exit_code();
   }
   mlm.save_model(model, trainer.weights());
-  mlm.print_summary(summary, batches.pipeline().skipped());
+  mlm.print_summary(summary, skipped());
   return 0;
 }
 

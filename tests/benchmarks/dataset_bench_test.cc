@@ -395,6 +395,15 @@ TEST_F(DatasetBench, LeavesDamageOutAndListsItTheSameForAnyNumberOfThreads) {
               HasSubstr("[damage: skip, at most 7 bytes]"));
 }
 
+TEST_F(DatasetBench, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {
+  for (const char* shard : {"a", "b"}) change_byte(shard, offset_ + 300);
+  const ChildResult result = hashed({"read", "--damage", "skip", "--max-skipped-records", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, testing::MatchesRegex("skipped 1 region, 1 record, [^\n]*\n  " + path("a") +
+                                       ", bytes [^\n]*\ndataset_bench: damage_budget: 2 records and [^\n]*\n"));
+}
+
 TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
   change_byte("b", offset_ + 300);
   const auto list = [&](const std::string& name) { return (folder_ / name).string(); };

@@ -409,6 +409,32 @@ TEST_F(TrainMlm, LeavesDamageOutListsItAndGoesOnFromACheckpointWithTheSameList) 
   EXPECT_THAT(
       refusal({"--shards", folder_.path("shards"), "--damage", "skip", "--max-skipped-records", "0", "--steps", "200"}),
       HasSubstr("damage_budget: 1 records and "));
+
+  // In a folder of its own, also when the first run is gone and something else was there before.
+  fs::rename(folder_.path("again/checkpoints/checkpoint-00000080"), folder_.path("moved"));
+  fs::remove_all(folder_.path("again"));
+  fs::create_directory(folder_.path("elsewhere"));
+  write_file(folder_.path("elsewhere/skipped.jsonl"), "{}\n");
+  *(std::ranges::find(more, "--resume") + 1) = folder_.path("moved");
+  const ChildResult elsewhere = run_child(command("elsewhere", more));
+  ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  EXPECT_EQ(nlohmann::json::parse(elsewhere.out).at("skipped").at("regions"), skipped.at("regions"));
+  EXPECT_EQ(read_file(folder_.path("elsewhere/skipped.jsonl")), list);
+  EXPECT_TRUE(model_file("elsewhere") == model_file("straight"));
+}
+
+TEST_F(TrainMlm, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  const std::string shard = fs::directory_iterator(folder_.path("shards/train"))->path().string();
+  std::string bytes = read_file(shard);
+  for (const size_t at : {size_t{20}, bytes.size() / 2 + 30}) bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  write_file(shard, bytes);
+  const ChildResult result = run_child(command(
+      "run", {"--shards", folder_.path("shards"), "--damage", "skip", "--max-skipped-records", "1", "--steps", "200"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, ContainsRegex("\nskipped 1 region, 1 record, [^\n]*\n  " + shard +
+                                        ", bytes [^\n]*\nall of it is listed in " + folder_.path("run/skipped.jsonl") +
+                                        "\ntrain_mlm: damage_budget: 2 records and [^\n]*\n$"));
 }
 
 TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {

@@ -152,14 +152,9 @@ Poll BatchStage::next(Block& out) {
 
 namespace {
 
-SchemaPtr batched_schema(const SchemaPtr& input, int64_t rows) {
-  std::vector<FeatureSpec> features = input->features();
-  for (FeatureSpec& feature : features) feature.shape.insert(feature.shape.begin(), rows);
-  return std::make_shared<const Schema>(std::move(features));
-}
-
 // The first element of [first, first + rows) whose shape is another than the first one's.
-std::shared_ptr<const Error> unlike_shapes(const Block& elements, size_t c, size_t first, size_t rows) {
+std::shared_ptr<const Error> unlike_shapes(std::string_view operator_name, const Block& elements, size_t c,
+                                           size_t first, size_t rows) {
   const FeatureSpec& feature = (*elements.schema())[c];
   const Column& column = elements.column(c);
   const Shape shape = column.shape(first);
@@ -167,33 +162,54 @@ std::shared_ptr<const Error> unlike_shapes(const Block& elements, size_t c, size
     const Shape other = column.shape(first + row);
     if (other == shape) continue;
     Error error{.code = ErrorCode::kWrongShape,
-                .message = fmt::format("batch: feature '{}' has shape {} in the batch's first row and {} in row {}; "
+                .message = fmt::format("{}: feature '{}' has shape {} in the batch's first row and {} in row {}; "
                                        "all rows of a batch need one shape (padded_batch pads them)",
-                                       feature.name, to_string(shape), to_string(other), row)};
+                                       operator_name, feature.name, to_string(shape), to_string(other), row)};
     elements.locate(first + row, error);
     return std::make_shared<const Error>(std::move(error));
   }
   return nullptr;
 }
 
-Block stack(const Block& elements, size_t rows, const SchemaPtr& schema, BufferPool& pool) {
+Block stack(const Block& elements, size_t rows, const SchemaPtr& schema, std::string_view operator_name,
+            BufferPool& pool) {
   const size_t num_batches = elements.num_elements() / rows;
   Block::Columns columns;
   columns.reserve(elements.columns().size());
-  for (const Column& column : elements.columns()) columns.push_back(column.grouped(rows, pool));
+  for (size_t c = 0; c < elements.columns().size(); ++c) {
+    const FeatureSpec& feature = (*schema)[c];
+    const Column& column = elements.column(c);
+    columns.push_back(feature.is_ragged() ? column.grouped_ragged(rows, feature.shape, pool)
+                                          : column.grouped(rows, pool));
+  }
   Block batches(schema, std::move(columns), num_batches);
   for (size_t c = 0; c < elements.columns().size(); ++c) {
     const Column& column = elements.column(c);
-    if (column.has_fixed_shape()) continue;
+    if (column.has_fixed_shape() || (*schema)[c].is_ragged()) continue;
     for (size_t b = 0; b < num_batches; ++b) {
       if (column.same_shapes(b * rows, rows)) continue;
-      batches.add_error(b, unlike_shapes(elements, c, b * rows, rows));
+      batches.add_error(b, unlike_shapes(operator_name, elements, c, b * rows, rows));
     }
   }
   return batches;
 }
 
 }  // namespace
+
+SchemaPtr batched_schema(const Schema& input, int64_t rows, bool ragged) {
+  std::vector<FeatureSpec> features = input.features();
+  for (FeatureSpec& feature : features) {
+    if (ragged || feature.is_ragged()) std::replace(feature.shape.begin(), feature.shape.end(), kVaries, kRagged);
+    feature.shape.insert(feature.shape.begin(), rows);
+  }
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+BatchStage::Assemble stack_elements(SchemaPtr schema, std::string_view operator_name, BufferPool& pool) {
+  return [schema = std::move(schema), operator_name, &pool](const Block& elements, size_t rows) {
+    return stack(elements, rows, schema, operator_name, pool);
+  };
+}
 
 size_t checked_batch_size(std::string_view operator_name, int64_t size) {
   if (size < 1) {
@@ -211,7 +227,7 @@ Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainde
 
 BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options,
                              std::shared_ptr<const MapOperator> later)
-    : StageOperator(batched_schema(input, options.drop_remainder ? size : kVaries)),
+    : StageOperator(batched_schema(*input, options.drop_remainder ? size : kVaries)),
       input_schema_(std::move(input)),
       size_(checked_batch_size("batch", size)),
       options_(options),
@@ -227,11 +243,9 @@ Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) cons
 }
 
 std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  const auto assemble = [schema = schema(), &pool = context.pool](const Block& elements, size_t rows) {
-    return stack(elements, rows, schema, pool);
-  };
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
-                                      options_.drop_remainder, assemble, context, later_);
+                                      options_.drop_remainder, stack_elements(schema(), name(), context.pool), context,
+                                      later_);
 }
 
 }  // namespace millrace

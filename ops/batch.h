@@ -61,7 +61,8 @@ class BatchStage final : public Stage {
 };
 
 /// Gathers `size` elements into one, each feature [s…] becoming [size, s…]. The shapes of a feature must be equal
-/// within a batch; else the batch is an error that names the feature and both shapes.
+/// within a batch; else the batch is an error that names the feature and both shapes. A ragged feature becomes one that
+/// is ragged in one dimension more.
 ///
 ///     range(7), batch(3)                          // [0,1,2] [3,4,5] [6]
 ///     range(7), batch(3, {.drop_remainder = true})   // [0,1,2] [3,4,5]
@@ -87,6 +88,12 @@ class BatchOperator final : public StageOperator {
   std::shared_ptr<const MapOperator> later_;
 };
 
+/// The schema of batches of `rows` elements, or of how many there are (`kVaries`). What varies in the elements of a
+/// ragged feature, and with `ragged` of every feature, is ragged in the batch.
+SchemaPtr batched_schema(const Schema& input, int64_t rows, bool ragged = false);
+/// Makes batches of this schema by stacking the elements: rows of a ragged feature as they are, others of one shape.
+/// The operator's name stands in errors.
+BatchStage::Assemble stack_elements(SchemaPtr schema, std::string_view operator_name, BufferPool& pool);
 /// Throws `kInvalidArgument` when a batch size is below 1.
 size_t checked_batch_size(std::string_view operator_name, int64_t size);
 /// Batches that `inputs[0]` elements make.

@@ -9,6 +9,14 @@ namespace {
 
 SchemaPtr mapped_schema(const Schema& input, const RowFunction& function) {
   const Schema written(function.writes);
+  for (const FeatureSpec& feature : written.features()) {
+    if (feature.is_ragged()) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("map: a row function cannot write the ragged feature '{}' {}; write vectors "
+                                       "and use ragged_batch, or a block function",
+                                       feature.name, to_string(feature.shape)));
+    }
+  }
   std::vector<FeatureSpec> features;
   if (function.keep_others) {
     for (const FeatureSpec& feature : input.features()) {

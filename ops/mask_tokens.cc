@@ -23,7 +23,7 @@ void check_feature(const FeatureSpec& feature) {
   if (!is_integer(feature.dtype)) {
     refuse(fmt::format("feature '{}' is {}, needs int32 or int64", feature.name, to_string(feature.dtype)));
   }
-  if (feature.shape.empty() || feature.shape.size() > 2) {
+  if (feature.shape.empty() || feature.shape.size() > 2 || feature.is_ragged()) {
     refuse(fmt::format("feature '{}' has shape {}, needs [length] or [rows,length]", feature.name,
                        to_string(feature.shape)));
   }

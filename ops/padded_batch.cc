@@ -64,6 +64,10 @@ std::vector<Rule> rules_of(const Schema& schema, const PaddedBatchOptions& optio
   std::vector<Rule> rules;
   bool value_used = !options.value;
   for (const FeatureSpec& feature : schema.features()) {
+    if (feature.is_ragged()) {
+      refuse(fmt::format("feature '{}' is ragged, {}; batch keeps it so, unbatch makes rows that can be padded",
+                         feature.name, to_string(feature.shape)));
+    }
     Rule rule{.length = options.length, .value = default_value(feature.dtype)};
     if (options.value) {
       if (const auto value = converted(feature, *options.value)) {

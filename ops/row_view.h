@@ -38,6 +38,11 @@ class RowView {
   Shape shape(size_t column) const { return block_.column(column).shape(element_); }
   Shape shape(std::string_view feature) const { return shape(column(feature)); }
 
+  /// Where the rows of a ragged feature begin: see Column::row_splits.
+  std::span<const int64_t> row_splits(std::string_view feature, size_t dimension = 1) const {
+    return block_.column(feature).row_splits(element_, dimension);
+  }
+
   size_t column(std::string_view feature) const { return static_cast<size_t>(block_.schema()->column(feature)); }
   const Schema& schema() const { return *block_.schema(); }
   /// The number of the element's first row in the input, from 0 in each iteration.

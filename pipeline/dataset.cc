@@ -5,10 +5,13 @@
 #include "ops/assert_cardinality.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
+#include "ops/ragged_batch.h"
+#include "ops/rebatch.h"
 #include "ops/repeat.h"
 #include "ops/shard.h"
 #include "ops/skip.h"
 #include "ops/take.h"
+#include "ops/unbatch.h"
 #include "pipeline/executor.h"
 #include "pipeline/lowering.h"
 
@@ -119,6 +122,16 @@ Dataset Dataset::batch(int64_t size, const BatchOptions& options) const { return
 
 Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) const {
   return then<PaddedBatchOperator>(size, options);
+}
+
+Dataset Dataset::ragged_batch(int64_t size, const BatchOptions& options) const {
+  return then<RaggedBatchOperator>(size, options);
+}
+
+Dataset Dataset::unbatch() const { return then<UnbatchOperator>(); }
+
+Dataset Dataset::rebatch(int64_t size, const BatchOptions& options) const {
+  return then<RebatchOperator>(size, options);
 }
 
 Dataset Dataset::prefetch(int64_t buffer_size) const { return then<PrefetchOperator>(buffer_size); }

@@ -82,6 +82,12 @@ class Dataset {
   [[nodiscard]] Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   /// The same with rows of unlike lengths; see PaddedBatchOperator.
   [[nodiscard]] Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
+  /// The same without padding: ragged where lengths differ; see RaggedBatchOperator.
+  [[nodiscard]] Dataset ragged_batch(int64_t size, const BatchOptions& options = {}) const;
+  /// The rows of elements as elements; see UnbatchOperator.
+  [[nodiscard]] Dataset unbatch() const;
+  /// Elements of `size` rows from those of other sizes; see RebatchOperator.
+  [[nodiscard]] Dataset rebatch(int64_t size, const BatchOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
   /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.

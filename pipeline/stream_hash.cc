@@ -39,6 +39,7 @@ uint64_t batch_hash(const Batch& batch) {
     const Shape shape = column.shape(0);
     update_number(static_cast<int64_t>(shape.size()));
     for (const int64_t size : shape) update_number(size);
+    if (column.is_ragged()) update(column.sizes(0).data(), column.sizes(0).size_bytes());
     if (column.dtype() == DType::kBytes) {
       for (const std::string_view value : column.values<std::string_view>(0)) {
         update_number(static_cast<int64_t>(value.size()));

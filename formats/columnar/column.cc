@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
 namespace millrace {
 namespace {
 
@@ -12,6 +16,13 @@ const int64_t* copy_numbers(BufferPool& pool, std::span<const int64_t> numbers, 
   const auto* copied = reinterpret_cast<const int64_t*>(buffer->data());
   holds.add(buffer);
   return copied;
+}
+
+uint32_t ragged_dimensions(const Shape& shape) {
+  uint32_t dimensions = 0;
+  for (size_t d = 0; d < shape.size(); ++d) dimensions |= shape[d] == kRagged ? uint32_t{1} << d : 0;
+  assert((dimensions & 1) == 0);
+  return dimensions;
 }
 
 }  // namespace
@@ -44,6 +55,28 @@ Column Column::of_varying(BufferPool& pool, const Buffer& values, DType dtype, i
   return column;
 }
 
+void Column::set_ragged(BufferPool& pool, uint32_t ragged, std::span<const int64_t> offsets,
+                        std::span<const int64_t> sizes, std::span<const int64_t> size_offsets) {
+  assert(ragged != 0 && size_offsets.size() == offsets.size());
+  ragged_ = ragged;
+  num_elements_ = offsets.size() - 1;
+  offsets_ = copy_numbers(pool, offsets, own_);
+  dims_ = copy_numbers(pool, sizes, own_);
+  size_offsets_ = copy_numbers(pool, size_offsets, own_);
+}
+
+Column Column::ragged(BufferPool& pool, DType dtype, const Shape& shape, std::span<const int64_t> offsets,
+                      std::span<const int64_t> sizes, std::span<const int64_t> size_offsets) {
+  Column column;
+  column.dtype_ = dtype;
+  column.rank_ = static_cast<int>(shape.size());
+  const Buffer values = pool.allocate(static_cast<size_t>(offsets.back()) * size_of(dtype));
+  column.data_ = values->data();
+  column.own_.add(values);
+  column.set_ragged(pool, ragged_dimensions(shape), offsets, sizes, size_offsets);
+  return column;
+}
+
 Column Column::fixed(BufferPool& pool, DType dtype, Shape shape, size_t num_elements) {
   const int64_t stride = millrace::num_values(shape);
   assert(stride >= 0);
@@ -73,8 +106,44 @@ Column Column::like(BufferPool& pool, DType dtype, const Column& shapes) {
 Shape Column::shape(size_t element) const {
   if (offsets_ == nullptr) return shape_;
   if (dims_ == nullptr) return {num_values(element)};
-  const int64_t* first = dims_ + element * static_cast<size_t>(rank_);
-  return {first, first + rank_};
+  const int64_t* sizes = sizes_of(element);
+  if (ragged_ == 0) return {sizes, sizes + rank_};
+  Shape shape;
+  int64_t rows = 1;
+  for (int d = 0; d < rank_; ++d) {
+    if (is_ragged(static_cast<size_t>(d))) {
+      shape.push_back(kRagged);
+      sizes += rows;
+      rows = *sizes++;
+    } else {
+      shape.push_back(*sizes);
+      rows *= *sizes++;
+    }
+  }
+  return shape;
+}
+
+int64_t Column::ragged_size(size_t element, size_t dimension) const {
+  assert(!is_ragged(dimension));
+  return shape(element)[dimension];
+}
+
+std::span<const int64_t> Column::row_splits(size_t element, size_t dimension) const {
+  if (!is_ragged(dimension)) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("dimension {} of {} is not ragged", dimension, to_string(shape(element))));
+  }
+  const int64_t* sizes = sizes_of(element);
+  int64_t rows = 1;
+  for (size_t d = 0; d < dimension; ++d) {
+    if (is_ragged(d)) {
+      sizes += rows;
+      rows = *sizes++;
+    } else {
+      rows *= *sizes++;
+    }
+  }
+  return {sizes, static_cast<size_t>(rows) + 1};
 }
 
 Column Column::slice(size_t first, size_t count) const {
@@ -85,7 +154,10 @@ Column Column::slice(size_t first, size_t count) const {
     part.data_ = data_ + first * static_cast<size_t>(stride_) * size_of(dtype_);
   } else {
     part.offsets_ = offsets_ + first;
-    if (dims_ != nullptr) part.dims_ = dims_ + first * static_cast<size_t>(rank_);
+    if (size_offsets_ != nullptr) {
+      part.size_offsets_ = size_offsets_ + first;
+    } else if (dims_ != nullptr)
+      part.dims_ = dims_ + first * static_cast<size_t>(rank_);
   }
   return part;
 }
@@ -126,6 +198,137 @@ Column Column::grouped(size_t rows, BufferPool& pool) const {
   return batches;
 }
 
+Column Column::grouped_ragged(size_t rows, const Shape& shape, BufferPool& pool) const {
+  assert(rows > 0 && num_elements_ % rows == 0 && static_cast<int>(shape.size()) == rank_ + 1);
+  const size_t groups = num_elements_ / rows;
+  std::vector<int64_t> offsets(groups + 1);
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> size_offsets{0};
+  std::vector<size_t> places(rows);  // in the sizes of each element of a group
+  std::vector<int64_t> inner(rows);  // rows of each element in the dimensions so far
+  for (size_t g = 0; g < groups; ++g) {
+    const size_t first = g * rows;
+    offsets[g] = begin(first);
+    std::fill(places.begin(), places.end(), size_t{0});
+    std::fill(inner.begin(), inner.end(), int64_t{1});
+    sizes.push_back(static_cast<int64_t>(rows));
+    for (size_t d = 0; d < static_cast<size_t>(rank_); ++d) {
+      const bool as_splits = shape[d + 1] == kRagged;
+      int64_t total = 0;
+      sizes.push_back(as_splits ? 0 : shape[d + 1]);
+      for (size_t row = 0; row < rows; ++row) {
+        if (is_ragged(d)) {
+          assert(as_splits);
+          const int64_t* splits = sizes_of(first + row) + places[row];
+          places[row] += static_cast<size_t>(inner[row]) + 1;
+          for (int64_t i = 1; i <= inner[row]; ++i) sizes.push_back(total + splits[i]);
+          inner[row] = splits[inner[row]];
+          total += inner[row];
+          continue;
+        }
+        const int64_t size = ragged_ != 0 ? sizes_of(first + row)[places[row]++] : this->size(first + row, d);
+        assert(as_splits || size == shape[d + 1]);
+        for (int64_t i = 0; as_splits && i < inner[row]; ++i) sizes.push_back(total += size);
+        inner[row] *= size;
+      }
+    }
+    size_offsets.push_back(static_cast<int64_t>(sizes.size()));
+  }
+  offsets[groups] = begin(num_elements_);
+  Column batches = *this;
+  batches.rank_ += 1;
+  batches.set_ragged(pool, ragged_dimensions(shape), offsets, sizes, size_offsets);
+  return batches;
+}
+
+Column Column::ungrouped(size_t first, size_t count, BufferPool& pool) const {
+  assert(rank_ > 0);
+  Column rows = slice(first, count);
+  const auto inner_rank = static_cast<size_t>(rank_) - 1;
+  rows.rank_ -= 1;
+  if (offsets_ == nullptr) {
+    rows.num_elements_ = count * static_cast<size_t>(shape_[0]);
+    rows.shape_.erase(rows.shape_.begin());
+    rows.stride_ = millrace::num_values(rows.shape_);
+    return rows;
+  }
+  // Rows of one shape, scalars among them, need no offsets.
+  const auto become_fixed = [&](Shape shape, size_t num_rows) {
+    rows.data_ = data(first);
+    rows.offsets_ = rows.dims_ = nullptr;
+    rows.stride_ = millrace::num_values(shape);
+    rows.shape_ = std::move(shape);
+    rows.num_elements_ = num_rows;
+    return rows;
+  };
+  if (inner_rank == 0) return become_fixed({}, static_cast<size_t>(rows.total_values()));
+
+  std::vector<int64_t> offsets{begin(first)};
+  std::vector<int64_t> sizes;
+  if (ragged_ == 0) {
+    bool one_shape = true;
+    size_t num_rows = 0;
+    for (size_t e = first; e < first + count; ++e) {
+      one_shape = one_shape && std::equal(sizes_of(e) + 1, sizes_of(e) + rank_, sizes_of(first) + 1);
+      num_rows += static_cast<size_t>(sizes_of(e)[0]);
+    }
+    if (one_shape && count > 0) return become_fixed({sizes_of(first) + 1, sizes_of(first) + rank_}, num_rows);
+    for (size_t e = first; e < first + count; ++e) {
+      const int64_t* shape = sizes_of(e);
+      const int64_t stride = shape[0] == 0 ? 0 : num_values(e) / shape[0];
+      for (int64_t row = 0; row < shape[0]; ++row) {
+        offsets.push_back(offsets.back() + stride);
+        if (inner_rank > 1) sizes.insert(sizes.end(), shape + 1, shape + rank_);
+      }
+    }
+  } else {
+    std::vector<int64_t> size_offsets{0};
+    for (size_t e = first; e < first + count; ++e) {
+      for (int64_t row = 0; row < sizes_of(e)[0]; ++row) {
+        append_row_sizes(e, row, sizes, offsets);
+        size_offsets.push_back(static_cast<int64_t>(sizes.size()));
+      }
+    }
+    if (const uint32_t ragged = ragged_ >> 1 & ~1U; ragged != 0) {
+      rows.set_ragged(pool, ragged, offsets, sizes, size_offsets);
+      return rows;
+    }
+    rows.ragged_ = 0;
+    rows.size_offsets_ = nullptr;
+  }
+  rows.num_elements_ = offsets.size() - 1;
+  rows.offsets_ = copy_numbers(pool, offsets, rows.own_);
+  rows.dims_ = inner_rank > 1 ? copy_numbers(pool, sizes, rows.own_) : nullptr;
+  return rows;
+}
+
+void Column::append_row_sizes(size_t element, int64_t row, std::vector<int64_t>& sizes,
+                              std::vector<int64_t>& offsets) const {
+  const int64_t* given = sizes_of(element) + 1;
+  int64_t all = sizes_of(element)[0];  // rows of the element in the dimensions so far; of them the row's:
+  int64_t from = row;
+  int64_t to = row + 1;
+  for (int d = 1; d < rank_; ++d) {
+    if (!is_ragged(static_cast<size_t>(d))) {
+      sizes.push_back(*given);
+      from *= *given;
+      to *= *given;
+      all *= *given++;
+      continue;
+    }
+    if (d == 1) {
+      sizes.push_back(given[to] - given[from]);
+    } else {
+      for (int64_t i = from; i <= to; ++i) sizes.push_back(given[i] - given[from]);
+    }
+    from = given[from];
+    to = given[to];
+    given += all;
+    all = *given++;
+  }
+  offsets.push_back(offsets.back() + to - from);
+}
+
 bool Column::same_shapes(size_t first, size_t count) const {
   if (offsets_ == nullptr || count == 0) return true;
   for (size_t i = first + 1; i < first + count; ++i) {
@@ -152,7 +355,10 @@ ColumnBuilder::ColumnBuilder(BufferPool& pool, const FeatureSpec& feature)
       dtype_(feature.dtype),
       shape_(feature.shape),
       fixed_(feature.has_fixed_shape()),
-      stride_(fixed_ ? static_cast<size_t>(millrace::num_values(shape_)) : 0) {}
+      ragged_(feature.is_ragged()),
+      stride_(fixed_ ? static_cast<size_t>(millrace::num_values(shape_)) : 0) {
+  if (ragged_) size_offsets_.push_back(0);
+}
 
 void ColumnBuilder::grow(size_t bytes) {
   Buffer larger = pool_.allocate(std::max({used_ + bytes, 2 * used_, last_used_}));
@@ -172,7 +378,7 @@ int64_t ColumnBuilder::payload_of(size_t begin, size_t end) const {
 }
 
 void ColumnBuilder::append_untyped(const std::byte* values, int64_t count, std::span<const int64_t> shape) {
-  assert(shape.size() == shape_.size());
+  assert(ragged_ || shape.size() == shape_.size());
   assert(!fixed_ || count == static_cast<int64_t>(stride_));
   const size_t bytes = static_cast<size_t>(count) * size_of(dtype_);
   reserve(bytes);
@@ -187,6 +393,7 @@ void ColumnBuilder::append_untyped(const std::byte* values, int64_t count, std::
   if (fixed_) return;
   offsets_.push_back(offsets_.back() + count);
   if (shape_.size() > 1) dims_.insert(dims_.end(), shape.begin(), shape.end());
+  if (ragged_) size_offsets_.push_back(static_cast<int64_t>(dims_.size()));
 }
 
 void ColumnBuilder::append(const Column& column, size_t first, size_t count) {
@@ -208,6 +415,17 @@ void ColumnBuilder::append(const Column& column, size_t first, size_t count) {
   num_elements_ += count;
   if (fixed_) return;
   const int64_t shift = offsets_.back() - begin;
+  if (ragged_) {
+    assert(column.is_ragged());
+    const int64_t size_shift = static_cast<int64_t>(dims_.size()) - column.size_offsets_[first];
+    dims_.insert(dims_.end(), column.dims_ + column.size_offsets_[first],
+                 column.dims_ + column.size_offsets_[first + count]);
+    for (size_t i = first; i < first + count; ++i) {
+      offsets_.push_back(column.begin(i + 1) + shift);
+      size_offsets_.push_back(column.size_offsets_[i + 1] + size_shift);
+    }
+    return;
+  }
   for (size_t i = first; i < first + count; ++i) {
     offsets_.push_back(column.begin(i + 1) + shift);
     if (shape_.size() == 1) continue;
@@ -223,7 +441,9 @@ void ColumnBuilder::append(const Column& column, size_t first, size_t count) {
 void ColumnBuilder::append_nothing() {
   if (!fixed_) {
     offsets_.push_back(offsets_.back());
+    // A ragged dimension of no rows has one split.
     if (shape_.size() > 1) dims_.insert(dims_.end(), shape_.size(), 0);
+    if (ragged_) size_offsets_.push_back(static_cast<int64_t>(dims_.size()));
     ++num_elements_;
     return;
   }
@@ -242,7 +462,12 @@ void ColumnBuilder::truncate(size_t num_elements) {
   num_elements_ = num_elements;
   if (fixed_) return;
   offsets_.resize(num_elements + 1);
-  if (shape_.size() > 1) dims_.resize(num_elements * shape_.size());
+  if (ragged_) {
+    size_offsets_.resize(num_elements + 1);
+    dims_.resize(static_cast<size_t>(size_offsets_.back()));
+  } else if (shape_.size() > 1) {
+    dims_.resize(num_elements * shape_.size());
+  }
 }
 
 void ColumnBuilder::hold(const Ref<Resource>& resource) {
@@ -269,8 +494,19 @@ std::string_view ColumnBuilder::store(std::string_view bytes) {
 
 Column ColumnBuilder::finish() {
   if (!values_) grow(0);
-  Column column = fixed_ ? Column::of_fixed(values_, dtype_, shape_, num_elements_)
-                         : Column::of_varying(pool_, values_, dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
+  Column column;
+  if (fixed_) {
+    column = Column::of_fixed(values_, dtype_, shape_, num_elements_);
+  } else if (ragged_) {
+    column.dtype_ = dtype_;
+    column.rank_ = static_cast<int>(shape_.size());
+    column.data_ = values_->data();
+    column.own_.add(values_);
+    column.set_ragged(pool_, ragged_dimensions(shape_), offsets_, dims_, size_offsets_);
+    size_offsets_.assign(1, 0);
+  } else {
+    column = Column::of_varying(pool_, values_, dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
+  }
   if (before_mark_.empty()) {
     column.holds_ = std::move(holds_);
   } else {

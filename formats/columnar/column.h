@@ -68,6 +68,12 @@ class Column {
   [[nodiscard]] static Column varying(BufferPool& pool, DType dtype, int rank, std::span<const int64_t> offsets,
                                       std::span<const int64_t> dims = {});
 
+  /// k elements with ragged dimensions, values not initialised. `offsets` as above; the sizes of element e are those of
+  /// `sizes` from `size_offsets[e]` to `size_offsets[e + 1]`, see `sizes(element)`. `shape`: that of the feature.
+  [[nodiscard]] static Column ragged(BufferPool& pool, DType dtype, const Shape& shape,
+                                     std::span<const int64_t> offsets, std::span<const int64_t> sizes,
+                                     std::span<const int64_t> size_offsets);
+
   /// Elements with the shapes of those of `shapes`, values not initialised.
   [[nodiscard]] static Column like(BufferPool& pool, DType dtype, const Column& shapes);
 
@@ -77,8 +83,29 @@ class Column {
   /// True when all elements have the shape `fixed_shape()`.
   bool has_fixed_shape() const { return offsets_ == nullptr; }
   const Shape& fixed_shape() const { return shape_; }
-  /// The shape of one element.
+  /// True when some dimension is ragged (`kRagged`).
+  bool is_ragged() const { return ragged_ != 0; }
+  /// The shape of one element; `kRagged` in ragged dimensions.
   Shape shape(size_t element) const;
+  /// The size of an element in one dimension, which is not ragged.
+  int64_t size(size_t element, size_t dimension) const {
+    if (offsets_ == nullptr) return shape_[dimension];
+    if (dims_ == nullptr) return num_values(element);
+    if (ragged_ != 0 && dimension > 0) return ragged_size(element, dimension);
+    return sizes_of(element)[dimension];
+  }
+  /// All of the shape of an element with ragged dimensions. For each dimension, outermost first: its size; of a ragged
+  /// one instead its row splits, one more than there are rows so far: row i has the rows (or values) from split i to
+  /// split i + 1 of the next dimension.
+  ///
+  ///     [[1,2],[3],[]]   has the shape [3,ragged] and the sizes 3, 0 2 3 3
+  std::span<const int64_t> sizes(size_t element) const {
+    assert(ragged_ != 0);
+    return {sizes_of(element), static_cast<size_t>(size_offsets_[element + 1] - size_offsets_[element])};
+  }
+  /// The row splits of a ragged dimension of an element: `0 2 3 3` above. Throws `kInvalidArgument` when the dimension is
+  /// not ragged.
+  std::span<const int64_t> row_splits(size_t element, size_t dimension = 1) const;
   /// Number of values of one element.
   int64_t num_values(size_t element) const {
     return offsets_ == nullptr ? stride_ : offsets_[element + 1] - offsets_[element];
@@ -129,6 +156,12 @@ class Column {
   /// The same where shapes may vary from group to group but not inside one: a group of unlike shapes becomes a flat
   /// element of no meaning, [values, 1…].
   [[nodiscard]] Column grouped(size_t rows, BufferPool& pool) const;
+  /// The same where the lengths of the rows may differ inside a group: ragged elements of the feature shape `shape`,
+  /// in which dimensions are ragged that vary in the elements.
+  [[nodiscard]] Column grouped_ragged(size_t rows, const Shape& shape, BufferPool& pool) const;
+  /// What makes up the elements [first, first + count), each along its first dimension, as elements; the values are not
+  /// copied. Needs a rank of at least 1.
+  [[nodiscard]] Column ungrouped(size_t first, size_t count, BufferPool& pool) const;
   /// Whether elements [first, first + count) have one shape.
   bool same_shapes(size_t first, size_t count) const;
 
@@ -140,6 +173,17 @@ class Column {
   static Column of_fixed(const Buffer& values, DType dtype, Shape shape, size_t num_elements);
   static Column of_varying(BufferPool& pool, const Buffer& values, DType dtype, int rank,
                            std::span<const int64_t> offsets, std::span<const int64_t> dims);
+  // `values` as elements [0, offsets.size() - 1), which begin at `offsets` and have sizes as `Column::ragged` says.
+  void set_ragged(BufferPool& pool, uint32_t ragged, std::span<const int64_t> offsets, std::span<const int64_t> sizes,
+                  std::span<const int64_t> size_offsets);
+  const int64_t* sizes_of(size_t element) const {
+    return dims_ + (size_offsets_ != nullptr ? static_cast<size_t>(size_offsets_[element])
+                                             : element * static_cast<size_t>(rank_));
+  }
+  bool is_ragged(size_t dimension) const { return (ragged_ >> dimension & 1) != 0; }
+  int64_t ragged_size(size_t element, size_t dimension) const;
+  // The sizes of a row of a ragged element, and where its values end.
+  void append_row_sizes(size_t element, int64_t row, std::vector<int64_t>& sizes, std::vector<int64_t>& offsets) const;
   int64_t begin(size_t element) const {
     return offsets_ == nullptr ? stride_ * static_cast<int64_t>(element) : offsets_[element];
   }
@@ -150,9 +194,11 @@ class Column {
   int64_t stride_ = 1;  // values of an element, when fixed
   size_t num_elements_ = 0;
   const std::byte* data_ = nullptr;
-  const int64_t* offsets_ = nullptr;  // num_elements_ + 1 entries, counted from data_
-  const int64_t* dims_ = nullptr;     // num_elements_ * rank_ entries
-  Holds own_;                         // the buffers of values, offsets and sizes
+  const int64_t* offsets_ = nullptr;       // num_elements_ + 1 entries, counted from data_
+  const int64_t* dims_ = nullptr;          // num_elements_ * rank_ entries, or where there are `size_offsets_`
+  uint32_t ragged_ = 0;                    // bit d: dimension d is ragged
+  const int64_t* size_offsets_ = nullptr;  // when ragged: num_elements_ + 1 entries, counted from dims_
+  Holds own_;                              // the buffers of values, offsets and sizes
   Holds holds_;
 };
 
@@ -162,7 +208,8 @@ class ColumnBuilder {
  public:
   ColumnBuilder(BufferPool& pool, const FeatureSpec& feature);
 
-  /// Appends one element: `values` in row-major order, `shape` its sizes. `bytes` values are views: `hold` what they
+  /// Appends one element: `values` in row-major order, `shape` its sizes, as `Column::sizes` has them when the feature
+  /// is ragged. `bytes` values are views: `hold` what they
   /// point into, or `store` them.
   template <typename T>
   void append(std::span<const T> values, std::span<const int64_t> shape) {
@@ -173,6 +220,7 @@ class ColumnBuilder {
   template <typename T>
   std::span<T> append_space(std::span<const int64_t> shape) {
     assert(DTypeOf<T>::value == dtype_);
+    assert(!ragged_);
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
     append_untyped(nullptr, count, shape);
@@ -225,6 +273,7 @@ class ColumnBuilder {
   DType dtype_;
   Shape shape_;
   bool fixed_;
+  bool ragged_;
   size_t stride_;  // values of an element, when fixed
   size_t num_elements_ = 0;
   Buffer values_;
@@ -234,6 +283,7 @@ class ColumnBuilder {
   int64_t payload_ = 0;   // bytes that views point to
   std::vector<int64_t> offsets_{0};
   std::vector<int64_t> dims_;
+  std::vector<int64_t> size_offsets_;  // when ragged: where the sizes of each element begin in `dims_`, and their end
   Holds before_mark_;
   Holds holds_;  // since the mark
   // Resources seen lately, by address: gathering from some inputs in turn must not search the list for each element.

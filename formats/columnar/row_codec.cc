@@ -1,5 +1,6 @@
 #include "formats/columnar/row_codec.h"
 
+#include <array>
 #include <cstring>
 
 namespace millrace {
@@ -37,7 +38,11 @@ size_t RowCodec::encoded_size(const Block& block, size_t element) const {
   for (size_t c = 0; c < schema_->size(); ++c) {
     const Column& column = block.column(c);
     const FeatureSpec& feature = (*schema_)[c];
-    if (!feature.has_fixed_shape()) bytes += feature.shape.size() * sizeof(int64_t);
+    if (feature.is_ragged()) {
+      bytes += (2 + column.sizes(element).size()) * sizeof(int64_t);
+    } else if (!feature.has_fixed_shape()) {
+      bytes += feature.shape.size() * sizeof(int64_t);
+    }
     if (feature.dtype == DType::kBytes) {
       for (const std::string_view value : column.values<std::string_view>(element)) {
         bytes += sizeof(uint64_t) + value.size();
@@ -58,8 +63,13 @@ void RowCodec::encode(const Block& block, size_t element, std::byte* out) const 
   for (size_t c = 0; c < schema_->size(); ++c) {
     const Column& column = block.column(c);
     const FeatureSpec& feature = (*schema_)[c];
-    if (!feature.has_fixed_shape()) {
-      for (const int64_t size : column.shape(element)) put(out, size);
+    if (feature.is_ragged()) {
+      const std::span<const int64_t> sizes = column.sizes(element);
+      put(out, column.num_values(element));
+      put(out, static_cast<int64_t>(sizes.size()));
+      for (const int64_t size : sizes) put(out, size);
+    } else if (!feature.has_fixed_shape()) {
+      for (size_t d = 0; d < feature.shape.size(); ++d) put(out, column.size(element, d));
     }
     if (feature.dtype == DType::kBytes) {
       const auto values = column.values<std::string_view>(element);
@@ -83,15 +93,21 @@ void RowCodec::decode(std::span<const std::byte> row, BlockBuilder& builder) con
     return;
   }
   const std::byte* in = row.data();
-  Shape varying;
+  std::array<int64_t, 4> few;
+  std::vector<int64_t> many;
   for (size_t c = 0; c < schema_->size(); ++c) {
     const FeatureSpec& feature = (*schema_)[c];
+    std::span<const int64_t> shape = feature.shape;
+    int64_t count = 0;
     if (!feature.has_fixed_shape()) {
-      varying.resize(feature.shape.size());
-      for (int64_t& size : varying) size = take<int64_t>(in);
+      if (feature.is_ragged()) count = take<int64_t>(in);
+      const size_t num_sizes = feature.is_ragged() ? static_cast<size_t>(take<int64_t>(in)) : feature.shape.size();
+      if (num_sizes > few.size()) many.resize(num_sizes);
+      const std::span<int64_t> sizes(num_sizes > few.size() ? many.data() : few.data(), num_sizes);
+      for (int64_t& size : sizes) size = take<int64_t>(in);
+      shape = sizes;
     }
-    const Shape& shape = feature.has_fixed_shape() ? feature.shape : varying;
-    const int64_t count = num_values(shape);
+    if (!feature.is_ragged()) count = num_values(shape);
     ColumnBuilder& column = builder.column(c);
     if (feature.dtype == DType::kBytes) {
       std::vector<uint64_t> sizes(static_cast<size_t>(count));

@@ -9,8 +9,8 @@ namespace millrace {
 
 /// One element of a schema as bytes that need nothing else: how stages keep rows for long, without the chunks that the
 /// rows' views point into. A raw record is its payload and nothing more; otherwise, feature by feature: the sizes where
-/// the shape varies (int64 each), then the values, `bytes` values as their lengths (uint64 each) and payloads. Numbers
-/// are in the machine's byte order.
+/// the shape varies (int64 each; of a ragged one before them the numbers of values and of sizes), then the values,
+/// `bytes` values as their lengths (uint64 each) and payloads. Numbers are in the machine's byte order.
 class RowCodec {
  public:
   explicit RowCodec(SchemaPtr schema);

@@ -20,15 +20,15 @@ std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i > 0) text += ',';
-    text += shape[i] == kVaries ? "?" : fmt::to_string(shape[i]);
+    text += shape[i] == kVaries ? "?" : shape[i] == kRagged ? "ragged" : fmt::to_string(shape[i]);
   }
   return text + "]";
 }
 
-int64_t num_values(const Shape& shape) {
+int64_t num_values(std::span<const int64_t> shape) {
   int64_t product = 1;
   for (const int64_t size : shape) {
-    if (size == kVaries) return kVaries;
+    if (size < 0) return kVaries;
     product *= size;
   }
   return product;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,19 +57,29 @@ using Shape = std::vector<int64_t>;
 /// In a FeatureSpec: this dimension's size may differ from element to element.
 constexpr int64_t kVaries = -1;
 
-/// `[128,512]`, `[]`, `[?,3]`.
+/// In a FeatureSpec: this dimension's size differs from row to row inside an element, as the lengths in a batch of
+/// vectors that are not padded. Never the first dimension.
+constexpr int64_t kRagged = -2;
+
+/// `[128,512]`, `[]`, `[?,3]`, `[?,ragged]`.
 std::string to_string(const Shape& shape);
 
-/// The product of the sizes; `kVaries` when one of them varies.
-int64_t num_values(const Shape& shape);
+/// The product of the sizes; `kVaries` when one of them varies or is ragged.
+int64_t num_values(std::span<const int64_t> shape);
 
 /// One feature of every element of a dataset.
 struct FeatureSpec {
   std::string name;
   DType dtype = DType::kInt64;
-  Shape shape;  ///< shape of one element's value; `kVaries` where it differs. Default: scalar
+  Shape shape;  ///< shape of one element's value; `kVaries`, `kRagged` where it differs. Default: scalar
 
   bool has_fixed_shape() const { return num_values(shape) != kVaries; }
+  bool is_ragged() const {
+    for (const int64_t size : shape) {
+      if (size == kRagged) return true;
+    }
+    return false;
+  }
   friend bool operator==(const FeatureSpec&, const FeatureSpec&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "tests/contract/model.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -16,6 +17,29 @@ void ModelValue::append(const ModelValue& other) {
   integers.insert(integers.end(), other.integers.begin(), other.integers.end());
   floats.insert(floats.end(), other.floats.begin(), other.floats.end());
   bytes.insert(bytes.end(), other.bytes.begin(), other.bytes.end());
+}
+
+size_t ModelShape::size() const {
+  if (!is_ragged()) return static_cast<size_t>(num_values(shape));
+  size_t sum = 0;
+  for (const ModelShape& row : rows) sum += row.size();
+  return sum;
+}
+
+ModelValue ModelValue::part(size_t first, size_t count, const ModelShape& of) const {
+  ModelValue some;
+  some.dtype = dtype;
+  some.shape = of.shape;
+  some.rows = of.rows;
+  const auto copy = [&](const auto& from, auto& to) {
+    if (from.empty()) return;
+    const auto begin = from.begin() + static_cast<std::ptrdiff_t>(first);
+    to.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  };
+  copy(integers, some.integers);
+  copy(floats, some.floats);
+  copy(bytes, some.bytes);
+  return some;
 }
 
 ModelValue integers(Shape shape, std::vector<int64_t> values, DType dtype) {
@@ -42,6 +66,22 @@ ModelValue bytes(Shape shape, std::vector<std::string> values) {
   return value;
 }
 
+namespace {
+
+template <typename T>
+std::string print_nested(std::span<const T> values, const ModelShape& shape) {
+  if (!shape.is_ragged()) return print_values(values, shape.shape);
+  std::string text = "[";
+  for (const ModelShape& row : shape.rows) {
+    if (text.size() > 1) text += ',';
+    text += print_nested(values.first(row.size()), row);
+    values = values.subspan(row.size());
+  }
+  return text + "]";
+}
+
+}  // namespace
+
 std::string print(const Schema& schema, const ModelElement& element) {
   if (element.error) return fmt::format("error: {}", to_string(*element.error));
   std::string text;
@@ -49,11 +89,12 @@ std::string print(const Schema& schema, const ModelElement& element) {
     const ModelValue& value = element.values[c];
     if (c > 0) text += ' ';
     text += schema[c].name + '=';
+    const ModelShape shape{value.shape, value.rows};
     switch (value.dtype) {
       case DType::kInt32:
-      case DType::kInt64: text += print_values(std::span<const int64_t>(value.integers), value.shape); break;
-      case DType::kFloat32: text += print_values(std::span<const float>(value.floats), value.shape); break;
-      case DType::kBytes: text += print_values(std::span<const std::string>(value.bytes), value.shape); break;
+      case DType::kInt64: text += print_nested(std::span<const int64_t>(value.integers), shape); break;
+      case DType::kFloat32: text += print_nested(std::span<const float>(value.floats), shape); break;
+      case DType::kBytes: text += print_nested(std::span<const std::string>(value.bytes), shape); break;
     }
   }
   return text;
@@ -344,20 +385,60 @@ void write_corner(const std::vector<T>& source, const Shape& from, std::vector<T
 
 }  // namespace
 
-Model model_of_batch(Model input, int64_t size, bool drop_remainder) {
+Model model_of_batch(Model input, int64_t size, bool drop_remainder, std::vector<bool> ragged) {
   return model_of_gathering(std::move(input), size, drop_remainder,
-                            [](const std::vector<ModelElement>& rows, ModelElement& batch) {
+                            [ragged = std::move(ragged)](const std::vector<ModelElement>& rows, ModelElement& batch) {
                               for (size_t c = 0; c < rows[0].values.size(); ++c) {
                                 ModelValue stacked = rows[0].values[c];
                                 for (size_t row = 1; row < rows.size(); ++row) {
-                                  if (rows[row].values[c].shape != stacked.shape)
+                                  if (!ragged[c] && rows[row].values[c].shape != stacked.shape)
                                     return batch.fail(ErrorCode::kWrongShape);
                                   stacked.append(rows[row].values[c]);
+                                }
+                                stacked.rows.clear();
+                                if (ragged[c]) {
+                                  stacked.shape = {kRagged};
+                                  for (const ModelElement& row : rows) {
+                                    stacked.rows.push_back({row.values[c].shape, row.values[c].rows});
+                                  }
                                 }
                                 stacked.shape.insert(stacked.shape.begin(), static_cast<int64_t>(rows.size()));
                                 batch.values.push_back(std::move(stacked));
                               }
                             });
+}
+
+Model model_of_unbatch(Model input) {
+  return [=](const Iteration& iteration) {
+    return [stream = input(iteration), rows = std::deque<ModelElement>()]() mutable -> std::optional<ModelElement> {
+      while (rows.empty()) {
+        std::optional<ModelElement> element = stream();
+        if (!element || element->error) return element;
+        const int64_t count = element->values[0].shape[0];
+        for (const ModelValue& value : element->values) {
+          if (value.shape[0] != count) element->fail(ErrorCode::kWrongShape);
+          if (element->error) return element;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          ModelElement& row = rows.emplace_back();
+          row.epoch = element->epoch;
+          row.rows = element->rows % count == 0 ? element->rows / count : 1;
+        }
+        for (const ModelValue& value : element->values) {
+          size_t place = 0;
+          for (size_t i = 0; i < rows.size(); ++i) {
+            const ModelShape shape =
+                value.rows.empty() ? ModelShape{{value.shape.begin() + 1, value.shape.end()}, {}} : value.rows[i];
+            rows[i].values.push_back(value.part(place, shape.size(), shape));
+            place += shape.size();
+          }
+        }
+      }
+      ModelElement row = std::move(rows.front());
+      rows.pop_front();
+      return row;
+    };
+  };
 }
 
 Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,

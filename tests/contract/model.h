@@ -16,16 +16,29 @@ namespace millrace::test {
 // The operators as their descriptions say them: one element after the other, in plain C++, without blocks, threads,
 // buffers or state that could be saved. What a pipeline gives is compared with what these give.
 
+// The shape of a value; where it is ragged, that of each of its rows.
+struct ModelShape {
+  Shape shape;  // when ragged: the number of rows, then kRagged
+  std::vector<ModelShape> rows;
+
+  bool is_ragged() const { return shape.size() > 1 && shape[1] == kRagged; }
+  size_t size() const;
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
+};
+
 // The value of one feature of one element.
 struct ModelValue {
   DType dtype = DType::kInt64;
   Shape shape;
+  std::vector<ModelShape> rows;   // when ragged, as in ModelShape
   std::vector<int64_t> integers;  // kInt32, kInt64
   std::vector<float> floats;
   std::vector<std::string> bytes;
 
   size_t size() const { return integers.size() + floats.size() + bytes.size(); }
   void append(const ModelValue& other);
+  // `count` of the values, with this shape.
+  ModelValue part(size_t first, size_t count, const ModelShape& of) const;
   friend bool operator==(const ModelValue&, const ModelValue&) = default;
 };
 
@@ -78,10 +91,12 @@ using Model = std::function<ModelStream(const Iteration&)>;
 // The same, with the iteration too.
 [[nodiscard]] Model model_of_map(Model input,
                                  std::function<void(ModelElement&, int64_t ordinal, const Iteration&)> change);
-[[nodiscard]] Model model_of_batch(Model input, int64_t size, bool drop_remainder);
 // `length` and `value` hold for all features.
 [[nodiscard]] Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
                                           std::optional<int64_t> value);
+// `ragged`: by feature, whether rows of any lengths become one that is.
+[[nodiscard]] Model model_of_batch(Model input, int64_t size, bool drop_remainder, std::vector<bool> ragged);
+[[nodiscard]] Model model_of_unbatch(Model input);
 // Columns of ids and attention (-1: none) in the input; labels come last.
 [[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
                                          int attention);

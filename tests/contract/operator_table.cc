@@ -23,13 +23,15 @@ bool has_integers(const Twin& in) {
 }
 bool has_int64(const Twin& in) { return !in.features_of(DType::kInt64).empty(); }
 bool can_batch(const Twin& in) { return in.rank() <= 2; }
+bool can_pad(const Twin& in) { return can_batch(in) && !in.is_ragged(); }
+bool can_unbatch(const Twin& in) { return !in.infinite() && in.lowest_rank() >= 1 && in.most() <= 9 * kMostElements; }
 bool can_repeat(const Twin& in) { return !in.infinite() && in.most() * 3 <= kMostElements; }
 bool can_ignore(const Twin& in) { return !in.was_infinite(); }
 bool can_mask(const Twin& in) {
   const int tokens = in.schema().find("tokens");
   if (tokens < 0 || in.schema().find("labels") >= 0) return false;
   const FeatureSpec& ids = in.schema()[static_cast<size_t>(tokens)];
-  if (ids.dtype == DType::kFloat32 || ids.shape.empty() || ids.shape.size() > 2) return false;
+  if (ids.is_ragged() || ids.dtype == DType::kFloat32 || ids.shape.empty() || ids.shape.size() > 2) return false;
   const int mask = in.schema().find("mask");
   if (mask < 0) return true;
   const FeatureSpec& attention = in.schema()[static_cast<size_t>(mask)];
@@ -170,7 +172,18 @@ const std::array kOperators{
                    const int64_t size = p.between(1, 9);
                    return in.batch(size, p.chance(3));
                  }},
-    OperatorLine{"padded_batch", 9, can_batch, padded_batch},
+    OperatorLine{"padded_batch", 9, can_pad, padded_batch},
+    OperatorLine{"ragged_batch", 7, can_batch,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t size = p.between(1, 9);
+                   return in.ragged_batch(size, p.chance(3));
+                 }},
+    OperatorLine{"unbatch", 10, can_unbatch, [](const Twin& in, Picks&) { return in.unbatch(); }},
+    OperatorLine{"rebatch", 12, can_unbatch,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t size = p.between(1, 9);
+                   return in.rebatch(size, p.chance(3));
+                 }},
     OperatorLine{"map", 5, always, [](const Twin& in, Picks&) { return in.map_number_rows(); }},
     OperatorLine{"map", 4, always, [](const Twin& in, Picks&) { return in.map_span_rows(); }},
     OperatorLine{"map", 3, always,

@@ -81,6 +81,9 @@ ParsedFeature parsed_feature(const std::string& name) {
           [](const ExampleModel& e) { return bytes({}, {e.name}); }};
 }
 
+// Rows of an element along its first dimension, in whatever the table draws.
+constexpr int64_t kMostRows = 9;
+
 }  // namespace
 
 void TwinDataset::join(const std::string& name) {
@@ -366,10 +369,34 @@ TwinDataset TwinDataset::ignore_errors() const {
   return then("ignore_errors", dataset_.ignore_errors(), model_of_ignore_errors(model_), ".ignore_errors()");
 }
 
+TwinDataset TwinDataset::gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,
+                                bool drop_remainder) const {
+  std::vector<bool> ragged;
+  for (const FeatureSpec& feature : dataset.schema().features()) ragged.push_back(feature.is_ragged());
+  return then(name, dataset, model_of_batch(input, size, drop_remainder, std::move(ragged)),
+              fmt::format(".{}({}{})", name, size, drop_remainder ? ", {.drop_remainder = true}" : ""));
+}
+
 TwinDataset TwinDataset::batch(int64_t size, bool drop_remainder) const {
-  return then("batch", dataset_.batch(size, {.drop_remainder = drop_remainder}),
-              model_of_batch(model_, size, drop_remainder),
-              fmt::format(".batch({}{})", size, drop_remainder ? ", {.drop_remainder = true}" : ""));
+  return gather("batch", dataset_.batch(size, {.drop_remainder = drop_remainder}), model_, size, drop_remainder);
+}
+
+TwinDataset TwinDataset::ragged_batch(int64_t size, bool drop_remainder) const {
+  return gather("ragged_batch", dataset_.ragged_batch(size, {.drop_remainder = drop_remainder}), model_, size,
+                drop_remainder);
+}
+
+TwinDataset TwinDataset::unbatch() const {
+  TwinDataset twin = then("unbatch", dataset_.unbatch(), model_of_unbatch(model_), ".unbatch()");
+  if (!infinite()) twin.most_ = most_ * kMostRows;
+  return twin;
+}
+
+TwinDataset TwinDataset::rebatch(int64_t size, bool drop_remainder) const {
+  TwinDataset twin = gather("rebatch", dataset_.rebatch(size, {.drop_remainder = drop_remainder}),
+                            model_of_unbatch(model_), size, drop_remainder);
+  if (!infinite()) twin.most_ = most_ * kMostRows;
+  return twin;
 }
 
 TwinDataset TwinDataset::padded_batch(int64_t size, bool drop_remainder, PadLength length,
@@ -409,6 +436,17 @@ size_t TwinDataset::rank() const {
   size_t rank = 0;
   for (const FeatureSpec& feature : schema().features()) rank = std::max(rank, feature.shape.size());
   return rank;
+}
+
+size_t TwinDataset::lowest_rank() const {
+  size_t rank = SIZE_MAX;
+  for (const FeatureSpec& feature : schema().features()) rank = std::min(rank, feature.shape.size());
+  return rank;
+}
+
+bool TwinDataset::is_ragged() const {
+  return std::any_of(schema().features().begin(), schema().features().end(),
+                     [](const FeatureSpec& feature) { return feature.is_ragged(); });
 }
 
 std::vector<std::string> TwinDataset::features_of(std::optional<DType> dtype) const {

@@ -53,6 +53,9 @@ class TwinDataset {
   [[nodiscard]] TwinDataset batch(int64_t size, bool drop_remainder) const;
   [[nodiscard]] TwinDataset padded_batch(int64_t size, bool drop_remainder, PadLength length,
                                          std::optional<int64_t> value) const;
+  [[nodiscard]] TwinDataset ragged_batch(int64_t size, bool drop_remainder) const;
+  [[nodiscard]] TwinDataset unbatch() const;
+  [[nodiscard]] TwinDataset rebatch(int64_t size, bool drop_remainder) const;
   // On `tokens`, with `mask` where that is there.
   [[nodiscard]] TwinDataset mask_tokens(double probability, uint64_t seed) const;
   [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;
@@ -67,8 +70,11 @@ class TwinDataset {
   bool infinite() const { return most_ < 0; }
   // No more elements than this; negative: infinite.
   int64_t most() const { return most_; }
-  // The highest number of dimensions of a feature.
+  // The highest and the lowest number of dimensions of a feature.
   size_t rank() const;
+  size_t lowest_rank() const;
+  // Whether a feature is ragged.
+  bool is_ragged() const;
   // Features of this type or, without one, of numbers.
   [[nodiscard]] std::vector<std::string> features_of(std::optional<DType> dtype) const;
   // Names of all operators in it, and of neighbours, the one before first.
@@ -87,6 +93,9 @@ class TwinDataset {
   TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
   TwinDataset arithmetic(const std::string& name, const std::string& feature, int64_t k, Dataset dataset,
                          int64_t (*calculate)(int64_t x, int64_t k)) const;
+  // An operator that batches.
+  TwinDataset gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,
+                     bool drop_remainder) const;
   void join(const std::string& name);
   size_t column(const std::string& feature) const { return static_cast<size_t>(schema().column(feature)); }
 

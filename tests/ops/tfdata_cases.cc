@@ -147,6 +147,9 @@ Dataset transform(const Dataset& input, const Json& step) {
   if (op == "ignore_errors") return input.ignore_errors();
   if (op == "assert_cardinality") return input.assert_cardinality(number("n"));
   if (op == "batch") return input.batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
+  if (op == "ragged_batch") return input.ragged_batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
+  if (op == "unbatch") return input.unbatch();
+  if (op == "rebatch") return input.rebatch(number("size"), {.drop_remainder = step.at("drop_remainder")});
   if (op == "padded_batch") {
     PaddedBatchOptions options{.drop_remainder = step.at("drop_remainder"), .value = number("value")};
     if (!step.at("length").is_null()) options.length = PadLength::fixed(number("length"));

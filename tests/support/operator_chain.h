@@ -26,13 +26,26 @@ std::string print_values(std::span<const T> values, std::span<const int64_t> sha
   return text + "]";
 }
 
+template <typename T>
+std::string print_values(const Column& column, size_t element) {
+  if (!column.is_ragged()) return print_values(column.values<T>(element), column.shape(element));
+  // Row by row.
+  BufferPool pool;
+  const Column rows = column.ungrouped(element, 1, pool);
+  std::string text = "[";
+  for (size_t row = 0; row < rows.num_elements(); ++row) {
+    if (row > 0) text += ',';
+    text += print_values<T>(rows, row);
+  }
+  return text + "]";
+}
+
 inline std::string print_value(const Column& column, size_t element) {
-  const Shape shape = column.shape(element);
   switch (column.dtype()) {
-    case DType::kInt32: return print_values(column.values<int32_t>(element), shape);
-    case DType::kInt64: return print_values(column.values<int64_t>(element), shape);
-    case DType::kFloat32: return print_values(column.values<float>(element), shape);
-    case DType::kBytes: return print_values(column.values<std::string_view>(element), shape);
+    case DType::kInt32: return print_values<int32_t>(column, element);
+    case DType::kInt64: return print_values<int64_t>(column, element);
+    case DType::kFloat32: return print_values<float>(column, element);
+    case DType::kBytes: return print_values<std::string_view>(column, element);
   }
   return "?";
 }

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "trainer/best_models.h"
 #include "trainer/step_graph.h"
 
 namespace millrace {
@@ -62,6 +64,13 @@ struct EpochEnd {
   int64_t step = 0;
 };
 
+/// A model that was kept for its evaluation, and the list that it is on now.
+struct ModelKept {
+  std::string metric;
+  BestModel model;
+  std::vector<BestModel> best;  ///< the best first
+};
+
 /// How a training came to its end.
 struct TrainingSummary {
   int64_t step = 0;
@@ -71,12 +80,14 @@ struct TrainingSummary {
   int threads = 0;                                  ///< distinct threads that ran replicas
   std::string last_checkpoint;                      ///< empty when there is none
   std::optional<EvaluationReport> last_evaluation;  ///< of this run
+  std::vector<BestModel> best_models;               ///< the best first; empty unless they are kept
 };
 
 /// Is told what happens in a training, in this order: the training starts; each step ends, and when one is due the
-/// report over the steps since the last one; an evaluation ends; an epoch ends; a checkpoint is written; the training
-/// ends. Called on the thread that trains; what it throws ends the training. Callbacks are told in the order in which
-/// they were added. A training that ends by an error tells nobody: the error reaches the caller of `train`.
+/// report over the steps since the last one; an evaluation ends; its model is kept as one of the best; an epoch ends; a
+/// checkpoint is written; the training ends. Called on the thread that trains; what it throws ends the training.
+/// Callbacks are told in the order in which they were added. A training that ends by an error tells nobody: the error
+/// reaches the caller of `train`.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -84,6 +95,7 @@ class Callback {
   virtual void step_ends(const StepEnd&) {}
   virtual void report(const TrainingReport&) {}
   virtual void evaluation_ends(const EvaluationReport&) {}
+  virtual void model_kept(const ModelKept&) {}
   virtual void epoch_ends(const EpochEnd&) {}
   virtual void checkpoint_written(const std::string& /*path*/) {}
   virtual void train_ends(const TrainingSummary&) {}

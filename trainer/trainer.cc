@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "formats/safetensors/writer.h"
+#include "trainer/parameter_file.h"
 
 namespace millrace {
 namespace {
@@ -81,6 +84,8 @@ void check(const TrainerOptions& options) {
   need(options.report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", options.report_every));
   need(options.evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", options.evaluate_every));
   need(options.evaluate_every == 0 || options.evaluation, "evaluate_every is set, but there is nothing to evaluate on");
+  need(!options.keep_best || options.evaluation, "keep_best is set, but there is nothing to evaluate on");
+  need(!options.keep_best || options.keep_best->value, "keep_best needs a value");
   need(options.checkpoint_every >= 0,
        fmt::format("checkpoint_every is {}; at least 0 is needed", options.checkpoint_every));
   need(options.checkpoint_every == 0 || !options.checkpoint_folder.empty(),
@@ -112,7 +117,8 @@ class Trainer::Run {
                                                    .optimizer = t_.optimizer_->describe(),
                                                    .schedule = t_.schedule_->describe()});
     t_.source_state_ = source_.save();
-    t_.graph_.discard();  // what a training that ended by an error has left
+    if (progress_.evaluation_due) evaluate();  // the run before was stopped in front of it, or within
+    t_.graph_.discard();                       // what a training that ended by an error has left
     // Whether to stop is asked between steps only: a checkpoint holds no part of one.
     while (in_step_.batches > 0 || !done()) {
       const auto begin = Clock::now();
@@ -141,6 +147,7 @@ class Trainer::Run {
     summary_.whole.limiting_stage = source_.limiting_stage();
     summary_.threads = t_.graph_.threads_seen();
     summary_.last_checkpoint = t_.last_checkpoint_;
+    if (t_.best_) summary_.best_models = t_.best_->models();
     t_.tell(&Callback::train_ends, summary_);
     return summary_;
   }
@@ -196,6 +203,7 @@ class Trainer::Run {
                                               : t_.graph_.update(numbers(), learning_rate_);
     in_step_.duration += Clock::now() - begin;
     ++progress_.step;
+    progress_.evaluation_due = options_.evaluate_every > 0 && progress_.step % options_.evaluate_every == 0;
     const StepSoFar taken = std::exchange(in_step_, {});
     progress_.micro_batches += taken.batches;
     t_.source_state_ = taken.source_state;
@@ -226,7 +234,7 @@ class Trainer::Run {
                                                               progress_.skipped_in_a_row, report.skip_reason));
     }
     if (stopping()) return;
-    if (options_.evaluate_every > 0 && progress_.step % options_.evaluate_every == 0) evaluate();
+    if (progress_.evaluation_due) evaluate();
     if (options_.checkpoint_every > 0 && progress_.step % options_.checkpoint_every == 0) checkpoint();
   }
 
@@ -269,8 +277,10 @@ class Trainer::Run {
     const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
     if (!report) return;
     evaluated_at_ = progress_.step;
+    progress_.evaluation_due = false;
     summary_.last_evaluation = report;
     t_.tell(&Callback::evaluation_ends, *report);
+    if (t_.best_) t_.offer_model(*report);
   }
 
   void checkpoint() {
@@ -305,7 +315,15 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
       options_((check(options), std::move(options))),
       state_(model.layout(), *optimizer_),
       graph_(model, *optimizer_, state_, options_.step) {
-  if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, options_.checkpoints);
+  CheckpointFolder::Options checkpoints = options_.checkpoints;
+  if (const auto& keep_best = options_.keep_best) {
+    best_.emplace(keep_best->folder, keep_best->models);
+    checkpoints.more_files = [this, more = std::move(checkpoints.more_files)](const std::string& directory) {
+      if (more) more(directory);
+      best_->save_into(directory);
+    };
+  }
+  if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, std::move(checkpoints));
   progress_.seed = options_.step.seed;
   progress_.accumulate = options_.accumulate;
   model.initialize(state_.weights.span(), progress_.seed);
@@ -325,8 +343,11 @@ void Trainer::resume(const std::string& checkpoint) {
   need_same("seed", there.seed, options_.step.seed);
   need_same("accumulate", there.accumulate, options_.accumulate);
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
+  std::optional<BestModels> best = best_;
+  if (best) best->resume(checkpoint);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   source_state_ = std::move(source_state);
+  best_ = std::move(best);
   last_checkpoint_ = checkpoint;
 }
 
@@ -349,6 +370,22 @@ std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, con
   report.loss = report.weight == 0 ? 0 : report.sum_loss / report.weight;
   report.seconds = seconds(Clock::now() - begin);
   return report;
+}
+
+void Trainer::offer_model(const EvaluationReport& report) {
+  const KeepBest& keep = *options_.keep_best;
+  const bool kept = best_->offer(report.step, keep.value(report), [&](const std::string& directory) {
+    if (keep.write) {
+      keep.write(directory, weights());
+    } else {
+      write_safetensors((std::filesystem::path(directory) / "model.safetensors").string(),
+                        parameter_tensors(model_.layout(), weights()), {{"format", "pt"}});
+    }
+  });
+  if (!kept) return;
+  const std::vector<BestModel>& best = best_->models();
+  const auto model = std::ranges::find(best, report.step, &BestModel::step);
+  tell(&Callback::model_kept, ModelKept{.metric = keep.models.metric, .model = *model, .best = best});
 }
 
 void Trainer::save_checkpoint() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/batch_source.h"
+#include "trainer/best_models.h"
 #include "trainer/callback.h"
 #include "trainer/model.h"
 #include "trainer/optimizers/optimizer.h"
@@ -15,6 +16,17 @@
 #include "trainer/training_checkpoint.h"
 
 namespace millrace {
+
+/// Keeps the models with the best evaluations.
+struct KeepBest {
+  std::string folder;               ///< one directory for each model
+  BestModels::Options models = {};  ///< how many, by which metric and direction. Default: 1, the lowest loss
+  /// The metric of an evaluation. Default: its loss
+  std::function<double(const EvaluationReport&)> value = [](const EvaluationReport& report) { return report.loss; };
+  /// Writes the model with these weights (in its layout) into a directory. Default: `model.safetensors`, by the
+  /// parameters' names
+  std::function<void(const std::string& directory, std::span<const float> weights)> write = nullptr;
+};
 
 struct TrainerOptions {
   StepGraphOptions step = {};  ///< replicas, threads, seed, clipping
@@ -27,6 +39,7 @@ struct TrainerOptions {
   /// Starts a source over the rows to evaluate on, each time anew. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
   int64_t evaluate_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
+  std::optional<KeepBest> keep_best = std::nullopt;  ///< Default: none
   /// What the batches are, in words: data, batch size, order. A checkpoint that was made with others is refused.
   /// Default: empty
   std::string batches = {};
@@ -94,6 +107,7 @@ class Trainer {
 
   std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
   void save_checkpoint();
+  void offer_model(const EvaluationReport& report);
   template <typename Event, typename... Arguments>
   void tell(Event event, const Arguments&... arguments) {
     for (const auto& callback : callbacks_) ((*callback).*event)(arguments...);
@@ -105,6 +119,7 @@ class Trainer {
   TrainerOptions options_;
   TrainedState state_;
   StepGraph graph_;
+  std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
   TrainingProgress progress_;

@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 2: micro_batches and accumulate. What is written has the newest version; older ones are read, newer ones refused.
+// 2: micro_batches, accumulate and evaluation_due. What is written has the newest version; older ones are read, newer
+// ones refused.
 constexpr int kVersion = 2;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
@@ -86,6 +87,7 @@ Description read_description(const std::string& directory) {
     if (version >= 2) {
       found.progress.micro_batches = json.at("micro_batches").get<int64_t>();
       found.progress.accumulate = json.at("accumulate").get<int64_t>();
+      found.progress.evaluation_due = json.at("evaluation_due").get<bool>();
     }
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
@@ -133,6 +135,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                        {"seed", progress.seed},
                                        {"epoch", progress.epoch},
                                        {"in_epoch", progress.in_epoch},
+                                       {"evaluation_due", progress.evaluation_due},
                                        {"unreported_sum_loss", progress.unreported.sum_loss},
                                        {"unreported_weight", progress.unreported.weight},
                                        {"optimizer", optimizer.describe()},

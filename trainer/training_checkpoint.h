@@ -23,10 +23,11 @@ struct TrainingProgress {
   int64_t updates = 0;  ///< updates done: `step` less those that were skipped
   int64_t skipped_in_a_row = 0;  ///< updates skipped since the last one that was done
   uint64_t seed = 0;
-  int64_t accumulate = 1;  ///< global batches of a step
-  int64_t epoch = 0;       ///< of the last batch taken
-  bool in_epoch = false;   ///< the end of that epoch has not been told yet
-  StepResult unreported;   ///< losses since the last report that was due: the next one covers them
+  int64_t accumulate = 1;       ///< global batches of a step
+  int64_t epoch = 0;            ///< of the last batch taken
+  bool in_epoch = false;        ///< the end of that epoch has not been told yet
+  bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end
+  StepResult unreported;        ///< losses since the last report that was due: the next one covers them
 };
 
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.

@@ -26,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run leaves in OUT that is worth keeping; its log goes with it.
-constexpr std::array kResults = {"checkpoints", "model"};
+constexpr const char* kBest = "best";
+constexpr std::array kResults = {"checkpoints", "model", kBest};
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kSkipped = "skipped.jsonl";
 
@@ -88,6 +89,9 @@ MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(
         fmt::format("the training shards have {} rows, less than one global batch of {}", rows, options_.global_batch));
   }
   check_statistics(tokenizer);
+  if (!shards_.validation && options_.keep_best > 0) {
+    refuse(fmt::format("--keep-best needs validation shards, and {} has none", options_.shards));
+  }
   if (!shards_.validation) std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
   make_folder(options_.out);
   lock_.emplace(options_.out, "training in");
@@ -187,6 +191,13 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
           {.threads = threads, .on_skip = print_skipped, .watchdog = watchdog, .on_stall = exit_on_stall}));
     };
     options.evaluate_every = options_.evaluate_every;
+    if (options_.keep_best > 0) {
+      options.keep_best = {.folder = (fs::path(options_.out) / kBest).string(),
+                           .models = {.keep = options_.keep_best},
+                           .write = [this, &model](const std::string& directory, std::span<const float> weights) {
+                             save_model_files(directory, model, weights, options_.tokenizer);
+                           }};
+    }
   }
   return options;
 }
@@ -242,6 +253,9 @@ void MlmRun::print_summary(const TrainingSummary& summary, const SkipReport& ski
       json["evaluation_rows"] = summary.last_evaluation->rows;
     }
     if (unigram_entropy) json["unigram_entropy"] = *unigram_entropy;
+    for (const BestModel& best : summary.best_models) {
+      json["best"].push_back({{"step", best.step}, {"evaluation_loss", best.value}, {"model", best.path}});
+    }
     if (skips) {
       json["skipped"] = {{"regions", skipped.counts.regions},
                          {"records", skipped.counts.records},
@@ -272,6 +286,9 @@ void MlmRun::print_summary(const TrainingSummary& summary, const SkipReport& ski
                                        named ? ", limited by " + whole.limiting_stage : std::string()));
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   row("model", options_.out + "/model");
+  for (const BestModel& best : summary.best_models) {
+    row("best model", fmt::format("{}  evaluation loss {:.4f}", best.path, best.value));
+  }
   if (skips) std::cout << skipped.to_string();
 }
 

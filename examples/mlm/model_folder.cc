@@ -30,11 +30,16 @@ void save_model_description(const std::string& directory, const RobertaForMasked
   write_atomically(directory + "/tokenizer_config.json", json.dump(2) + "\n");
 }
 
+void save_model_files(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,
+                      const std::string& tokenizer_file) {
+  save_roberta_weights(directory, model, weights);
+  save_model_description(directory, model, tokenizer_file);
+}
+
 void save_model_folder(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,
                        const std::string& tokenizer_file) {
   AtomicDirectory whole(directory);
-  save_roberta_weights(whole.temporary_path(), model, weights);
-  save_model_description(whole.temporary_path(), model, tokenizer_file);
+  save_model_files(whole.temporary_path(), model, weights, tokenizer_file);
   whole.commit();
 }
 

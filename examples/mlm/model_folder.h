@@ -14,6 +14,10 @@ namespace millrace {
 void save_model_description(const std::string& directory, const RobertaForMaskedLm& model,
                             const std::string& tokenizer_file);
 
+/// Writes everything into a directory that exists. Throws `kIo` naming the file.
+void save_model_files(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,
+                      const std::string& tokenizer_file);
+
 /// Writes everything into a directory that has its name only when it is whole; one that is there is replaced. The
 /// folder that it is in must exist. Throws `kIo` naming the file.
 void save_model_folder(const std::string& directory, const RobertaForMaskedLm& model, std::span<const float> weights,

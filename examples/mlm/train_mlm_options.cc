@@ -66,6 +66,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   reports.add_options()
       ("report-every", value(options.report_every), "steps")
       ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
+      ("keep-best", value(options.keep_best),
+       "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none")
       ("checkpoint-every", value(options.checkpoint_every), "steps; 0: when an epoch ends; always at the end")
       ("keep-checkpoints", value(options.keep_checkpoints), "the newest that stay")
       ("json", "print a summary as one JSON object on standard output");
@@ -105,6 +107,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("report-every", options.report_every, 1);
   require_at_least("evaluate-every", options.evaluate_every, 0);
   require_at_least("checkpoint-every", options.checkpoint_every, 0);
+  require_at_least("keep-best", options.keep_best, 0);
   require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
   require(options.hidden % options.heads == 0,

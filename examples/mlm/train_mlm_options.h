@@ -34,6 +34,7 @@ struct TrainMlmOptions {
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;
   int64_t evaluate_every = 0;
+  int keep_best = 0;
   int64_t checkpoint_every = 100;
   int keep_checkpoints = 3;
   std::string resume;

@@ -96,6 +96,11 @@ int mkdir(const char* path, mode_t mode) noexcept {
   return fails(Needs::kRoom) ? -1 : real(path, mode);
 }
 
+int link(const char* from, const char* to) noexcept {
+  static auto* const real = next(&link, "link");
+  return fails(Needs::kRoom) ? -1 : real(from, to);
+}
+
 int rename(const char* from, const char* to) noexcept {
   static auto* const real = next(&rename, "rename");
   return fails(Needs::kNothing) ? -1 : real(from, to);

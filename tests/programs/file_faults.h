@@ -9,10 +9,10 @@ enum class FileFault {
   kDiskFull,  ///< this call and all later ones that need room fail with ENOSPC; a write first writes half
 };
 
-/// From now on, counts the calls by which this process changes files (creating, writing, syncing, renaming, removing;
-/// for kDiskFull only creating and writing), and gives the fault to number `call`, from 1. The C library's functions
-/// are replaced in every program that this is linked into; nothing changes as long as no fault is armed. Output that
-/// the C library writes by itself (printf) is not counted. One thread at a time.
+/// From now on, counts the calls by which this process changes files (creating, linking, writing, syncing, renaming,
+/// removing; for kDiskFull only creating, linking and writing), and gives the fault to number `call`, from 1. The C
+/// library's functions are replaced in every program that this is linked into; nothing changes as long as no fault is
+/// armed. Output that the C library writes by itself (printf) is not counted. One thread at a time.
 void arm_file_fault(FileFault fault, int64_t call);
 
 void disarm_file_fault();

@@ -18,10 +18,12 @@ using namespace millrace;
 using test::FileFault;
 
 constexpr const char* kUsage =
-    "usage: toy_training FOLDER STEPS CHECKPOINT_EVERY [from=STEP] [hang=STEP] [kill=CALL | full=CALL]\n"
+    "usage: toy_training FOLDER STEPS CHECKPOINT_EVERY [from=STEP] [hang=STEP] [best=N] [kill=CALL | full=CALL]\n"
     "Trains the Regression model up to STEPS steps, goes on from the newest checkpoint in FOLDER or that of STEP, and\n"
     "says after each step 'step N' and after each checkpoint 'checkpoint N'. In step `hang` it says so and sleeps.\n"
-    "The first checkpoint that it writes meets a fault at the file call of number CALL.\n";
+    "With `best` it evaluates after each step and keeps the N best models in FOLDER/best. What it writes for its "
+    "first\n"
+    "checkpoint, models included, meets a fault at the file call of number CALL.\n";
 
 void say(const char* word, int64_t number) {
   std::printf("%s %lld\n", word, static_cast<long long>(number));
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
       extras[text.substr(0, text.find('='))] = std::stoll(text.substr(text.find('=') + 1));
     }
     for (const auto& [name, value] : extras) {
-      if (name != "from" && name != "hang" && name != "kill" && name != "full") argc = 0;
+      if (name != "from" && name != "best" && name != "hang" && name != "kill" && name != "full") argc = 0;
     }
     if (argc < 4) {
       std::fputs(kUsage, stderr);
@@ -76,6 +78,7 @@ int main(int argc, char** argv) {
     options.checkpoint_folder = folder;
     options.checkpoints.keep_last = 2;
     options.checkpoint_every = std::stoll(argv[3]);
+    if (extras.count("best") > 0) testing_models::keep_best(options, folder + "/best", extras["best"]);
     testing_models::LongTraining toy(options);
     if (extras.count("hang") > 0) {
       toy.model.before_step = [hang = extras["hang"]](const ReplicaContext& context) {

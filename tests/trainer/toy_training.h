@@ -56,6 +56,13 @@ struct ToyTraining {
   Trainer trainer;
 };
 
+/// Evaluates after each step, and keeps the best n models.
+inline void keep_best(TrainerOptions& options, const std::string& folder, int64_t n) {
+  options.evaluation = [] { return std::make_unique<RegressionSource>(3); };
+  options.evaluate_every = 1;
+  options.keep_best = {.folder = folder, .models = {.keep = static_cast<int>(n)}};
+}
+
 constexpr int64_t kLongTrainingSteps = 1'000'000;
 
 /// The training of the program `toy_training`, and in a test the one that it is compared with.

@@ -40,6 +40,9 @@ class Diary final : public Callback {
   }
   void evaluation_ends(const EvaluationReport& report) override { note(fmt::format("evaluation at {}", report.step)); }
   void epoch_ends(const EpochEnd& end) override { note(fmt::format("epoch {} ends at {}", end.epoch, end.step)); }
+  void model_kept(const ModelKept& kept) override {
+    note(fmt::format("kept {} as {} {} of {}", kept.model.step, kept.metric, kept.model.value, kept.best.size()));
+  }
   void checkpoint_written(const std::string& path) override { note(std::filesystem::path(path).filename().string()); }
   void train_ends(const TrainingSummary& summary) override { note(fmt::format("end at {}", summary.step)); }
 
@@ -426,7 +429,8 @@ TEST(Trainer, MakesAStepOfSeveralBatchesAndAnEpochsEndCompletesIt) {
                                   "evaluation at 3", "epoch 1 ends at 3", "checkpoint-00000003", "end at 3"));
   EXPECT_EQ(record.reports[0].rows, 16 + 15 + 14);
   EXPECT_EQ(record.reports[1].tokens, (16 + 15) * 5);
-  EXPECT_EQ(record.reports[2].learning_rate, toy.trainer.schedule().learning_rate(2)) << "the third value of the schedule";
+  EXPECT_EQ(record.reports[2].learning_rate, toy.trainer.schedule().learning_rate(2))
+      << "the third value of the schedule";
   EXPECT_EQ(summary.whole.rows, 16 + 15 + 14 + 16 + 15 + 14 + 16 + 15);
 }
 
@@ -478,6 +482,54 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTrainingWithStepsOfSeveralBatches)
     EXPECT_EQ(second.trainer.micro_batches(), cut == 3 ? 6 : cut == 5 ? 9 : 36);
     RegressionSource tail(1000, second.trainer.micro_batches(), kPerEpoch);
     EXPECT_EQ(files_below(second.trainer.train(tail).last_checkpoint), files_below(expected)) << "cut at " << cut;
+  }
+}
+
+// An evaluation that was due at the stop is made up for, and the list of the best goes on.
+TEST(Trainer, CutInTwoAndInAnotherFolderItKeepsTheSameBestModels) {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& name) {
+    TrainerOptions all{.step = {.seed = 11},
+                       .accumulate = 2,
+                       .total_steps = 20,
+                       .checkpoint_folder = folder.path(name + "/checkpoints")};
+    testing_models::keep_best(all, folder.path(name + "/best"), 2);
+    all.evaluate_every = 3;
+    // Neither the first nor the last ones are the best.
+    all.keep_best->models.metric = "distance";
+    all.keep_best->value = [](const EvaluationReport& report) { return std::abs(report.step - 10.5); };
+    return all;
+  };
+  ToyTraining straight(options("straight"));
+  std::vector<std::string> events;
+  straight.trainer.add_callback(std::make_unique<Diary>(events));
+  RegressionSource source(1000);
+  const TrainingSummary whole = straight.trainer.train(source);
+  ASSERT_EQ(whole.best_models.size(), 2U);
+  EXPECT_EQ(whole.best_models[0].step, 9);
+  EXPECT_EQ(whole.best_models[0].value, 1.5);
+  EXPECT_EQ(whole.best_models[0].path, folder.path("straight/best/step-00000009"));
+  EXPECT_EQ(whole.best_models[1].step, 12) << "the later one of two that are as good";
+  EXPECT_THAT(events, testing::Contains("kept 3 as distance 7.5 of 1"));
+  EXPECT_THAT(events, testing::Contains("kept 12 as distance 1.5 of 2"));
+  EXPECT_THAT(events, testing::Not(testing::Contains(testing::StartsWith("kept 15"))));
+  const auto expected = files_below(folder.path("straight/best"));
+  ASSERT_EQ(expected.size(), 2U);
+
+  for (const int64_t cut : {6, 7, 9, 12, 20}) {
+    const std::string name = std::to_string(cut);
+    ToyTraining first(options(name));
+    auto stop = std::make_unique<StopAfter>(cut);
+    const auto asked = stop->asked();
+    first.trainer.add_callback(std::move(stop));
+    RegressionSource head(1000);
+    const std::string checkpoint = first.trainer.train(head, asked).last_checkpoint;
+    ToyTraining second(options(name + "/again"));
+    second.trainer.resume(checkpoint);
+    RegressionSource tail(1000, second.trainer.micro_batches());
+    const TrainingSummary summary = second.trainer.train(tail);
+    EXPECT_EQ(files_below(folder.path(name + "/again/best")), expected) << "cut at " << cut;
+    EXPECT_EQ(files_below(summary.last_checkpoint), files_below(whole.last_checkpoint)) << "cut at " << cut;
   }
 }
 
@@ -592,6 +644,8 @@ TEST(Trainer, RefusesOptionsThatCannotWork) {
   EXPECT_EQ(refusal({.report_every = 0}), "invalid_argument: report_every is 0; at least 1 is needed");
   EXPECT_EQ(refusal({.evaluate_every = 5}),
             "invalid_argument: evaluate_every is set, but there is nothing to evaluate on");
+  EXPECT_EQ(refusal({.keep_best = KeepBest{.folder = "x"}}),
+            "invalid_argument: keep_best is set, but there is nothing to evaluate on");
   EXPECT_EQ(refusal({.checkpoint_every = 5}),
             "invalid_argument: checkpoint_every is set, but there is no checkpoint_folder");
   EXPECT_EQ(refusal({.checkpoint_folder = "x", .checkpoints = {.keep_last = 0}}),

@@ -33,6 +33,7 @@ constexpr TrainingProgress kProgress = {.step = 120,
                                         .accumulate = 3,
                                         .epoch = 3,
                                         .in_epoch = true,
+                                        .evaluation_due = true,
                                         .unreported = {.sum_loss = 0.1 + 0.2, .weight = 1.0 / 3}};
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -91,6 +92,7 @@ TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
     EXPECT_EQ(progress.seed, kProgress.seed);
     EXPECT_EQ(progress.epoch, kProgress.epoch);
     EXPECT_EQ(progress.in_epoch, kProgress.in_epoch);
+    EXPECT_EQ(progress.evaluation_due, kProgress.evaluation_due);
     EXPECT_EQ(progress.unreported.sum_loss, kProgress.unreported.sum_loss);
     EXPECT_EQ(progress.unreported.weight, kProgress.unreported.weight);
   }
@@ -276,7 +278,7 @@ TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
   Fixture fixture;
   const std::string path = fixture.save(checkpoints);
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
-  for (const char* name : {"micro_batches", "accumulate"}) json.erase(name);
+  for (const char* name : {"micro_batches", "accumulate", "evaluation_due"}) json.erase(name);
   write_file(path + "/training.json", json.dump());
   EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr("micro_batches")) << "version 2 needs it";
   json["version"] = 1;
@@ -285,6 +287,7 @@ TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
   EXPECT_EQ(progress.step, 120);
   EXPECT_EQ(progress.micro_batches, 120);
   EXPECT_EQ(progress.accumulate, 1);
+  EXPECT_FALSE(progress.evaluation_due);
   EXPECT_EQ(progress.updates, kProgress.updates);
 }
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
@@ -171,6 +172,48 @@ TEST_F(InACheckpoint, AFullDiskIsOneLineThatNamesTheFileAndNoCheckpointIsHarmed)
     ASSERT_FALSE(HasFailure()) << "full at call " << failures + 1;
   }
   EXPECT_GE(failures, 1 + 3 * 2) << "a directory; each file's creation and a write";
+}
+
+// Which models are the best, and that they are there, is as exact as the rest.
+TEST(BestModelsOfAProcess, KilledAtAnyCallItEndsWithTheFilesOfATrainingWithoutAKill) {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.path("run");
+  const auto train = [&](const std::string& out, int64_t steps, const std::string& fault = "") {
+    std::vector<std::string> command = toy_training(out, steps, 1);
+    command.emplace_back("best=2");
+    if (!fault.empty()) command.push_back(fault);
+    return run_child(command);
+  };
+  ASSERT_EQ(train(temporary.path("straight"), 4).exit_code, 0);
+  const Files expected = files_below(temporary.path("straight"));
+  ASSERT_TRUE(expected.contains("best/step-00000003/model.safetensors")) << "the loss falls";
+  ASSERT_TRUE(expected.contains("checkpoint-00000003/best/step-00000002/model.safetensors"));
+  ASSERT_EQ(train(temporary.path("before"), 2).exit_code, 0);
+  const std::map<bool, Files> lists = {{false, files_below(checkpoint(temporary.path("before"), 2) + "/best")},
+                                       {true, files_below(checkpoint(temporary.path("straight"), 3) + "/best")}};
+  const int stride = test::soaking() ? 1 : 5;  // each call takes three processes and many syncs
+  int strays = 0;
+  int missing = 0;
+  for (int call = 1;; call += stride) {
+    ASSERT_LT(call, kMostCalls);
+    fs::remove_all(folder);
+    fs::copy(temporary.path("before"), folder, fs::copy_options::recursive);
+    const ChildResult result = train(folder, 3, fmt::format("kill={}", call));
+    if (result.exit_code == 0) break;
+    ASSERT_EQ(result.signal, SIGKILL) << result.err;
+    const bool went_on = fs::exists(checkpoint(folder, 3));
+    if (!went_on && fs::exists(folder + "/best/step-00000003")) ++strays;
+    if (!went_on && !fs::exists(folder + "/best/step-00000001")) ++missing;
+    // Without a further step, which would write and remove the same models again: the folder is that of the list.
+    ASSERT_EQ(train(folder, 2).exit_code, 0);
+    EXPECT_EQ(files_below(folder + "/best"), lists.at(went_on)) << "call " << call;
+    const ChildResult rest = train(folder, 4);
+    EXPECT_EQ(rest.exit_code, 0) << rest.err;
+    EXPECT_EQ(files_below(folder), expected);
+    ASSERT_FALSE(HasFailure()) << "killed at call " << call;
+  }
+  EXPECT_GE(strays, 5) << "models that the newest checkpoint knows nothing of";
+  EXPECT_GE(missing, 5) << "models of its list that had gone already";
 }
 
 class StopSignal : public testing::TestWithParam<int> {};

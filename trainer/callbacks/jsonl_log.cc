@@ -100,6 +100,14 @@ void JsonlLog::evaluation_ends(const EvaluationReport& report) {
                  {"seconds", report.seconds}}));
 }
 
+void JsonlLog::model_kept(const ModelKept& kept) {
+  Json best = Json::array();
+  for (const BestModel& model : kept.best) {
+    best.push_back({{"step", model.step}, {"value", model.value}, {"path", model.path}});
+  }
+  write(line_of({{"event", "best"}, {"step", kept.model.step}, {"metric", kept.metric}, {"best", std::move(best)}}));
+}
+
 void JsonlLog::epoch_ends(const EpochEnd& end) {
   write(line_of({{"event", "epoch"}, {"step", end.step}, {"epoch", end.epoch}}));
 }

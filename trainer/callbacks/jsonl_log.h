@@ -24,6 +24,7 @@ class JsonlLog final : public Callback {
   void step_ends(const StepEnd& end) override;
   void report(const TrainingReport& report) override;
   void evaluation_ends(const EvaluationReport& report) override;
+  void model_kept(const ModelKept& kept) override;
   void epoch_ends(const EpochEnd& end) override;
   void checkpoint_written(const std::string& path) override;
   void train_ends(const TrainingSummary& summary) override;

@@ -222,7 +222,7 @@ std::map<int64_t, std::string> losses_of(const std::string& log) {
 
 TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHappened) {
   constexpr int64_t kSteps = 200;
-  constexpr int64_t kEvery = 5;
+  constexpr int64_t kEvery = 10;
   const std::vector<std::string> steps = {"--steps",
                                           std::to_string(kSteps),
                                           "--accumulate",
@@ -230,10 +230,15 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
                                           "--checkpoint-every",
                                           std::to_string(kEvery),
                                           "--evaluate-every",
-                                          "1000"};
+                                          "20",
+                                          "--keep-best",
+                                          "2"};
   ASSERT_EQ(run_child(command("straight", steps)).exit_code, 0);
   const auto expected = losses_of(read_file(folder_.path("straight/log.jsonl")));
   ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
+
+  const auto best = files_below(folder_.path("straight/best"));
+  ASSERT_EQ(best.size(), 2 * 4) << "two models in four files each";
 
   KillHistogram histogram(kEvery, kSteps);
   const CounterRng rng(seed_of_this_run(), operator_id("kills"));
@@ -270,9 +275,43 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
     ASSERT_EQ(last.exit_code, 0) << last.err;
     EXPECT_TRUE(model_file(out) == model_file("straight")) << "run " << run;
     EXPECT_EQ(losses_of(read_file(log)), expected);
+    EXPECT_TRUE(files_below(folder_.path(out + "/best")) == best) << "run " << run;
   }
   fmt::print("{}\n", histogram.to_string());
   EXPECT_GE(histogram.share_that_counts(), 0.8);
+}
+
+TEST_F(TrainMlm, KeepsTheBestModelsAndSaysWhich) {
+  const ChildResult result = run_child(command(
+      "run", {"--steps", "40", "--evaluate-every", "10", "--keep-best", "2", "--learning-rate", "0.01", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::map<double, int64_t> by_loss;
+  std::istringstream log(read_file(folder_.path("run/log.jsonl")));
+  nlohmann::json last_best;
+  for (std::string line; std::getline(log, line);) {
+    const nlohmann::json event = nlohmann::json::parse(line);
+    if (event.at("event") == "evaluation") by_loss[event.at("loss").get<double>()] = event.at("step").get<int64_t>();
+    if (event.at("event") == "best") last_best = event.at("best");
+  }
+  ASSERT_EQ(by_loss.size(), 4U);
+  const nlohmann::json kept = nlohmann::json::parse(result.out).at("best");
+  ASSERT_EQ(kept.size(), 2U);
+  auto expected = by_loss.begin();
+  for (size_t i = 0; i < 2; ++i, ++expected) {
+    EXPECT_EQ(kept[i].at("evaluation_loss").get<double>(), expected->first);
+    EXPECT_EQ(kept[i].at("step"), expected->second);
+    EXPECT_EQ(last_best[i].at("path"), kept[i].at("model"));
+    const ChildResult filled =
+        run_child({MILLRACE_FILL_MASK, "--model", kept[i].at("model").get<std::string>(), "abc[MASK]def"});
+    EXPECT_EQ(filled.exit_code, 0) << filled.err;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path("run/best")), fs::directory_iterator()), 2);
+  EXPECT_THAT(refusal({"--out", folder_.path("run")}), HasSubstr("of an earlier run"));
+  fs::remove_all(folder_.path("run/checkpoints"));
+  fs::remove_all(folder_.path("run/model"));
+  EXPECT_THAT(refusal({"--out", folder_.path("run")}), HasSubstr("holds best of an earlier run"));
+  ASSERT_EQ(run_child(command("run", {"--overwrite", "--steps", "3"})).exit_code, 0);
+  EXPECT_FALSE(fs::exists(folder_.path("run/best")));
 }
 
 TEST_F(TrainMlm, AccumulatedBatchesTrainLikeOneBatchOfAllTheirRows) {
@@ -325,6 +364,12 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--steps", "many"}), HasSubstr("'many'"));
   EXPECT_THAT(refusal({"--seed", "-1"}), HasSubstr("--seed is -1"));
   EXPECT_THAT(refusal({"--watchdog", "-1"}), HasSubstr("--watchdog is -1, must be finite and not negative"));
+  EXPECT_THAT(refusal({"--keep-best", "-1"}), HasSubstr("--keep-best is -1, must be at least 0"));
+  fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
+  fs::remove_all(folder_.path("shards/validation"));
+  fs::remove(folder_.path("shards/statistics.json"));
+  EXPECT_THAT(refusal({"--keep-best", "1", "--shards", folder_.path("shards")}),
+              HasSubstr("--keep-best needs validation shards"));
   EXPECT_THAT(refusal({"--accumulate", "0"}), HasSubstr("--accumulate is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0, must be at least 1"));
   EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));
@@ -388,7 +433,8 @@ TEST_F(TrainMlm, LeavesDamageOutListsItAndGoesOnFromACheckpointWithTheSameList) 
   write_file(shard, bytes);
   const std::vector<std::string> options = {
       "--shards", folder_.path("shards"), "--damage", "skip",      "--json", "--steps",
-      "200",      "--checkpoint-every",   "80",       "--shuffle", "50"};
+      "200",      "--checkpoint-every",   "80",       "--shuffle", "50",     "--evaluate-every",
+      "50",       "--keep-best",          "2"};
   const ChildResult straight = run_child(command("straight", options));
   ASSERT_EQ(straight.exit_code, 0) << straight.err;
   const nlohmann::json skipped = nlohmann::json::parse(straight.out).at("skipped");
@@ -421,6 +467,7 @@ TEST_F(TrainMlm, LeavesDamageOutListsItAndGoesOnFromACheckpointWithTheSameList) 
   EXPECT_EQ(nlohmann::json::parse(elsewhere.out).at("skipped").at("regions"), skipped.at("regions"));
   EXPECT_EQ(read_file(folder_.path("elsewhere/skipped.jsonl")), list);
   EXPECT_TRUE(model_file("elsewhere") == model_file("straight"));
+  EXPECT_TRUE(files_below(folder_.path("elsewhere/best")) == files_below(folder_.path("straight/best")));
 }
 
 TEST_F(TrainMlm, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {

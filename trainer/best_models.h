@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// A model that was kept for what an evaluation said of it.
+struct BestModel {
+  int64_t step = 0;  ///< after which it was evaluated
+  double value = 0;  ///< of the metric; finite
+  std::string path;  ///< its directory
+};
+
+/// Which of two values of a metric is the better one.
+enum class Better {
+  kLower,   ///< a loss
+  kHigher,  ///< an accuracy
+};
+
+/// The n best models of a training by one metric: a folder with a directory for each, `step-00000120` for the model
+/// after 120 steps.
+///
+///     BestModels best("out/best", {.keep = 2, .metric = "accuracy", .better = Better::kHigher});
+///     best.offer(120, 0.87, [&](const std::string& directory) { save_model(directory); });
+///
+/// A directory is written under a temporary name and renamed; the one that falls off the list is then removed. Of equal
+/// values the earlier one is the better. A value that is not finite is never among the best.
+///
+/// A checkpoint holds the list (`best.json`: metric, direction, and of each model step, value and directory) and
+/// the models in it, as hard links where the file system has them, which cost no space while the model is in the folder
+/// too. So a training that goes on from any checkpoint has the models of its list, whatever a killed run has left in
+/// the folder, and also in another folder: the first `offer` or `save_into` brings the folder to the list. One thread
+/// at a time, and one process per folder.
+class BestModels {
+ public:
+  struct Options {
+    int keep = 1;                    ///< Default: 1
+    std::string metric = "loss";     ///< what the values are of. Default: loss
+    Better better = Better::kLower;  ///< Default: kLower
+  };
+  /// Writes a model into the directory that it is given.
+  using Write = std::function<void(const std::string& directory)>;
+
+  /// Throws `kInvalidArgument` for an empty path or metric, or fewer than 1 to keep. The folder is made by the first
+  /// `offer`.
+  BestModels(std::string folder, Options options);
+
+  /// Keeps the model if it is among the best; `write` is called only then. One of the same step is replaced. Returns
+  /// whether it was kept. Throws `kIo` naming the file that could not be written, and `kInvalidArgument` when the
+  /// folder holds models of another training.
+  bool offer(int64_t step, double value, const Write& write);
+
+  /// The best first. A model that somebody has taken out of the folder is off the list with the next `offer` or
+  /// `save_into`.
+  const std::vector<BestModel>& models() const { return models_; }
+
+  /// Writes list and models into a checkpoint's directory. Throws as `offer`.
+  void save_into(const std::string& checkpoint);
+  /// Goes on with the list of a checkpoint, the best of it when fewer are to be kept now; one without a list starts an
+  /// empty one. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when the list is of another metric or
+  /// direction, or there is none and the folder holds models all the same; nothing has changed then.
+  void resume(const std::string& checkpoint);
+
+ private:
+  std::vector<std::string> directories() const;
+  void refuse_others() const;
+  void settle();
+
+  std::string folder_;
+  Options options_;
+  std::vector<BestModel> models_;
+  std::string resumed_from_;  // a checkpoint with a list; empty: none
+  bool settled_ = false;      // the folder holds what is on the list
+};
+
+}  // namespace millrace

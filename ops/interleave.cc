@@ -217,8 +217,11 @@ void ListedInputs::seek(uint64_t number) {
   next_ = number;
 }
 
-InterleaveOperator::InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options, size_t num_inputs)
-    : StageOperator(std::move(schema)), options_(options), needed_(options.of_inputs(num_inputs)) {
+InterleaveOperator::InterleaveOperator(JoinedSchema inputs, const InterleaveOptions& options)
+    : StageOperator(inputs.schema()),
+      inputs_(std::move(inputs)),
+      options_(options),
+      needed_(options.of_inputs(inputs_.num_inputs())) {
   options_.check();
 }
 
@@ -228,6 +231,7 @@ std::string InterleaveOperator::arguments() const {
 }
 
 std::unique_ptr<Stage> InterleaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs_.opener(i, std::move(inputs[i]));
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), needed_,
                                            context);
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formats/columnar/block_builder.h"
-#include "ops/operator.h"
+#include "ops/joined_schema.h"
 
 namespace millrace {
 
@@ -106,10 +106,14 @@ class InterleaveStage final : public Stage {
   Block whole_;  // goes out as it is
 };
 
-/// Interleaves explicit nested inputs of one schema; with `cycle_length` 1, one after the other (flat_map).
+/// Interleaves explicit nested inputs; with `cycle_length` 1, one after the other (flat_map).
 class InterleaveOperator final : public StageOperator {
  public:
-  InterleaveOperator(SchemaPtr schema, const InterleaveOptions& options, size_t num_inputs);
+  InterleaveOperator(std::span<const SchemaPtr> inputs, const InterleaveOptions& options)
+      : InterleaveOperator(JoinedSchema("interleave", inputs), options) {}
+  /// Inputs of one schema.
+  InterleaveOperator(const SchemaPtr& schema, const InterleaveOptions& options, size_t num_inputs)
+      : InterleaveOperator(std::vector<SchemaPtr>(std::max<size_t>(num_inputs, 1), schema), options) {}
   std::string_view name() const override { return "interleave"; }
   std::string arguments() const override;
   /// Unknown, as tf.data has it.
@@ -119,6 +123,9 @@ class InterleaveOperator final : public StageOperator {
   size_t num_lanes() const override { return needed_.num_lanes(); }
 
  private:
+  InterleaveOperator(JoinedSchema inputs, const InterleaveOptions& options);
+
+  JoinedSchema inputs_;
   InterleaveOptions options_;
   InterleaveOptions needed_;  // by the inputs there are
 };

@@ -76,6 +76,9 @@ class StageOperator : public Operator {
                                                     const StageContext& context) const = 0;
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
+  /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each
+  /// then runs in a segment of its own. Default: no, an input runs in the chain of the operator.
+  virtual bool inputs_run_ahead() const { return false; }
   /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
   std::string unsavable() const override { return "its stages have no states"; }
 };

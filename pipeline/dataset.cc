@@ -1,8 +1,11 @@
 #include "pipeline/dataset.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "ops/assert_cardinality.h"
+#include "ops/concatenate.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
 #include "ops/ragged_batch.h"
@@ -12,6 +15,7 @@
 #include "ops/skip.h"
 #include "ops/take.h"
 #include "ops/unbatch.h"
+#include "ops/zip.h"
 #include "pipeline/executor.h"
 #include "pipeline/lowering.h"
 
@@ -21,6 +25,11 @@ namespace {
 template <typename Op, typename... Arguments>
 MakeOperator source(Arguments... arguments) {
   return [=](std::span<const SchemaPtr>) { return std::make_shared<const Op>(arguments...); };
+}
+
+template <typename Op, typename... Arguments>
+MakeOperator of_inputs(Arguments... arguments) {
+  return [=](std::span<const SchemaPtr> inputs) { return std::make_shared<const Op>(inputs, arguments...); };
 }
 
 }  // namespace
@@ -44,17 +53,28 @@ Dataset Dataset::rows(std::vector<MemoryFeature> features) {
 }
 
 Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options) {
-  return from_operator(inputs, [options](std::span<const SchemaPtr> schemas) {
-    if (schemas.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "interleave: there are no inputs");
-    for (const SchemaPtr& schema : schemas) {
-      if (!(*schema == *schemas[0])) {
-        throw ErrorException(ErrorCode::kInvalidArgument,
-                             fmt::format("interleave: inputs have different features: {} and {}",
-                                         schemas[0]->to_string(), schema->to_string()));
-      }
-    }
-    return std::make_shared<const InterleaveOperator>(schemas[0], options, schemas.size());
-  });
+  return from_operator(inputs, of_inputs<InterleaveOperator>(options));
+}
+
+Dataset Dataset::concatenate(const std::vector<Dataset>& inputs) {
+  return from_operator(inputs, of_inputs<ConcatenateOperator>());
+}
+
+Dataset Dataset::zip(const std::vector<Dataset>& inputs) { return from_operator(inputs, of_inputs<ZipOperator>()); }
+
+Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& inputs, const Dataset& choices,
+                                      const ChooseOptions& options) {
+  std::vector<Dataset> all{choices};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  return from_operator(all, of_inputs<ChooseFromDatasetsOperator>(options));
+}
+
+Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& inputs, const SampleOptions& options) {
+  uint64_t occurrence = 0;
+  for (const Dataset& input : inputs) {
+    occurrence = std::max(occurrence, num_on_the_way(*input.plan_, "sample_from_datasets"));
+  }
+  return from_operator(inputs, of_inputs<SampleFromDatasetsOperator>(options, occurrence));
 }
 
 Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator make) {

@@ -7,6 +7,7 @@
 #include "ops/arithmetic.h"
 #include "ops/batch.h"
 #include "ops/cast.h"
+#include "ops/choose_from_datasets.h"
 #include "ops/filter.h"
 #include "ops/interleave.h"
 #include "ops/map.h"
@@ -16,6 +17,7 @@
 #include "ops/parse_example.h"
 #include "ops/range.h"
 #include "ops/rows.h"
+#include "ops/sample_from_datasets.h"
 #include "ops/shuffle.h"
 #include "ops/tfrecord_source.h"
 #include "pipeline/pipeline.h"
@@ -42,8 +44,17 @@ class Dataset {
   static Dataset tfrecord(const Shards& shards, const TfrecordOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
-  /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have one schema.
+  /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have the same features.
   static Dataset interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options = {});
+  /// The inputs one after the other; see ConcatenateOperator.
+  static Dataset concatenate(const std::vector<Dataset>& inputs);
+  /// An element of each input side by side; see ZipOperator. No two inputs may have a feature of one name.
+  static Dataset zip(const std::vector<Dataset>& inputs);
+  /// Each element from the input whose number `choices` says; see ChooseFromDatasetsOperator.
+  static Dataset choose_from_datasets(const std::vector<Dataset>& inputs, const Dataset& choices,
+                                      const ChooseOptions& options = {});
+  /// Each element from an input drawn at random; see SampleFromDatasetsOperator.
+  static Dataset sample_from_datasets(const std::vector<Dataset>& inputs, const SampleOptions& options = {});
   /// A dataset of any operator on top of `inputs`: how an operator of your own joins.
   static Dataset from_operator(const std::vector<Dataset>& inputs, MakeOperator make);
 

@@ -178,6 +178,11 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   std::vector<OpenStage> inputs;
   for (const PlanNodePtr& input : node->inputs) {
+    if (op->inputs_run_ahead() && !nested) {
+      inputs.push_back(cut(input, 0));
+      segment.inputs.push_back(numbered_segments_.back()->number);
+      continue;
+    }
     inputs.push_back(
         lower(input, lane_segment != nullptr ? *lane_segment : segment, nested || lane_segment != nullptr));
   }

@@ -120,10 +120,14 @@ TwinDataset draw_nested(Picks& picks, const Weave& weave) {
   constexpr int kDeepest = 2;
   std::vector<size_t> sources = all_sources();
   if (++picks.depth == kDeepest) {
-    std::erase_if(sources, [](size_t line) { return source_lines()[line].name == "interleave"; });
+    std::erase_if(sources, [](size_t line) { return source_lines()[line].takes_inputs; });
   }
   TwinDataset twin = source_lines()[pick_line(source_lines(), sources, picks)].make(picks, weave);
   --picks.depth;
+  return draw_behind(std::move(twin), picks);
+}
+
+TwinDataset draw_behind(TwinDataset twin, Picks& picks) {
   for (int64_t steps = picks.between(0, 2); steps > 0; --steps) {
     twin = operator_lines()[pick_line(operator_lines(), fitting(twin), picks)].add(twin, picks);
     if (twin.infinite()) twin = twin.take(picks.between(1, 30));

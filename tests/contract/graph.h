@@ -45,6 +45,7 @@ struct SourceLine {
   std::string_view name;  // of the operator
   int weight;             // how often it is drawn, against the others
   TwinDataset (*make)(Picks& picks, const Weave& weave);
+  bool takes_inputs = false;  // that are drawn too
 };
 
 // One way to go on: an operator with parameters that `picks` decide.
@@ -78,8 +79,10 @@ struct Graph {
 // Graphs with a part less, or with smaller numbers, the simplest first. All can be built.
 [[nodiscard]] std::vector<Graph> simpler_graphs(const Graph& graph);
 
-// A source and up to two operators behind it, for an input of an interleave.
+// A source and up to two operators behind it, for an input of what has several.
 [[nodiscard]] TwinDataset draw_nested(Picks& picks, const Weave& weave);
+// Up to two operators behind `twin`; finite.
+[[nodiscard]] TwinDataset draw_behind(TwinDataset twin, Picks& picks);
 
 // The C++ that builds it, and its seed.
 std::ostream& operator<<(std::ostream& out, const Graph& graph);

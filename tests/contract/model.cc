@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -152,6 +153,138 @@ Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t
       }
     };
   };
+}
+
+Model model_of_concatenate(std::vector<Model> inputs) {
+  return [=](const Iteration& iteration) {
+    return [=, current = size_t{0}, stream = ModelStream()]() mutable -> std::optional<ModelElement> {
+      for (; current < inputs.size(); ++current, stream = nullptr) {
+        if (!stream) stream = inputs[current](iteration.nested(current));
+        if (std::optional<ModelElement> element = stream()) {
+          element->epoch = iteration.epoch;
+          return element;
+        }
+      }
+      return std::nullopt;
+    };
+  };
+}
+
+Model model_of_zip(std::vector<Model> inputs) {
+  return [=](const Iteration& iteration) {
+    std::vector<ModelStream> streams;
+    for (const Model& input : inputs) streams.push_back(input(iteration));
+    return [=, parts = std::vector<ModelElement>(), ended = false]() mutable -> std::optional<ModelElement> {
+      // Of each input in order the next element; its notes go out before.
+      while (!ended && parts.size() < streams.size()) {
+        std::optional<ModelElement> part = streams[parts.size()]();
+        if (part) part->epoch = iteration.epoch;
+        if (part && part->is_note) return part;
+        ended = !part;
+        if (part) parts.push_back(std::move(*part));
+      }
+      if (parts.empty()) return std::nullopt;
+      ModelElement whole = parts[0];
+      for (size_t i = 1; i < parts.size(); ++i) {
+        if (whole.error) break;
+        if (parts[i].error) {
+          whole.fail(*parts[i].error);
+        } else {
+          whole.values.insert(whole.values.end(), parts[i].values.begin(), parts[i].values.end());
+        }
+      }
+      parts.clear();
+      return ended && !whole.error ? std::nullopt : std::optional(std::move(whole));
+    };
+  };
+}
+
+namespace {
+
+// An input, an error, or nothing at the end. It is told which inputs have ended.
+using ModelChoices = std::function<std::optional<std::variant<size_t, ModelElement>>(const std::vector<bool>& ended)>;
+
+Model model_of_selection(std::vector<Model> inputs, std::vector<bool> unused,
+                         std::function<ModelChoices(const Iteration&)> choices, bool stop_on_empty) {
+  return [=](const Iteration& iteration) {
+    std::vector<ModelStream> streams;
+    for (size_t i = 0; i < inputs.size(); ++i) streams.push_back(inputs[i](iteration.nested(i)));
+    return [=, choose = choices(iteration), ended = unused, over = false,
+            chosen = std::optional<size_t>()]() mutable -> std::optional<ModelElement> {
+      while (!over) {
+        if (!chosen) {
+          auto choice = choose(ended);
+          if (!choice) break;
+          if (auto* error = std::get_if<ModelElement>(&*choice)) {
+            error->epoch = iteration.epoch;
+            return *error;
+          }
+          chosen = std::get<size_t>(*choice);
+        }
+        std::optional<ModelElement> element;
+        if (!ended[*chosen]) {
+          element = streams[*chosen]();
+          ended[*chosen] = !element;
+          over = (!element && stop_on_empty) || std::find(ended.begin(), ended.end(), false) == ended.end();
+        }
+        if (!element || !element->is_note) chosen.reset();
+        if (!element) continue;
+        element->epoch = iteration.epoch;
+        return element;
+      }
+      over = true;
+      return std::nullopt;
+    };
+  };
+}
+
+}  // namespace
+
+Model model_of_choose(std::vector<Model> inputs, Model choices, bool stop_on_empty) {
+  const size_t count = inputs.size();
+  const auto choose = [=](const Iteration& iteration) -> ModelChoices {
+    return [=, stream = choices(iteration)](const std::vector<bool>&) {
+      std::optional<std::variant<size_t, ModelElement>> choice;
+      std::optional<ModelElement> element = stream();
+      if (!element) return choice;
+      if (!element->error) {
+        const int64_t number = element->values[0].integers[0];
+        if (number >= 0 && number < static_cast<int64_t>(count)) {
+          choice = static_cast<size_t>(number);
+          return choice;
+        }
+        element->fail(ErrorCode::kInvalidArgument);
+      }
+      choice = std::move(*element);
+      return choice;
+    };
+  };
+  return model_of_selection(std::move(inputs), std::vector<bool>(count), choose, stop_on_empty);
+}
+
+Model model_of_sample(std::vector<Model> inputs, SampleOptions options, uint64_t occurrence) {
+  if (options.weights.empty()) options.weights.assign(inputs.size(), 1);
+  std::vector<bool> unused;
+  for (const double weight : options.weights) unused.push_back(weight == 0);
+  const auto choose = [=](const Iteration& iteration) -> ModelChoices {
+    const Iteration drawn{options.rerandomize_each_iteration ? iteration.epoch : 0, iteration.path};
+    const CounterRng rng(options.seed, operator_id("sample_from_datasets", occurrence), drawn);
+    return [=, draw = uint64_t{0}](const std::vector<bool>& ended) mutable {
+      double sum = 0;
+      for (size_t i = 0; i < ended.size(); ++i) sum += ended[i] ? 0 : options.weights[i];
+      double place = sum * (static_cast<double>(rng.bits(draw++) >> 11) / 9007199254740992.0);
+      // Weights of quarters, so sums are exact.
+      size_t last = 0;
+      for (size_t i = 0; i < ended.size(); ++i) {
+        if (ended[i]) continue;
+        last = i;
+        if (place < options.weights[i]) break;
+        place -= options.weights[i];
+      }
+      return std::optional<std::variant<size_t, ModelElement>>(last);
+    };
+  };
+  return model_of_selection(std::move(inputs), std::move(unused), choose, options.stop_on_empty);
 }
 
 Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,

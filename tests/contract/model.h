@@ -9,6 +9,7 @@
 #include "ops/counter_rng.h"
 #include "ops/mask_tokens.h"
 #include "ops/padded_batch.h"
+#include "ops/sample_from_datasets.h"
 #include "ops/shuffle.h"
 
 namespace millrace::test {
@@ -70,6 +71,11 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_elements(std::vector<ModelElement> elements);
 [[nodiscard]] Model model_of_range(int64_t start, int64_t stop, int64_t step);
 [[nodiscard]] Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length);
+[[nodiscard]] Model model_of_concatenate(std::vector<Model> inputs);
+[[nodiscard]] Model model_of_zip(std::vector<Model> inputs);
+// `choices`: of one int64.
+[[nodiscard]] Model model_of_choose(std::vector<Model> inputs, Model choices, bool stop_on_empty);
+[[nodiscard]] Model model_of_sample(std::vector<Model> inputs, SampleOptions options, uint64_t occurrence);
 // Records of shards; `shuffled`: the seed that draws the order of the shards.
 [[nodiscard]] Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,
                                     std::optional<uint64_t> shuffled);

@@ -69,17 +69,66 @@ const std::vector<std::string> kCompressed{"zlib-0", "gzip-0", "zlib-1", "gzip-1
 const std::vector<std::string> kDamaged{"damaged-0", "plain-4", "damaged-1", "gzip-2"};
 const std::vector<std::string> kWithErrors{"odd-0", "damaged-0", "odd-1", "plain-4"};
 
-Twin interleave(Picks& p, const Weave& weave) {
+// One to four inputs of one schema: one more of the first kind where another was drawn.
+std::vector<Twin> inputs_alike(Picks& p, const Weave& weave) {
   std::vector<Twin> inputs{draw_nested(p, weave)};
   for (int64_t more = p.between(0, 3); more > 0; --more) {
     Twin input = draw_nested(p, weave);
-    // All of one schema: one more of the first kind where it is not.
     inputs.push_back(input.schema() == inputs[0].schema() ? std::move(input) : inputs[0]);
   }
+  return inputs;
+}
+
+Twin interleave(Picks& p, const Weave& weave) {
+  const std::vector<Twin> inputs = inputs_alike(p, weave);
   InterleaveOptions options;
   options.cycle_length = static_cast<size_t>(p.between(1, 4));
   options.block_length = static_cast<size_t>(p.between(1, 4));
   return Twin::interleave(inputs, options, weave);
+}
+
+Twin concatenate(Picks& p, const Weave& weave) { return Twin::concatenate(inputs_alike(p, weave), weave); }
+
+Twin zip(Picks& p, const Weave& weave) {
+  std::vector<Twin> inputs{draw_nested(p, weave)};
+  const auto taken = [&](const std::string& name) {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Twin& in) { return in.schema().find(name) >= 0; });
+  };
+  for (int64_t more = p.between(0, 2); more > 0; --more) {
+    Twin input = draw_nested(p, weave);
+    const std::vector<FeatureSpec>& features = input.schema().features();
+    if (std::any_of(features.begin(), features.end(), [&](const FeatureSpec& f) { return taken(f.name); })) {
+      std::string name = "side";
+      while (taken(name)) name += '\'';
+      input = Twin::range(0, p.between(0, 60), 1, weave, name);
+      if (p.chance(2)) input = input.map_fail_rows(5, p.between(0, 4));
+    }
+    inputs.push_back(std::move(input));
+  }
+  return Twin::zip(inputs, weave);
+}
+
+Twin choose_from_datasets(Picks& p, const Weave& weave) {
+  const std::vector<Twin> inputs = inputs_alike(p, weave);
+  // Runs of one number and changes at each element; now and then a number too many, and errors.
+  Twin choices = Twin::range(0, p.between(0, 80), 1, weave).multiply("value", p.between(1, 5));
+  const auto num_inputs = static_cast<int64_t>(inputs.size());
+  choices = choices.modulo("value", num_inputs + (p.chance(5) ? 1 : 0));
+  if (p.chance(3)) choices = choices.shuffle(p.between(1, 9), {.seed = 3});
+  if (p.chance(4)) choices = choices.map_fail_rows(7, p.between(0, 6));
+  return Twin::choose_from_datasets(inputs, choices, p.chance(2), weave);
+}
+
+Twin sample_from_datasets(Picks& p, const Weave& weave) {
+  const std::vector<Twin> inputs = inputs_alike(p, weave);
+  SampleOptions options;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    options.weights.push_back(0.25 * static_cast<double>(p.between(i == 0 ? 1 : 0, 6)));
+  }
+  options.seed = static_cast<uint64_t>(p.between(0, 9));
+  options.stop_on_empty = p.chance(2);
+  options.rerandomize_each_iteration = !p.chance(4);
+  return Twin::sample_from_datasets(inputs, options, weave);
 }
 
 Twin parse_example(const Twin& in, Picks& p) {
@@ -141,7 +190,11 @@ const std::array kSources{
                  if (p.chance(3)) damage.max_records = p.between(0, 2);
                  return read(kDamaged, p, w, damage);
                }},
-    SourceLine{"interleave", 12, interleave},
+    SourceLine{"interleave", 12, interleave, true},
+    SourceLine{"concatenate", 7, concatenate, true},
+    SourceLine{"zip", 10, zip, true},
+    SourceLine{"choose_from_datasets", 7, choose_from_datasets, true},
+    SourceLine{"sample_from_datasets", 8, sample_from_datasets, true},
 };
 
 const std::array kOperators{

@@ -105,9 +105,12 @@ TwinDataset TwinDataset::then(const std::string& name, const Dataset& dataset, M
   return twin;
 }
 
-TwinDataset TwinDataset::range(int64_t start, int64_t stop, int64_t step, const Weave& weave) {
-  TwinDataset twin(Dataset::range(start, stop, step), model_of_range(start, stop, step),
-                   fmt::format("Dataset::range({}, {}, {})", start, stop, step), weave);
+TwinDataset TwinDataset::range(int64_t start, int64_t stop, int64_t step, const Weave& weave,
+                               const std::string& feature) {
+  TwinDataset twin(Dataset::range(start, stop, step, feature), model_of_range(start, stop, step),
+                   fmt::format("Dataset::range({}, {}, {}{})", start, stop, step,
+                               feature == "value" ? "" : fmt::format(", \"{}\"", feature)),
+                   weave);
   twin.most_ = std::max<int64_t>(0, step > 0 ? ceiling(stop - start, step) : ceiling(start - stop, -step));
   twin.join("range");
   return twin;
@@ -161,35 +164,96 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
   return twin;
 }
 
-TwinDataset TwinDataset::interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
-                                    const Weave& weave) {
-  std::vector<Dataset> datasets;
-  std::vector<Model> models;
-  std::vector<std::string> codes;
-  for (const TwinDataset& input : inputs) {
-    datasets.push_back(input.dataset());
-    models.push_back(input.model());
-    codes.push_back(input.code());
-  }
-  TwinDataset twin(Dataset::interleave(datasets, options),
-                   model_of_interleave(std::move(models), options.cycle_length, options.block_length),
-                   fmt::format("Dataset::interleave({{{}}}, {{.cycle_length = {}, .block_length = {}}})",
-                               fmt::join(codes, ", "), options.cycle_length, options.block_length),
-                   weave);
+TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, const std::vector<TwinDataset>& inputs) {
   for (const TwinDataset& input : inputs) {
     twin.most_ = input.infinite() || twin.infinite() ? -1 : twin.most_ + input.most_;
     twin.num_shuffles_ = std::max(twin.num_shuffles_, input.num_shuffles_);
     twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
+    twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
     twin.was_infinite_ |= input.was_infinite_;
     twin.reads_shards_ |= input.reads_shards_;
     twin.reads_compressed_shards_ |= input.reads_compressed_shards_;
     twin.operators_.insert(twin.operators_.end(), input.operators_.begin(), input.operators_.end());
     twin.pairs_.insert(twin.pairs_.end(), input.pairs_.begin(), input.pairs_.end());
-    twin.pairs_.emplace_back(input.operators_.back(), "interleave");
+    twin.pairs_.emplace_back(input.operators_.back(), name);
   }
   const std::vector<std::pair<std::string, std::string>> pairs = twin.pairs_;
-  twin.join("interleave");
+  twin.join(name);
   twin.pairs_ = pairs;  // the last input's is there already
+  return twin;
+}
+
+namespace {
+
+std::vector<Dataset> datasets_of(const std::vector<TwinDataset>& inputs) {
+  std::vector<Dataset> datasets;
+  for (const TwinDataset& input : inputs) datasets.push_back(input.dataset());
+  return datasets;
+}
+
+std::vector<Model> models_of(const std::vector<TwinDataset>& inputs) {
+  std::vector<Model> models;
+  for (const TwinDataset& input : inputs) models.push_back(input.model());
+  return models;
+}
+
+std::string codes_of(const std::vector<TwinDataset>& inputs) {
+  std::vector<std::string> codes;
+  for (const TwinDataset& input : inputs) codes.push_back(input.code());
+  return fmt::format("{{{}}}", fmt::join(codes, ", "));
+}
+
+}  // namespace
+
+TwinDataset TwinDataset::interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
+                                    const Weave& weave) {
+  const TwinDataset twin(Dataset::interleave(datasets_of(inputs), options),
+                         model_of_interleave(models_of(inputs), options.cycle_length, options.block_length),
+                         fmt::format("Dataset::interleave({}, {{.cycle_length = {}, .block_length = {}}})",
+                                     codes_of(inputs), options.cycle_length, options.block_length),
+                         weave);
+  return of_inputs("interleave", twin, inputs);
+}
+
+TwinDataset TwinDataset::concatenate(const std::vector<TwinDataset>& inputs, const Weave& weave) {
+  const TwinDataset twin(Dataset::concatenate(datasets_of(inputs)), model_of_concatenate(models_of(inputs)),
+                         fmt::format("Dataset::concatenate({})", codes_of(inputs)), weave);
+  return of_inputs("concatenate", twin, inputs);
+}
+
+TwinDataset TwinDataset::zip(const std::vector<TwinDataset>& inputs, const Weave& weave) {
+  const TwinDataset twin(Dataset::zip(datasets_of(inputs)), model_of_zip(models_of(inputs)),
+                         fmt::format("Dataset::zip({})", codes_of(inputs)), weave);
+  return of_inputs("zip", twin, inputs);
+}
+
+TwinDataset TwinDataset::choose_from_datasets(const std::vector<TwinDataset>& inputs, const TwinDataset& choices,
+                                              bool stop_on_empty, const Weave& weave) {
+  const TwinDataset twin(
+      Dataset::choose_from_datasets(datasets_of(inputs), choices.dataset(), {.stop_on_empty = stop_on_empty}),
+      model_of_choose(models_of(inputs), choices.model(), stop_on_empty),
+      fmt::format("Dataset::choose_from_datasets({}, {}, {{.stop_on_empty = {}}})", codes_of(inputs), choices.code(),
+                  stop_on_empty),
+      weave);
+  std::vector<TwinDataset> all = inputs;
+  all.push_back(choices);
+  return of_inputs("choose_from_datasets", twin, all);
+}
+
+TwinDataset TwinDataset::sample_from_datasets(const std::vector<TwinDataset>& inputs, const SampleOptions& options,
+                                              const Weave& weave) {
+  uint64_t occurrence = 0;
+  for (const TwinDataset& input : inputs) occurrence = std::max(occurrence, input.num_samples_);
+  const TwinDataset plain(
+      Dataset::sample_from_datasets(datasets_of(inputs), options),
+      model_of_sample(models_of(inputs), options, occurrence),
+      fmt::format("Dataset::sample_from_datasets({}, {{.weights = {{{}}}, .seed = {}, .stop_on_empty = {}, "
+                  ".rerandomize_each_iteration = {}}})",
+                  codes_of(inputs), fmt::join(options.weights, ", "), options.seed, options.stop_on_empty,
+                  options.rerandomize_each_iteration),
+      weave);
+  TwinDataset twin = of_inputs("sample_from_datasets", plain, inputs);
+  ++twin.num_samples_;
   return twin;
 }
 

@@ -21,7 +21,8 @@ struct Weave {
 // model what it does to the dataset; the functions of maps and filters are those of functions.h.
 class TwinDataset {
  public:
-  static TwinDataset range(int64_t start, int64_t stop, int64_t step, const Weave& weave = {});
+  static TwinDataset range(int64_t start, int64_t stop, int64_t step, const Weave& weave = {},
+                           const std::string& feature = "value");
   // `count` elements of features of all types, lengths that vary among them.
   static TwinDataset rows(int64_t count, const Weave& weave = {});
   // Files of ShardFiles, by name.
@@ -29,6 +30,12 @@ class TwinDataset {
                               const Weave& weave = {});
   static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
                                 const Weave& weave = {});
+  static TwinDataset concatenate(const std::vector<TwinDataset>& inputs, const Weave& weave = {});
+  static TwinDataset zip(const std::vector<TwinDataset>& inputs, const Weave& weave = {});
+  static TwinDataset choose_from_datasets(const std::vector<TwinDataset>& inputs, const TwinDataset& choices,
+                                          bool stop_on_empty, const Weave& weave = {});
+  static TwinDataset sample_from_datasets(const std::vector<TwinDataset>& inputs, const SampleOptions& options,
+                                          const Weave& weave = {});
 
   // Features of shards by name: of `id`, `tokens`, `tokens32` (the tokens as int32), `mask`, `weight` (missing in
   // some), `weight_or_half`, `name`.
@@ -97,6 +104,8 @@ class TwinDataset {
   TwinDataset gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,
                      bool drop_remainder) const;
   void join(const std::string& name);
+  // `twin` with what `inputs` say of themselves; the operator that joins them is `name`.
+  static TwinDataset of_inputs(const std::string& name, TwinDataset twin, const std::vector<TwinDataset>& inputs);
   size_t column(const std::string& feature) const { return static_cast<size_t>(schema().column(feature)); }
 
   Dataset dataset_;
@@ -106,6 +115,7 @@ class TwinDataset {
   int64_t most_ = 0;
   uint64_t num_shuffles_ = 0;  // on the way with the most
   uint64_t num_masks_ = 0;
+  uint64_t num_samples_ = 0;
   bool was_infinite_ = false;
   bool reads_shards_ = false;
   bool reads_compressed_shards_ = false;

@@ -77,6 +77,8 @@ Dataset interleave(const Json& step, Jitter& jitter, int64_t cycle_length, int64
       inputs, {.cycle_length = static_cast<size_t>(cycle_length), .block_length = static_cast<size_t>(block_length)});
 }
 
+Dataset build(const Json& pipeline, Jitter& jitter);
+
 Dataset source(const Json& step, Jitter& jitter) {
   const std::string op = step.at("op");
   if (op == "range") {
@@ -91,6 +93,17 @@ Dataset source(const Json& step, Jitter& jitter) {
     return interleave(step, jitter, step.at("cycle_length").get<int64_t>(), step.at("block_length").get<int64_t>());
   }
   if (op == "flat_map") return interleave(step, jitter, 1, 1);
+  std::vector<Dataset> inputs;
+  if (step.contains("inputs")) {
+    for (const Json& input : step["inputs"]) inputs.push_back(build(input, jitter));
+  }
+  if (op == "concatenate") return Dataset::concatenate(inputs);
+  if (op == "zip") return Dataset::zip(inputs);
+  if (op == "choose") {
+    const Dataset choices = Dataset::rows({{"choice", step.at("choices").get<std::vector<int64_t>>()}});
+    return Dataset::choose_from_datasets(inputs, jitter.behind(choices), {.stop_on_empty = step.at("stop_on_empty")});
+  }
+  if (op == "sample") return Dataset::sample_from_datasets(inputs, {.weights = step.at("weights")});
   throw NotYet{op};
 }
 
@@ -216,7 +229,7 @@ std::string print_expected(const Json& element) {
 // Whether an error of ours may stand where tf.data has one of this kind.
 bool matches(const std::string& kind, const std::string& error) {
   const auto is = [&](const char* code) { return error.rfind(fmt::format("error: {}:", code), 0) == 0; };
-  if (kind == "invalid_argument") return is("user_function") || is("wrong_shape");
+  if (kind == "invalid_argument") return is("user_function") || is("wrong_shape") || is("invalid_argument");
   if (kind == "data_loss") return is("wrong_shape");
   if (kind == "failed_precondition") return is("cardinality") || is("wrong_shape");
   return kind == "internal" && is("wrong_shape");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "formats/columnar/block_builder.h"
+#include "formats/tfrecord/skipped_region.h"
 #include "ops/operator.h"
 
 namespace millrace::test {
@@ -162,6 +163,14 @@ class Chain {
   static Chain source(Args&&... args) {
     return of(std::make_shared<Op>(std::forward<Args>(args)...));
   }
+  // Behind several chains, an operator made of (schemas of the chains, args…).
+  template <typename Op, typename... Args>
+  static Chain join(std::vector<Chain> inputs, Args&&... args) {
+    std::vector<SchemaPtr> schemas;
+    for (const Chain& input : inputs) schemas.push_back(input.schema());
+    return of(std::make_shared<Op>(std::span<const SchemaPtr>(schemas), std::forward<Args>(args)...),
+              std::move(inputs));
+  }
   // Behind this chain, an operator made of (schema of this chain, args…).
   template <typename Op, typename... Args>
   Chain then(Args&&... args) const {
@@ -248,14 +257,16 @@ class Chain {
   std::vector<Chain> inputs_;
 };
 
-// A source of int64 scalars `x` in which chosen values are errors.
+// A source of int64 scalars in which chosen values are errors, or notes of what was left out.
 class FaultyRange final : public StageOperator {
  public:
-  FaultyRange(int64_t count, std::vector<int64_t> faults)
+  explicit FaultyRange(int64_t count, std::vector<int64_t> faults = {}, std::vector<int64_t> notes = {},
+                       std::string feature = "x")
       : StageOperator(std::make_shared<const Schema>(
-            std::vector<FeatureSpec>{{.name = "x", .dtype = DType::kInt64, .shape = {}}})),
+            std::vector<FeatureSpec>{{.name = std::move(feature), .dtype = DType::kInt64, .shape = {}}})),
         count_(count),
-        faults_(std::move(faults)) {}
+        faults_(std::move(faults)),
+        notes_(std::move(notes)) {}
   std::string_view name() const override { return "faulty_range"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   // Everything is in one block that is made again: its place is the beginning.
@@ -269,7 +280,11 @@ class FaultyRange final : public StageOperator {
         done_ = true;
         BlockBuilder builder(range_.schema(), context_.pool);
         for (int64_t value = 0; value < range_.count_; ++value) {
-          if (std::find(range_.faults_.begin(), range_.faults_.end(), value) == range_.faults_.end()) {
+          if (contains(range_.notes_, value)) {
+            builder.append_error(std::make_shared<const Error>(Error{.code = ErrorCode::kParse,
+                                                                     .message = fmt::format("note at {}", value),
+                                                                     .skipped = std::make_shared<SkippedRegion>()}));
+          } else if (!contains(range_.faults_, value)) {
             builder.column(0).append<int64_t>({&value, 1}, {});
             builder.added_elements(1);
           } else {
@@ -283,6 +298,10 @@ class FaultyRange final : public StageOperator {
       }
 
      private:
+      static bool contains(const std::vector<int64_t>& values, int64_t value) {
+        return std::find(values.begin(), values.end(), value) != values.end();
+      }
+
       const FaultyRange& range_;
       StageContext context_;
       bool done_ = false;
@@ -293,6 +312,7 @@ class FaultyRange final : public StageOperator {
  private:
   int64_t count_;
   std::vector<int64_t> faults_;
+  std::vector<int64_t> notes_;
 };
 
 }  // namespace millrace::test

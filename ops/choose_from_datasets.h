@@ -1,0 +1,38 @@
+#pragma once
+
+#include "ops/selection.h"
+
+namespace millrace {
+
+struct ChooseOptions {
+  bool stop_on_empty = false;  ///< end when a choice names an input that has ended, else pass over it. Default: false
+};
+
+/// Takes each element from the input whose number, from 0, the first input says: int64 scalars.
+///
+///     choices: 0 1 1 0,  inputs: a0 a1 a2, b0 b1 b2   ->   a0 b0 b1 a1
+///
+/// A number that is no input's is an error in the place of its element. An error among the choices passes in its place
+/// and chooses nothing. The end: when the choices end; when no input has elements, or with `stop_on_empty` when a
+/// choice finds its input ended.
+class ChooseFromDatasetsOperator final : public StageOperator {
+ public:
+  /// `inputs`: the choices, then the data.
+  ChooseFromDatasetsOperator(std::span<const SchemaPtr> inputs, ChooseOptions options);
+  std::string_view name() const override { return "choose_from_datasets"; }
+  std::string arguments() const override;
+  /// Infinite with an infinite input, whatever the choices are, else unknown: as tf.data has it.
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+  bool inputs_run_ahead() const override { return true; }
+
+ private:
+  ChooseFromDatasetsOperator(JoinedSchema data, ChooseOptions options)
+      : StageOperator(data.schema()), data_(std::move(data)), options_(options) {}
+
+  JoinedSchema data_;
+  ChooseOptions options_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "ops/selection.h"
+
+namespace millrace {
+
+struct SampleOptions {
+  /// How often each input is drawn, against the others; 0: never. Default: empty, all equally often.
+  std::vector<double> weights = {};
+  uint64_t seed = 0;           ///< of the draws. Default: 0
+  bool stop_on_empty = false;  ///< end when an input is drawn that has ended, else draw from the others. Default: false
+  /// Each epoch draws its own numbers. Default: true
+  bool rerandomize_each_iteration = true;
+};
+
+/// Takes each element from an input that is drawn by its weight. Draw n of an epoch is a pure function of seed, epoch
+/// and n; a draw of an input that turns out to have ended is made again among the others.
+///
+///     inputs: a0 a1 a2 …, b0 b1 b2 …, weights {0.75, 0.25}   ->   a0 a1 b0 a2 a3 a4 …
+class SampleFromDatasetsOperator final : public StageOperator {
+ public:
+  /// `occurrence`: how many of these stand before it in the dataset. Throws `kInvalidArgument` for weights that are not
+  /// one for each input, finite, at least 0 and not all 0.
+  SampleFromDatasetsOperator(std::span<const SchemaPtr> inputs, SampleOptions options, uint64_t occurrence = 0);
+  std::string_view name() const override { return "sample_from_datasets"; }
+  std::string arguments() const override;
+  /// Infinite with an infinite input, else unknown, as tf.data has it; of one input with a weight, its own.
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+  bool inputs_run_ahead() const override { return true; }
+
+ private:
+  SampleFromDatasetsOperator(JoinedSchema data, SampleOptions options, uint64_t occurrence);
+
+  JoinedSchema data_;
+  SampleOptions options_;  // with weights
+  uint64_t occurrence_;
+};
+
+}  // namespace millrace

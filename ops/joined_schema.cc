@@ -44,7 +44,9 @@ JoinedSchema::JoinedSchema(std::string_view operator_name, std::span<const Schem
       const FeatureSpec& other = input[static_cast<size_t>(column)];
       same = other.dtype == features[c].dtype && other.shape.size() == features[c].shape.size();
       for (size_t d = 0; same && d < other.shape.size(); ++d) {
-        if (other.shape[d] != features[c].shape[d]) features[c].shape[d] = kVaries;
+        if (other.shape[d] == features[c].shape[d]) continue;
+        same = other.shape[d] != kRagged && features[c].shape[d] != kRagged;
+        features[c].shape[d] = kVaries;
       }
       columns[i].push_back(static_cast<size_t>(column));
     }

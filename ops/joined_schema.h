@@ -9,7 +9,8 @@
 namespace millrace {
 
 /// The features of several inputs whose elements come out as one stream. Names, types and ranks must be equal, in any
-/// order; the first input's order is that of the stream. Where sizes differ the stream's varies.
+/// order; the first input's order is that of the stream. Where sizes differ the stream's varies; what is ragged must be
+/// so everywhere.
 ///
 ///     x int64 [], y int64 [3]   and   y int64 [2], x int64 []   ->   x int64 [], y int64 [?]
 class JoinedSchema {

@@ -78,6 +78,8 @@ TEST(ConcatenateTest, RefusesOtherFeaturesAndNoInputs) {
             "invalid_argument: concatenate: inputs have different features: x int64 [2] and, input 2, y int64 [2]");
   EXPECT_THAT(error_of({x, schema("x", DType::kInt32, {2})}), HasSubstr("x int64 [2] and, input 1, x int32 [2]"));
   EXPECT_THAT(error_of({x, schema("x", DType::kInt64, {2, 1})}), HasSubstr("x int64 [2,1]"));
+  EXPECT_THAT(error_of({schema("x", DType::kInt64, {3, kRagged}), schema("x", DType::kInt64, {3, 2})}),
+              HasSubstr("x int64 [3,2]"));
   EXPECT_EQ(error_of({}), "invalid_argument: concatenate: there are no inputs");
 }
 

@@ -42,8 +42,8 @@ struct TimeSpan {
 /// Which step it is, and on which batch. Messages name both, steps counted from 1.
 struct StepNumbers {
   int64_t step = 0;  ///< steps before this one
-  int64_t batch =
-      0;  ///< batches of the stream before this one (of the last one, for `update`): keys the random choices
+  /// Batches of the stream before this one, for `update` before the last one: keys the random choices.
+  int64_t batch = 0;
   int64_t update = 1;  ///< 1 for the first update that is done
 };
 

@@ -240,6 +240,10 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
   const auto best = files_below(folder_.path("straight/best"));
   ASSERT_EQ(best.size(), 2 * 4) << "two models in four files each";
 
+  const auto checkpoint_of = [&](const std::string& out) {
+    return CheckpointFolder(folder_.path(out + "/checkpoints"), {}).paths().back();
+  };
+
   KillHistogram histogram(kEvery, kSteps);
   const CounterRng rng(seed_of_this_run(), operator_id("kills"));
   const auto logged = [](const std::string& path) {
@@ -276,6 +280,8 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
     EXPECT_TRUE(model_file(out) == model_file("straight")) << "run " << run;
     EXPECT_EQ(losses_of(read_file(log)), expected);
     EXPECT_TRUE(files_below(folder_.path(out + "/best")) == best) << "run " << run;
+    // Weights, slots, counters, the place in the data, the list of the best.
+    EXPECT_TRUE(files_below(checkpoint_of(out)) == files_below(checkpoint_of("straight"))) << "run " << run;
   }
   fmt::print("{}\n", histogram.to_string());
   EXPECT_GE(histogram.share_that_counts(), 0.8);
@@ -312,6 +318,9 @@ TEST_F(TrainMlm, KeepsTheBestModelsAndSaysWhich) {
   EXPECT_THAT(refusal({"--out", folder_.path("run")}), HasSubstr("holds best of an earlier run"));
   ASSERT_EQ(run_child(command("run", {"--overwrite", "--steps", "3"})).exit_code, 0);
   EXPECT_FALSE(fs::exists(folder_.path("run/best")));
+  const std::vector<std::string> again = {"--overwrite", "--steps", "3", "--keep-best", "1"};
+  for (int round = 0; round < 2; ++round) ASSERT_EQ(run_child(command("run", again)).exit_code, 0);
+  EXPECT_TRUE(fs::exists(folder_.path("run/best/step-00000003/model.safetensors")));
 }
 
 TEST_F(TrainMlm, AccumulatedBatchesTrainLikeOneBatchOfAllTheirRows) {

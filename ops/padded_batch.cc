@@ -9,10 +9,10 @@
 namespace millrace {
 namespace {
 
-using Rule = PaddedBatchOperator::Rule;
+using Rule = Padding::Rule;
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw ErrorException(ErrorCode::kInvalidArgument, "padded_batch: " + message);
+[[noreturn]] void refuse(std::string_view operator_name, const std::string& message) {
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", operator_name, message));
 }
 
 std::string print(const PaddingValue& value) {
@@ -24,22 +24,22 @@ std::string print(const PadLength& length) {
   return length.multiple() == 1 ? "longest" : fmt::format("multiple of {}", length.multiple());
 }
 
-void check_length(const PadLength& length) {
+void check_length(std::string_view name, const PadLength& length) {
   if (length.is_fixed() && length.fixed_length() < 0) {
-    refuse(fmt::format("length must not be negative, not {}", length.fixed_length()));
+    refuse(name, fmt::format("length must not be negative, not {}", length.fixed_length()));
   }
   if (!length.is_fixed() && length.multiple() < 1) {
-    refuse(fmt::format("length must be a multiple of at least 1, not {}", length.multiple()));
+    refuse(name, fmt::format("length must be a multiple of at least 1, not {}", length.multiple()));
   }
 }
 
 // The value as its feature's type has it, or nothing when it is of another kind.
-std::optional<PaddingValue> converted(const FeatureSpec& feature, const PaddingValue& value) {
+std::optional<PaddingValue> converted(std::string_view name, const FeatureSpec& feature, const PaddingValue& value) {
   switch (feature.dtype) {
     case DType::kInt32:
       if (const auto* number = std::get_if<int64_t>(&value)) {
         if (*number < std::numeric_limits<int32_t>::min() || *number > std::numeric_limits<int32_t>::max()) {
-          refuse(fmt::format("value {} does not fit feature '{}' of type int32", *number, feature.name));
+          refuse(name, fmt::format("value {} does not fit feature '{}' of type int32", *number, feature.name));
         }
         return value;
       }
@@ -59,18 +59,19 @@ PaddingValue default_value(DType dtype) {
   return int64_t{0};
 }
 
-std::vector<Rule> rules_of(const Schema& schema, const PaddedBatchOptions& options) {
-  check_length(options.length);
+std::vector<Rule> rules_of(std::string_view operator_name, const Schema& schema, const PaddedBatchOptions& options) {
+  check_length(operator_name, options.length);
   std::vector<Rule> rules;
   bool value_used = !options.value;
   for (const FeatureSpec& feature : schema.features()) {
     if (feature.is_ragged()) {
-      refuse(fmt::format("feature '{}' is ragged, {}; batch keeps it so, unbatch makes rows that can be padded",
+      refuse(operator_name,
+             fmt::format("feature '{}' is ragged, {}; batch keeps it so, unbatch makes rows that can be padded",
                          feature.name, to_string(feature.shape)));
     }
     Rule rule{.length = options.length, .value = default_value(feature.dtype)};
     if (options.value) {
-      if (const auto value = converted(feature, *options.value)) {
+      if (const auto value = converted(operator_name, feature, *options.value)) {
         rule.value = *value;
         value_used = true;
       }
@@ -79,22 +80,25 @@ std::vector<Rule> rules_of(const Schema& schema, const PaddedBatchOptions& optio
     rules.push_back(rule);
   }
   if (!value_used)
-    refuse(fmt::format("value {} is of no feature's type: {}", print(*options.value), schema.to_string()));
+    refuse(operator_name,
+           fmt::format("value {} is of no feature's type: {}", print(*options.value), schema.to_string()));
   for (const auto& [name, padding] : options.features) {
     const auto column = static_cast<size_t>(schema.column(name));
     const FeatureSpec& feature = schema[column];
     if (padding.length) {
-      check_length(*padding.length);
+      check_length(operator_name, *padding.length);
       if (feature.shape.size() != 1) {
-        refuse(fmt::format("feature '{}' has rank {}; a length is for vectors", name, feature.shape.size()));
+        refuse(operator_name,
+               fmt::format("feature '{}' has rank {}; a length is for vectors", name, feature.shape.size()));
       }
       rules[column].length = *padding.length;
+      rules[column].own_length = true;
     }
     if (padding.value) {
-      const auto value = converted(feature, *padding.value);
+      const auto value = converted(operator_name, feature, *padding.value);
       if (!value) {
-        refuse(fmt::format("value {} is not of feature '{}''s type {}", print(*padding.value), name,
-                           to_string(feature.dtype)));
+        refuse(operator_name, fmt::format("value {} is not of feature '{}''s type {}", print(*padding.value), name,
+                                          to_string(feature.dtype)));
       }
       rules[column].value = *value;
     }
@@ -102,28 +106,11 @@ std::vector<Rule> rules_of(const Schema& schema, const PaddedBatchOptions& optio
   for (size_t c = 0; c < schema.size(); ++c) {
     const FeatureSpec& feature = schema[c];
     if (feature.shape.size() == 1 && rules[c].length.is_fixed() && feature.shape[0] > rules[c].length.fixed_length()) {
-      refuse(fmt::format("feature '{}' has {} values, more than length {}", feature.name, feature.shape[0],
-                         rules[c].length.fixed_length()));
+      refuse(operator_name, fmt::format("feature '{}' has {} values, more than length {}", feature.name,
+                                        feature.shape[0], rules[c].length.fixed_length()));
     }
   }
   return rules;
-}
-
-SchemaPtr padded_schema(const Schema& input, const PaddedBatchOptions& options, int64_t rows) {
-  const std::vector<Rule> rules = rules_of(input, options);
-  std::vector<FeatureSpec> features = input.features();
-  for (size_t c = 0; c < features.size(); ++c) {
-    Shape& shape = features[c].shape;
-    if (shape.size() == 1) {
-      if (rules[c].length.is_fixed()) {
-        shape[0] = rules[c].length.fixed_length();
-      } else if (shape[0] != kVaries) {
-        shape[0] = rules[c].length.length_for(shape[0]);
-      }
-    }
-    shape.insert(shape.begin(), rows);
-  }
-  return std::make_shared<const Schema>(std::move(features));
 }
 
 template <typename T>
@@ -162,34 +149,56 @@ void fill_batch(const Column& column, size_t first, size_t rows, const Shape& ta
   }
 }
 
-// The shape to which a batch's elements are padded, or an error.
-Shape padded_shape(const FeatureSpec& feature, const Rule& rule, const Block& elements, const Column& column,
-                   size_t first, size_t rows, std::shared_ptr<const Error>& error) {
-  Shape target(feature.shape.size(), 0);
-  if (target.size() == 1) {
+// What decides the shape of one feature of a batch.
+struct TargetShape {
+  std::string_view operator_name;
+  const FeatureSpec& feature;
+  const Rule& rule;
+  const std::string& hint;
+
+  // The shape to which elements [first, first + rows) are padded, or an error.
+  Shape of(const Block& elements, const Column& column, size_t first, size_t rows,
+           std::shared_ptr<const Error>& error) const {
+    Shape target(feature.shape.size(), 0);
+    const auto refuse_row = [&](size_t row, const std::string& what, int64_t most) {
+      if (error != nullptr) return;
+      Error large{.code = ErrorCode::kWrongShape,
+                  .message = fmt::format("{}: feature '{}' has {} in row {} of the batch, more than length {}{}",
+                                         operator_name, feature.name, what, row, most, hint)};
+      elements.locate(first + row, large);
+      error = std::make_shared<const Error>(std::move(large));
+    };
+    if (target.size() == 1) {
+      int64_t most = INT64_MAX;
+      if (rule.length.is_fixed()) most = rule.length.fixed_length();
+      if (rule.varying && feature.shape[0] == kVaries) most = *rule.varying;
+      for (size_t row = 0; row < rows; ++row) {
+        const int64_t length = column.num_values(first + row);
+        target[0] = std::max(target[0], length);
+        if (length > most) refuse_row(row, fmt::format("{} values", length), most);
+      }
+      target[0] = rule.varying && feature.shape[0] == kVaries ? most : rule.length.length_for(target[0]);
+      return target;
+    }
     for (size_t row = 0; row < rows; ++row) {
-      const int64_t length = column.num_values(first + row);
-      target[0] = std::max(target[0], length);
-      if (rule.length.is_fixed() && length > rule.length.fixed_length() && error == nullptr) {
-        Error long_row{.code = ErrorCode::kWrongShape,
-                       .message = fmt::format("padded_batch: feature '{}' has {} values in row {} of the batch, more "
-                                              "than length {}",
-                                              feature.name, length, row, rule.length.fixed_length())};
-        elements.locate(first + row, long_row);
-        error = std::make_shared<const Error>(std::move(long_row));
+      for (size_t d = 0; d < target.size(); ++d) {
+        const int64_t size = column.size(first + row, d);
+        target[d] = std::max(target[d], size);
+        if (rule.varying && feature.shape[d] == kVaries && size > *rule.varying) {
+          refuse_row(row, "the shape " + to_string(column.shape(first + row)), *rule.varying);
+        }
       }
     }
-    target[0] = rule.length.length_for(target[0]);
+    for (size_t d = 0; rule.varying && d < target.size(); ++d) {
+      if (feature.shape[d] == kVaries) target[d] = *rule.varying;
+    }
     return target;
   }
-  for (size_t row = 0; row < rows; ++row) {
-    const Shape shape = column.shape(first + row);
-    for (size_t d = 0; d < shape.size(); ++d) target[d] = std::max(target[d], shape[d]);
-  }
-  return target;
-}
+};
 
 struct Assembly {
+  std::string_view operator_name;
+  std::string hint;
   SchemaPtr input_schema;
   SchemaPtr schema;
   std::vector<Rule> rules;
@@ -204,7 +213,7 @@ struct Assembly {
     bool one_shape = true;
     for (size_t b = 0; b < num_batches; ++b) {
       std::shared_ptr<const Error> error;
-      Shape shape = padded_shape(feature, rules[c], elements, column, b * rows, rows, error);
+      Shape shape = TargetShape{operator_name, feature, rules[c], hint}.of(elements, column, b * rows, rows, error);
       shape.insert(shape.begin(), static_cast<int64_t>(rows));
       if (error != nullptr && errors[b] == nullptr) errors[b] = error;
       shapes.push_back(std::move(shape));
@@ -275,16 +284,45 @@ struct Assembly {
 
 }  // namespace
 
-PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, PaddedBatchOptions options)
-    : StageOperator(padded_schema(*input, options, options.drop_remainder ? size : kVaries)),
-      input_schema_(std::move(input)),
-      size_(checked_batch_size("padded_batch", size)),
+Padding::Padding(std::string_view operator_name, SchemaPtr input, PaddedBatchOptions options)
+    : operator_name_(operator_name),
+      input_(std::move(input)),
       options_(std::move(options)),
-      rules_(rules_of(*input_schema_, options_)) {}
+      rules_(rules_of(operator_name, *input_, options_)) {}
 
-std::string PaddedBatchOperator::arguments() const {
-  std::string text =
-      fmt::format("size={}, drop_remainder={}, length={}", size_, options_.drop_remainder, print(options_.length));
+Padding Padding::with_varying(int64_t size, std::string hint) const {
+  Padding other = *this;
+  other.hint_ = std::move(hint);
+  for (Rule& rule : other.rules_) {
+    if (!rule.own_length) rule.varying = size;
+  }
+  return other;
+}
+
+SchemaPtr Padding::schema(int64_t rows) const {
+  std::vector<FeatureSpec> features = input_->features();
+  for (size_t c = 0; c < features.size(); ++c) {
+    Shape& shape = features[c].shape;
+    const Rule& rule = rules_[c];
+    if (shape.size() == 1) {
+      if (rule.length.is_fixed()) {
+        shape[0] = rule.length.fixed_length();
+      } else if (shape[0] != kVaries) {
+        shape[0] = rule.length.length_for(shape[0]);
+      }
+    }
+    if (rule.varying) std::replace(shape.begin(), shape.end(), kVaries, *rule.varying);
+    shape.insert(shape.begin(), rows);
+  }
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+BatchStage::Assemble Padding::assemble(SchemaPtr batches, BufferPool& pool) const {
+  return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, pool};
+}
+
+std::string Padding::to_string() const {
+  std::string text = fmt::format("length={}", print(options_.length));
   if (options_.value) text += fmt::format(", value={}", print(*options_.value));
   for (const auto& [name, padding] : options_.features) {
     if (padding.length) text += fmt::format(", {}.length={}", name, print(*padding.length));
@@ -293,13 +331,26 @@ std::string PaddedBatchOperator::arguments() const {
   return text;
 }
 
+PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, PaddedBatchOptions options)
+    : PaddedBatchOperator(input, size, Padding("padded_batch", input, std::move(options))) {}
+
+PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding)
+    : StageOperator(padding.schema(padding.options().drop_remainder ? size : kVaries)),
+      input_schema_(std::move(input)),
+      size_(checked_batch_size("padded_batch", size)),
+      padding_(std::move(padding)) {}
+
+std::string PaddedBatchOperator::arguments() const {
+  return fmt::format("size={}, drop_remainder={}, {}", size_, padding_.options().drop_remainder, padding_.to_string());
+}
+
 Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs) const {
-  return batch_cardinality(inputs[0], size_, options_.drop_remainder);
+  return batch_cardinality(inputs[0], size_, padding_.options().drop_remainder);
 }
 
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
-                                      options_.drop_remainder, Assembly{input_schema_, schema(), rules_, context.pool},
+                                      padding_.options().drop_remainder, padding_.assemble(schema(), context.pool),
                                       context);
 }
 

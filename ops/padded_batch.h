@@ -48,6 +48,39 @@ struct PaddedBatchOptions {
   std::map<std::string, FeaturePadding> features = {};  ///< other rules, by name. Default: none
 };
 
+/// How elements of a schema are padded to batches: what padded_batch does, for every operator that makes batches.
+class Padding {
+ public:
+  /// Throws `kInvalidArgument` when an option cannot be. `operator_name` begins every message, and outlives the object.
+  Padding(std::string_view operator_name, SchemaPtr input, PaddedBatchOptions options);
+
+  const PaddedBatchOptions& options() const { return options_; }
+  /// Pads every dimension whose size varies to `size`, except where a feature has a length of its own. A larger element
+  /// is an error, with `hint` behind its sizes.
+  [[nodiscard]] Padding with_varying(int64_t size, std::string hint) const;
+  /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
+  SchemaPtr schema(int64_t rows) const;
+  /// Makes batches of the schema `batches`. The pool must outlive it.
+  BatchStage::Assemble assemble(SchemaPtr batches, BufferPool& pool) const;
+  /// The options as `explain()` prints them, without `drop_remainder`: `length=longest, value=-1`.
+  std::string to_string() const;
+
+  /// The rule of one feature, all defaults filled in.
+  struct Rule {
+    PadLength length = PadLength::longest();
+    PaddingValue value;
+    bool own_length = false;         // from the feature's own options
+    std::optional<int64_t> varying;  // what every dimension that varies is padded to, of any rank
+  };
+
+ private:
+  std::string_view operator_name_;
+  SchemaPtr input_;
+  PaddedBatchOptions options_;
+  std::vector<Rule> rules_;  // by column
+  std::string hint_;
+};
+
 /// Gathers `size` elements into one and pads: scalars are stacked as `batch` does; vectors are padded to the length
 /// asked for; features of higher rank to the largest of the batch in every dimension. A batch with too long a row is an
 /// error.
@@ -64,17 +97,12 @@ class PaddedBatchOperator final : public StageOperator {
   /// One batch, where the schema fixes its size.
   int64_t memory_needed() const override { return fixed_bytes(*schema()); }
 
-  /// The rule of one feature, all defaults filled in.
-  struct Rule {
-    PadLength length = PadLength::longest();
-    PaddingValue value;
-  };
-
  private:
+  PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding);
+
   SchemaPtr input_schema_;
   size_t size_;
-  PaddedBatchOptions options_;
-  std::vector<Rule> rules_;  // by column
+  Padding padding_;
 };
 
 }  // namespace millrace

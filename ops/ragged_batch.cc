@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-RaggedBatchOperator::RaggedBatchOperator(SchemaPtr input, int64_t size, BatchOptions options)
+RaggedBatchOperator::RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBatchOptions options)
     : StageOperator(batched_schema(*input, options.drop_remainder ? size : kVaries, true)),
       input_schema_(std::move(input)),
       size_(checked_batch_size("ragged_batch", size)),

@@ -7,6 +7,10 @@
 
 namespace millrace {
 
+struct RaggedBatchOptions {
+  bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
+};
+
 /// Gathers `size` elements into one without padding: where shapes vary from element to element, the batch is ragged
 /// (`Column::row_splits` says where rows begin); features of one shape become a plain batch. tf.data: `ragged_batch`.
 ///
@@ -15,7 +19,7 @@ namespace millrace {
 /// State: as of batch, the place of the batch's first row.
 class RaggedBatchOperator final : public StageOperator {
  public:
-  RaggedBatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {});
+  RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBatchOptions options = {});
   std::string_view name() const override { return "ragged_batch"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
@@ -27,7 +31,7 @@ class RaggedBatchOperator final : public StageOperator {
  private:
   SchemaPtr input_schema_;
   size_t size_;
-  BatchOptions options_;
+  RaggedBatchOptions options_;
 };
 
 }  // namespace millrace

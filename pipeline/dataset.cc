@@ -8,7 +8,6 @@
 #include "ops/concatenate.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
-#include "ops/ragged_batch.h"
 #include "ops/rebatch.h"
 #include "ops/repeat.h"
 #include "ops/shard.h"
@@ -144,7 +143,7 @@ Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) c
   return then<PaddedBatchOperator>(size, options);
 }
 
-Dataset Dataset::ragged_batch(int64_t size, const BatchOptions& options) const {
+Dataset Dataset::ragged_batch(int64_t size, const RaggedBatchOptions& options) const {
   return then<RaggedBatchOperator>(size, options);
 }
 
@@ -152,6 +151,20 @@ Dataset Dataset::unbatch() const { return then<UnbatchOperator>(); }
 
 Dataset Dataset::rebatch(int64_t size, const BatchOptions& options) const {
   return then<RebatchOperator>(size, options);
+}
+
+Dataset Dataset::bucket_by_sequence_length(std::vector<std::string> features, std::vector<int64_t> boundaries,
+                                           std::vector<int64_t> batch_sizes, BucketOptions options) const {
+  return then<BucketBySequenceLengthOperator>(std::move(features), std::move(boundaries), std::move(batch_sizes),
+                                              std::move(options));
+}
+
+Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const GatherOptions& batches) const {
+  return then<GroupByWindowOperator>(std::move(key), std::move(window_size), batches);
+}
+
+Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
+  return then<WindowOperator>(size, options, batches);
 }
 
 Dataset Dataset::prefetch(int64_t buffer_size) const { return then<PrefetchOperator>(buffer_size); }

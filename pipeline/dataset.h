@@ -6,20 +6,24 @@
 
 #include "ops/arithmetic.h"
 #include "ops/batch.h"
+#include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
 #include "ops/filter.h"
+#include "ops/group_by_window.h"
 #include "ops/interleave.h"
 #include "ops/map.h"
 #include "ops/mask_tokens.h"
 #include "ops/operator.h"
 #include "ops/padded_batch.h"
 #include "ops/parse_example.h"
+#include "ops/ragged_batch.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "ops/sample_from_datasets.h"
 #include "ops/shuffle.h"
 #include "ops/tfrecord_source.h"
+#include "ops/window.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
@@ -94,11 +98,20 @@ class Dataset {
   /// The same with rows of unlike lengths; see PaddedBatchOperator.
   [[nodiscard]] Dataset padded_batch(int64_t size, const PaddedBatchOptions& options = {}) const;
   /// The same without padding: ragged where lengths differ; see RaggedBatchOperator.
-  [[nodiscard]] Dataset ragged_batch(int64_t size, const BatchOptions& options = {}) const;
+  [[nodiscard]] Dataset ragged_batch(int64_t size, const RaggedBatchOptions& options = {}) const;
   /// The rows of elements as elements; see UnbatchOperator.
   [[nodiscard]] Dataset unbatch() const;
   /// Elements of `size` rows from those of other sizes; see RebatchOperator.
   [[nodiscard]] Dataset rebatch(int64_t size, const BatchOptions& options = {}) const;
+  /// Batches rows of similar lengths together; see BucketBySequenceLengthOperator.
+  [[nodiscard]] Dataset bucket_by_sequence_length(std::vector<std::string> features, std::vector<int64_t> boundaries,
+                                                  std::vector<int64_t> batch_sizes, BucketOptions options = {}) const;
+  /// Batches elements with equal keys; see GroupByWindowOperator.
+  [[nodiscard]] Dataset group_by_window(RowKey key, WindowSize window_size,
+                                        const GatherOptions& batches = BatchOptions{}) const;
+  /// Batches of neighbouring elements that may overlap; see WindowOperator.
+  [[nodiscard]] Dataset window(int64_t size, const WindowOptions& options = {},
+                               const GatherOptions& batches = BatchOptions{}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
   /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.

@@ -65,6 +65,22 @@ bool digest_is(uint64_t digest, int64_t divisor, int64_t remainder) {
   return digest % static_cast<uint64_t>(divisor) == static_cast<uint64_t>(remainder);
 }
 
+RowKey digest_modulo(int64_t divisor) {
+  return {.name = "digest_modulo", .key = [=](const RowView& row) {
+            return static_cast<int64_t>(digest(row) % static_cast<uint64_t>(divisor)) - 1;
+          }};
+}
+
+int64_t digest_modulo(const ModelElement& element, int64_t divisor) {
+  return static_cast<int64_t>(digest(element) % static_cast<uint64_t>(divisor)) - 1;
+}
+
+WindowSize two_and_key() {
+  return WindowSize::by_key("two_and_key", [](int64_t key) { return 2 + key; });
+}
+
+int64_t two_and_key(int64_t key) { return 2 + key; }
+
 RowFunction number_rows() {
   return {
       .name = "number_rows",

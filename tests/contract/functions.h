@@ -29,6 +29,12 @@ void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);
 [[nodiscard]] RowPredicate drop_rows(int64_t divisor, int64_t remainder);
 [[nodiscard]] BlockPredicate drop_in_blocks(int64_t divisor, int64_t remainder);
 
+// Groups of elements by their digest modulo `divisor`; and how many are to be in each.
+[[nodiscard]] RowKey digest_modulo(int64_t divisor);
+[[nodiscard]] int64_t digest_modulo(const ModelElement& element, int64_t divisor);
+[[nodiscard]] WindowSize two_and_key();
+[[nodiscard]] int64_t two_and_key(int64_t key);
+
 // A number made of all values of an element.
 [[nodiscard]] uint64_t digest(const RowView& row);
 [[nodiscard]] uint64_t digest(const ModelElement& element);

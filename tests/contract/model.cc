@@ -470,9 +470,15 @@ Model model_of_map(Model input, std::function<void(ModelElement&, int64_t, const
 
 namespace {
 
-using Gather = std::function<void(const std::vector<ModelElement>& rows, ModelElement& batch)>;
+ModelElement batch_of(const std::vector<ModelElement>& rows, const ModelGather& gather) {
+  ModelElement batch;
+  batch.epoch = rows[0].epoch;
+  batch.rows = static_cast<int64_t>(rows.size()) * rows[0].rows;
+  gather(rows, batch);
+  return batch;
+}
 
-Model model_of_gathering(Model input, int64_t size, bool drop_remainder, Gather gather) {
+Model model_of_gathering(Model input, int64_t size, bool drop_remainder, ModelGather gather) {
   return [=](const Iteration& iteration) {
     return [=, stream = input(iteration), ended = false,
             open = std::vector<ModelElement>()]() mutable -> std::optional<ModelElement> {
@@ -489,10 +495,7 @@ Model model_of_gathering(Model input, int64_t size, bool drop_remainder, Gather 
         }
       }
       if (open.empty() || (drop_remainder && static_cast<int64_t>(open.size()) < size)) return std::nullopt;
-      ModelElement batch;
-      batch.epoch = open[0].epoch;
-      batch.rows = static_cast<int64_t>(open.size()) * open[0].rows;
-      gather(open, batch);
+      ModelElement batch = batch_of(open, gather);
       open.clear();
       return batch;
     };
@@ -518,27 +521,27 @@ void write_corner(const std::vector<T>& source, const Shape& from, std::vector<T
 
 }  // namespace
 
+ModelGather stacking(std::vector<bool> ragged) {
+  return [ragged = std::move(ragged)](const std::vector<ModelElement>& rows, ModelElement& batch) {
+    for (size_t c = 0; c < rows[0].values.size(); ++c) {
+      ModelValue stacked = rows[0].values[c];
+      for (size_t row = 1; row < rows.size(); ++row) {
+        if (!ragged[c] && rows[row].values[c].shape != stacked.shape) return batch.fail(ErrorCode::kWrongShape);
+        stacked.append(rows[row].values[c]);
+      }
+      stacked.rows.clear();
+      if (ragged[c]) {
+        stacked.shape = {kRagged};
+        for (const ModelElement& row : rows) stacked.rows.push_back({row.values[c].shape, row.values[c].rows});
+      }
+      stacked.shape.insert(stacked.shape.begin(), static_cast<int64_t>(rows.size()));
+      batch.values.push_back(std::move(stacked));
+    }
+  };
+}
+
 Model model_of_batch(Model input, int64_t size, bool drop_remainder, std::vector<bool> ragged) {
-  return model_of_gathering(std::move(input), size, drop_remainder,
-                            [ragged = std::move(ragged)](const std::vector<ModelElement>& rows, ModelElement& batch) {
-                              for (size_t c = 0; c < rows[0].values.size(); ++c) {
-                                ModelValue stacked = rows[0].values[c];
-                                for (size_t row = 1; row < rows.size(); ++row) {
-                                  if (!ragged[c] && rows[row].values[c].shape != stacked.shape)
-                                    return batch.fail(ErrorCode::kWrongShape);
-                                  stacked.append(rows[row].values[c]);
-                                }
-                                stacked.rows.clear();
-                                if (ragged[c]) {
-                                  stacked.shape = {kRagged};
-                                  for (const ModelElement& row : rows) {
-                                    stacked.rows.push_back({row.values[c].shape, row.values[c].rows});
-                                  }
-                                }
-                                stacked.shape.insert(stacked.shape.begin(), static_cast<int64_t>(rows.size()));
-                                batch.values.push_back(std::move(stacked));
-                              }
-                            });
+  return model_of_gathering(std::move(input), size, drop_remainder, stacking(std::move(ragged)));
 }
 
 Model model_of_unbatch(Model input) {
@@ -574,37 +577,111 @@ Model model_of_unbatch(Model input) {
   };
 }
 
+ModelGather padding(const Schema& input, PadLength length, std::optional<int64_t> value,
+                    std::optional<int64_t> varying) {
+  return [=](const std::vector<ModelElement>& rows, ModelElement& batch) {
+    for (size_t c = 0; c < rows[0].values.size(); ++c) {
+      Shape target(rows[0].values[c].shape.size(), 0);
+      for (const ModelElement& row : rows) {
+        for (size_t d = 0; d < target.size(); ++d) target[d] = std::max(target[d], row.values[c].shape[d]);
+      }
+      if (target.size() == 1) {
+        if (length.is_fixed() && target[0] > length.fixed_length()) return batch.fail(ErrorCode::kWrongShape);
+        target[0] = length.length_for(target[0]);
+      }
+      for (size_t d = 0; varying && d < target.size(); ++d) {
+        if (input[c].shape[d] != kVaries) continue;
+        if (target[d] > *varying) return batch.fail(ErrorCode::kWrongShape);
+        target[d] = *varying;
+      }
+      const auto stride = static_cast<size_t>(num_values(target));
+      ModelValue padded = rows[0].values[c];
+      padded.shape = target;
+      padded.shape.insert(padded.shape.begin(), static_cast<int64_t>(rows.size()));
+      const size_t total = stride * rows.size();
+      padded.integers.assign(padded.dtype == DType::kInt64 || padded.dtype == DType::kInt32 ? total : 0,
+                             value.value_or(0));
+      padded.floats.assign(padded.dtype == DType::kFloat32 ? total : 0, static_cast<float>(value.value_or(0)));
+      padded.bytes.assign(padded.dtype == DType::kBytes ? total : 0, "");
+      for (size_t row = 0; row < rows.size(); ++row) {
+        const ModelValue& from = rows[row].values[c];
+        write_corner(from.integers, from.shape, padded.integers, target, row * stride);
+        write_corner(from.floats, from.shape, padded.floats, target, row * stride);
+        write_corner(from.bytes, from.shape, padded.bytes, target, row * stride);
+      }
+      batch.values.push_back(std::move(padded));
+    }
+  };
+}
+
 Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
                             std::optional<int64_t> value) {
-  return model_of_gathering(
-      std::move(input), size, drop_remainder, [=](const std::vector<ModelElement>& rows, ModelElement& batch) {
-        for (size_t c = 0; c < rows[0].values.size(); ++c) {
-          Shape target(rows[0].values[c].shape.size(), 0);
-          for (const ModelElement& row : rows) {
-            for (size_t d = 0; d < target.size(); ++d) target[d] = std::max(target[d], row.values[c].shape[d]);
-          }
-          if (target.size() == 1) {
-            if (length.is_fixed() && target[0] > length.fixed_length()) return batch.fail(ErrorCode::kWrongShape);
-            target[0] = length.length_for(target[0]);
-          }
-          const auto stride = static_cast<size_t>(num_values(target));
-          ModelValue padded = rows[0].values[c];
-          padded.shape = target;
-          padded.shape.insert(padded.shape.begin(), static_cast<int64_t>(rows.size()));
-          const size_t total = stride * rows.size();
-          padded.integers.assign(padded.dtype == DType::kInt64 || padded.dtype == DType::kInt32 ? total : 0,
-                                 value.value_or(0));
-          padded.floats.assign(padded.dtype == DType::kFloat32 ? total : 0, static_cast<float>(value.value_or(0)));
-          padded.bytes.assign(padded.dtype == DType::kBytes ? total : 0, "");
-          for (size_t row = 0; row < rows.size(); ++row) {
-            const ModelValue& from = rows[row].values[c];
-            write_corner(from.integers, from.shape, padded.integers, target, row * stride);
-            write_corner(from.floats, from.shape, padded.floats, target, row * stride);
-            write_corner(from.bytes, from.shape, padded.bytes, target, row * stride);
-          }
-          batch.values.push_back(std::move(padded));
+  return model_of_gathering(std::move(input), size, drop_remainder, padding({}, length, value));
+}
+
+Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> key,
+                      std::function<int64_t(int64_t)> size, bool drop_remainder,
+                      std::function<ModelGather(int64_t)> gather) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), ended = false,
+            groups = std::map<int64_t, std::vector<ModelElement>>()]() mutable -> std::optional<ModelElement> {
+      while (!ended) {
+        std::optional<ModelElement> element = stream();
+        if (!element) {
+          ended = true;
+          break;
         }
-      });
+        if (element->error) return element;
+        const int64_t of = key(*element);
+        groups[of].push_back(std::move(*element));
+        if (static_cast<int64_t>(groups[of].size()) < size(of)) continue;
+        return batch_of(groups.extract(of).mapped(), gather(of));
+      }
+      if (groups.empty() || drop_remainder) return std::nullopt;
+      const auto first = groups.extract(groups.begin());
+      return batch_of(first.mapped(), gather(first.key()));
+    };
+  };
+}
+
+Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, bool drop_remainder,
+                      ModelGather gather) {
+  const int64_t span = (size - 1) * stride + 1;
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), ended = false, to_skip = int64_t{0},
+            open = std::deque<ModelElement>()]() mutable -> std::optional<ModelElement> {
+      while (!ended && static_cast<int64_t>(open.size()) < span) {
+        std::optional<ModelElement> element = stream();
+        if (!element) {
+          ended = true;
+        } else if (element->is_note) {
+          element->rows *= size;
+          return element;
+        } else if (to_skip > 0) {
+          --to_skip;
+        } else {
+          open.push_back(std::move(*element));
+        }
+      }
+      if (open.empty() || (drop_remainder && static_cast<int64_t>(open.size()) < span)) return std::nullopt;
+      std::vector<ModelElement> taken;
+      std::optional<ModelElement> error;
+      for (size_t i = 0; i < open.size() && i < static_cast<size_t>(span); i += static_cast<size_t>(stride)) {
+        if (open[i].error && !error) error = open[i];
+        taken.push_back(open[i]);
+      }
+      for (int64_t i = 0; i < shift; ++i) {
+        if (open.empty()) {
+          ++to_skip;
+        } else {
+          open.pop_front();
+        }
+      }
+      if (!error) return batch_of(taken, gather);
+      error->rows *= size;
+      return error;
+    };
+  };
 }
 
 Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids_column,

@@ -103,6 +103,18 @@ using Model = std::function<ModelStream(const Iteration&)>;
 // `ragged`: by feature, whether rows of any lengths become one that is.
 [[nodiscard]] Model model_of_batch(Model input, int64_t size, bool drop_remainder, std::vector<bool> ragged);
 [[nodiscard]] Model model_of_unbatch(Model input);
+// What makes a batch of rows: of one shape, or `ragged`; padded, and of a feature of `input` that varies in a dimension
+// to `varying` there.
+using ModelGather = std::function<void(const std::vector<ModelElement>& rows, ModelElement& batch)>;
+[[nodiscard]] ModelGather stacking(std::vector<bool> ragged);
+[[nodiscard]] ModelGather padding(const Schema& input, PadLength length, std::optional<int64_t> value,
+                                  std::optional<int64_t> varying = std::nullopt);
+// `size` and `gather` by key.
+[[nodiscard]] Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> key,
+                                    std::function<int64_t(int64_t)> size, bool drop_remainder,
+                                    std::function<ModelGather(int64_t)> gather);
+[[nodiscard]] Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, bool drop_remainder,
+                                    ModelGather gather);
 // Columns of ids and attention (-1: none) in the input; labels come last.
 [[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
                                          int attention);

@@ -162,6 +162,46 @@ Twin padded_batch(const Twin& in, Picks& p) {
   return in.padded_batch(size, drop_remainder, length, value);
 }
 
+GatherOptions batches(const Twin& in, Picks& p) {
+  const bool drop_remainder = p.chance(3);
+  const int64_t kind = p.between(0, in.is_ragged() ? 1 : 3);
+  if (kind == 0) return BatchOptions{.drop_remainder = drop_remainder};
+  if (kind == 1) return RaggedBatchOptions{.drop_remainder = drop_remainder};
+  PaddedBatchOptions options{.drop_remainder = drop_remainder};
+  if (kind == 3) options.length = PadLength::multiple_of(p.between(1, 4));
+  if (has_numbers(in) && p.chance(2)) options.value = p.between(-3, 3);
+  return options;
+}
+
+std::vector<std::string> measurable_features(const Twin& in) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : in.schema().features()) {
+    if (!feature.shape.empty()) names.push_back(feature.name);
+  }
+  return names;
+}
+bool can_bucket(const Twin& in) { return can_pad(in) && !measurable_features(in).empty(); }
+
+Twin bucket_by_sequence_length(const Twin& in, Picks& p) {
+  const std::vector<std::string> names = measurable_features(in);
+  std::vector<std::string> features{p.of(names)};
+  if (p.chance(4)) features.push_back(p.of(names));
+  std::vector<int64_t> boundaries;
+  for (int64_t more = p.between(1, 3); more > 0; --more) {
+    boundaries.push_back((boundaries.empty() ? 0 : boundaries.back()) + p.between(1, 3));
+  }
+  std::vector<int64_t> batch_sizes;
+  for (size_t i = 0; i <= boundaries.size(); ++i) batch_sizes.push_back(p.between(1, 5));
+  const bool pad_to_boundary = p.chance(3);
+  const bool drop_remainder = p.chance(3);
+  const PadLength length =
+      !pad_to_boundary && p.chance(2) ? PadLength::multiple_of(p.between(1, 4)) : PadLength::longest();
+  std::optional<int64_t> value;
+  if (has_numbers(in) && p.chance(2)) value = p.between(-3, 3);
+  return in.bucket_by_sequence_length(features, boundaries, batch_sizes, pad_to_boundary, drop_remainder, length,
+                                      value);
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 template <typename Add>
@@ -230,6 +270,21 @@ const std::array kOperators{
                  [](const Twin& in, Picks& p) {
                    const int64_t size = p.between(1, 9);
                    return in.ragged_batch(size, p.chance(3));
+                 }},
+    OperatorLine{"bucket_by_sequence_length", 14, can_bucket, bucket_by_sequence_length},
+    OperatorLine{"group_by_window", 9, can_batch,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(1, 4);
+                   std::optional<int64_t> window_size;
+                   if (!p.chance(3)) window_size = p.between(1, 6);
+                   return in.group_by_window(divisor, window_size, batches(in, p));
+                 }},
+    OperatorLine{"window", 9, can_batch,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t size = p.between(1, 5);
+                   const int64_t shift = p.between(1, 7);
+                   const int64_t stride = p.between(1, 3);
+                   return in.window(size, shift, stride, batches(in, p));
                  }},
     OperatorLine{"unbatch", 10, can_unbatch, [](const Twin& in, Picks&) { return in.unbatch(); }},
     OperatorLine{"rebatch", 12, can_unbatch,

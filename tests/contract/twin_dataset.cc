@@ -37,6 +37,36 @@ std::string length_code(const PadLength& length) {
   return fmt::format("PadLength::multiple_of({})", length.multiple());
 }
 
+std::vector<bool> ragged_features(const Schema& schema) {
+  std::vector<bool> ragged;
+  for (const FeatureSpec& feature : schema.features()) ragged.push_back(feature.is_ragged());
+  return ragged;
+}
+
+bool drops_remainder(const GatherOptions& options) {
+  return std::visit([](const auto& some) { return some.drop_remainder; }, options);
+}
+
+// With what the table draws: no padding of single features, and integers.
+ModelGather gather_of(const Schema& input, const Schema& batches, const GatherOptions& options) {
+  const auto* padded = std::get_if<PaddedBatchOptions>(&options);
+  if (padded == nullptr) return stacking(ragged_features(batches));
+  std::optional<int64_t> value;
+  if (padded->value) value = std::get<int64_t>(*padded->value);
+  return padding(input, padded->length, value);
+}
+
+std::string gather_code(const GatherOptions& options) {
+  const std::string drop = fmt::format(".drop_remainder = {}", drops_remainder(options));
+  const auto* padded = std::get_if<PaddedBatchOptions>(&options);
+  if (padded == nullptr) {
+    const bool ragged = std::holds_alternative<RaggedBatchOptions>(options);
+    return fmt::format("{}{{{}}}", ragged ? "RaggedBatchOptions" : "BatchOptions", drop);
+  }
+  return fmt::format("PaddedBatchOptions{{{}, .length = {}{}}}", drop, length_code(padded->length),
+                     padded->value ? fmt::format(", .value = int64_t{{{}}}", std::get<int64_t>(*padded->value)) : "");
+}
+
 int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The integer as its type has it, all bits above cut off.
@@ -435,9 +465,7 @@ TwinDataset TwinDataset::ignore_errors() const {
 
 TwinDataset TwinDataset::gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,
                                 bool drop_remainder) const {
-  std::vector<bool> ragged;
-  for (const FeatureSpec& feature : dataset.schema().features()) ragged.push_back(feature.is_ragged());
-  return then(name, dataset, model_of_batch(input, size, drop_remainder, std::move(ragged)),
+  return then(name, dataset, model_of_batch(input, size, drop_remainder, ragged_features(dataset.schema())),
               fmt::format(".{}({}{})", name, size, drop_remainder ? ", {.drop_remainder = true}" : ""));
 }
 
@@ -471,6 +499,61 @@ TwinDataset TwinDataset::padded_batch(int64_t size, bool drop_remainder, PadLeng
               model_of_padded_batch(model_, size, drop_remainder, length, value),
               fmt::format(".padded_batch({}, {{.drop_remainder = {}, .length = {}{}}})", size, drop_remainder,
                           length_code(length), value ? fmt::format(", .value = int64_t{{{}}}", *value) : ""));
+}
+
+TwinDataset TwinDataset::bucket_by_sequence_length(const std::vector<std::string>& features,
+                                                   const std::vector<int64_t>& boundaries,
+                                                   const std::vector<int64_t>& batch_sizes, bool pad_to_boundary,
+                                                   bool drop_remainder, PadLength length,
+                                                   std::optional<int64_t> value) const {
+  BucketOptions options{.pad_to_bucket_boundary = pad_to_boundary,
+                        .padding = {.drop_remainder = drop_remainder, .length = length}};
+  if (value) options.padding.value = *value;
+  std::vector<size_t> columns;
+  for (const std::string& feature : features) columns.push_back(column(feature));
+  const auto key = [columns, boundaries](const ModelElement& element) {
+    int64_t longest = 0;
+    for (const size_t c : columns) longest = std::max(longest, element.values[c].shape[0]);
+    return std::count_if(boundaries.begin(), boundaries.end(), [&](int64_t boundary) { return boundary <= longest; });
+  };
+  const auto gather = [=, input = schema()](int64_t bucket) -> ModelGather {
+    if (!pad_to_boundary) return padding(input, length, value);
+    if (static_cast<size_t>(bucket) < boundaries.size()) {
+      return padding(input, length, value, boundaries[static_cast<size_t>(bucket)] - 1);
+    }
+    return [](const std::vector<ModelElement>&, ModelElement& batch) { batch.fail(ErrorCode::kWrongShape); };
+  };
+  return then("bucket_by_sequence_length",
+              dataset_.bucket_by_sequence_length(features, boundaries, batch_sizes, options),
+              model_of_groups(
+                  model_, key, [batch_sizes](int64_t bucket) { return batch_sizes[static_cast<size_t>(bucket)]; },
+                  drop_remainder, gather),
+              fmt::format(".bucket_by_sequence_length({{\"{}\"}}, {{{}}}, {{{}}}, {{.pad_to_bucket_boundary = {}, "
+                          ".padding = {{.drop_remainder = {}, .length = {}{}}}}})",
+                          fmt::join(features, "\", \""), fmt::join(boundaries, ", "), fmt::join(batch_sizes, ", "),
+                          pad_to_boundary, drop_remainder, length_code(length),
+                          value ? fmt::format(", .value = int64_t{{{}}}", *value) : ""));
+}
+
+TwinDataset TwinDataset::group_by_window(int64_t divisor, std::optional<int64_t> window_size,
+                                         const GatherOptions& batches) const {
+  const Dataset dataset =
+      dataset_.group_by_window(digest_modulo(divisor), window_size ? WindowSize(*window_size) : two_and_key(), batches);
+  const auto key = [divisor](const ModelElement& element) { return digest_modulo(element, divisor); };
+  const auto size = [window_size](int64_t k) { return window_size ? *window_size : two_and_key(k); };
+  const ModelGather gather = gather_of(schema(), dataset.schema(), batches);
+  return then("group_by_window", dataset,
+              model_of_groups(model_, key, size, drops_remainder(batches), [gather](int64_t) { return gather; }),
+              fmt::format(".group_by_window(digest_modulo({}), {}, {})", divisor,
+                          window_size ? fmt::to_string(*window_size) : "two_and_key()", gather_code(batches)));
+}
+
+TwinDataset TwinDataset::window(int64_t size, int64_t shift, int64_t stride, const GatherOptions& batches) const {
+  const Dataset dataset = dataset_.window(size, {.shift = shift, .stride = stride}, batches);
+  return then("window", dataset,
+              model_of_window(model_, size, shift, stride, drops_remainder(batches),
+                              gather_of(schema(), dataset.schema(), batches)),
+              fmt::format(".window({}, {{.shift = {}, .stride = {}}}, {})", size, shift, stride, gather_code(batches)));
 }
 
 TwinDataset TwinDataset::mask_tokens(double probability, uint64_t seed) const {

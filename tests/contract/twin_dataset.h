@@ -63,6 +63,16 @@ class TwinDataset {
   [[nodiscard]] TwinDataset ragged_batch(int64_t size, bool drop_remainder) const;
   [[nodiscard]] TwinDataset unbatch() const;
   [[nodiscard]] TwinDataset rebatch(int64_t size, bool drop_remainder) const;
+  // Without `value`: zeros.
+  [[nodiscard]] TwinDataset bucket_by_sequence_length(const std::vector<std::string>& features,
+                                                      const std::vector<int64_t>& boundaries,
+                                                      const std::vector<int64_t>& batch_sizes, bool pad_to_boundary,
+                                                      bool drop_remainder, PadLength length,
+                                                      std::optional<int64_t> value) const;
+  // By `digest_modulo(divisor)`; without a size, by `two_and_key()`.
+  [[nodiscard]] TwinDataset group_by_window(int64_t divisor, std::optional<int64_t> window_size,
+                                            const GatherOptions& batches) const;
+  [[nodiscard]] TwinDataset window(int64_t size, int64_t shift, int64_t stride, const GatherOptions& batches) const;
   // On `tokens`, with `mask` where that is there.
   [[nodiscard]] TwinDataset mask_tokens(double probability, uint64_t seed) const;
   [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;

@@ -25,7 +25,7 @@ TEST(RaggedBatchTest, KeepsLengthsAndStacksWhatHasOneShape) {
   EXPECT_EQ(chain.schema()->to_string(), "t int64 [?,ragged], w int64 [?,2], x int64 [?]");
   EXPECT_THAT(chain.elements(), ElementsAre("t=[[1,2],[3]] w=[[1,2],[3,4]] x=[7,8]", "t=[[]] w=[[5,6]] x=[9]"));
   EXPECT_EQ(chain.cardinality(), Cardinality::known(2));
-  const Chain dropped = features.then<RaggedBatchOperator>(2, BatchOptions{.drop_remainder = true});
+  const Chain dropped = features.then<RaggedBatchOperator>(2, RaggedBatchOptions{.drop_remainder = true});
   EXPECT_EQ(dropped.schema()->to_string(), "t int64 [2,ragged], w int64 [2,2], x int64 [2]");
   EXPECT_EQ(dropped.cardinality(), Cardinality::known(1));
 }

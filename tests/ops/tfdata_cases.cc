@@ -79,6 +79,18 @@ Dataset interleave(const Json& step, Jitter& jitter, int64_t cycle_length, int64
 
 Dataset build(const Json& pipeline, Jitter& jitter);
 
+// tf.data does not know the length of these rows, also where by chance all have the same.
+Dataset with_unknown_lengths(const Dataset& rows) {
+  std::vector<FeatureSpec> features = rows.schema().features();
+  if (features[0].shape[0] == kVaries) return rows;
+  features[0].shape[0] = kVaries;
+  const auto schema = std::make_shared<const Schema>(std::move(features));
+  return rows.map(
+      BlockFunction{.name = "with_unknown_lengths", .schema = schema, .function = [schema](Block block, BufferPool&) {
+                      return block.with_columns(schema, block.columns());
+                    }});
+}
+
 Dataset source(const Json& step, Jitter& jitter) {
   const std::string op = step.at("op");
   if (op == "range") {
@@ -86,8 +98,8 @@ Dataset source(const Json& step, Jitter& jitter) {
                           step.at("step").get<int64_t>(), step.at("feature").get<std::string>());
   }
   if (op == "rows") {
-    return Dataset::rows(
-        {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}});
+    return with_unknown_lengths(Dataset::rows(
+        {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}}));
   }
   if (op == "interleave") {
     return interleave(step, jitter, step.at("cycle_length").get<int64_t>(), step.at("block_length").get<int64_t>());
@@ -163,6 +175,23 @@ Dataset transform(const Dataset& input, const Json& step) {
   if (op == "ragged_batch") return input.ragged_batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
   if (op == "unbatch") return input.unbatch();
   if (op == "rebatch") return input.rebatch(number("size"), {.drop_remainder = step.at("drop_remainder")});
+  if (op == "bucket_by_sequence_length") {
+    return input.bucket_by_sequence_length({step.at("feature").get<std::string>()},
+                                           step.at("boundaries").get<std::vector<int64_t>>(),
+                                           step.at("batch_sizes").get<std::vector<int64_t>>(),
+                                           {.pad_to_bucket_boundary = step.at("pad_to_bucket_boundary"),
+                                            .padding = {.drop_remainder = step.at("drop_remainder")}});
+  }
+  if (op == "group_by_window") {
+    const RowKey key{op, [feature = step.at("feature").get<std::string>(), mod = number("mod")](const RowView& row) {
+                       return floored_modulo(row.value<int64_t>(feature), mod);
+                     }};
+    return input.group_by_window(key, number("window_size"));
+  }
+  if (op == "window") {
+    return input.window(number("size"), {.shift = number("shift"), .stride = number("stride")},
+                        BatchOptions{.drop_remainder = step.at("drop_remainder")});
+  }
   if (op == "padded_batch") {
     PaddedBatchOptions options{.drop_remainder = step.at("drop_remainder"), .value = number("value")};
     if (!step.at("length").is_null()) options.length = PadLength::fixed(number("length"));

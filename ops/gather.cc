@@ -1,0 +1,31 @@
+#include "ops/gather.h"
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+Gather::Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options)
+    : operator_name_(operator_name),
+      input_(input),
+      drop_remainder_(std::visit([](const auto& some) { return some.drop_remainder; }, options)),
+      ragged_(std::holds_alternative<RaggedBatchOptions>(options)) {
+  if (const auto* padded = std::get_if<PaddedBatchOptions>(&options)) {
+    padding_ = std::make_shared<const Padding>(operator_name, input, *padded);
+  }
+}
+
+SchemaPtr Gather::schema(int64_t rows) const {
+  return padding_ != nullptr ? padding_->schema(rows) : batched_schema(*input_, rows, ragged_);
+}
+
+BatchStage::Assemble Gather::assemble(const SchemaPtr& batches, BufferPool& pool) const {
+  return padding_ != nullptr ? padding_->assemble(batches, pool) : stack_elements(batches, operator_name_, pool);
+}
+
+std::string Gather::to_string() const {
+  const std::string drop = fmt::format("drop_remainder={}", drop_remainder_);
+  if (padding_ != nullptr) return fmt::format("padded_batch, {}, {}", drop, padding_->to_string());
+  return fmt::format("{}, {}", ragged_ ? "ragged_batch" : "batch", drop);
+}
+
+}  // namespace millrace

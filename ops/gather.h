@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "ops/padded_batch.h"
+#include "ops/ragged_batch.h"
+
+namespace millrace {
+
+/// How an operator that collects rows by a rule of its own makes batches of them: as `batch`, `padded_batch` or
+/// `ragged_batch` does, with their options.
+using GatherOptions = std::variant<BatchOptions, PaddedBatchOptions, RaggedBatchOptions>;
+
+/// The same for one operator, checked.
+class Gather {
+ public:
+  /// Throws `kInvalidArgument`. `operator_name` begins every message, and outlives the object.
+  Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options);
+
+  bool drop_remainder() const { return drop_remainder_; }
+  /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
+  SchemaPtr schema(int64_t rows) const;
+  /// Makes batches of the schema `batches`. The pool must outlive it.
+  BatchStage::Assemble assemble(const SchemaPtr& batches, BufferPool& pool) const;
+  /// `batch, drop_remainder=false`.
+  std::string to_string() const;
+
+ private:
+  std::string_view operator_name_;
+  SchemaPtr input_;
+  bool drop_remainder_;
+  bool ragged_;
+  std::shared_ptr<const Padding> padding_;  // null: not padded
+};
+
+}  // namespace millrace

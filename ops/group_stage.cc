@@ -1,0 +1,272 @@
+#include "ops/group_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "groups";
+// What an element takes besides its bytes: its entry, and what its slot is larger.
+constexpr int64_t kRowOverhead = 48;
+
+}  // namespace
+
+GroupStage::GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, Rules rules,
+                       const StageContext& context)
+    : schema_(std::move(schema)),
+      input_(std::move(input)),
+      rules_(std::move(rules)),
+      context_(context),
+      codec_(input_schema),
+      slab_(context.pool),
+      most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+      ready_(input_schema, context.pool) {
+  small_keys_.fill(kNone);
+  state_.state = context.state;
+  if (context.state != nullptr) resume(*context.state);
+}
+
+bool GroupStage::is_open(int64_t key) const {
+  if (key >= 0 && key < static_cast<int64_t>(small_keys_.size())) return small_keys_[static_cast<size_t>(key)] != kNone;
+  return other_keys_.contains(key);
+}
+
+uint32_t& GroupStage::group_of(int64_t key) {
+  if (key >= 0 && key < static_cast<int64_t>(small_keys_.size())) return small_keys_[static_cast<size_t>(key)];
+  return other_keys_.try_emplace(key, kNone).first->second;
+}
+
+void GroupStage::begin_group(int64_t key, uint32_t& index, size_t element) {
+  const int64_t size = rules_.size(key);
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<uint32_t>(groups_.size()));
+    groups_.emplace_back();
+  }
+  index = unused_.back();
+  unused_.pop_back();
+  ++num_open_;
+  Group& group = groups_[index];
+  group.key = key;
+  group.size = static_cast<size_t>(size);
+  group.label = {block_.epoch, block_.rows_per_element};
+  group.position = position_;
+  group.place = block_.cursor.behind(static_cast<int64_t>(element));
+}
+
+// False when the element is an error.
+bool GroupStage::take_in(size_t element) {
+  const int64_t key = keys_[element];
+  uint32_t& index = group_of(key);
+  if (index == kNone) {
+    try {
+      begin_group(key, index, element);
+    } catch (const ErrorException& e) {
+      Error error = e.error();
+      block_.locate(element, error);
+      block_.add_error(element, std::make_shared<const Error>(std::move(error)));
+      if (key < 0 || key >= static_cast<int64_t>(small_keys_.size())) other_keys_.erase(key);
+      return false;
+    }
+  }
+  Group& group = groups_[index];
+  const size_t bytes = codec_.encoded_size(block_, element);
+  Held& row = group.rows.emplace_back();
+  row.slot = slab_.allocate(bytes);
+  row.bytes = static_cast<uint32_t>(bytes);
+  if (has_origins_) row.origin = block_.origins().data()[element];
+  codec_.encode(block_, element, slab_.data(row.slot));
+  held_bytes_ += static_cast<int64_t>(bytes) + kRowOverhead;
+  ++num_held_;
+  return true;
+}
+
+bool GroupStage::can_join(const Group& group) const {
+  return group.rows.size() == ready_rows_ && group.label == ready_label_ &&
+         (rules_.assembles_alike || group.key == ready_key_);
+}
+
+// The rows of a group into the block that is being built.
+void GroupStage::move_to_ready(uint32_t index) {
+  Group& group = groups_[index];
+  ready_rows_ = group.rows.size();
+  ready_key_ = group.key;
+  ready_label_ = group.label;
+  for (const Held& row : group.rows) {
+    if (names_ != nullptr && group.label.rows_per_element == 1) ready_.append_origins(&row.origin, 1, names_);
+    codec_.decode({slab_.data(row.slot), row.bytes}, ready_);
+    held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
+    if (!codec_.has_views()) {
+      slab_.free(row.slot);
+      continue;
+    }
+    if (!loan_) loan_ = slab_.lend();
+    loan_->add(row.slot);
+  }
+  num_held_ -= static_cast<int64_t>(group.rows.size());
+  group.rows.clear();
+  group.place = {};
+  const int64_t key = group.key;
+  if (key >= 0 && key < static_cast<int64_t>(small_keys_.size())) {
+    small_keys_[static_cast<size_t>(key)] = kNone;
+  } else {
+    other_keys_.erase(key);
+  }
+  unused_.push_back(index);
+  --num_open_;
+}
+
+Poll GroupStage::deliver(Block& out) {
+  if (loan_) codec_.hold(std::exchange(loan_, {}), ready_);
+  const Block elements = ready_.finish();
+  out = rules_.assemble(elements, ready_rows_, ready_key_);
+  if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(ready_label_.rows_per_element)) {
+    out.set_origins(elements.origins());
+  }
+  out.rows_per_element = static_cast<int64_t>(ready_rows_) * ready_label_.rows_per_element;
+  out.epoch = ready_label_.epoch;
+  out.cursor = std::move(ready_begin_);
+  since_state_ += static_cast<int64_t>(out.num_elements());
+  return Poll::kBlock;
+}
+
+Poll GroupStage::pass_error(size_t element, Block& out) {
+  out = error_block(schema_, context_.pool, block_.error_at(element), block_.rows_per_element);
+  out.epoch = block_.epoch;
+  out.cursor = cursor_at(block_.cursor.behind(static_cast<int64_t>(element)));
+  ++since_state_;
+  return Poll::kBlock;
+}
+
+void GroupStage::flush() {
+  for (uint32_t index = 0; index < groups_.size(); ++index) {
+    if (!groups_[index].rows.empty()) remaining_.push_back(index);
+  }
+  std::sort(remaining_.begin(), remaining_.end(),
+            [this](uint32_t a, uint32_t b) { return groups_[a].key > groups_[b].key; });
+  if (rules_.drop_remainder) remaining_.clear();
+}
+
+Poll GroupStage::next(Block& out) {
+  slab_.collect();
+  while (true) {
+    if (full()) return deliver(out);
+    if (held_bytes_ > most_bytes_) {
+      if (!ready_.empty()) return deliver(out);
+      refuse_row();
+    }
+    if (ended_) {
+      if (remaining_.empty()) return ready_.empty() ? Poll::kEnd : deliver(out);
+      const Group& group = groups_[remaining_.back()];
+      if (!ready_.empty() && !can_join(group)) return deliver(out);
+      if (ready_.empty()) ready_begin_ = cursor_at(end_);
+      move_to_ready(remaining_.back());
+      remaining_.pop_back();
+      continue;
+    }
+    if (taken_ == block_.num_elements()) {
+      taken_ = 0;
+      if (!block_.columns().empty()) end_ = block_.cursor.behind(static_cast<int64_t>(block_.num_elements()));
+      block_ = Block();
+      const Poll poll = input_->next(block_);
+      if (poll == Poll::kPending) return ready_.empty() ? poll : deliver(out);
+      if (poll == Poll::kEnd) {
+        ended_ = true;
+        flush();
+        continue;
+      }
+      keys_.resize(block_.num_elements());
+      rules_.keys(block_, keys_);
+      has_origins_ = block_.rows_per_element == 1 && block_.origins().size() == block_.num_elements();
+      if (has_origins_) names_ = block_.origins().names();
+    }
+
+    if (position_ < live_ && is_gone(taken_)) {
+      ++position_;
+      ++taken_;
+      continue;
+    }
+    const bool is_error = !block_.errors().empty() && block_.error_at(taken_) != nullptr;
+    if (is_error || !take_in(taken_)) {
+      if (!ready_.empty()) return deliver(out);
+      const size_t element = taken_++;
+      const Poll poll = pass_error(element, out);
+      ++position_;
+      return poll;
+    }
+    const uint32_t index = group_of(keys_[taken_]);
+    const bool complete = groups_[index].rows.size() == groups_[index].size;
+    bool delivered = false;
+    if (complete) {
+      if (!ready_.empty() && !can_join(groups_[index])) {
+        deliver(out);
+        delivered = true;
+      }
+      if (ready_.empty()) ready_begin_ = cursor_at(block_.cursor.behind(static_cast<int64_t>(taken_)));
+      move_to_ready(index);
+    }
+    ++position_;
+    ++taken_;
+    if (delivered) return Poll::kBlock;
+  }
+}
+
+void GroupStage::refuse_row() const {
+  Error error{
+      .code = ErrorCode::kMemoryBudget,
+      .message = fmt::format("{}: {} rows that wait in {} groups take {} bytes, more than three quarters of the "
+                             "memory budget of {} bytes; smaller batches or fewer groups need less",
+                             rules_.operator_name, num_held_, num_open_, held_bytes_, context_.memory->budget())};
+  if (taken_ > 0) block_.locate(taken_ - 1, error);
+  throw ErrorException(error);
+}
+
+// A state for each block would cost as much as the groups that are open; some elements more to be made again do not
+// matter.
+Cursor GroupStage::cursor_at(const Cursor& here) {
+  constexpr int64_t kElementsForEachGroup = 8;
+  if (position_ - state_position_ >= kElementsForEachGroup * static_cast<int64_t>(num_open_)) {
+    state_ = new_state(here);
+    state_position_ = position_;
+    since_state_ = 0;
+  }
+  return state_.behind(since_state_);
+}
+
+Cursor GroupStage::new_state(const Cursor& here) const {
+  std::vector<int64_t> begins;
+  const Group* oldest = nullptr;
+  for (const Group& group : groups_) {
+    // One that begins with the element at `position_` is not open before it.
+    if (group.rows.empty() || group.position == position_) continue;
+    begins.push_back(group.position);
+    if (oldest == nullptr || group.position < oldest->position) oldest = &group;
+  }
+  if (oldest == nullptr) return make_cursor(kKind, {0}, {here});
+  std::sort(begins.begin(), begins.end());
+  std::vector<int64_t> numbers{position_ - oldest->position};
+  int64_t last = oldest->position;
+  for (const int64_t begin : begins) numbers.push_back(begin - std::exchange(last, begin));
+  return make_cursor(kKind, std::move(numbers), {oldest->place});
+}
+
+void GroupStage::resume(const StageState& state) {
+  const std::vector<int64_t>& numbers = numbers_of(state, kKind, 1);
+  live_ = state_position_ = numbers[0];
+  int64_t position = 0;
+  for (size_t i = 1; i < numbers.size(); ++i) begins_.push_back(position += numbers[i]);
+}
+
+// Whether an element that is read again had left, or was an error, before the state was taken.
+bool GroupStage::is_gone(size_t element) {
+  if (next_begin_ < begins_.size() && begins_[next_begin_] == position_) {
+    ++next_begin_;
+    return false;
+  }
+  if (!block_.errors().empty() && block_.error_at(element) != nullptr) return true;
+  return !is_open(keys_[element]);
+}
+
+}  // namespace millrace

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/columnar/row_codec.h"
+#include "ops/batch.h"
+#include "ops/row_slab.h"
+
+namespace millrace {
+
+/// Collects elements in groups by a key. A group that has as many as it is to have becomes a batch; what is left at the
+/// end does so in order of the keys, or is dropped. Errors and notes go out at once, in the place of their element, and
+/// no group loses anything to them. What bucket_by_sequence_length and group_by_window have in common.
+///
+/// Elements that wait are copied into the stage's own memory: a view would keep the chunk it came in. A state holds
+/// none of them: it says where the oldest group began, and where each of the others did. From there on the input is
+/// read again; what came before its key's group had begun is gone.
+class GroupStage final : public Stage {
+ public:
+  struct Rules {
+    std::string_view operator_name;
+    /// The keys of a block's elements; of those that are errors, or that it makes errors of, anything.
+    std::function<void(Block&, std::span<int64_t> keys)> keys;
+    /// How many elements a group of this key is to have. What it throws is the error of the element that would begin
+    /// it.
+    std::function<int64_t(int64_t key)> size;
+    /// Makes k batches of k × `rows` elements, none of which is an error.
+    std::function<Block(const Block& elements, size_t rows, int64_t key)> assemble;
+    /// Whether batches of different keys can be made together, by the rules of one of them.
+    bool assembles_alike = true;
+    bool drop_remainder = false;
+  };
+
+  GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, Rules rules,
+             const StageContext& context);
+  /// Throws `kMemoryBudget` when the elements that wait take more than three quarters of the budget.
+  Poll next(Block& out) override;
+
+ private:
+  // What blocks say of all their elements.
+  struct Label {
+    int64_t epoch = 0;
+    int64_t rows_per_element = 1;
+    friend bool operator==(const Label&, const Label&) = default;
+  };
+  struct Held {
+    RowSlab::Slot slot;
+    uint32_t bytes = 0;
+    Origin origin;  // of a single row
+  };
+  struct Group {
+    int64_t key = 0;
+    size_t size = 0;
+    std::vector<Held> rows;
+    Label label;           // of the first row
+    int64_t position = 0;  // of the first row, among the elements of the input since `position_` was 0
+    Cursor place;          // in the input, of the first row
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // The place of a key's group among `groups_`; kNone: there is none.
+  uint32_t& group_of(int64_t key);
+  bool is_open(int64_t key) const;
+  void begin_group(int64_t key, uint32_t& index, size_t element);
+  bool take_in(size_t element);
+  Poll pass_error(size_t element, Block& out);
+  bool can_join(const Group& group) const;
+  void move_to_ready(uint32_t index);
+  Poll deliver(Block& out);
+  bool full() const { return ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes; }
+  void flush();
+  // The place before the element at `position_`, whose place in the input is `here`.
+  Cursor cursor_at(const Cursor& here);
+  Cursor new_state(const Cursor& here) const;
+  void resume(const StageState& state);
+  bool is_gone(size_t element);
+  [[noreturn]] void refuse_row() const;
+
+  SchemaPtr schema_;
+  std::unique_ptr<Stage> input_;
+  Rules rules_;
+  StageContext context_;
+  RowCodec codec_;
+  RowSlab slab_;
+  const int64_t most_bytes_;
+  int64_t held_bytes_ = 0;
+  int64_t num_held_ = 0;
+  Block block_;       // of the input
+  size_t taken_ = 0;  // elements of `block_` that are in groups, or gone
+  std::vector<int64_t> keys_;
+  bool has_origins_ = false;  // the rows of `block_`
+  int64_t position_ = 0;      // elements read
+  std::shared_ptr<const ShardNames> names_;
+  std::vector<Group> groups_;  // some of them not in use
+  std::vector<uint32_t> unused_;
+  size_t num_open_ = 0;
+  std::array<uint32_t, 256> small_keys_;  // the groups of keys from 0
+  std::unordered_map<int64_t, uint32_t> other_keys_;
+  Cursor end_;  // of the input
+  bool ended_ = false;
+  std::vector<uint32_t> remaining_;  // at the end: groups still to be flushed, the next one last
+
+  BlockBuilder ready_;  // rows of groups that are complete
+  size_t ready_rows_ = 0;
+  int64_t ready_key_ = 0;
+  Label ready_label_;
+  Cursor ready_begin_;
+  Ref<RowSlab::Loan> loan_;
+
+  Cursor state_;                // the last one made
+  int64_t state_position_ = 0;  // where it was made
+  int64_t since_state_ = 0;     // elements given since
+
+  // When resumed: positions at which groups begin that are still open at `live_`, where the stream goes on.
+  std::vector<int64_t> begins_;
+  size_t next_begin_ = 0;
+  int64_t live_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,243 @@
+#include "ops/window.h"
+
+#include <algorithm>
+#include <deque>
+
+#include <fmt/format.h>
+
+#include "formats/columnar/block_builder.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kName = "window";
+
+// Positions are those of elements, notes not counted, from where the stage was opened.
+class WindowStage final : public Stage {
+ public:
+  static constexpr std::string_view kKind = "window";
+
+  WindowStage(const SchemaPtr& input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, int64_t size,
+              const WindowOptions& options, bool drop_remainder, BatchStage::Assemble assemble,
+              const StageContext& context)
+      : schema_(std::move(schema)),
+        input_(std::move(input)),
+        size_(size),
+        shift_(*options.shift),
+        stride_(options.stride),
+        drop_remainder_(drop_remainder),
+        assemble_(std::move(assemble)),
+        context_(context),
+        ready_(input_schema, context.pool) {
+    if (context.state == nullptr) return;
+    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
+    start_ = numbers[0];
+    notes_gone_ = numbers[1];
+  }
+
+  Poll next(Block& out) override {
+    while (true) {
+      if (ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes) return deliver(out);
+      // Behind the last element that the window takes.
+      const int64_t end = start_ + (size_ - 1) * stride_ + 1;
+      if (read_ >= end || (ended_ && read_ > start_ && !drop_remainder_)) {
+        if (give_window(std::min(end, read_), out)) return Poll::kBlock;
+        continue;
+      }
+      if (ended_) return ready_.empty() ? Poll::kEnd : deliver(out);
+      if (note_.num_elements() > 0) {
+        if (!ready_.empty()) return deliver(out);
+        if (pass_note(out)) return Poll::kBlock;
+        continue;
+      }
+      forget();
+      if (rest_.num_elements() == 0) {
+        const Poll poll = input_->next(rest_);
+        if (poll == Poll::kPending) return ready_.empty() ? poll : deliver(out);
+        if (poll == Poll::kEnd) {
+          rest_ = Block();
+          ended_ = true;
+          continue;
+        }
+      }
+      read_some();
+    }
+  }
+
+ private:
+  // Elements without notes between them.
+  struct Piece {
+    int64_t first;  // position
+    Block block;
+    int64_t end() const { return first + static_cast<int64_t>(block.num_elements()); }
+  };
+
+  // Takes in what `rest_` has up to a note, and the note.
+  void read_some() {
+    const size_t count = rest_.num_elements();
+    size_t end = 0;
+    while (end < count && !is_note(rest_, end)) ++end;
+    if (end > 0) {
+      pieces_.push_back({read_, rest_.slice(0, end)});
+      read_ += static_cast<int64_t>(end);
+    }
+    if (end < count) note_ = rest_.slice(end++, 1);
+    rest_ = end < count ? rest_.slice(end, count - end) : Block();
+  }
+
+  static bool is_note(const Block& block, size_t element) {
+    if (block.errors().empty()) return false;
+    const ElementError* error = block.next_error(element);
+    return error != nullptr && error->element == element && error->is_note();
+  }
+
+  // What lies before the next window.
+  void forget() {
+    while (!pieces_.empty() && pieces_.front().end() <= start_) pieces_.pop_front();
+    while (!notes_.empty() && notes_.front() <= start_) notes_.pop_front();
+  }
+
+  // The note that was read, unless it had left before the state was taken.
+  bool pass_note(Block& out) {
+    const Block note = std::exchange(note_, Block());
+    const bool is_gone = notes_gone_ > 0;
+    if (is_gone) {
+      --notes_gone_;
+    } else {
+      out = error_block(schema_, context_.pool, note.errors()[0].error, note.rows_per_element * size_);
+      out.epoch = note.epoch;
+      // Before the note, where that is the next to be read.
+      out.cursor = start_ >= read_ ? make_cursor(kKind, {start_ - read_, 0}, {note.cursor}) : cursor();
+    }
+    notes_.push_back(read_);
+    return !is_gone;
+  }
+
+  // The place before the next window, whose first element was read: its first element is read again, and the notes
+  // behind that are gone.
+  Cursor cursor() const {
+    const Piece& piece = *piece_of(start_, pieces_.begin());
+    const auto gone = std::count_if(notes_.begin(), notes_.end(), [this](int64_t note) { return note > start_; });
+    return make_cursor(kKind, {0, static_cast<int64_t>(gone)}, {piece.block.cursor.behind(start_ - piece.first)});
+  }
+
+  using PieceIterator = std::deque<Piece>::const_iterator;
+  static PieceIterator piece_of(int64_t position, PieceIterator piece) {
+    while (piece->end() <= position) ++piece;
+    return piece;
+  }
+
+  // Adds the window of the elements before `end` to `ready_`; true when a block is given first, or instead.
+  bool give_window(int64_t end, Block& out) {
+    const PieceIterator first = piece_of(start_, pieces_.begin());
+    PieceIterator piece = first;
+    for (int64_t position = start_; position < end; position += stride_) {
+      piece = piece_of(position, piece);
+      if (piece->block.errors().empty()) continue;
+      auto error = piece->block.error_at(static_cast<size_t>(position - piece->first));
+      if (error == nullptr) continue;
+      if (!ready_.empty()) return deliver(out) == Poll::kBlock;
+      out = error_block(schema_, context_.pool, std::move(error), piece->block.rows_per_element * size_);
+      out.epoch = piece->block.epoch;
+      out.cursor = cursor();
+      start_ += shift_;
+      return true;
+    }
+    const auto rows = static_cast<size_t>((end - start_ + stride_ - 1) / stride_);
+    const Block& head = first->block;
+    if (!ready_.empty() &&
+        (rows != ready_rows_ || head.epoch != ready_epoch_ || head.rows_per_element != ready_rows_per_element_)) {
+      return deliver(out) == Poll::kBlock;
+    }
+    if (ready_.empty()) {
+      ready_begin_ = cursor();
+      ready_rows_ = rows;
+      ready_epoch_ = head.epoch;
+      ready_rows_per_element_ = head.rows_per_element;
+    }
+    piece = first;
+    for (int64_t position = start_; position < end;) {
+      piece = piece_of(position, piece);
+      const int64_t run = stride_ == 1 ? std::min(end, piece->end()) - position : 1;
+      ready_.append_range(piece->block, static_cast<size_t>(position - piece->first), static_cast<size_t>(run));
+      position += run * stride_;
+    }
+    start_ += shift_;
+    return false;
+  }
+
+  Poll deliver(Block& out) {
+    const Block elements = ready_.finish();
+    out = assemble_(elements, ready_rows_);
+    if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(ready_rows_per_element_)) {
+      out.set_origins(elements.origins());
+    }
+    out.rows_per_element = static_cast<int64_t>(ready_rows_) * ready_rows_per_element_;
+    out.epoch = ready_epoch_;
+    out.cursor = std::move(ready_begin_);
+    return Poll::kBlock;
+  }
+
+  SchemaPtr schema_;
+  std::unique_ptr<Stage> input_;
+  const int64_t size_;
+  const int64_t shift_;
+  const int64_t stride_;
+  const bool drop_remainder_;
+  BatchStage::Assemble assemble_;
+  StageContext context_;
+
+  Block rest_;                 // of the input, not taken in yet
+  Block note_;                 // the note before it, to be passed on
+  std::deque<Piece> pieces_;   // what the next windows take
+  std::deque<int64_t> notes_;  // that are gone: positions of the elements behind them
+  int64_t read_ = 0;           // elements
+  bool ended_ = false;
+  int64_t start_ = 0;       // of the next window
+  int64_t notes_gone_ = 0;  // when resumed: to be read again
+
+  BlockBuilder ready_;  // the elements of some windows
+  size_t ready_rows_ = 0;
+  int64_t ready_epoch_ = 0;
+  int64_t ready_rows_per_element_ = 1;
+  Cursor ready_begin_;
+};
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", kName, message));
+}
+
+WindowOptions checked(int64_t size, WindowOptions options) {
+  if (!options.shift) options.shift = size;
+  if (size < 1) refuse(fmt::format("size must be at least 1, not {}", size));
+  if (*options.shift < 1) refuse(fmt::format("shift must be at least 1, not {}", *options.shift));
+  if (options.stride < 1) refuse(fmt::format("stride must be at least 1, not {}", options.stride));
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (size > kMost || *options.shift > kMost || options.stride > kMost / size) {
+    refuse(fmt::format("size {}, shift {} and stride {} span too much", size, *options.shift, options.stride));
+  }
+  return options;
+}
+
+}  // namespace
+
+WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, const GatherOptions& batches)
+    : WindowOperator(input, size, options, Gather(kName, input, batches)) {}
+
+WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Gather gather)
+    : StageOperator(gather.schema(gather.drop_remainder() ? size : kVaries)),
+      input_schema_(std::move(input)),
+      size_(size),
+      options_(checked(size, options)),
+      gather_(std::move(gather)) {}
+
+std::string WindowOperator::arguments() const {
+  return fmt::format("size={}, shift={}, stride={}, {}", size_, *options_.shift, options_.stride, gather_.to_string());
+}
+
+std::unique_ptr<Stage> WindowOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  return std::make_unique<WindowStage>(input_schema_, schema(), open_input(inputs[0], context), size_, options_,
+                                       gather_.drop_remainder(), gather_.assemble(schema(), context.pool), context);
+}
+
+}  // namespace millrace

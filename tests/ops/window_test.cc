@@ -1,0 +1,96 @@
+#include "ops/window.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/range.h"
+#include "ops/rows.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using test::Chain;
+using test::FaultyRange;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Rows = std::vector<std::vector<int64_t>>;
+
+Chain range(int64_t count) { return Chain::source<RangeOperator>(0, count, 1, "x"); }
+
+template <typename Function>
+std::string refusal(Function&& function) {
+  try {
+    function();
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kInvalidArgument);
+    return e.error().message;
+  }
+  return "accepted";
+}
+
+TEST(WindowTest, WindowsOverlapFollowOrLeaveElementsOut) {
+  EXPECT_THAT(range(5).then<WindowOperator>(3, WindowOptions{.shift = 1}).elements(),
+              ElementsAre("x=[0,1,2]", "x=[1,2,3]", "x=[2,3,4]", "x=[3,4]", "x=[4]"));
+  EXPECT_THAT(range(5).then<WindowOperator>(2).elements(), ElementsAre("x=[0,1]", "x=[2,3]", "x=[4]"));
+  EXPECT_THAT(range(9).then<WindowOperator>(2, WindowOptions{.shift = 4}).elements(),
+              ElementsAre("x=[0,1]", "x=[4,5]", "x=[8]"));
+  EXPECT_THAT(range(7).then<WindowOperator>(3, WindowOptions{.shift = 1, .stride = 2}).elements(),
+              ElementsAre("x=[0,2,4]", "x=[1,3,5]", "x=[2,4,6]", "x=[3,5]", "x=[4,6]", "x=[5]", "x=[6]"));
+  EXPECT_THAT(range(0).then<WindowOperator>(3).elements(), IsEmpty());
+}
+
+TEST(WindowTest, DropsWindowsThatAreNotComplete) {
+  EXPECT_THAT(
+      range(5).then<WindowOperator>(3, WindowOptions{.shift = 1}, BatchOptions{.drop_remainder = true}).elements(),
+      ElementsAre("x=[0,1,2]", "x=[1,2,3]", "x=[2,3,4]"));
+  EXPECT_THAT(range(7)
+                  .then<WindowOperator>(2, WindowOptions{.shift = 3, .stride = 2}, BatchOptions{.drop_remainder = true})
+                  .elements(),
+              ElementsAre("x=[0,2]", "x=[3,5]"));
+}
+
+TEST(WindowTest, LongWindowsReachOverManyBlocks) {
+  const auto elements =
+      range(9000).then<WindowOperator>(3000, WindowOptions{.shift = 2500}, BatchOptions{.drop_remainder = true}).run();
+  ASSERT_EQ(elements.elements.size(), 3u);
+  EXPECT_THAT(elements.elements[2], HasSubstr("x=[5000,5001,"));
+  EXPECT_THAT(elements.elements[2], HasSubstr(",7999]"));
+  EXPECT_THAT(elements.rows, ElementsAre(3000, 3000, 3000));
+}
+
+TEST(WindowTest, WindowsOfRowsOfUnlikeLengthsArePaddedOrRagged) {
+  const Chain rows = Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"t", Rows{{1}, {2, 2}, {3, 3}}}});
+  const WindowOptions overlapping{.shift = 1};
+  EXPECT_THAT(rows.then<WindowOperator>(2, overlapping, PaddedBatchOptions{.drop_remainder = true}).elements(),
+              ElementsAre("t=[[1,0],[2,2]]", "t=[[2,2],[3,3]]"));
+  EXPECT_THAT(rows.then<WindowOperator>(2, overlapping, RaggedBatchOptions{}).elements(),
+              ElementsAre("t=[[1],[2,2]]", "t=[[2,2],[3,3]]", "t=[[3,3]]"));
+  EXPECT_THAT(rows.then<WindowOperator>(2, overlapping).elements(),
+              ElementsAre(HasSubstr("window: feature 't' has shape [1]"), "t=[[2,2],[3,3]]", "t=[[3,3]]"));
+}
+
+TEST(WindowTest, EveryWindowThatTakesAnErrorIsThatErrorAndOthersAreNot) {
+  const auto faulty = Chain::of(std::make_shared<FaultyRange>(6, std::vector<int64_t>{2}));
+  EXPECT_THAT(
+      faulty.then<WindowOperator>(2, WindowOptions{.shift = 1}, BatchOptions{.drop_remainder = true}).elements(),
+      ElementsAre("x=[0,1]", HasSubstr("at 2"), HasSubstr("at 2"), "x=[3,4]", "x=[4,5]"));
+  EXPECT_THAT(faulty.then<WindowOperator>(2, WindowOptions{.shift = 3}).elements(), ElementsAre("x=[0,1]", "x=[3,4]"));
+  EXPECT_THAT(faulty.then<WindowOperator>(2, WindowOptions{.shift = 3, .stride = 2}).elements(),
+              ElementsAre(HasSubstr("at 2"), "x=[3,5]"));
+}
+
+TEST(WindowTest, RefusesWhatCannotBe) {
+  EXPECT_EQ(refusal([] { range(3).then<WindowOperator>(0); }), "window: size must be at least 1, not 0");
+  EXPECT_EQ(refusal([] { range(3).then<WindowOperator>(2, WindowOptions{.shift = 0}); }),
+            "window: shift must be at least 1, not 0");
+  EXPECT_EQ(refusal([] { range(3).then<WindowOperator>(2, WindowOptions{.stride = 0}); }),
+            "window: stride must be at least 1, not 0");
+  EXPECT_THAT(refusal([] { range(3).then<WindowOperator>(1LL << 39, WindowOptions{.stride = 1 << 30}); }),
+              HasSubstr("span too much"));
+}
+
+}  // namespace
+}  // namespace millrace

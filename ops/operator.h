@@ -74,6 +74,8 @@ class StageOperator : public Operator {
   /// A fresh run in `context.iteration`. `inputs[i]` opens input i; an operator may open it again (a repeat) or late.
   [[nodiscard]] virtual std::unique_ptr<Stage> open(std::vector<OpenStage> inputs,
                                                     const StageContext& context) const = 0;
+  /// What its runs in one pipeline share: asked for once, for each place in a plan. Default: nothing.
+  [[nodiscard]] virtual std::shared_ptr<SharedByRuns> share() const { return nullptr; }
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
   /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each

@@ -49,6 +49,16 @@ class Stage {
 class Lanes;
 class Storage;
 
+/// What all runs of one operator in one pipeline share, from epoch to epoch: the elements of a cache. A run that was
+/// given up may still be going on beside the next one, so any thread.
+class SharedByRuns {
+ public:
+  SharedByRuns() = default;
+  SharedByRuns(const SharedByRuns&) = delete;
+  SharedByRuns& operator=(const SharedByRuns&) = delete;
+  virtual ~SharedByRuns() = default;
+};
+
 /// What a stage gets from whoever runs it. Copied by value; the referenced objects outlive every stage.
 struct StageContext {
   BufferPool& pool;
@@ -61,6 +71,8 @@ struct StageContext {
   MemoryGate* memory = nullptr;
   /// Where the stage goes on: a state that a block of such a stage carried. Null: at the beginning.
   StageStatePtr state = nullptr;
+  /// What `StageOperator::share` made for this operator at this place of the plan; null for most.
+  std::shared_ptr<SharedByRuns> shared = nullptr;
 };
 
 /// Opens the stage of one input for one iteration.

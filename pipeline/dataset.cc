@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/assert_cardinality.h"
+#include "ops/cache.h"
 #include "ops/concatenate.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
@@ -166,6 +167,8 @@ Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const Gathe
 Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
   return then<WindowOperator>(size, options, batches);
 }
+
+Dataset Dataset::cache() const { return then<CacheOperator>(); }
 
 Dataset Dataset::prefetch(int64_t buffer_size) const { return then<PrefetchOperator>(buffer_size); }
 

@@ -114,6 +114,8 @@ class Dataset {
                                const GatherOptions& batches = BatchOptions{}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
+  /// Keeps everything before in memory from the second epoch on; see CacheOperator.
+  [[nodiscard]] Dataset cache() const;
   /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.
   [[nodiscard]] Dataset prefetch(int64_t buffer_size) const;
 

@@ -195,7 +195,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
-  return [op, inputs = std::move(inputs), &entry, lanes](const StageContext& context) -> std::unique_ptr<Stage> {
+  return [op, inputs = std::move(inputs), &entry, lanes,
+          shared = op->share()](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
                                 .iteration = context.iteration,
@@ -203,7 +204,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .storage = context.storage,
                                 .shard_names = context.shard_names,
                                 .memory = context.memory,
-                                .state = context.state};
+                                .state = context.state,
+                                .shared = shared};
     try {
       return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
     } catch (...) {

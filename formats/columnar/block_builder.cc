@@ -7,13 +7,10 @@ BlockBuilder::BlockBuilder(SchemaPtr schema, BufferPool& pool) : schema_(std::mo
   for (const FeatureSpec& feature : schema_->features()) columns_.emplace_back(pool, feature);
 }
 
-void BlockBuilder::append_with_errors(const Block& block, size_t first, size_t count) {
+void BlockBuilder::append_with_errors(const Block& block, size_t first, size_t count, bool copied) {
   size_t next = first;
   const auto append_good_ones_before = [&](size_t end) {
-    if (next == end) return;
-    for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), next, end - next);
-    append_origins(block, next, end - next);
-    num_elements_ += end - next;
+    if (next < end) append_good(block, next, end - next, copied);
   };
   for (const ElementError& entry : block.errors()) {
     if (entry.element < first) continue;

@@ -23,10 +23,12 @@ class BlockBuilder {
   void append(const Block& block, size_t element) { append_range(block, element, 1); }
   /// Elements [first, first + count) of `block`.
   void append_range(const Block& block, size_t first, size_t count) {
-    if (!block.errors().empty()) return append_with_errors(block, first, count);
-    for (size_t c = 0; c < columns_.size(); ++c) columns_[c].append(block.column(c), first, count);
-    append_origins(block, first, count);
-    num_elements_ += count;
+    if (!block.errors().empty()) return append_with_errors(block, first, count, /*copied=*/false);
+    append_good(block, first, count, /*copied=*/false);
+  }
+  /// The same with `bytes` values copied too: nothing of `block` is kept alive.
+  void append_copied(const Block& block, size_t first, size_t count) {
+    append_with_errors(block, first, count, /*copied=*/true);
   }
   /// The origins of the next element, for whoever builds elements by column: `rows` of them.
   void append_origins(const Origin* origins, size_t rows, const std::shared_ptr<const ShardNames>& names) {
@@ -61,7 +63,15 @@ class BlockBuilder {
   [[nodiscard]] Block split(size_t num_elements);
 
  private:
-  void append_with_errors(const Block& block, size_t first, size_t count);
+  void append_with_errors(const Block& block, size_t first, size_t count, bool copied);
+  void append_good(const Block& block, size_t first, size_t count, bool copied) {
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      copied ? columns_[c].append_copied(block.column(c), first, count)
+             : columns_[c].append(block.column(c), first, count);
+    }
+    append_origins(block, first, count);
+    num_elements_ += count;
+  }
   void append_origins(const Block& block, size_t first, size_t count) {
     const auto rows = static_cast<size_t>(block.rows_per_element);
     if (block.origins().empty() || block.origins().size() != rows * block.num_elements()) return;

@@ -405,6 +405,20 @@ void ColumnBuilder::append(const Column& column, size_t first, size_t count) {
       return;
     }
   }
+  append_values(column, first, count);
+}
+
+void ColumnBuilder::append_copied(const Column& column, size_t first, size_t count) {
+  const size_t before = used_;
+  append_values(column, first, count);
+  if (dtype_ != DType::kBytes || used_ == before) return;
+  const std::span<std::string_view> views(reinterpret_cast<std::string_view*>(values_->data() + before),
+                                          (used_ - before) / sizeof(std::string_view));
+  for (std::string_view& view : views) view = store(view);
+}
+
+void ColumnBuilder::append_values(const Column& column, size_t first, size_t count) {
+  assert(column.dtype() == dtype_ && column.rank() == static_cast<int>(shape_.size()));
   const int64_t begin = column.begin(first);
   const size_t bytes = static_cast<size_t>(column.begin(first + count) - begin) * size_of(dtype_);
   assert(!fixed_ || bytes == stride_ * count * size_of(dtype_));

@@ -103,8 +103,8 @@ class Column {
     assert(ragged_ != 0);
     return {sizes_of(element), static_cast<size_t>(size_offsets_[element + 1] - size_offsets_[element])};
   }
-  /// The row splits of a ragged dimension of an element: `0 2 3 3` above. Throws `kInvalidArgument` when the dimension is
-  /// not ragged.
+  /// The row splits of a ragged dimension of an element: `0 2 3 3` above. Throws `kInvalidArgument` when the dimension
+  /// is not ragged.
   std::span<const int64_t> row_splits(size_t element, size_t dimension = 1) const;
   /// Number of values of one element.
   int64_t num_values(size_t element) const {
@@ -233,6 +233,8 @@ class ColumnBuilder {
   void append(const Column& column, size_t element) { append(column, element, 1); }
   /// Appends elements [first, first + count) of `column`.
   void append(const Column& column, size_t first, size_t count);
+  /// The same with `bytes` values stored: nothing of `column` is kept alive.
+  void append_copied(const Column& column, size_t first, size_t count);
   /// Appends one scalar `bytes` value, a view.
   void append_view(std::string_view value) {
     assert(dtype_ == DType::kBytes && fixed_ && stride_ == 1);
@@ -267,6 +269,7 @@ class ColumnBuilder {
     if (used_ + bytes > capacity_) grow(bytes);
   }
   void grow(size_t bytes);
+  void append_values(const Column& column, size_t first, size_t count);
   int64_t payload_of(size_t begin, size_t end) const;
 
   BufferPool& pool_;

@@ -333,6 +333,17 @@ Model model_of_assert_cardinality(Model input, int64_t count) {
   };
 }
 
+Model model_of_cache(Model input) {
+  return [=](const Iteration& iteration) {
+    return [stream = input({.epoch = 0, .path = iteration.path}),
+            epoch = iteration.epoch]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (element) element->epoch = std::max(element->epoch, epoch);
+      return element;
+    };
+  };
+}
+
 Model model_of_take(Model input, int64_t count) {
   if (count < 0) return input;
   return [=](const Iteration& iteration) {

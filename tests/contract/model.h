@@ -83,6 +83,7 @@ using Model = std::function<ModelStream(const Iteration&)>;
 // Leaves out what is damaged, up to `max_records` in an epoch.
 [[nodiscard]] Model model_of_skipped_damage(Model shards, std::optional<int64_t> max_records);
 
+[[nodiscard]] Model model_of_cache(Model input);
 [[nodiscard]] Model model_of_assert_cardinality(Model input, int64_t count);
 [[nodiscard]] Model model_of_take(Model input, int64_t count);
 [[nodiscard]] Model model_of_skip(Model input, int64_t count);

@@ -245,6 +245,7 @@ const std::array kOperators{
                    const Cardinality known = in.dataset().cardinality();
                    return in.assert_cardinality(known.is_known() && !p.chance(3) ? known.count() : p.between(0, 25));
                  }},
+    OperatorLine{"cache", 6, is_finite, [](const Twin& in, Picks&) { return in.cache(); }},
     OperatorLine{"take", 6, always, [](const Twin& in, Picks& p) { return in.take(p.between(-1, 40)); }},
     OperatorLine{"skip", 5, is_finite, [](const Twin& in, Picks& p) { return in.skip(p.between(-1, 12)); }},
     OperatorLine{"shard", 5, always,

@@ -433,6 +433,8 @@ TwinDataset TwinDataset::take(int64_t count) const {
   return twin;
 }
 
+TwinDataset TwinDataset::cache() const { return then("cache", dataset_.cache(), model_of_cache(model_), ".cache()"); }
+
 TwinDataset TwinDataset::skip(int64_t count) const {
   return then("skip", dataset_.skip(count), model_of_skip(model_, count), fmt::format(".skip({})", count));
 }

@@ -51,6 +51,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset filter_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;
+  [[nodiscard]] TwinDataset cache() const;
   [[nodiscard]] TwinDataset take(int64_t count) const;
   [[nodiscard]] TwinDataset skip(int64_t count) const;
   [[nodiscard]] TwinDataset shard(int64_t num_shards, int64_t index) const;

@@ -168,6 +168,7 @@ Dataset transform(const Dataset& input, const Json& step) {
   if (op == "skip") return input.skip(number("n"));
   if (op == "shard") return input.shard(number("num_shards"), number("index"));
   if (op == "repeat") return input.repeat(number("count"));
+  if (op == "cache") return input.cache();
   if (op == "prefetch") return input.prefetch(number("n"));
   if (op == "ignore_errors") return input.ignore_errors();
   if (op == "assert_cardinality") return input.assert_cardinality(number("n"));

@@ -186,16 +186,20 @@ class Chain {
   }
 
   OpenStage opener(uint64_t jitter) const {
-    return [chain = *this, jitter](const StageContext& context) -> std::unique_ptr<Stage> {
-      std::vector<OpenStage> inputs;
-      for (size_t i = 0; i < chain.inputs_.size(); ++i) {
-        inputs.push_back(chain.inputs_[i].opener(jitter == 0 ? 0 : jitter * 31 + i));
-      }
+    std::vector<OpenStage> inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      inputs.push_back(inputs_[i].opener(jitter == 0 ? 0 : jitter * 31 + i));
+    }
+    const auto* stage_operator = dynamic_cast<const StageOperator*>(op_.get());
+    const auto shared = stage_operator == nullptr ? nullptr : stage_operator->share();
+    return [chain = *this, inputs, shared, jitter](const StageContext& context) -> std::unique_ptr<Stage> {
       std::unique_ptr<Stage> stage;
       if (const auto* map = dynamic_cast<const MapOperator*>(chain.op_.get())) {
         stage = std::make_unique<MapStage>(inputs[0](context), *map, context);
       } else {
-        stage = dynamic_cast<const StageOperator&>(*chain.op_).open(std::move(inputs), context);
+        StageContext inner = context;
+        inner.shared = shared;
+        stage = dynamic_cast<const StageOperator&>(*chain.op_).open(inputs, inner);
       }
       if (jitter != 0) stage = std::make_unique<JitterStage>(std::move(stage), jitter, context.waker);
       return stage;

@@ -1,0 +1,140 @@
+#include "ops/cache.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "formats/columnar/block_builder.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "cache";
+
+/// All elements of an epoch, in blocks that have their cursors.
+using CachedBlocks = std::shared_ptr<const std::vector<Block>>;
+
+/// The blocks, when a run has come to their end. They are those of one path: a repeat inside of a nested input counts
+/// each start of its input as another one.
+class Cached final : public SharedByRuns {
+ public:
+  CachedBlocks find(uint64_t path) {
+    const std::lock_guard lock(mutex_);
+    return path_ == path ? blocks_ : nullptr;
+  }
+  // Whoever comes second has the same.
+  void keep(uint64_t path, CachedBlocks blocks) {
+    const std::lock_guard lock(mutex_);
+    path_ = path;
+    blocks_ = std::move(blocks);
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t path_ = 0;
+  CachedBlocks blocks_;
+};
+
+class MemoryStage final : public Stage {
+ public:
+  MemoryStage(CachedBlocks blocks, int64_t epoch) : blocks_(std::move(blocks)), epoch_(epoch) {}
+
+  Poll next(Block& out) override {
+    if (next_ == blocks_->size()) return Poll::kEnd;
+    out = (*blocks_)[next_++];
+    out.epoch = std::max(out.epoch, epoch_);
+    return Poll::kBlock;
+  }
+
+ private:
+  CachedBlocks blocks_;
+  int64_t epoch_;
+  size_t next_ = 0;
+};
+
+/// Passes elements on and copies them, unless it began in their middle.
+class FillStage final : public Stage {
+ public:
+  FillStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const StageContext& context)
+      : input_(std::move(input)),
+        epoch_(context.iteration.epoch),
+        path_(context.iteration.path),
+        cached_(context.state == nullptr ? std::static_pointer_cast<Cached>(context.shared) : nullptr),
+        most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        builder_(schema, context.pool) {}
+
+  Poll next(Block& out) override {
+    const Poll poll = input_->next(out);
+    if (poll == Poll::kEnd) end();
+    if (poll != Poll::kBlock) return poll;
+    if (cached_ != nullptr) copy(out);
+    out.cursor = make_cursor(kKind, {}, {out.cursor});
+    out.epoch = std::max(out.epoch, epoch_);
+    return poll;
+  }
+
+ private:
+  bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
+
+  void copy(const Block& block) {
+    if (!builder_.empty() && (full() || block.epoch != like_.epoch || block.rows_per_element != like_.rows_per_element))
+      keep_block();
+    if (builder_.empty()) {
+      like_ = block.slice(0, 0);
+      like_.cursor = make_cursor(kKind, {}, {block.cursor});
+    }
+    builder_.append_copied(block, 0, block.num_elements());
+    const int64_t bytes = bytes_ + builder_.byte_size();
+    if (bytes <= most_bytes_) return;
+    throw ErrorException(Error{
+        .code = ErrorCode::kMemoryBudget,
+        .message = fmt::format("the first {} elements take {} bytes, three quarters of the memory budget are {}; give "
+                               "the pipeline a larger budget, or leave the cache out",
+                               num_elements_ + builder_.num_elements(), bytes, most_bytes_)});
+  }
+
+  void keep_block() {
+    bytes_ += builder_.byte_size();
+    num_elements_ += builder_.num_elements();
+    Block& block = blocks_.emplace_back(builder_.finish());
+    block.epoch = like_.epoch;
+    block.rows_per_element = like_.rows_per_element;
+    block.cursor = std::exchange(like_.cursor, {});
+  }
+
+  void end() {
+    if (cached_ == nullptr) return;
+    if (!builder_.empty()) keep_block();
+    cached_->keep(path_, std::make_shared<const std::vector<Block>>(std::move(blocks_)));
+    cached_ = nullptr;
+  }
+
+  std::unique_ptr<Stage> input_;
+  int64_t epoch_;
+  uint64_t path_;
+  std::shared_ptr<Cached> cached_;  // null: nothing is copied
+  int64_t most_bytes_;
+  std::vector<Block> blocks_;
+  size_t num_elements_ = 0;  // of `blocks_`, like the bytes
+  int64_t bytes_ = 0;
+  BlockBuilder builder_;
+  Block like_;  // epoch, rows per element and place of the elements in `builder_`
+};
+
+}  // namespace
+
+std::shared_ptr<SharedByRuns> CacheOperator::share() const { return std::make_shared<Cached>(); }
+
+std::unique_ptr<Stage> CacheOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  if (context.state != nullptr) {
+    (void)numbers_of(*context.state, kKind, 0);
+  } else if (CachedBlocks blocks = std::static_pointer_cast<Cached>(context.shared)->find(context.iteration.path)) {
+    return std::make_unique<MemoryStage>(std::move(blocks), context.iteration.epoch);
+  }
+  StageContext first_epoch = context;
+  first_epoch.iteration.epoch = 0;
+  return std::make_unique<FillStage>(schema(), open_input(inputs[0], first_epoch), context);
+}
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Keeps all elements in memory in the first epoch that is read to its end, and gives them from there in the next ones:
+/// what is before is not read and not calculated again.
+///
+/// **Every epoch gives the same elements**, those of the first one, also where the memory is not full yet: what is
+/// before the cache always runs as in its first epoch. So put `shuffle` and random maps behind it. (tf.data gives other
+/// ones while nobody has read on behind the last element.) Errors are kept in their places.
+///
+/// The memory belongs to the pipeline and counts against its budget; elements that take more than three quarters of
+/// that are the error `memory_budget`. Its state is a place in its input: a resumed pipeline reads on from there, and
+/// fills the memory in the next epoch.
+///
+///     records.parse_example(features).cache().shuffle(10'000).repeat()
+class CacheOperator final : public StageOperator {
+ public:
+  using StageOperator::StageOperator;
+  std::string_view name() const override { return "cache"; }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::shared_ptr<SharedByRuns> share() const override;
+  std::string unsavable() const override { return ""; }
+};
+
+}  // namespace millrace

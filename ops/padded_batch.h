@@ -72,6 +72,8 @@ class Padding {
     bool own_length = false;         // from the feature's own options
     std::optional<int64_t> varying;  // what every dimension that varies is padded to, of any rank
   };
+  /// By column.
+  const std::vector<Rule>& rules() const { return rules_; }
 
  private:
   std::string_view operator_name_;

@@ -164,6 +164,8 @@ Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const Gathe
   return then<GroupByWindowOperator>(std::move(key), std::move(window_size), batches);
 }
 
+Dataset Dataset::pack(int64_t length, const PackOptions& options) const { return then<PackOperator>(length, options); }
+
 Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
   return then<WindowOperator>(size, options, batches);
 }

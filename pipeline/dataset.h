@@ -15,6 +15,7 @@
 #include "ops/map.h"
 #include "ops/mask_tokens.h"
 #include "ops/operator.h"
+#include "ops/pack.h"
 #include "ops/padded_batch.h"
 #include "ops/parse_example.h"
 #include "ops/ragged_batch.h"
@@ -112,6 +113,8 @@ class Dataset {
   /// Batches of neighbouring elements that may overlap; see WindowOperator.
   [[nodiscard]] Dataset window(int64_t size, const WindowOptions& options = {},
                                const GatherOptions& batches = BatchOptions{}) const;
+  /// Several short sequences in each row of `length` values; see PackOperator.
+  [[nodiscard]] Dataset pack(int64_t length, const PackOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
   /// Keeps everything before in memory from the second epoch on; see CacheOperator.

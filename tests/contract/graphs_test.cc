@@ -45,7 +45,9 @@ class Census {
     with_shards_ += twin.reads_shards() ? 1 : 0;
     with_compressed_shards_ += twin.reads_compressed_shards() ? 1 : 0;
     keeping_rows_ +=
-        twin.has("shuffle") || twin.has("bucket_by_sequence_length") || twin.has("group_by_window") ? 1 : 0;
+        twin.has("shuffle") || twin.has("bucket_by_sequence_length") || twin.has("group_by_window") || twin.has("pack")
+            ? 1
+            : 0;
     for (const std::string& name : std::set(twin.operators().begin(), twin.operators().end())) ++operators_[name];
     for (const auto& pair : std::set(twin.pairs().begin(), twin.pairs().end())) ++pairs_[pair];
   }

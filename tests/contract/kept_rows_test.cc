@@ -36,5 +36,13 @@ TEST(KeptRows, GroupsAreResumedBetweenNotes) {
   });
 }
 
+TEST(KeptRows, PacksAreResumedBetweenNotes) {
+  expect_kept(
+      [](const Weave& weave) { return damaged(weave).map_span_rows().pack(7, 4, LongSequences::kError, {"span"}); });
+  expect_kept([](const Weave& weave) {
+    return TwinDataset::rows(40, weave).repeat(20).pack(3, 20, LongSequences::kSplit, {"tokens"});
+  });
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -695,6 +695,95 @@ Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, 
   };
 }
 
+Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits, std::vector<size_t> columns) {
+  const auto row_length = static_cast<size_t>(length);
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), ended = false, pieces = std::deque<ModelElement>(),
+            waiting = std::deque<ModelElement>(), row = std::vector<ModelElement>(),
+            used = size_t{0}]() mutable -> std::optional<ModelElement> {
+      const auto size = [](const ModelElement& sequence) { return sequence.values[0].size(); };
+      while (true) {
+        const bool all = ended || waiting.size() >= look_ahead;
+        if (row.empty() ? all && !waiting.empty() : used < row_length) {
+          auto best = waiting.end();
+          for (auto it = waiting.begin(); it != waiting.end(); ++it) {
+            if (size(*it) <= row_length - used && (best == waiting.end() || size(*it) > size(*best))) best = it;
+            if (row.empty()) {
+              best = it;
+              break;
+            }
+          }
+          if (best != waiting.end()) {
+            used += size(*best);
+            row.push_back(std::move(*best));
+            waiting.erase(best);
+            continue;
+          }
+        }
+        if (!row.empty() && (all || used == row_length)) {
+          ModelElement packed;
+          packed.epoch = row[0].epoch;
+          for (size_t c = 0; c < columns.size(); ++c) {
+            ModelValue values = row[0].values[c];
+            for (size_t i = 1; i < row.size(); ++i) values.append(row[i].values[c]);
+            values.shape = {length};
+            if (values.dtype == DType::kFloat32) {
+              values.floats.resize(row_length, 0.5F);
+            } else {
+              values.integers.resize(row_length, -1);
+            }
+            packed.values.push_back(std::move(values));
+          }
+          std::vector<int64_t> segments;
+          std::vector<int64_t> positions;
+          for (size_t i = 0; i < row.size(); ++i) {
+            for (size_t p = 0; p < size(row[i]); ++p) {
+              segments.push_back(static_cast<int64_t>(i + 1));
+              positions.push_back(static_cast<int64_t>(p));
+            }
+          }
+          segments.resize(row_length, 0);
+          positions.resize(row_length, 0);
+          packed.values.push_back(integers({length}, std::move(segments), DType::kInt32));
+          packed.values.push_back(integers({length}, std::move(positions), DType::kInt32));
+          row.clear();
+          used = 0;
+          return packed;
+        }
+        if (ended) return std::nullopt;
+        if (!pieces.empty()) {
+          waiting.push_back(std::move(pieces.front()));
+          pieces.pop_front();
+          continue;
+        }
+        std::optional<ModelElement> element = stream();
+        if (!element) {
+          ended = true;
+          continue;
+        }
+        if (element->error) return element;
+        const size_t whole = element->values[columns[0]].size();
+        for (const size_t c : columns) {
+          if (element->values[c].size() != whole) element->fail(ErrorCode::kWrongShape);
+          if (element->error) return element;
+        }
+        if (!splits && whole > row_length) {
+          element->fail(ErrorCode::kWrongShape);
+          return element;
+        }
+        for (size_t first = 0; first < whole; first += row_length) {
+          const size_t count = std::min(row_length, whole - first);
+          ModelElement& piece = pieces.emplace_back();
+          piece.epoch = element->epoch;
+          for (const size_t c : columns) {
+            piece.values.push_back(element->values[c].part(first, count, {{static_cast<int64_t>(count)}, {}}));
+          }
+        }
+      }
+    };
+  };
+}
+
 Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids_column,
                            int attention_column) {
   return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {

@@ -202,6 +202,27 @@ Twin bucket_by_sequence_length(const Twin& in, Picks& p) {
                                       value);
 }
 
+std::vector<std::string> packable_features(const Twin& in) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : in.schema().features()) {
+    const bool is_new = feature.name != "segment_ids" && feature.name != "positions";
+    if (is_new && feature.shape.size() == 1 && feature.dtype != DType::kBytes) names.push_back(feature.name);
+  }
+  return names;
+}
+bool can_pack(const Twin& in) { return in.most() <= kMostElements && !packable_features(in).empty(); }
+
+Twin pack(const Twin& in, Picks& p) {
+  const int64_t length = p.between(3, 12);
+  const int64_t look_ahead = p.between(1, 9);
+  const LongSequences long_sequences = p.chance(2) ? LongSequences::kSplit : LongSequences::kError;
+  const std::vector<std::string> names = packable_features(in);
+  std::vector<std::string> features{p.of(names)};
+  // Another with as many values, or there are errors.
+  if (const std::string& other = p.of(names); other != features[0]) features.push_back(other);
+  return in.pack(length, look_ahead, long_sequences, features);
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 template <typename Add>
@@ -287,6 +308,7 @@ const std::array kOperators{
                    const int64_t stride = p.between(1, 3);
                    return in.window(size, shift, stride, batches(in, p));
                  }},
+    OperatorLine{"pack", 16, can_pack, pack},
     OperatorLine{"unbatch", 10, can_unbatch, [](const Twin& in, Picks&) { return in.unbatch(); }},
     OperatorLine{"rebatch", 12, can_unbatch,
                  [](const Twin& in, Picks& p) {

@@ -558,6 +558,28 @@ TwinDataset TwinDataset::window(int64_t size, int64_t shift, int64_t stride, con
               fmt::format(".window({}, {{.shift = {}, .stride = {}}}, {})", size, shift, stride, gather_code(batches)));
 }
 
+TwinDataset TwinDataset::pack(int64_t length, int64_t look_ahead, LongSequences long_sequences,
+                              const std::vector<std::string>& features) const {
+  const bool splits = long_sequences == LongSequences::kSplit;
+  PackOptions options{.look_ahead = look_ahead, .long_sequences = long_sequences, .features = features};
+  std::vector<size_t> columns;
+  std::string values;
+  for (const std::string& feature : features) {
+    columns.push_back(column(feature));
+    const bool is_float = schema()[columns.back()].dtype == DType::kFloat32;
+    options.values[feature] = is_float ? PaddingValue(0.5) : PaddingValue(int64_t{-1});
+    values += fmt::format("{}{{\"{}\", {}}}", values.empty() ? "" : ", ", feature, is_float ? "0.5" : "int64_t{-1}");
+  }
+  TwinDataset twin =
+      then("pack", dataset_.pack(length, options),
+           model_of_pack(model_, length, static_cast<size_t>(look_ahead), splits, columns),
+           fmt::format(".pack({}, {{.look_ahead = {}, .long_sequences = LongSequences::{}, .features = {{\"{}\"}}, "
+                       ".values = {{{}}}}})",
+                       length, look_ahead, splits ? "kSplit" : "kError", fmt::join(features, "\", \""), values));
+  if (!infinite()) twin.most_ = most_ * kMostRows;
+  return twin;
+}
+
 TwinDataset TwinDataset::mask_tokens(double probability, uint64_t seed) const {
   const bool attention = schema().find("mask") >= 0;
   const MaskTokensOptions options{.vocab_size = 50,

@@ -74,6 +74,8 @@ class TwinDataset {
   [[nodiscard]] TwinDataset group_by_window(int64_t divisor, std::optional<int64_t> window_size,
                                             const GatherOptions& batches) const;
   [[nodiscard]] TwinDataset window(int64_t size, int64_t shift, int64_t stride, const GatherOptions& batches) const;
+  [[nodiscard]] TwinDataset pack(int64_t length, int64_t look_ahead, LongSequences long_sequences,
+                                 const std::vector<std::string>& features) const;
   // On `tokens`, with `mask` where that is there.
   [[nodiscard]] TwinDataset mask_tokens(double probability, uint64_t seed) const;
   [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;

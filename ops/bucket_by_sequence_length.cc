@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ops/group_stage.h"
+#include "ops/pad_encoded_rows.h"
 
 namespace millrace {
 namespace {
@@ -75,6 +75,21 @@ Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinal
   return inputs[0].is_infinite() ? inputs[0] : Cardinality::unknown();
 }
 
+// Batches of numbers are made straight from the rows that wait.
+void BucketBySequenceLengthOperator::set_encoded(GroupStage::Rules& rules, BufferPool& pool) const {
+  std::vector<PadEncodedRows> of_buckets;
+  for (size_t b = 0; pad_to_boundary_ && b < boundaries_.size(); ++b) {
+    of_buckets.emplace_back(*input_schema_, padding_.with_varying(boundaries_[b] - 1, "").rules());
+  }
+  if (!pad_to_boundary_) of_buckets.emplace_back(*input_schema_, padding_.rules());
+  if (!of_buckets[0].knows_features()) return;
+  rules.assemble_encoded = [this, of_buckets = std::move(of_buckets), &pool](std::span<const std::byte*> rows,
+                                                                             int64_t key, Block::Columns& columns) {
+    const auto bucket = static_cast<size_t>(pad_to_boundary_ ? key : 0);
+    return bucket < of_buckets.size() && of_buckets[bucket](rows, pool, columns);
+  };
+}
+
 std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStage> inputs,
                                                             const StageContext& context) const {
   GroupStage::Rules rules{.operator_name = kName};
@@ -115,6 +130,7 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
       return failed.finish();
     };
   }
+  set_encoded(rules, context.pool);
   return std::make_unique<GroupStage>(input_schema_, schema(), open_input(inputs[0], context), std::move(rules),
                                       context);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/group_stage.h"
 #include "ops/padded_batch.h"
 
 namespace millrace {
@@ -40,6 +41,8 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   std::string unsavable() const override { return ""; }
 
  private:
+  void set_encoded(GroupStage::Rules& rules, BufferPool& pool) const;
+
   SchemaPtr input_schema_;
   std::vector<std::string> features_;
   std::vector<int64_t> boundaries_;

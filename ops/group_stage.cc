@@ -105,6 +105,11 @@ void GroupStage::move_to_ready(uint32_t index) {
     if (!loan_) loan_ = slab_.lend();
     loan_->add(row.slot);
   }
+  close_group(index);
+}
+
+void GroupStage::close_group(uint32_t index) {
+  Group& group = groups_[index];
   num_held_ -= static_cast<int64_t>(group.rows.size());
   group.rows.clear();
   group.place = {};
@@ -116,6 +121,32 @@ void GroupStage::move_to_ready(uint32_t index) {
   }
   unused_.push_back(index);
   --num_open_;
+}
+
+bool GroupStage::deliver_group(uint32_t index, Block& out) {
+  constexpr size_t kLarge = 32 << 10;  // bytes; several smaller ones share a block
+  const Group& group = groups_[index];
+  if (!rules_.assemble_encoded || group.rows.size() * group.rows[0].bytes < kLarge) return false;
+  encoded_.clear();
+  for (const Held& row : group.rows) encoded_.push_back(slab_.data(row.slot));
+  Block::Columns columns;
+  if (!rules_.assemble_encoded(encoded_, group.key, columns)) return false;
+  out = Block(schema_, std::move(columns), 1);
+  if (names_ != nullptr && group.label.rows_per_element == 1) {
+    Origins origins(context_.pool, names_, group.rows.size());
+    std::transform(group.rows.begin(), group.rows.end(), origins.mutable_data(),
+                   [](const Held& row) { return row.origin; });
+    out.set_origins(std::move(origins));
+  }
+  out.rows_per_element = static_cast<int64_t>(group.rows.size()) * group.label.rows_per_element;
+  out.epoch = group.label.epoch;
+  ++since_state_;
+  for (const Held& row : group.rows) {
+    held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
+    slab_.free(row.slot);
+  }
+  close_group(index);
+  return true;
 }
 
 Poll GroupStage::deliver(Block& out) {
@@ -161,8 +192,16 @@ Poll GroupStage::next(Block& out) {
       if (remaining_.empty()) return ready_.empty() ? Poll::kEnd : deliver(out);
       const Group& group = groups_[remaining_.back()];
       if (!ready_.empty() && !can_join(group)) return deliver(out);
-      if (ready_.empty()) ready_begin_ = cursor_at(end_);
-      move_to_ready(remaining_.back());
+      const uint32_t index = remaining_.back();
+      if (ready_.empty()) {
+        ready_begin_ = cursor_at(end_);
+        if (deliver_group(index, out)) {
+          out.cursor = std::move(ready_begin_);
+          remaining_.pop_back();
+          return Poll::kBlock;
+        }
+      }
+      move_to_ready(index);
       remaining_.pop_back();
       continue;
     }
@@ -205,7 +244,12 @@ Poll GroupStage::next(Block& out) {
         delivered = true;
       }
       if (ready_.empty()) ready_begin_ = cursor_at(block_.cursor.behind(static_cast<int64_t>(taken_)));
-      move_to_ready(index);
+      if (!delivered && ready_.empty() && deliver_group(index, out)) {
+        out.cursor = std::move(ready_begin_);
+        delivered = true;
+      } else {
+        move_to_ready(index);
+      }
     }
     ++position_;
     ++taken_;

@@ -30,6 +30,9 @@ class GroupStage final : public Stage {
     std::function<int64_t(int64_t key)> size;
     /// Makes k batches of k × `rows` elements, none of which is an error.
     std::function<Block(const Block& elements, size_t rows, int64_t key)> assemble;
+    /// Null, or a faster way for one batch of rows as RowCodec has them: its columns, or false.
+    std::function<bool(std::span<const std::byte*> rows, int64_t key, Block::Columns& columns)> assemble_encoded =
+        nullptr;
     /// Whether batches of different keys can be made together, by the rules of one of them.
     bool assembles_alike = true;
     bool drop_remainder = false;
@@ -70,6 +73,9 @@ class GroupStage final : public Stage {
   Poll pass_error(size_t element, Block& out);
   bool can_join(const Group& group) const;
   void move_to_ready(uint32_t index);
+  // Gives a large group at once; false where it has to go by way of `ready_`.
+  bool deliver_group(uint32_t index, Block& out);
+  void close_group(uint32_t index);
   Poll deliver(Block& out);
   bool full() const { return ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes; }
   void flush();
@@ -110,6 +116,7 @@ class GroupStage final : public Stage {
   Label ready_label_;
   Cursor ready_begin_;
   Ref<RowSlab::Loan> loan_;
+  std::vector<const std::byte*> encoded_;  // rows of a group, while it is made a batch
 
   Cursor state_;                // the last one made
   int64_t state_position_ = 0;  // where it was made

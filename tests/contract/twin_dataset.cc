@@ -301,6 +301,8 @@ TwinDataset TwinDataset::parse_example(const std::vector<std::string>& names) co
     const ModelValue records = std::move(element.values[0]);
     element.values.clear();
     for (size_t row = 0; row < records.bytes.size(); ++row) {
+      // What padding puts behind records: an Example without features, of which each list that the table has needs one.
+      if (records.bytes[row].empty()) return element.fail(ErrorCode::kMissingFeature);
       const ExampleModel& example = ShardFiles::get().example(records.bytes[row]);
       if (example.is_text) return element.fail(ErrorCode::kParse);
       if (needs_weight && !example.weight) return element.fail(ErrorCode::kMissingFeature);

@@ -128,6 +128,64 @@ TEST(BucketBySequenceLengthTest, ManyRowsOfManyLengthsKeepTheirValues) {
   EXPECT_EQ(chain.run(5).elements, expected);
 }
 
+// Batches so large that they are made straight from the rows that wait.
+TEST(BucketBySequenceLengthTest, LargeBatchesAreTheSameAsPaddedBatchesOfTheirRows) {
+  constexpr size_t kCount = 4000;
+  Rows rows;
+  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<int32_t>> pairs;
+  Numbers ids;
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t length = i * 7919 % 230;
+    for (auto& row = rows.emplace_back(); row.size() < length;) {
+      row.push_back(static_cast<int64_t>(i * 1000 + row.size()));
+    }
+    weights.emplace_back(length / 2, static_cast<float>(i));
+    pairs.push_back({static_cast<int32_t>(i), 5});
+    ids.push_back(static_cast<int64_t>(i));
+  }
+  const auto source = [&](const std::vector<size_t>& of) {
+    std::vector<MemoryFeature> features{
+        {"t", Rows{}}, {"w", decltype(weights){}}, {"p", decltype(pairs){}}, {"id", Numbers{}}};
+    for (const size_t i : of) {
+      std::get<Rows>(features[0].values).push_back(rows[i]);
+      std::get<decltype(weights)>(features[1].values).push_back(weights[i]);
+      std::get<decltype(pairs)>(features[2].values).push_back(pairs[i]);
+      std::get<Numbers>(features[3].values).push_back(ids[i]);
+    }
+    return Chain::source<RowsOperator>(features);
+  };
+  for (const bool to_boundary : {false, true}) {
+    PaddedBatchOptions padding{.value = -1};
+    padding.features["w"].value = 0.5;
+    if (!to_boundary) padding.length = PadLength::multiple_of(16);
+    const Numbers boundaries{100, 240};
+    std::vector<std::string> expected;
+    std::vector<std::vector<size_t>> waiting(2);
+    const auto give = [&](size_t b) {
+      PaddedBatchOptions alone = padding;
+      if (to_boundary) alone.length = PadLength::fixed(boundaries[b] - 1);
+      if (to_boundary) alone.features["p"].length = PadLength::fixed(2);
+      expected.push_back(source(waiting[b]).then<PaddedBatchOperator>(kCount, alone).run().elements.at(0));
+      waiting[b].clear();
+    };
+    std::vector<size_t> all(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      all[i] = i;
+      const size_t b = rows[i].size() < 100 ? 0 : 1;
+      waiting[b].push_back(i);
+      if (waiting[b].size() == (b == 0 ? 300 : 64)) give(b);
+    }
+    for (size_t b = 0; b < 2; ++b) {
+      if (!waiting[b].empty()) give(b);
+    }
+    const Chain chain =
+        bucketed(source(all), boundaries, {300, 64, 1}, {.pad_to_bucket_boundary = to_boundary, .padding = padding});
+    EXPECT_EQ(chain.run().elements, expected);
+    EXPECT_EQ(chain.run(3).elements, expected);
+  }
+}
+
 TEST(BucketBySequenceLengthTest, RowsThatWaitAreBoundByTheMemoryBudget) {
   const Chain chain = bucketed(tokens(Rows(100, std::vector<int64_t>(1000, 1))), {2000}, {1000, 1});
   test::SmallMemoryGate gate(400'000);

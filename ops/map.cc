@@ -5,33 +5,6 @@
 #include "ops/element_progress.h"
 
 namespace millrace {
-namespace {
-
-SchemaPtr mapped_schema(const Schema& input, const RowFunction& function) {
-  const Schema written(function.writes);
-  for (const FeatureSpec& feature : written.features()) {
-    if (feature.is_ragged()) {
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("map: a row function cannot write the ragged feature '{}' {}; write vectors "
-                                       "and use ragged_batch, or a block function",
-                                       feature.name, to_string(feature.shape)));
-    }
-  }
-  std::vector<FeatureSpec> features;
-  if (function.keep_others) {
-    for (const FeatureSpec& feature : input.features()) {
-      const int replacement = written.find(feature.name);
-      features.push_back(replacement < 0 ? feature : written[static_cast<size_t>(replacement)]);
-    }
-  }
-  for (const FeatureSpec& feature : written.features()) {
-    if (!function.keep_others || input.find(feature.name) < 0) features.push_back(feature);
-  }
-  return std::make_shared<const Schema>(std::move(features));
-}
-
-}  // namespace
-
 Error user_function_error(std::string_view operator_name, std::string_view function_name) {
   const auto prefixed = [&](std::string_view what) {
     return fmt::format("{} '{}': {}", operator_name, function_name, what);
@@ -57,17 +30,15 @@ std::shared_ptr<const Error> user_function_error(std::string_view operator_name,
 }
 
 MapRowsOperator::MapRowsOperator(const SchemaPtr& input, RowFunction function)
-    : MapOperator(mapped_schema(*input, function)),
-      function_(std::move(function)),
-      written_(std::make_shared<const Schema>(function_.writes)) {
+    : MapRowsOperator(WrittenFeatures("map", *input, function.writes, function.keep_others), std::move(function)) {}
+
+MapRowsOperator::MapRowsOperator(WrittenFeatures features, RowFunction&& function)
+    : MapOperator(features.schema()), features_(std::move(features)), function_(std::move(function)) {
   if (!function_.function) throw ErrorException(ErrorCode::kInvalidArgument, "map: no function given");
-  for (const FeatureSpec& feature : schema()->features()) {
-    kept_.push_back(written_->find(feature.name) < 0 ? input->find(feature.name) : -1);
-  }
 }
 
 Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
-  RowWriter writer(written_, pool);
+  RowWriter writer(features_.written(), pool);
   ElementProgress progress;
   for (size_t i = 0; i < block.num_elements(); ++i, progress.step()) {
     if (!block.errors().empty()) {
@@ -85,16 +56,7 @@ Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
       writer.fail_element(user_function_error(name(), function_.name, block, i));
     }
   }
-  Block written = writer.finish();
-  Block::Columns columns;
-  columns.reserve(schema()->size());
-  for (size_t c = 0; c < schema()->size(); ++c) {
-    columns.push_back(kept_[c] >= 0 ? block.column(static_cast<size_t>(kept_[c]))
-                                    : written.column(static_cast<size_t>(written_->column((*schema())[c].name))));
-  }
-  Block mapped = block.with_columns(schema(), std::move(columns));
-  for (const ElementError& entry : written.errors()) mapped.add_error(entry.element, entry.error);
-  return mapped;
+  return features_.merged(block, writer.finish());
 }
 
 MapBlocksOperator::MapBlocksOperator(BlockFunction function)

@@ -6,6 +6,7 @@
 
 #include "ops/operator.h"
 #include "ops/row_view.h"
+#include "ops/written_features.h"
 
 namespace millrace {
 
@@ -33,9 +34,11 @@ class MapRowsOperator final : public MapOperator {
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
+  // A reference: the features are made of the function before it is moved.
+  MapRowsOperator(WrittenFeatures features, RowFunction&& function);
+
+  WrittenFeatures features_;
   RowFunction function_;
-  SchemaPtr written_;
-  std::vector<int> kept_;  // by column of the schema: column of the input, or -1
 };
 
 /// A user's function that is called for each block: k elements in columns. It must be thread safe.

@@ -51,15 +51,22 @@ std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& con
   return open_at(open, context, context.state->inputs[index]);
 }
 
-const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least) {
+const std::vector<int64_t>& any_numbers_of(const StageState& state, std::string_view kind, size_t least) {
   if (state.kind != kind) {
     throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} is given to a {}", state.kind, kind));
   }
-  if (state.numbers.size() < least ||
-      std::any_of(state.numbers.begin(), state.numbers.end(), [](int64_t number) { return number < 0; })) {
-    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kind));
+  if (state.numbers.size() < least) {
+    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has too few numbers", kind));
   }
   return state.numbers;
+}
+
+const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least) {
+  const std::vector<int64_t>& numbers = any_numbers_of(state, kind, least);
+  if (std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; })) {
+    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kind));
+  }
+  return numbers;
 }
 
 }  // namespace millrace

@@ -82,6 +82,8 @@ using OpenStage = std::function<std::unique_ptr<Stage>(const StageContext&)>;
 [[nodiscard]] std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, const Cursor& place);
 /// Opens input `index` where the state in `context` says, or at the beginning when there is none.
 [[nodiscard]] std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index = 0);
+/// The numbers of a state that a stage of this kind wrote, at least `least` of them. Throws `kState`.
+[[nodiscard]] const std::vector<int64_t>& any_numbers_of(const StageState& state, std::string_view kind, size_t least);
 /// The numbers of a state that a stage of this kind wrote, at least `least` of them, none negative. Throws `kState`.
 [[nodiscard]] const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least);
 

@@ -7,6 +7,7 @@
 #include "ops/assert_cardinality.h"
 #include "ops/cache.h"
 #include "ops/concatenate.h"
+#include "ops/enumerate.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
@@ -14,7 +15,9 @@
 #include "ops/shard.h"
 #include "ops/skip.h"
 #include "ops/take.h"
+#include "ops/take_while.h"
 #include "ops/unbatch.h"
+#include "ops/unique.h"
 #include "ops/zip.h"
 #include "pipeline/executor.h"
 #include "pipeline/lowering.h"
@@ -117,6 +120,16 @@ Dataset Dataset::cast(const std::string& feature, DType to) const { return then<
 Dataset Dataset::filter(RowPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
 
 Dataset Dataset::filter(BlockPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
+
+Dataset Dataset::take_while(RowPredicate predicate) const { return then<TakeWhileOperator>(std::move(predicate)); }
+
+Dataset Dataset::scan(ScanFunction function) const { return then<ScanOperator>(std::move(function)); }
+
+Dataset Dataset::enumerate(int64_t start, const std::string& feature) const {
+  return then<EnumerateOperator>(start, feature);
+}
+
+Dataset Dataset::unique(const std::string& feature) const { return then<UniqueOperator>(feature); }
 
 Dataset Dataset::take(int64_t count) const { return then<TakeOperator>(count); }
 

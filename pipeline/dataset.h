@@ -22,6 +22,7 @@
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "ops/sample_from_datasets.h"
+#include "ops/scan.h"
 #include "ops/shuffle.h"
 #include "ops/tfrecord_source.h"
 #include "ops/window.h"
@@ -80,6 +81,14 @@ class Dataset {
   /// The elements for which the predicate is true.
   [[nodiscard]] Dataset filter(RowPredicate predicate) const;
   [[nodiscard]] Dataset filter(BlockPredicate predicate) const;
+  /// The elements before the first for which the predicate is false.
+  [[nodiscard]] Dataset take_while(RowPredicate predicate) const;
+  /// A function of yours that carries numbers from element to element; see ScanOperator.
+  [[nodiscard]] Dataset scan(ScanFunction function) const;
+  /// The number of each element, from `start` on, as the int64 scalar `feature`; see EnumerateOperator.
+  [[nodiscard]] Dataset enumerate(int64_t start = 0, const std::string& feature = "index") const;
+  /// Of all elements with one value of a feature the first; see UniqueOperator for memory and resuming.
+  [[nodiscard]] Dataset unique(const std::string& feature) const;
   /// The first `count` elements; negative: all.
   [[nodiscard]] Dataset take(int64_t count) const;
   /// All but the first `count` elements; negative: none.

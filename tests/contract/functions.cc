@@ -117,6 +117,42 @@ void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder) {
   if (digest_is(digest(element), divisor, remainder)) element.fail(ErrorCode::kUserFunction);
 }
 
+namespace {
+
+// False: the function throws.
+bool add_up(ScanNumbers& carried, uint64_t digest, int64_t divisor, int64_t remainder) {
+  carried.integers[0] -= 1;
+  carried.integers[1] += static_cast<int64_t>(digest % 100);
+  if (digest_is(digest, divisor, remainder)) return false;
+  carried.reals[0] += 0.5;
+  return true;
+}
+
+int64_t sum_of(const ScanNumbers& carried) {
+  return 1000 * carried.integers[1] - carried.integers[0] + static_cast<int64_t>(1e7 * carried.reals[0]);
+}
+
+}  // namespace
+
+ScanFunction add_up_rows(int64_t divisor, int64_t remainder) {
+  ScanFunction scan;
+  scan.name = "add_up_rows";
+  scan.writes = {{.name = "number", .dtype = DType::kInt64, .shape = {}}};
+  scan.initial.integers = {-3, 0};
+  scan.initial.reals = {-0.5};
+  scan.function = [=](ScanNumbers& carried, const RowView& row, RowWriter& out) {
+    if (!add_up(carried, digest(row), divisor, remainder)) throw std::runtime_error("not this one");
+    out.set("number", sum_of(carried));
+  };
+  return scan;
+}
+
+void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& element, int64_t divisor,
+                 int64_t remainder) {
+  if (!add_up(carried, digest(element), divisor, remainder)) return element.fail(ErrorCode::kUserFunction);
+  put(before, element, "number", integers({}, {sum_of(carried)}));
+}
+
 Dataset negate_blocks(const Dataset& input, const std::string& feature) {
   return input.map(BlockFunction{.name = "negate_blocks",
                                  .schema = input.plan()->op->schema(),

@@ -25,6 +25,11 @@ void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);
 // The int64 feature with its sign turned, by a function on blocks.
 [[nodiscard]] Dataset negate_blocks(const Dataset& input, const std::string& feature);
 
+// Carries how many elements it has seen, the sum of their digests modulo 100, and half of the number; sets `number` to
+// all of them together. Throws, with half of its work done, for elements whose digest modulo `divisor` is `remainder`.
+[[nodiscard]] ScanFunction add_up_rows(int64_t divisor, int64_t remainder);
+void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& element, int64_t divisor, int64_t remainder);
+
 // Drops elements whose digest modulo `divisor` is `remainder`.
 [[nodiscard]] RowPredicate drop_rows(int64_t divisor, int64_t remainder);
 [[nodiscard]] BlockPredicate drop_in_blocks(int64_t divisor, int64_t remainder);

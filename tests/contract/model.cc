@@ -344,6 +344,60 @@ Model model_of_cache(Model input) {
   };
 }
 
+Model model_of_take_while(Model input, std::function<bool(const ModelElement&)> keep) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), over = false]() mutable -> std::optional<ModelElement> {
+      if (over) return std::nullopt;
+      std::optional<ModelElement> element = stream();
+      over = element && !element->error && !keep(*element);
+      return over ? std::nullopt : element;
+    };
+  };
+}
+
+Model model_of_enumerate(Model input, int64_t start, size_t column) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), next = start]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (!element || element->is_note) return element;
+      if (!element->error) {
+        if (column == element->values.size()) element->values.emplace_back();
+        element->values[column] = integers({}, {next});
+      }
+      ++next;
+      return element;
+    };
+  };
+}
+
+Model model_of_scan(Model input, ScanNumbers initial, std::function<void(ScanNumbers&, ModelElement&)> change) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), carried = initial]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (!element || element->error) return element;
+      const ScanNumbers before = carried;
+      change(carried, *element);
+      if (element->error) carried = before;
+      return element;
+    };
+  };
+}
+
+Model model_of_unique(Model input, size_t column) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), seen = std::vector<ModelValue>()]() mutable -> std::optional<ModelElement> {
+      while (std::optional<ModelElement> element = stream()) {
+        if (element->error) return element;
+        const ModelValue& value = element->values[column];
+        if (std::find(seen.begin(), seen.end(), value) != seen.end()) continue;
+        seen.push_back(value);
+        return element;
+      }
+      return std::nullopt;
+    };
+  };
+}
+
 Model model_of_take(Model input, int64_t count) {
   if (count < 0) return input;
   return [=](const Iteration& iteration) {

@@ -10,6 +10,7 @@
 #include "ops/mask_tokens.h"
 #include "ops/padded_batch.h"
 #include "ops/sample_from_datasets.h"
+#include "ops/scan.h"
 #include "ops/shuffle.h"
 
 namespace millrace::test {
@@ -85,6 +86,13 @@ using Model = std::function<ModelStream(const Iteration&)>;
 
 [[nodiscard]] Model model_of_cache(Model input);
 [[nodiscard]] Model model_of_assert_cardinality(Model input, int64_t count);
+[[nodiscard]] Model model_of_take_while(Model input, std::function<bool(const ModelElement&)> keep);
+// `column`: where the number goes; behind the last: a new one.
+[[nodiscard]] Model model_of_enumerate(Model input, int64_t start, size_t column);
+// `change`: as a scan's function, with the numbers that it carries.
+[[nodiscard]] Model model_of_scan(Model input, ScanNumbers initial,
+                                  std::function<void(ScanNumbers&, ModelElement&)> change);
+[[nodiscard]] Model model_of_unique(Model input, size_t column);
 [[nodiscard]] Model model_of_take(Model input, int64_t count);
 [[nodiscard]] Model model_of_skip(Model input, int64_t count);
 [[nodiscard]] Model model_of_shard(Model input, int64_t num_shards, int64_t index);

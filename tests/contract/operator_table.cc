@@ -16,7 +16,10 @@ constexpr int64_t kMostElements = 600;
 
 bool always(const Twin&) { return true; }
 bool is_finite(const Twin& in) { return !in.infinite(); }
-bool is_records(const Twin& in) { return in.schema().size() == 1 && in.schema().find("record") == 0 && in.rank() <= 1; }
+bool is_records(const Twin& in) {
+  return in.schema().size() == 1 && in.schema().find("record") == 0 && in.schema()[0].dtype == DType::kBytes &&
+         in.rank() <= 1;
+}
 bool has_numbers(const Twin& in) { return !in.features_of(std::nullopt).empty(); }
 bool has_integers(const Twin& in) {
   return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
@@ -267,6 +270,25 @@ const std::array kOperators{
                    return in.assert_cardinality(known.is_known() && !p.chance(3) ? known.count() : p.between(0, 25));
                  }},
     OperatorLine{"cache", 6, is_finite, [](const Twin& in, Picks&) { return in.cache(); }},
+    OperatorLine{"take_while", 5, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(5, 60);
+                   return in.take_while_rows(divisor, p.between(0, divisor - 1));
+                 }},
+    OperatorLine{"enumerate", 5, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t start = p.between(-5, 5);
+                   // Now and then in the place of another feature.
+                   const std::vector<FeatureSpec>& features = in.schema().features();
+                   return in.enumerate(start, p.chance(4) ? p.of(features).name : "index");
+                 }},
+    OperatorLine{"scan", 6, always,
+                 [](const Twin& in, Picks& p) {
+                   const int64_t divisor = p.between(4, 40);
+                   return in.scan_add_up_rows(divisor, p.between(0, divisor - 1));
+                 }},
+    OperatorLine{"unique", 6, is_finite,
+                 [](const Twin& in, Picks& p) { return in.unique(p.of(in.schema().features()).name); }},
     OperatorLine{"take", 6, always, [](const Twin& in, Picks& p) { return in.take(p.between(-1, 40)); }},
     OperatorLine{"skip", 5, is_finite, [](const Twin& in, Picks& p) { return in.skip(p.between(-1, 12)); }},
     OperatorLine{"shard", 5, always,
@@ -276,7 +298,7 @@ const std::array kOperators{
                  }},
     OperatorLine{"repeat", 9, can_repeat,
                  [](const Twin& in, Picks& p) { return in.repeat(p.chance(4) ? -1 : p.between(0, 3)); }},
-    OperatorLine{"shuffle", 18, always,
+    OperatorLine{"shuffle", 22, always,
                  [](const Twin& in, Picks& p) {
                    const int64_t buffer_size = p.between(1, 50);
                    const auto seed = static_cast<uint64_t>(p.between(0, 5));

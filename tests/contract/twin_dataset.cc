@@ -428,6 +428,34 @@ TwinDataset TwinDataset::assert_cardinality(int64_t count) const {
               fmt::format(".assert_cardinality({})", count));
 }
 
+TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) const {
+  return then(
+      "take_while", dataset_.take_while(drop_rows(divisor, remainder)),
+      model_of_take_while(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
+      fmt::format(".take_while(drop_rows({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::enumerate(int64_t start, const std::string& feature) const {
+  const int found = schema().find(feature);
+  return then("enumerate", dataset_.enumerate(start, feature),
+              model_of_enumerate(model_, start, found < 0 ? schema().size() : static_cast<size_t>(found)),
+              fmt::format(".enumerate({}, \"{}\")", start, feature));
+}
+
+TwinDataset TwinDataset::scan_add_up_rows(int64_t divisor, int64_t remainder) const {
+  return then("scan", dataset_.scan(add_up_rows(divisor, remainder)),
+              model_of_scan(model_, add_up_rows(divisor, remainder).initial,
+                            [=, before = schema()](ScanNumbers& carried, ModelElement& element) {
+                              add_up_rows(before, carried, element, divisor, remainder);
+                            }),
+              fmt::format(".scan(add_up_rows({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::unique(const std::string& feature) const {
+  return then("unique", dataset_.unique(feature), model_of_unique(model_, column(feature)),
+              fmt::format(".unique(\"{}\")", feature));
+}
+
 TwinDataset TwinDataset::take(int64_t count) const {
   TwinDataset twin = then("take", dataset_.take(count), model_of_take(model_, count), fmt::format(".take({})", count));
   // Errors do not count, but a take of an infinite stream of errors only ends where a caller stops at the first.

@@ -52,6 +52,11 @@ class TwinDataset {
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;
   [[nodiscard]] TwinDataset cache() const;
+  // Until the digest of an element modulo `divisor` is `remainder`.
+  [[nodiscard]] TwinDataset take_while_rows(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;
+  [[nodiscard]] TwinDataset scan_add_up_rows(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset unique(const std::string& feature) const;
   [[nodiscard]] TwinDataset take(int64_t count) const;
   [[nodiscard]] TwinDataset skip(int64_t count) const;
   [[nodiscard]] TwinDataset shard(int64_t num_shards, int64_t index) const;

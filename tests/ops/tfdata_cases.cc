@@ -1,8 +1,10 @@
 #include "tests/ops/tfdata_cases.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -152,11 +154,51 @@ Dataset filter(const Dataset& input, const Json& step) {
   throw NotYet{"filter " + fn};
 }
 
+ScanFunction running_sum(const std::string& feature) {
+  ScanFunction sum;
+  sum.name = "running_sum";
+  sum.writes = {{.name = "sum", .dtype = DType::kInt64, .shape = {}}};
+  sum.initial.integers = {0};
+  sum.function = [feature](ScanNumbers& carried, const RowView& row, RowWriter& out) {
+    for (const int64_t value : row.values<int64_t>(feature)) carried.integers[0] += value;
+    out.set("sum", carried.integers[0]);
+  };
+  return sum;
+}
+
+// Elements of this feature only.
+Dataset alone(const Dataset& input, const std::string& feature) {
+  const Schema& features = input.schema();
+  const FeatureSpec kept = features[static_cast<size_t>(features.column(feature))];
+  BlockFunction function;
+  function.name = "alone";
+  function.schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{kept});
+  function.function = [feature, schema = function.schema](Block block, BufferPool&) {
+    return block.with_columns(schema, {block.column(feature)});
+  };
+  return input.map(function);
+}
+
 Dataset transform(const Dataset& input, const Json& step) {
   const std::string op = step.at("op");
   const auto number = [&](const char* name) { return step.at(name).get<int64_t>(); };
   if (op == "map") return map(input, step);
   if (op == "filter") return filter(input, step);
+  if (op == "enumerate") return input.enumerate(number("start"));
+  if (op == "take_while") {
+    const std::string feature = step.at("feature");
+    return input.take_while(
+        {op, [feature, k = number("k")](const RowView& row) { return row.value<int64_t>(feature) < k; }});
+  }
+  if (op == "scan") {
+    const std::string feature = step.at("feature");
+    return input.scan(running_sum(feature));
+  }
+  if (op == "unique") {
+    // tf.data's has elements of one feature.
+    const std::string feature = step.at("feature");
+    return alone(input, feature).unique(feature);
+  }
   if (op == "add_length") {
     const std::string feature = step.at("feature");
     return input.map(
@@ -189,6 +231,10 @@ Dataset transform(const Dataset& input, const Json& step) {
                      }};
     return input.group_by_window(key, number("window_size"));
   }
+  if (op == "ragged_window") {
+    return input.window(number("size"), {.shift = number("shift"), .stride = number("stride")},
+                        RaggedBatchOptions{.drop_remainder = step.at("drop_remainder")});
+  }
   if (op == "window") {
     return input.window(number("size"), {.shift = number("shift"), .stride = number("stride")},
                         BatchOptions{.drop_remainder = step.at("drop_remainder")});
@@ -201,10 +247,32 @@ Dataset transform(const Dataset& input, const Json& step) {
   throw NotYet{op};
 }
 
+// The rows of ragged features that an unbatch has taken apart: tf.data remembers what they were, and batches them as
+// ragged again. Here whoever wants that says so.
+void add_ragged_rows(const Schema& unbatched, std::set<std::string>& names) {
+  for (const FeatureSpec& feature : unbatched.features()) {
+    if (feature.shape.size() == 2 && feature.shape[1] == kRagged) names.insert(feature.name);
+  }
+}
+
+bool has_ragged_rows(const Schema& schema, const std::set<std::string>& names) {
+  return std::any_of(schema.features().begin(), schema.features().end(), [&](const FeatureSpec& feature) {
+    return feature.shape.size() == 1 && names.count(feature.name) > 0;
+  });
+}
+
 // `jitter`: a seed for what is put between the steps; 0: nothing.
 Dataset build(const Json& pipeline, Jitter& jitter) {
   Dataset dataset = jitter.behind(source(pipeline.at(0), jitter));
-  for (size_t i = 1; i < pipeline.size(); ++i) dataset = jitter.behind(transform(dataset, pipeline[i]));
+  std::set<std::string> ragged_rows;
+  for (size_t i = 1; i < pipeline.size(); ++i) {
+    Json step = pipeline[i];
+    const std::string op = step.at("op");
+    if (op == "unbatch") add_ragged_rows(dataset.schema(), ragged_rows);
+    if ((op == "batch" || op == "window") && has_ragged_rows(dataset.schema(), ragged_rows))
+      step["op"] = "ragged_" + op;
+    dataset = jitter.behind(transform(dataset, step));
+  }
   return dataset;
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ops/filter.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// The elements before the first for which a predicate is false; nothing more is read then. Error elements pass; where
+/// the predicate throws, the element becomes an error and the stream goes on.
+///
+///     x: 0 1 2 3 0 1,  x < 3   ->   0 1 2
+class TakeWhileOperator final : public StageOperator {
+ public:
+  TakeWhileOperator(SchemaPtr schema, RowPredicate predicate);
+  std::string_view name() const override { return "take_while"; }
+  std::string arguments() const override { return "predicate '" + predicate_.name + "'"; }
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+
+ private:
+  RowPredicate predicate_;
+};
+
+}  // namespace millrace

@@ -1,6 +1,7 @@
 #include "pipeline/dataset.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "ops/cache.h"
 #include "ops/concatenate.h"
 #include "ops/enumerate.h"
+#include "ops/flat_map.h"
 #include "ops/ignore_errors.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
@@ -20,6 +22,7 @@
 #include "ops/unique.h"
 #include "ops/zip.h"
 #include "pipeline/executor.h"
+#include "pipeline/inline_plan.h"
 #include "pipeline/lowering.h"
 
 namespace millrace {
@@ -61,6 +64,30 @@ Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const Interleave
 
 Dataset Dataset::concatenate(const std::vector<Dataset>& inputs) {
   return from_operator(inputs, of_inputs<ConcatenateOperator>());
+}
+
+Dataset Dataset::flat_map(const std::vector<Dataset>& inputs) {
+  return from_operator(inputs, of_inputs<FlatMapInputsOperator>());
+}
+
+Dataset Dataset::flat_map(const DatasetFunction& function) const {
+  if (!function.make) throw ErrorException(ErrorCode::kInvalidArgument, "flat_map: no function given");
+  NestedFunction nested;
+  nested.name = function.name;
+  nested.schema = std::make_shared<const Schema>(function.gives);
+  // What the maps of nested datasets drop is nobody's to report.
+  nested.open = [make = function.make, schema = nested.schema,
+                 statistics = std::make_shared<StageStatistics>()](const RowView& row) {
+    const Dataset dataset = make(row);
+    const JoinedSchema joined("flat_map", std::array{schema, dataset.plan()->op->schema()});
+    if (!(*joined.schema() == *schema)) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a nested dataset gives {}, not {}",
+                                                                    dataset.schema().to_string(), schema->to_string()));
+    }
+    return joined.opener(1, inline_opener(*dataset.plan(), *statistics));
+  };
+  return from_operator(
+      {*this}, [nested](std::span<const SchemaPtr>) { return std::make_shared<const FlatMapOperator>(nested); });
 }
 
 Dataset Dataset::zip(const std::vector<Dataset>& inputs) { return from_operator(inputs, of_inputs<ZipOperator>()); }

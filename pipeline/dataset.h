@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,17 @@
 
 namespace millrace {
 
+class Dataset;
+
+/// A function of yours that makes a dataset of an element. It must be thread safe and a pure function of the element.
+/// What it makes runs without rewrites and segments of its own, and its shards are no part of what a state is checked
+/// against.
+struct DatasetFunction {
+  std::string name;                ///< appears in errors and in `explain()`
+  std::vector<FeatureSpec> gives;  ///< the features of every dataset that it makes, `kVaries` where sizes differ
+  std::function<Dataset(const RowView&)> make;
+};
+
 /// An immutable description of a stream of elements: a source and the operators behind it. Each method returns a new
 /// dataset and throws `kInvalidArgument` at once when an argument cannot work. Cheap to copy; any thread.
 ///
@@ -54,6 +66,8 @@ class Dataset {
   static Dataset interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options = {});
   /// The inputs one after the other; see ConcatenateOperator.
   static Dataset concatenate(const std::vector<Dataset>& inputs);
+  /// The same, with the next inputs read ahead; see FlatMapInputsOperator.
+  static Dataset flat_map(const std::vector<Dataset>& inputs);
   /// An element of each input side by side; see ZipOperator. No two inputs may have a feature of one name.
   static Dataset zip(const std::vector<Dataset>& inputs);
   /// Each element from the input whose number `choices` says; see ChooseFromDatasetsOperator.
@@ -81,6 +95,8 @@ class Dataset {
   /// The elements for which the predicate is true.
   [[nodiscard]] Dataset filter(RowPredicate predicate) const;
   [[nodiscard]] Dataset filter(BlockPredicate predicate) const;
+  /// The elements of a dataset that your function makes of each element; see FlatMapOperator.
+  [[nodiscard]] Dataset flat_map(const DatasetFunction& function) const;
   /// The elements before the first for which the predicate is false.
   [[nodiscard]] Dataset take_while(RowPredicate predicate) const;
   /// A function of yours that carries numbers from element to element; see ScanOperator.

@@ -117,6 +117,42 @@ void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder) {
   if (digest_is(digest(element), divisor, remainder)) element.fail(ErrorCode::kUserFunction);
 }
 
+DatasetFunction few_numbers() {
+  DatasetFunction function;
+  function.name = "few_numbers";
+  function.gives = {{.name = "value", .dtype = DType::kInt64, .shape = {}}};
+  function.make = [](const RowView& row) {
+    const uint64_t number = digest(row);
+    if (number % 7 == 3) throw std::runtime_error("not this one");
+    const auto start = static_cast<int64_t>(number % 40);
+    return Dataset::range(start, start + static_cast<int64_t>(number % 4))
+        .map(fail_rows(9, 1))
+        .shuffle(3, {.seed = 2})
+        .prefetch(1)
+        .map(number_rows())
+        .map(RowFunction{.name = "joined",
+                         .writes = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},
+                         .function =
+                             [](const RowView& value, RowWriter& out) {
+                               out.set("value", 100 * value.value<int64_t>("value") + value.value<int64_t>("number"));
+                             },
+                         .keep_others = false});
+  };
+  return function;
+}
+
+std::optional<Model> few_numbers(const ModelElement& element) {
+  const uint64_t number = digest(element);
+  if (number % 7 == 3) return std::nullopt;
+  const auto start = static_cast<int64_t>(number % 40);
+  Model model = model_of_range(start, start + static_cast<int64_t>(number % 4), 1);
+  model = model_of_map(std::move(model), [](ModelElement& value, int64_t) { fail_rows(value, 9, 1); });
+  model = model_of_shuffle(std::move(model), 3, {.seed = 2}, 0);
+  return model_of_map(std::move(model), [](ModelElement& value, int64_t ordinal) {
+    value.values[0].integers[0] = 100 * value.values[0].integers[0] + 1000 * ordinal + value.epoch;
+  });
+}
+
 namespace {
 
 // False: the function throws.

@@ -25,6 +25,11 @@ void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);
 // The int64 feature with its sign turned, by a function on blocks.
 [[nodiscard]] Dataset negate_blocks(const Dataset& input, const std::string& feature);
 
+// Makes a dataset of up to three shuffled numbers, `value`, of the digest of an element, and one more that is an error
+// now and then; throws for every seventh digest.
+[[nodiscard]] DatasetFunction few_numbers();
+[[nodiscard]] std::optional<Model> few_numbers(const ModelElement& element);
+
 // Carries how many elements it has seen, the sum of their digests modulo 100, and half of the number; sets `number` to
 // all of them together. Throws, with half of its work done, for elements whose digest modulo `divisor` is `remainder`.
 [[nodiscard]] ScanFunction add_up_rows(int64_t divisor, int64_t remainder);

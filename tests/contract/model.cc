@@ -155,6 +155,32 @@ Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t
   };
 }
 
+Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), nested = ModelStream(),
+            ordinal = uint64_t{0}]() mutable -> std::optional<ModelElement> {
+      while (true) {
+        std::optional<ModelElement> element = nested ? nested() : stream();
+        if (element) element->epoch = iteration.epoch;
+        if (nested) {
+          if (element) return element;
+          nested = nullptr;
+          continue;
+        }
+        if (!element || element->is_note) return element;
+        const uint64_t number = ordinal++;
+        const std::optional<Model> made = element->error ? std::nullopt : make(*element);
+        if (made) {
+          nested = (*made)(iteration.nested(number));
+          continue;
+        }
+        if (!element->error) element->fail(ErrorCode::kUserFunction);
+        return element;
+      }
+    };
+  };
+}
+
 Model model_of_concatenate(std::vector<Model> inputs) {
   return [=](const Iteration& iteration) {
     return [=, current = size_t{0}, stream = ModelStream()]() mutable -> std::optional<ModelElement> {

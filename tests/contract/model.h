@@ -72,6 +72,8 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_elements(std::vector<ModelElement> elements);
 [[nodiscard]] Model model_of_range(int64_t start, int64_t stop, int64_t step);
 [[nodiscard]] Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length);
+// `make`: the dataset of an element; without one the function throws.
+[[nodiscard]] Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make);
 [[nodiscard]] Model model_of_concatenate(std::vector<Model> inputs);
 [[nodiscard]] Model model_of_zip(std::vector<Model> inputs);
 // `choices`: of one int64.

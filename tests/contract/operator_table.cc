@@ -256,6 +256,7 @@ const std::array kSources{
                }},
     SourceLine{"interleave", 12, interleave, true},
     SourceLine{"concatenate", 7, concatenate, true},
+    SourceLine{"flat_map", 4, [](Picks& p, const Weave& w) { return Twin::flat_map(inputs_alike(p, w), w); }, true},
     SourceLine{"zip", 10, zip, true},
     SourceLine{"choose_from_datasets", 7, choose_from_datasets, true},
     SourceLine{"sample_from_datasets", 8, sample_from_datasets, true},
@@ -270,6 +271,7 @@ const std::array kOperators{
                    return in.assert_cardinality(known.is_known() && !p.chance(3) ? known.count() : p.between(0, 25));
                  }},
     OperatorLine{"cache", 6, is_finite, [](const Twin& in, Picks&) { return in.cache(); }},
+    OperatorLine{"flat_map", 5, can_repeat, [](const Twin& in, Picks&) { return in.flat_map_few_numbers(); }},
     OperatorLine{"take_while", 5, always,
                  [](const Twin& in, Picks& p) {
                    const int64_t divisor = p.between(5, 60);

@@ -251,6 +251,12 @@ TwinDataset TwinDataset::concatenate(const std::vector<TwinDataset>& inputs, con
   return of_inputs("concatenate", twin, inputs);
 }
 
+TwinDataset TwinDataset::flat_map(const std::vector<TwinDataset>& inputs, const Weave& weave) {
+  const TwinDataset twin(Dataset::flat_map(datasets_of(inputs)), model_of_concatenate(models_of(inputs)),
+                         fmt::format("Dataset::flat_map({})", codes_of(inputs)), weave);
+  return of_inputs("flat_map", twin, inputs);
+}
+
 TwinDataset TwinDataset::zip(const std::vector<TwinDataset>& inputs, const Weave& weave) {
   const TwinDataset twin(Dataset::zip(datasets_of(inputs)), model_of_zip(models_of(inputs)),
                          fmt::format("Dataset::zip({})", codes_of(inputs)), weave);
@@ -426,6 +432,14 @@ TwinDataset TwinDataset::filter_blocks(int64_t divisor, int64_t remainder) const
 TwinDataset TwinDataset::assert_cardinality(int64_t count) const {
   return then("assert_cardinality", dataset_.assert_cardinality(count), model_of_assert_cardinality(model_, count),
               fmt::format(".assert_cardinality({})", count));
+}
+
+TwinDataset TwinDataset::flat_map_few_numbers() const {
+  TwinDataset twin =
+      then("flat_map", dataset_.flat_map(few_numbers()),
+           model_of_flat_map(model_, [](const ModelElement& e) { return few_numbers(e); }), ".flat_map(few_numbers())");
+  twin.most_ = infinite() ? -1 : 3 * most_;
+  return twin;
 }
 
 TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) const {

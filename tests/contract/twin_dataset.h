@@ -31,6 +31,7 @@ class TwinDataset {
   static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
                                 const Weave& weave = {});
   static TwinDataset concatenate(const std::vector<TwinDataset>& inputs, const Weave& weave = {});
+  static TwinDataset flat_map(const std::vector<TwinDataset>& inputs, const Weave& weave = {});
   static TwinDataset zip(const std::vector<TwinDataset>& inputs, const Weave& weave = {});
   static TwinDataset choose_from_datasets(const std::vector<TwinDataset>& inputs, const TwinDataset& choices,
                                           bool stop_on_empty, const Weave& weave = {});
@@ -52,6 +53,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;
   [[nodiscard]] TwinDataset cache() const;
+  [[nodiscard]] TwinDataset flat_map_few_numbers() const;
   // Until the digest of an element modulo `divisor` is `remainder`.
   [[nodiscard]] TwinDataset take_while_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;

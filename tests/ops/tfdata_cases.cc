@@ -58,10 +58,8 @@ class Jitter {
   uint64_t num_steps_ = 0;
 };
 
-Dataset interleave(const Json& step, Jitter& jitter, int64_t cycle_length, int64_t block_length) {
-  if (cycle_length < 1 || block_length < 1) {
-    throw ErrorException(ErrorCode::kInvalidArgument, "interleave: lengths must be at least 1");
-  }
+// The inner sequences of an interleave or a flat_map.
+std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
   const std::string feature = step.at("feature");
   std::vector<Dataset> inputs;
   if (step.contains("ranges")) {
@@ -75,8 +73,17 @@ Dataset interleave(const Json& step, Jitter& jitter, int64_t cycle_length, int64
       inputs.push_back(jitter.behind(Dataset::rows({{feature, values}})));
     }
   }
-  return Dataset::interleave(
-      inputs, {.cycle_length = static_cast<size_t>(cycle_length), .block_length = static_cast<size_t>(block_length)});
+  return inputs;
+}
+
+Dataset interleave(const Json& step, Jitter& jitter) {
+  const auto cycle_length = step.at("cycle_length").get<int64_t>();
+  const auto block_length = step.at("block_length").get<int64_t>();
+  if (cycle_length < 1 || block_length < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "interleave: lengths must be at least 1");
+  }
+  return Dataset::interleave(inner_sequences(step, jitter), {.cycle_length = static_cast<size_t>(cycle_length),
+                                                             .block_length = static_cast<size_t>(block_length)});
 }
 
 Dataset build(const Json& pipeline, Jitter& jitter);
@@ -103,10 +110,8 @@ Dataset source(const Json& step, Jitter& jitter) {
     return with_unknown_lengths(Dataset::rows(
         {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}}));
   }
-  if (op == "interleave") {
-    return interleave(step, jitter, step.at("cycle_length").get<int64_t>(), step.at("block_length").get<int64_t>());
-  }
-  if (op == "flat_map") return interleave(step, jitter, 1, 1);
+  if (op == "interleave") return interleave(step, jitter);
+  if (op == "flat_map") return Dataset::flat_map(inner_sequences(step, jitter));
   std::vector<Dataset> inputs;
   if (step.contains("inputs")) {
     for (const Json& input : step["inputs"]) inputs.push_back(build(input, jitter));

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ops/interleave.h"
+#include "ops/joined_schema.h"
+#include "ops/row_view.h"
+
+namespace millrace {
+
+/// All elements of the first input, then of the second, and so on: what `interleave` gives with a cycle of one, whose
+/// next inputs are read ahead in lanes. Where only one may be open at a time, use `concatenate`.
+class FlatMapInputsOperator final : public StageOperator {
+ public:
+  explicit FlatMapInputsOperator(std::span<const SchemaPtr> inputs)
+      : FlatMapInputsOperator(JoinedSchema(kName, inputs)) {}
+  std::string_view name() const override { return kName; }
+  /// Unknown, as tf.data has it.
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+  size_t num_lanes() const override { return options_.num_lanes(); }
+
+ private:
+  static constexpr std::string_view kName = "flat_map";
+  explicit FlatMapInputsOperator(JoinedSchema inputs);
+
+  JoinedSchema inputs_;
+  InterleaveOptions options_;
+};
+
+/// A function that makes a nested dataset of an element. It must be thread safe, and a pure function of the element: a
+/// resumed run calls it again for the element whose dataset was open.
+struct NestedFunction {
+  std::string name;  ///< appears in errors and in `explain()`
+  SchemaPtr schema;  ///< of the elements of every nested dataset
+  std::function<OpenStage(const RowView&)> open;
+};
+
+/// Makes a dataset of each element and gives their elements one after the other.
+///
+///     x: 2 0 3,  range(0, x)   ->   0 1,  0 1 2
+///
+/// The nested dataset runs in place, one at a time, in the iteration `nested(number of the element)`. Rows get the
+/// epoch of the whole. Error elements pass; what the function throws becomes the error of its element.
+///
+/// State: the place of the element in the input, and the place in its dataset.
+class FlatMapOperator final : public StageOperator {
+ public:
+  explicit FlatMapOperator(NestedFunction function);
+  std::string_view name() const override { return "flat_map"; }
+  std::string arguments() const override { return "function '" + function_.name + "'"; }
+  /// Unknown, as tf.data has it.
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+
+ private:
+  NestedFunction function_;
+};
+
+}  // namespace millrace

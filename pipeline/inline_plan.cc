@@ -1,0 +1,42 @@
+#include "pipeline/inline_plan.h"
+
+#include <fmt/format.h>
+
+#include "ops/prefetch.h"
+#include "pipeline/inline_map_stage.h"
+#include "pipeline/numbered_rows.h"
+
+namespace millrace {
+
+OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
+  std::vector<OpenStage> inputs;
+  inputs.reserve(plan.inputs.size());
+  for (const PlanNodePtr& input : plan.inputs) inputs.push_back(inline_opener(*input, statistics));
+  if (dynamic_cast<const PrefetchOperator*>(plan.op.get()) != nullptr) return inputs[0];
+  if (const auto map = std::dynamic_pointer_cast<const MapOperator>(plan.op)) {
+    return [map, input = std::move(inputs[0]), &statistics](const StageContext& context) {
+      NumberedRows numbered(0, {context.state, 0});
+      if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
+      return std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context, statistics,
+                                              numbered.next_row);
+    };
+  }
+  if (const std::string why = plan.op->unsavable(); !why.empty()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("a nested dataset cannot have {}: {}", plan.op->name(), why));
+  }
+  // The stages may refer to their operator.
+  const auto op = std::dynamic_pointer_cast<const StageOperator>(plan.op);
+  struct Kept final : Stage {
+    Kept(std::shared_ptr<const StageOperator> kept, std::unique_ptr<Stage> run)
+        : op(std::move(kept)), stage(std::move(run)) {}
+    Poll next(Block& out) override { return stage->next(out); }
+    std::shared_ptr<const StageOperator> op;
+    std::unique_ptr<Stage> stage;
+  };
+  return [op, inputs = std::move(inputs)](const StageContext& context) {
+    return std::make_unique<Kept>(op, op->open(inputs, context));
+  };
+}
+
+}  // namespace millrace

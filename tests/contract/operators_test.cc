@@ -34,6 +34,7 @@ const std::array kInputs{
     Input{"numbers", [](const Weave& w) { return TwinDataset::range(0, 23, 1, w); }},
     Input{"no numbers", [](const Weave& w) { return TwinDataset::range(0, 0, 1, w); }},
     Input{"rows of unlike lengths", [](const Weave& w) { return TwinDataset::rows(19, w); }},
+    Input{"ragged batches", [](const Weave& w) { return TwinDataset::rows(19, w).ragged_batch(3, false); }},
     Input{"records", records},
     Input{"records of an empty shard", [](const Weave& w) { return TwinDataset::tfrecord({"plain-2"}, {}, w); }},
     Input{"damaged records",

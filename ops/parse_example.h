@@ -4,13 +4,23 @@
 
 #include "formats/example/parser.h"
 #include "ops/operator.h"
+#include "ops/parsed_records.h"
 
 namespace millrace {
 
-/// Parses raw `tensorflow.Example` records into columns. Rows become features of their shapes; behind a batch (elements
-/// of n records) they become [n, shape…], parsed straight into the batch.
+/// Parses raw `tensorflow.Example` records into columns, which FeatureDescription says for each kind of feature.
 ///
-///     record bytes []  ->  input_ids int32 [512], attention_mask int64 [512]
+///     record bytes []  ->  fixed_len("ids", {512}, kInt64).as(kInt32)         ids int32 [512]
+///                          var_len("tags", kBytes)                            tags bytes [?]
+///                          fixed_len_sequence("boxes", {4}, kFloat32, …)      boxes float32 [?,4]
+///                          ragged("v", kInt64, {row_lengths("n")}).named("r") r int64 [?,ragged]
+///                          sparse("s", {"i"}, "w", kFloat32, {100})           s/indices int64 [?,1], s/values float32
+///                          [?]
+///
+/// Behind a batch (elements of n records) the columns have one dimension more, as tf.io.parse_example has them: fixed
+/// shapes are parsed straight into the batch, [n,shape…]; sequences are padded to the batch's longest with their
+/// default, [n,?,row…]; the others are ragged, [n,ragged…]. Rows that are parsed alone give the same through `batch`,
+/// `padded_batch` and `ragged_batch`.
 ///
 /// A record that does not parse is the error of its element, of a batch the first such record's.
 class ParseExampleOperator final : public MapOperator {
@@ -23,7 +33,10 @@ class ParseExampleOperator final : public MapOperator {
   bool uses_row_numbers() const override { return false; }
 
  private:
-  ExampleParser parser_;
+  ParseExampleOperator(const SchemaPtr& input, ExampleParser parser);
+
+  std::vector<ParsedColumn> columns_;
+  Ref<HeldParser<ExampleParser>> parser_;
 };
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include "ops/enumerate.h"
 #include "ops/flat_map.h"
 #include "ops/ignore_errors.h"
+#include "ops/parse_sequence_example.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
 #include "ops/repeat.h"
@@ -116,6 +117,11 @@ Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator 
 
 Dataset Dataset::parse_example(std::vector<FeatureDescription> features) const {
   return then<ParseExampleOperator>(std::move(features));
+}
+
+Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
+                                        std::vector<FeatureDescription> feature_lists) const {
+  return then<ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
 }
 
 Dataset Dataset::map(RowFunction function) const { return then<MapRowsOperator>(std::move(function)); }

@@ -80,6 +80,9 @@ class Dataset {
 
   /// Raw `tensorflow.Example` records into features; see ParseExampleOperator.
   [[nodiscard]] Dataset parse_example(std::vector<FeatureDescription> features) const;
+  /// Raw `tensorflow.SequenceExample` records into features; see ParseSequenceExampleOperator.
+  [[nodiscard]] Dataset parse_sequence_example(std::vector<FeatureDescription> context,
+                                               std::vector<FeatureDescription> feature_lists) const;
   /// A function of yours on each element, or on blocks of elements.
   [[nodiscard]] Dataset map(RowFunction function) const;
   [[nodiscard]] Dataset map(BlockFunction function) const;

@@ -227,6 +227,11 @@ class ColumnBuilder {
     if (count == 0) return {};
     return {reinterpret_cast<T*>(values_->data() + used_) - count, static_cast<size_t>(count)};
   }
+  /// The same untyped, for `count` values of an element that may be ragged. Null when there are none.
+  std::byte* append_space(int64_t count, std::span<const int64_t> sizes) {
+    append_untyped(nullptr, count, sizes);
+    return count == 0 ? nullptr : values_->data() + used_ - static_cast<size_t>(count) * size_of(dtype_);
+  }
   /// The same for `count` values of the builder's type at any address. With null, space for them is left.
   void append_untyped(const std::byte* values, int64_t count, std::span<const int64_t> shape);
   /// Appends element `element` of `column`, which has the same dtype and rank; views keep what they point into.

@@ -9,7 +9,9 @@
 namespace millrace {
 namespace {
 
-bool is_parse(const PlanNode& plan) { return plan.op->name() == "parse_example"; }
+bool is_parse(const PlanNode& plan) {
+  return plan.op->name() == "parse_example" || plan.op->name() == "parse_sequence_example";
+}
 
 // Whether rows that do not parse may pass through `plan` as good ones without a change in what comes before the first
 // error. `shuffled`: a shuffle follows, which gives rows from behind the error before it.
@@ -18,7 +20,11 @@ bool may_cross(const PlanNode& plan, const PlanNode& parse, bool shuffled) {
   if (name == "shuffle" || name == "repeat") return true;
   // An error row counts nothing in take, and begins another batch.
   if (shuffled) return false;
-  return name == "take" || (name == "batch" && parse.inputs[0]->op->schema()->features()[0].shape.empty());
+  if (name == "take") return true;
+  // Rows whose shapes vary must be alike in a batch, and are not when they are parsed behind it.
+  const std::vector<FeatureSpec>& parsed = parse.op->schema()->features();
+  return name == "batch" && parse.inputs[0]->op->schema()->features()[0].shape.empty() &&
+         std::all_of(parsed.begin(), parsed.end(), [](const FeatureSpec& f) { return f.has_fixed_shape(); });
 }
 
 // The same operator for raw records.
@@ -44,7 +50,8 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
   inputs.reserve(plan->inputs.size());
   for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, shuffled_here, applied));
   if (inputs.size() == 1 && is_parse(*inputs[0]) && may_cross(*plan, *inputs[0], shuffled)) {
-    applied.push_back({"late_parse", fmt::format("parse_example after {}: rows stay compact bytes", plan->op->name())});
+    applied.push_back(
+        {"late_parse", fmt::format("{} after {}: rows stay compact bytes", inputs[0]->op->name(), plan->op->name())});
     return make_plan_node({on_records(plan, inputs[0])}, inputs[0]->make);
   }
   if (inputs == plan->inputs) return plan;

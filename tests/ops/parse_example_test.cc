@@ -123,6 +123,108 @@ TEST(ParseExample, ABadRecordIsTheErrorOfItsElementAndTheRestIsIntact) {
   EXPECT_EQ(both[1], "ids=[[3,4],[4,5],[5,6]] w=[1.5,2,2.5] name=[row 3,row 4,row 5] label=[-1,-1,-1]");
 }
 
+// A record with the lists of all kinds of features, for n = 0, 1, 2, …: n values each.
+std::string lists_of(int64_t n) {
+  ExampleWriter writer;
+  std::vector<int64_t> tags;
+  std::vector<float> boxes;
+  std::vector<std::string> texts;
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < n; ++i) {
+    tags.push_back(10 * n + i);
+    boxes.insert(boxes.end(), {static_cast<float>(i), static_cast<float>(-i)});
+    texts.push_back(std::string(static_cast<size_t>(i), 'x'));
+    indices.push_back(n - i);
+  }
+  const std::vector<int64_t> lengths{n, 0};
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  if (n > 0) writer.add("tags", std::span<const int64_t>(tags));
+  writer.add("boxes", std::span<const float>(boxes));
+  writer.add("texts", std::span<const std::string_view>(views));
+  writer.add("lengths", std::span<const int64_t>(lengths));
+  writer.add("indices", std::span<const int64_t>(indices));
+  return writer.finish();
+}
+
+std::vector<FeatureDescription> features_of_all_kinds() {
+  return {
+      var_len("tags", DType::kInt64).as(DType::kInt32),
+      fixed_len_sequence("boxes", {2}, DType::kFloat32, {.allow_missing = true}).default_value(std::vector<float>{7}),
+      ragged("texts", DType::kBytes, {row_lengths("lengths")}).named("rows"),
+      sparse("s", {"indices"}, "tags", DType::kInt64, {100})};
+}
+
+TEST(ParseExample, EveryKindOfFeatureBecomesColumns) {
+  BufferPool pool;
+  const ParseExampleOperator parse(record_schema(), features_of_all_kinds());
+  EXPECT_EQ(parse.schema()->to_string(),
+            "tags int32 [?], boxes float32 [?,2], rows bytes [?,ragged], s/indices int64 [?,1], s/values int64 [?]");
+  const Block parsed = parse.apply(block_of(pool, {lists_of(0), lists_of(2), lists_of(1)}), pool);
+  EXPECT_THAT(printed(parsed),
+              ElementsAre("tags=[] boxes=[] rows=[[],[]] s/indices=[] s/values=[]",
+                          "tags=[20,21] boxes=[[0,0],[1,-1]] rows=[[,x],[]] s/indices=[[1],[2]] s/values=[21,20]",
+                          "tags=[10] boxes=[[0,0]] rows=[[],[]] s/indices=[[1]] s/values=[10]"));
+}
+
+TEST(ParseExample, BehindABatchSequencesArePaddedAndTheOthersRagged) {
+  BufferPool pool;
+  const Block batches = batched(block_of(pool, {lists_of(2), lists_of(1), lists_of(0), lists_of(0)}), 2);
+  const ParseExampleOperator parse(batches.schema(), features_of_all_kinds());
+  EXPECT_EQ(parse.schema()->to_string(),
+            "tags int32 [2,ragged], boxes float32 [2,?,2], rows bytes [2,ragged,ragged], s/indices int64 [2,ragged,1], "
+            "s/values int64 [2,ragged]");
+  EXPECT_THAT(printed(parse.apply(batches, pool)),
+              ElementsAre("tags=[[20,21],[10]] boxes=[[[0,0],[1,-1]],[[0,0],[7,7]]] rows=[[[,x],[]],[[],[]]] "
+                          "s/indices=[[[1],[2]],[[1]]] s/values=[[21,20],[10]]",
+                          "tags=[[],[]] boxes=[[],[]] rows=[[[],[]],[[],[]]] s/indices=[[],[]] s/values=[[],[]]"));
+}
+
+TEST(ParseExample, ABadRecordTakesNothingFromItsNeighboursOfVaryingLength) {
+  BufferPool pool;
+  const std::string cut = lists_of(2).substr(0, 60);
+  const Block rows = block_of(pool, {lists_of(1), cut, lists_of(2)});
+  const std::vector<std::string> alone =
+      printed(ParseExampleOperator(record_schema(), features_of_all_kinds()).apply(rows, pool));
+  EXPECT_EQ(alone[0], "tags=[10] boxes=[[0,0]] rows=[[],[]] s/indices=[[1]] s/values=[10]");
+  EXPECT_THAT(alone[1], HasSubstr("error: parse: "));
+  EXPECT_EQ(alone[2], "tags=[20,21] boxes=[[0,0],[1,-1]] rows=[[,x],[]] s/indices=[[1],[2]] s/values=[21,20]");
+
+  const Block batches = batched(block_of(pool, {lists_of(1), cut, lists_of(2), lists_of(1)}), 2);
+  const std::vector<std::string> both =
+      printed(ParseExampleOperator(batches.schema(), features_of_all_kinds()).apply(batches, pool));
+  EXPECT_THAT(both[0], HasSubstr("error: parse: "));
+  EXPECT_THAT(both[1], HasSubstr("tags=[[20,21],[10]] "));
+}
+
+TEST(ParseExample, RowPartitionsThatDoNotFitNameBothNumbers) {
+  const auto refusal = [](const Partition& partition) {
+    BufferPool pool;
+    const ParseExampleOperator parse(record_schema(), {ragged("tags", DType::kInt64, {partition}).named("r")});
+    return printed(parse.apply(block_of(pool, {lists_of(3)}), pool))[0];
+  };
+  EXPECT_EQ(refusal(row_lengths("lengths")), "r=[[30,31,32],[]]");
+  EXPECT_EQ(refusal(row_limits("lengths")),
+            "error: wrong_shape: feature 'tags': the row limits 'lengths' do not cut up all of 3 rows or values "
+            "(stage parse_example)");
+  EXPECT_THAT(refusal(row_lengths("indices")), HasSubstr("the row lengths 'indices' have the length 2 of 3 rows"));
+  EXPECT_THAT(refusal(value_rowids("lengths")), HasSubstr("2 row ids 'lengths' for 3 rows or values"));
+  EXPECT_THAT(refusal(uniform_row_length(2)), HasSubstr("3 rows or values do not make rows of 2"));
+  EXPECT_THAT(refusal(row_lengths("boxes")), HasSubstr("'boxes' holds float32, expected int64 at byte"));
+}
+
+TEST(ParseExample, ABlockOutlivesTheOperatorWhoseDefaultsItHas) {
+  BufferPool pool;
+  Block parsed;
+  {
+    const ParseExampleOperator parse(
+        record_schema(),
+        {fixed_len("missing", {}, DType::kBytes).default_value(std::vector<std::string>{std::string(100, 'd')})});
+    parsed = parse.apply(block_of(pool, {""}), pool);
+  }
+  const std::string reused(100, '?');
+  EXPECT_EQ(parsed.column(0).values<std::string_view>(0)[0], std::string(100, 'd'));
+}
+
 TEST(ParseExample, ABlockWithoutElementsStaysOne) {
   BufferPool pool;
   const Block parsed = ParseExampleOperator(record_schema(), features()).apply(block_of(pool, {}), pool);

@@ -8,41 +8,43 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/example/parser.h"
+#include "formats/example/sequence_parser.h"
 
 namespace millrace::test {
 
-// What a parser says about one record: why it refused it, or the values of each feature.
-struct ParsedRecord {
-  std::string refused;                 // empty: accepted
-  std::vector<FeatureDefault> values;  // flat, int32 as int64
+// One column of one record.
+struct ParsedValue {
+  std::vector<int64_t> sizes;  // its shape, or `Column::sizes` where it is ragged
+  FeatureDefault values;       // flat, int32 as int64
 };
 
-// Equal verdicts and values, floats by their bits.
+// What a parser says about one record: why it refused it, or the columns.
+struct ParsedRecord {
+  std::string refused;  // empty: accepted
+  std::vector<ParsedValue> values;
+};
+
+// Floats by their bits, so that NaN equals itself and -0 is not 0.
+bool same(const ParsedValue& a, const ParsedValue& b);
+// Equal verdicts and values.
 bool same(const ParsedRecord& a, const ParsedRecord& b);
+std::string to_string(const ParsedValue& value);
 std::string to_string(const ParsedRecord& parsed);
 
-// By our parser. Also refused when it writes beyond the end of a destination.
+// An element of a column.
+ParsedValue value_of(const Column& column, size_t element);
+
+// By our parsers. Also refused when they write beyond the end of a destination.
 ParsedRecord parse_with_millrace(const ExampleParser& parser, std::string_view record);
+ParsedRecord parse_with_millrace(const SequenceExampleParser& parser, std::string_view record);
 
-// By protobuf's classes, slowly and plainly: the oracle.
+// By protobuf's classes, slowly and plainly: the oracle. `context` and `feature_lists`: of a SequenceExample.
 ParsedRecord parse_with_protobuf(std::span<const FeatureDescription> features, std::string_view record);
+ParsedRecord parse_with_protobuf(std::span<const FeatureDescription> context,
+                                 std::span<const FeatureDescription> feature_lists, std::string_view record);
 
-enum class ParseCaseResult {
-  kPassed,
-  kFailed,
-  kNotYet,  // a kind of feature that is not built yet
-};
-
-struct ParseCaseOutcome {
-  ParseCaseResult result = ParseCaseResult::kPassed;
-  std::string difference;
-};
-
-// Runs one line of tests/data/parse_example (its README has the format) and compares with the rule of
-// this parser: for valid protobuf that TensorFlow accepts, TensorFlow's values; where it answers what protobuf
-// refuses, gives other values than protobuf's, or crashes, an error; where it refuses valid protobuf, protobuf's
-// answer.
-ParseCaseOutcome run_parse_case(const nlohmann::json& golden);
+// Whether our parser refused a record because TensorFlow's reader finds other values in it than protobuf's.
+bool refused_as_ambiguous(const ParsedRecord& parsed);
 
 // The lines of a file, parsed.
 std::vector<nlohmann::json> read_json_lines(const std::string& path);

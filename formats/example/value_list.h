@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "formats/columnar/schema.h"
+
+// The values of one Feature message. Not for users.
+namespace millrace::wire {
+
+/// The list of a Feature message: mostly one piece, more where the same kind occurs again (protobuf joins them).
+struct ValueList {
+  std::optional<DType> kind;
+  std::string_view piece;
+  std::vector<std::string_view> more;
+  int depth = 0;         // of the list in the record
+  bool several = false;  // the message has more than one list, of one kind or of different ones
+};
+
+/// Adds what `feature`, a Feature message or a further part of one, says. `depth`: of the message in the record. Throws
+/// `Malformed`, as all here.
+void read_feature(std::string_view feature, int depth, ValueList& list);
+
+/// What reading a list found.
+struct ValuesFound {
+  int64_t count = 0;
+  bool after_packed = false;  // numbers stood behind a packed run; TensorFlow leaves them out
+};
+
+/// Reads the list to `destination`, which has room for `capacity` values of type `dtype`; counts also what is beyond.
+ValuesFound read_values(const ValueList& list, DType dtype, int64_t capacity, std::byte* destination);
+
+/// How many values a valid list has; of one that is not, no more than it has bytes.
+int64_t count_values(const ValueList& list);
+
+/// What nobody wants, or what something later replaces, must be valid all the same.
+void check_values(const ValueList& list);
+
+}  // namespace millrace::wire

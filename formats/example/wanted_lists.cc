@@ -1,0 +1,46 @@
+#include "formats/example/wanted_lists.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "formats/example/feature_columns.h"
+
+namespace millrace::wire {
+
+WantedLists::WantedLists(const std::vector<FeatureDescription>& features, std::string_view operator_name) {
+  for (const FeatureDescription& feature : features) {
+    const bool fixed_len = feature.kind == FeatureDescription::kFixedLen;
+    std::vector<size_t>& of_this = of_feature_.emplace_back();
+    for (const ListKey& key : keys_of(feature)) {
+      const size_t found = find(key.key, 0);
+      of_this.push_back(found);
+      if (found == lists_.size()) {
+        lists_.push_back({key.key, key.stored, fixed_len});
+        continue;
+      }
+      // TensorFlow takes another entry of a key that occurs twice for a feature of fixed length.
+      if (fixed_len || lists_[found].fixed_len || lists_[found].stored != key.stored) {
+        throw ErrorException(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: feature '{}' is asked for twice{}", operator_name, key.key,
+                        lists_[found].stored != key.stored
+                            ? fmt::format(", as {} and as {}", to_string(lists_[found].stored), to_string(key.stored))
+                            : ""));
+      }
+    }
+  }
+}
+
+size_t WantedLists::find(std::string_view key, size_t expected) const {
+  for (size_t i = expected; i < lists_.size(); ++i) {
+    if (lists_[i].key == key) return i;
+  }
+  for (size_t i = 0; i < std::min(expected, lists_.size()); ++i) {
+    if (lists_[i].key == key) return i;
+  }
+  return lists_.size();
+}
+
+}  // namespace millrace::wire

@@ -9,6 +9,7 @@
 #include "formats/storage/local.h"
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
+#include "tests/pipeline/pipeline_fixtures.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/tfrecord_fixtures.h"
 
@@ -25,6 +26,7 @@ using test::planted_faults;
 using test::PlantedFault;
 using test::ReadFixture;
 using test::ReadShard;
+using test::run_records;
 using ::testing::IsEmpty;
 
 const std::string kFolder = std::string(MILLRACE_TEST_DATA) + "/tfrecord";
@@ -32,50 +34,17 @@ constexpr int kIntact = 2 * 20;  // each by declaration and by content
 constexpr int kCorrupt = 135;
 constexpr size_t kBaseRecords = 12;
 
-// Runs a dataset of raw records to its end: what it delivers, and what it throws.
-ReadShard run(const Dataset& dataset, const StartOptions& options) {
-  ReadShard read;
-  Pipeline pipeline = dataset.start(options);
-  try {
-    while (const std::optional<Batch> batch = pipeline.next()) {
-      for (int64_t row = 0; row < batch->num_rows(); ++row) {
-        const auto i = static_cast<size_t>(row);
-        Error place;
-        batch->block().locate(0, i, place);
-        EXPECT_GE(place.record, 0) << "a record without a place";
-        read.records.push_back({.index = static_cast<uint64_t>(place.record),
-                                .offset = static_cast<uint64_t>(place.offset),
-                                .payload = std::string(batch->values<std::string_view>("record")[i])});
-      }
-    }
-  } catch (const PipelineError& e) {
-    read.faults.push_back({.error = e.error()});
-    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
-    EXPECT_EQ(pipeline.next(), std::nullopt) << "something behind the error";
-  }
-  return read;
-}
-
 /// TensorFlow's files and the broken ones, each through a running pipeline. A hang is seen by the limit of the test.
 class PipelineFixtures : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(links_); }
   void TearDown() override { fs::remove_all(links_); }
 
-  // Promised numbers of records come from file names only.
-  Shards shards(const FixtureReading& reading) const {
-    if (!reading.num_records) return Shards::files({reading.path});
-    const fs::path link =
-        links_ / fmt::format("{}-{}", fs::path(reading.path).filename().string(), *reading.num_records);
-    if (!fs::exists(link)) fs::create_symlink(reading.path, link);
-    return Shards::files({link.string()}).counts_from("*-{count}");
-  }
-
   ReadFixture through_pipeline(const StartOptions& options) const {
     return [this, options](const FixtureReading& reading) {
-      const Dataset records =
-          Dataset::tfrecord(shards(reading), {.cycle_length = 1, .compression = reading.compression});
-      return run(reading.stop_at_error ? records : records.ignore_errors(), options);
+      const Dataset records = Dataset::tfrecord(test::fixture_shards(reading, links_.string()),
+                                                {.cycle_length = 1, .compression = reading.compression});
+      return run_records(reading.stop_at_error ? records : records.ignore_errors(), options);
     };
   }
 
@@ -133,7 +102,8 @@ class FaultBetweenGoodFiles : public PipelineFixtures {
     return found;
   }
   const WorkerLimit limit_{8};
-  const std::vector<std::string> base_ = payloads(run(Dataset::tfrecord(Shards::files({base(std::nullopt)})), {}));
+  const std::vector<std::string> base_ =
+      payloads(run_records(Dataset::tfrecord(Shards::files({base(std::nullopt)})), {}));
 };
 
 TEST_F(FaultBetweenGoodFiles, LetsExactlyTheRecordsBeforeItPass) {
@@ -144,7 +114,7 @@ TEST_F(FaultBetweenGoodFiles, LetsExactlyTheRecordsBeforeItPass) {
     std::vector<std::string> expected = base_;
     expected.insert(expected.end(), base_.begin(), base_.begin() + static_cast<std::ptrdiff_t>(fault.intact_before));
     if (!fault.can_be_seen) expected.insert(expected.end(), base_.begin(), base_.end());
-    const ReadShard found = run(records(fault, 1), {.threads = 2});
+    const ReadShard found = run_records(records(fault, 1), {.threads = 2});
     EXPECT_EQ(payloads(found), expected) << fault.name;
     ASSERT_EQ(found.faults.size(), fault.can_be_seen ? 1U : 0U) << fault.name;
     if (!fault.can_be_seen) continue;
@@ -162,7 +132,7 @@ TEST_F(FaultBetweenGoodFiles, ComesInItsTurnWhenShardsAreInterleaved) {
     for (size_t i = 0; i < fault.intact_before; ++i) expected.insert(expected.end(), 3, base_[i]);
     if (fault.intact_before < kBaseRecords) expected.push_back(base_[fault.intact_before]);
     for (const int threads : {1, 4}) {
-      const ReadShard found = run(records(fault, 3), {.threads = threads});
+      const ReadShard found = run_records(records(fault, 3), {.threads = threads});
       EXPECT_EQ(payloads(found), expected) << fault.name << ", " << threads << " threads";
       EXPECT_EQ(found.faults.size(), 1U) << fault.name;
     }
@@ -172,10 +142,10 @@ TEST_F(FaultBetweenGoodFiles, ComesInItsTurnWhenShardsAreInterleaved) {
 TEST_F(FaultBetweenGoodFiles, ComesOnceAndInOnePlaceBehindShuffleAndBatch) {
   for (const PlantedFault& fault : planted_faults(kFolder)) {
     const Dataset dataset = records(fault, 2).shuffle(8, {.seed = 5}).batch(3).prefetch(2);
-    const ReadShard expected = run(dataset, {.threads = 1});
+    const ReadShard expected = run_records(dataset, {.threads = 1});
     EXPECT_EQ(expected.faults.size(), fault.can_be_seen ? 1U : 0U) << fault.name;
     for (const int threads : {2, 8}) {
-      const ReadShard found = run(dataset, {.threads = threads});
+      const ReadShard found = run_records(dataset, {.threads = threads});
       EXPECT_EQ(found.records, expected.records) << fault.name << ", " << threads << " threads";
       ASSERT_EQ(found.faults.size(), expected.faults.size()) << fault.name;
       if (fault.can_be_seen) {

@@ -124,6 +124,15 @@ Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
   return then<ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
 }
 
+Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {
+  return then<DecodeRawOperator>(feature, type, options);
+}
+
+Dataset Dataset::parse_tensor(const std::string& feature, DType dtype, const Shape& shape,
+                              const ParseTensorOptions& options) const {
+  return then<ParseTensorOperator>(feature, dtype, shape, options);
+}
+
 Dataset Dataset::map(RowFunction function) const { return then<MapRowsOperator>(std::move(function)); }
 
 Dataset Dataset::map(BlockFunction function) const {

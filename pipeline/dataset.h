@@ -10,6 +10,7 @@
 #include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
+#include "ops/decode_raw.h"
 #include "ops/filter.h"
 #include "ops/group_by_window.h"
 #include "ops/interleave.h"
@@ -19,6 +20,7 @@
 #include "ops/pack.h"
 #include "ops/padded_batch.h"
 #include "ops/parse_example.h"
+#include "ops/parse_tensor.h"
 #include "ops/ragged_batch.h"
 #include "ops/range.h"
 #include "ops/rows.h"
@@ -83,6 +85,12 @@ class Dataset {
   /// Raw `tensorflow.SequenceExample` records into features; see ParseSequenceExampleOperator.
   [[nodiscard]] Dataset parse_sequence_example(std::vector<FeatureDescription> context,
                                                std::vector<FeatureDescription> feature_lists) const;
+  /// The bytes of a feature as numbers; see DecodeRawOperator.
+  [[nodiscard]] Dataset decode_raw(const std::string& feature, RawType type,
+                                   const DecodeRawOptions& options = {}) const;
+  /// Serialized `tensorflow.TensorProto` messages as tensors; see ParseTensorOperator.
+  [[nodiscard]] Dataset parse_tensor(const std::string& feature, DType dtype, const Shape& shape,
+                                     const ParseTensorOptions& options = {}) const;
   /// A function of yours on each element, or on blocks of elements.
   [[nodiscard]] Dataset map(RowFunction function) const;
   [[nodiscard]] Dataset map(BlockFunction function) const;

@@ -1,0 +1,149 @@
+#include "ops/parse_tensor.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/example/tensor_message.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using namespace std::string_literals;
+
+// Types of TensorFlow.
+constexpr int kFloat = 1;
+constexpr int kInt32 = 3;
+constexpr int kUint8 = 4;
+constexpr int kInt16 = 5;
+constexpr int kString = 7;
+constexpr int kInt64 = 9;
+constexpr int kBool = 10;
+
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string field(uint32_t number, const std::string& content) {
+  return varint(number << 3 | 2) + varint(content.size()) + content;
+}
+
+// Type and shape of a TensorProto; what follows is its content.
+std::string tensor(int type, const std::vector<int64_t>& shape) {
+  std::string dims;
+  for (const int64_t size : shape) dims += field(2, varint(1 << 3) + varint(static_cast<uint64_t>(size)));
+  return varint(1 << 3) + varint(static_cast<uint64_t>(type)) + field(2, dims);
+}
+
+template <typename T>
+std::string raw(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::vector<std::string> parsed(const std::vector<std::string>& messages, DType dtype, const Shape& shape,
+                                const ParseTensorOptions& options = {}) {
+  BufferPool pool;
+  const auto schema =
+      std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "t", .dtype = DType::kBytes, .shape = {}}});
+  ColumnBuilder builder(pool, (*schema)[0]);
+  for (const std::string& message : messages) builder.append_view(builder.store(message));
+  const Block block(schema, {builder.finish()}, messages.size());
+  const Block made = ParseTensorOperator(schema, "t", dtype, shape, options).apply(block, pool);
+  std::vector<std::string> elements;
+  for (size_t i = 0; i < made.num_elements(); ++i) elements.push_back(test::print_element(made, i));
+  return elements;
+}
+
+TEST(ParseTensor, ReadsWhatSerializeTensorWrites) {
+  // tf.io.serialize_tensor(tf.constant([1.0, 2.0])), of tf.constant(["a", "bc"]) and of tf.constant([[1], [2]]).
+  EXPECT_THAT(parsed({"\x08\x01\x12\x04\x12\x02\x08\x02\"\x08\x00\x00\x80?\x00\x00\x00@"s}, DType::kFloat32, {kVaries}),
+              ElementsAre("t=[1,2]"));
+  EXPECT_THAT(parsed({"\x08\x07\x12\x04\x12\x02\x08\x02"s + "B\x01" + "aB\x02" + "bc"}, DType::kBytes, {2}),
+              ElementsAre("t=[a,bc]"));
+  EXPECT_THAT(parsed({"\x08\x03\x12\x08\x12\x02\x08\x02\x12\x02\x08\x01\"\x08\x01\x00\x00\x00\x02\x00\x00\x00"s},
+                     DType::kInt32, {2, 1}),
+              ElementsAre("t=[[1],[2]]"));
+}
+
+TEST(ParseTensor, ReadsBothFormsOfContentOfEveryType) {
+  const std::string floats = field(5, raw<float>({1.5F, -2}));
+  EXPECT_THAT(parsed({tensor(kFloat, {2}) + field(4, raw<float>({1.5F, -2})), tensor(kFloat, {2}) + floats,
+                      floats + tensor(kFloat, {2}),
+                      tensor(kFloat, {2}) + "\x2d" + raw<float>({1.5F}) + "\x2d" + raw<float>({-2})},
+                     DType::kFloat32, {2}),
+              ElementsAre("t=[1.5,-2]", "t=[1.5,-2]", "t=[1.5,-2]", "t=[1.5,-2]"));
+  EXPECT_THAT(parsed({tensor(kInt64, {1, 2}) + field(4, raw<int64_t>({-1, 1LL << 40})),
+                      tensor(kInt64, {1, 2}) + field(10, varint(~0ULL) + varint(1ULL << 40)),
+                      tensor(kInt64, {1, 2}) + varint(10 << 3) + varint(~0ULL) + varint(10 << 3) + varint(1ULL << 40)},
+                     DType::kInt64, {kVaries, 2}),
+              ElementsAre("t=[[-1,1099511627776]]", "t=[[-1,1099511627776]]", "t=[[-1,1099511627776]]"));
+  EXPECT_THAT(
+      parsed(
+          {tensor(kInt32, {2}) + field(4, raw<int32_t>({-1, 7})), tensor(kInt32, {2}) + field(7, varint(~0ULL) + "\7"),
+           tensor(kUint8, {2}) + field(4, "\xff\x07"), tensor(kUint8, {2}) + field(7, varint(255) + "\7"),
+           tensor(kInt16, {2}) + field(4, raw<int16_t>({-1, 7})), tensor(kInt16, {2}) + field(7, varint(~0ULL) + "\7"),
+           tensor(kBool, {2}) + field(4, "\1\0"s), tensor(kBool, {2}) + field(11, "\1\0"s)},
+          DType::kInt32, {2}),
+      ElementsAre("t=[-1,7]", "t=[-1,7]", "t=[255,7]", "t=[255,7]", "t=[-1,7]", "t=[-1,7]", "t=[1,0]", "t=[1,0]"));
+  EXPECT_THAT(parsed({tensor(kString, {3}) + field(8, "a") + field(8, "") + field(8, "bc"),
+                      tensor(kString, {3}) + field(4, "\1\0\2abc"s)},
+                     DType::kBytes, {3}),
+              ElementsAre("t=[a,,bc]", "t=[a,,bc]"));
+}
+
+TEST(ParseTensor, AListThatIsTooShortEndsWithItsLastValueAndOneThatIsTooLongIsCut) {
+  EXPECT_THAT(parsed({tensor(kInt64, {4}) + field(10, "\1\2"s), tensor(kInt64, {4}),
+                      tensor(kInt64, {4}) + field(10, "\1\2\3\4\5\6"s)},
+                     DType::kInt64, {4}),
+              ElementsAre("t=[1,2,2,2]", "t=[0,0,0,0]", "t=[1,2,3,4]"));
+  EXPECT_THAT(parsed({tensor(kString, {3}) + field(8, "x"), tensor(kString, {3})}, DType::kBytes, {3}),
+              ElementsAre("t=[x,x,x]", "t=[,,]"));
+  EXPECT_THAT(parsed({tensor(kInt64, {}) + field(10, "\5"s)}, DType::kInt64, {}), ElementsAre("t=5"));
+  EXPECT_THAT(parsed({tensor(kInt64, {0, 1LL << 60})}, DType::kInt64, {kVaries, kVaries}), ElementsAre("t=[]"));
+}
+
+TEST(ParseTensor, AFewBytesCannotAskForAnyAmountOfMemory) {
+  const std::string huge = tensor(kFloat, {1LL << 30, 1LL << 20}) + field(5, raw<float>({1}));
+  EXPECT_THAT(
+      parsed({huge}, DType::kFloat32, {kVaries, kVaries})[0],
+      HasSubstr("wrong_shape: feature 't': a tensor of shape [1073741824,1048576] with only 1 of its values; at "
+                "most 16777216 are filled up"));
+  EXPECT_THAT(parsed({tensor(kFloat, {1LL << 62, 1LL << 62})}, DType::kFloat32, {kVaries, kVaries})[0],
+              HasSubstr("is too large"));
+  EXPECT_THAT(parsed({tensor(kString, {1LL << 50}) + field(4, "abc")}, DType::kBytes, {kVaries})[0],
+              HasSubstr("a content of 3 bytes for the shape"));
+  EXPECT_THAT(parsed({tensor(kInt64, {3}) + field(10, "\1"s)}, DType::kInt64, {3}, {.max_filled_values = 2})[0],
+              HasSubstr("at most 2 are filled up"));
+}
+
+TEST(ParseTensor, WhatDoesNotFitIsTheElementsError) {
+  const std::string good = tensor(kFloat, {2}) + field(4, raw<float>({1, 2}));
+  EXPECT_THAT(parsed({good}, DType::kInt64, {2})[0], HasSubstr("parse: feature 't': the tensor holds float32, expected "
+                                                               "int64 (stage parse_tensor)"));
+  EXPECT_THAT(parsed({good}, DType::kFloat32, {3})[0],
+              HasSubstr("wrong_shape: feature 't': has shape [2], expected [3]"));
+  EXPECT_THAT(parsed({good}, DType::kFloat32, {2, kVaries})[0], HasSubstr("has shape [2], expected [2,?]"));
+  EXPECT_THAT(parsed({good.substr(0, good.size() - 1)}, DType::kFloat32, {2})[0], HasSubstr("a length of 8 where 7"));
+  EXPECT_THAT(parsed({tensor(2, {2})}, DType::kFloat32, {2})[0], HasSubstr("TensorFlow's type 2"));
+  EXPECT_THAT(parsed({""}, DType::kFloat32, {2})[0], HasSubstr("TensorFlow's type 0"));
+  EXPECT_THAT(parsed({tensor(kFloat, {2}) + field(4, "abc")}, DType::kFloat32, {2})[0],
+              HasSubstr("a content of 3 bytes for the shape [2] at byte 10 of the tensor"));
+  EXPECT_THAT(parsed({tensor(kFloat, {-1})}, DType::kFloat32, {kVaries})[0], HasSubstr("a dimension of size -1"));
+  EXPECT_THAT(parsed({varint(1 << 3) + "\1" + field(2, "\x18\1"s)}, DType::kFloat32, {})[0], HasSubstr("unknown rank"));
+  EXPECT_THAT(parsed({tensor(kString, {2}) + field(4, "\1\2ab"s)}, DType::kBytes, {2})[0],
+              HasSubstr("a string is cut off"));
+  EXPECT_THAT(parsed({tensor(kString, {1}) + field(4, "\1ab"s)}, DType::kBytes, {1})[0],
+              HasSubstr("behind the last string"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -20,6 +20,7 @@ bool is_records(const Twin& in) {
   return in.schema().size() == 1 && in.schema().find("record") == 0 && in.schema()[0].dtype == DType::kBytes &&
          in.rank() <= 1;
 }
+bool is_single_records(const Twin& in) { return is_records(in) && in.rank() == 0; }
 bool has_numbers(const Twin& in) { return !in.features_of(std::nullopt).empty(); }
 bool has_integers(const Twin& in) {
   return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
@@ -137,9 +138,20 @@ Twin sample_from_datasets(Picks& p, const Weave& weave) {
 Twin parse_example(const Twin& in, Picks& p) {
   static const std::vector<std::vector<std::string>> kFeatures{
       {"id", "tokens"}, {"tokens", "mask"},       {"tokens32", "mask", "name"},
-      {"id", "weight"}, {"id", "weight_or_half"}, {"mask", "tokens", "weight_or_half", "name", "id"}};
+      {"id", "weight"}, {"id", "weight_or_half"}, {"mask", "tokens", "weight_or_half", "name", "id"},
+      {"id", "words"},  {"words", "rows"},        {"pairs", "id"},
+      {"rows"}};
   return in.parse_example(p.of(kFeatures));
 }
+
+Twin parse_sequence_example(const Twin& in, Picks& p) {
+  static const std::vector<std::vector<std::string>> kContexts{{"id"}, {"weight", "words"}, {"mask", "rows"}, {}};
+  return in.parse_sequence_example(p.of(kContexts));
+}
+
+// With the features that they need.
+Twin decode_raw(const Twin& in, Picks&) { return in.parse_example({"pixels", "id"}).decode_raw(); }
+Twin parse_tensor(const Twin& in, Picks&) { return in.parse_example({"id", "tensor"}).parse_tensor(); }
 
 Twin cast(const Twin& in, Picks& p) {
   static const std::vector<DType> kTypes{DType::kInt32, DType::kFloat32, DType::kInt64};
@@ -264,6 +276,9 @@ const std::array kSources{
 
 const std::array kOperators{
     OperatorLine{"parse_example", 40, is_records, parse_example},
+    OperatorLine{"parse_sequence_example", 10, is_records, parse_sequence_example},
+    OperatorLine{"decode_raw", 9, is_single_records, decode_raw},
+    OperatorLine{"parse_tensor", 9, is_single_records, parse_tensor},
     OperatorLine{"assert_cardinality", 5, is_finite,
                  [](const Twin& in, Picks& p) {
                    // The right number, where it is known, or another.

@@ -1,11 +1,34 @@
 #include "tests/contract/shard_files.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
+#include "example.pb.h"
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
 
 namespace millrace::test {
+namespace {
+
+// A TensorProto.
+std::string two_floats(float a, float b) {
+  std::string bytes("\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08", 10);
+  for (const float value : {a, b}) bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  return bytes;
+}
+
+// What makes a SequenceExample of an Example: the feature list `steps`.
+std::string feature_lists(const std::vector<std::vector<int64_t>>& steps) {
+  example::SequenceExample message;
+  auto& list = (*message.mutable_feature_lists()->mutable_feature_list())["steps"];
+  for (const std::vector<int64_t>& step : steps) {
+    list.add_feature()->mutable_int64_list()->mutable_value()->Assign(step.begin(), step.end());
+  }
+  return message.SerializeAsString();
+}
+
+}  // namespace
 
 const ShardFiles& ShardFiles::get() {
   static const ShardFiles files;
@@ -45,6 +68,16 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
     example.name = fmt::format("{}#{}", name, r);
     // Longer than a chunk of a file and than a block, all of them together.
     if (name.starts_with("long")) example.name.resize(300, static_cast<char>('a' + r % 26));
+    for (int64_t i = 0; i < r % 4; ++i) example.words.push_back(fmt::format("w{}", example.id + i));
+    example.cuts = {r % 3, 0, kTokens - r % 3};
+    for (int64_t i = 0; i < 2 * (r % 3); ++i) example.pairs.push_back(example.id - i);
+    for (int64_t i = 0; i < 2 * (1 + r % 3); ++i) example.pixels += static_cast<char>(example.id * 3 + i);
+    if (odd && r % 6 == 0) example.pixels += 'x';
+    example.tensor = two_floats(static_cast<float>(r), -0.5F);
+    if (odd && r % 6 == 4) example.tensor.pop_back();
+    for (int64_t i = 0; i < (r + 1) % 3; ++i) {
+      example.steps.emplace_back(static_cast<size_t>(2 - i), example.id + i);
+    }
     example.is_text = odd && r % 5 == 3;
     std::string record = "this is text " + example.name;
     if (!example.is_text) {
@@ -55,7 +88,15 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
       bytes.add("mask", std::span<const int64_t>(example.mask));
       if (example.weight) bytes.add("weight", std::span<const float>(&*example.weight, 1));
       bytes.add("name", std::span<const std::string_view>(&text, 1));
-      record = bytes.finish();
+      std::vector<std::string_view> words(example.words.begin(), example.words.end());
+      const std::string_view pixels = example.pixels;
+      const std::string_view tensor = example.tensor;
+      bytes.add("words", std::span<const std::string_view>(words));
+      bytes.add("cuts", std::span<const int64_t>(example.cuts));
+      bytes.add("pairs", std::span<const int64_t>(example.pairs));
+      bytes.add("pixels", std::span<const std::string_view>(&pixels, 1));
+      bytes.add("tensor", std::span<const std::string_view>(&tensor, 1));
+      record = bytes.finish() + feature_lists(example.steps);
     }
     writer.write(record);
     ModelElement& element = elements.emplace_back();

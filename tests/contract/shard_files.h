@@ -21,6 +21,12 @@ struct ExampleModel {
   std::vector<int64_t> mask;
   std::optional<float> weight;
   std::string name;
+  std::vector<std::string> words;           // 0 to 3
+  std::vector<int64_t> cuts;                // lengths that cut up the tokens
+  std::vector<int64_t> pairs;               // two values for each of 0 to 2 rows
+  std::string pixels;                       // numbers of 16 bits; in some an odd number of bytes
+  std::string tensor;                       // a TensorProto of two floats; in some cut off
+  std::vector<std::vector<int64_t>> steps;  // of a feature list: 0 to 2, of unlike lengths
   bool is_text = false;
 };
 

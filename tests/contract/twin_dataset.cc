@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -72,11 +73,20 @@ int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The integer as its type has it, all bits above cut off.
 int64_t wrapped(DType dtype, int64_t value) { return dtype == DType::kInt32 ? static_cast<int32_t>(value) : value; }
 
+// Rows of these lengths.
+ModelValue ragged_integers(const std::vector<int64_t>& lengths, std::vector<int64_t> values) {
+  ModelValue value = integers({static_cast<int64_t>(values.size())}, std::move(values));
+  value.shape = {static_cast<int64_t>(lengths.size()), kRagged};
+  for (const int64_t length : lengths) value.rows.push_back({{length}, {}});
+  return value;
+}
+
 // One feature of an Example, described and as its value.
 struct ParsedFeature {
   FeatureDescription description;
   std::string code;
   ModelValue (*value)(const ExampleModel&);
+  ModelGather gather = stacking({false});  // what a batch of records makes of it
 };
 
 ParsedFeature parsed_feature(const std::string& name) {
@@ -106,6 +116,34 @@ ParsedFeature parsed_feature(const std::string& name) {
     return {scalar("weight", DType::kFloat32).default_value(std::vector<float>{0.5F}),
             "fixed_len(\"weight\", {}, DType::kFloat32).default_value(std::vector<float>{0.5F})",
             [](const ExampleModel& e) { return floats({}, {e.weight.value_or(0.5F)}); }};
+  }
+  if (name == "pixels") {
+    return {scalar("pixels", DType::kBytes), "fixed_len(\"pixels\", {}, DType::kBytes)",
+            [](const ExampleModel& e) { return bytes({}, {e.pixels}); }};
+  }
+  if (name == "tensor") {
+    return {scalar("tensor", DType::kBytes), "fixed_len(\"tensor\", {}, DType::kBytes)",
+            [](const ExampleModel& e) { return bytes({}, {e.tensor}); }};
+  }
+  if (name == "words") {
+    return {var_len("words", DType::kBytes), "var_len(\"words\", DType::kBytes)",
+            [](const ExampleModel& e) { return bytes({static_cast<int64_t>(e.words.size())}, e.words); },
+            stacking({true})};
+  }
+  if (name == "rows") {
+    return {ragged("tokens", DType::kInt64, {row_lengths("cuts")}).named("rows"),
+            "ragged(\"tokens\", DType::kInt64, {row_lengths(\"cuts\")}).named(\"rows\")",
+            [](const ExampleModel& e) { return ragged_integers(e.cuts, e.tokens); }, stacking({true})};
+  }
+  if (name == "pairs") {
+    return {
+        fixed_len_sequence("pairs", {2}, DType::kInt64, {.allow_missing = true}).default_value(std::vector<int64_t>{9}),
+        "fixed_len_sequence(\"pairs\", {2}, DType::kInt64, {.allow_missing = true})"
+        ".default_value(std::vector<int64_t>{9})",
+        [](const ExampleModel& e) {
+          return integers({static_cast<int64_t>(e.pairs.size()) / 2, 2}, e.pairs);
+        },
+        padding({}, PadLength::longest(), 9, std::nullopt)};
   }
   return {scalar("name", DType::kBytes), "fixed_len(\"name\", {}, DType::kBytes)",
           [](const ExampleModel& e) { return bytes({}, {e.name}); }};
@@ -293,41 +331,104 @@ TwinDataset TwinDataset::sample_from_datasets(const std::vector<TwinDataset>& in
   return twin;
 }
 
-TwinDataset TwinDataset::parse_example(const std::vector<std::string>& names) const {
+Model TwinDataset::parsed_model(const std::vector<std::string>& names, bool with_steps) const {
   std::vector<ParsedFeature> features;
-  std::vector<FeatureDescription> descriptions;
-  std::vector<std::string> codes;
-  for (const std::string& name : names) {
-    features.push_back(parsed_feature(name));
-    descriptions.push_back(features.back().description);
-    codes.push_back(features.back().code);
+  for (const std::string& name : names) features.push_back(parsed_feature(name));
+  if (with_steps) {
+    features.push_back({{},
+                        "",
+                        [](const ExampleModel& e) {
+                          std::vector<int64_t> lengths;
+                          std::vector<int64_t> values;
+                          for (const std::vector<int64_t>& step : e.steps) {
+                            lengths.push_back(static_cast<int64_t>(step.size()));
+                            values.insert(values.end(), step.begin(), step.end());
+                          }
+                          return ragged_integers(lengths, values);
+                        },
+                        stacking({true})});
   }
+  static const ExampleModel kNothing;
+  static const std::vector<std::string> kMayBeMissing{"words", "rows", "pairs", "weight_or_half"};
+  const bool all_may_be_missing = std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return std::count(kMayBeMissing.begin(), kMayBeMissing.end(), name) > 0;
+  });
   const bool needs_weight = std::count(names.begin(), names.end(), "weight") > 0;
-  Model model = model_of_map(model_, [=](ModelElement& element, int64_t) {
+  return model_of_map(model_, [=](ModelElement& element, int64_t) {
     const ModelValue records = std::move(element.values[0]);
     element.values.clear();
-    for (size_t row = 0; row < records.bytes.size(); ++row) {
-      // What padding puts behind records: an Example without features, of which each list that the table has needs one.
-      if (records.bytes[row].empty()) return element.fail(ErrorCode::kMissingFeature);
-      const ExampleModel& example = ShardFiles::get().example(records.bytes[row]);
+    std::vector<std::vector<ModelElement>> columns(features.size());  // by feature, then by record
+    for (const std::string& record : records.bytes) {
+      // What padding puts behind records: an Example without features.
+      if (record.empty() && !all_may_be_missing) return element.fail(ErrorCode::kMissingFeature);
+      const ExampleModel& example = record.empty() ? kNothing : ShardFiles::get().example(record);
       if (example.is_text) return element.fail(ErrorCode::kParse);
       if (needs_weight && !example.weight) return element.fail(ErrorCode::kMissingFeature);
       for (size_t f = 0; f < features.size(); ++f) {
-        const ModelValue value = features[f].value(example);
-        if (row == 0) {
-          element.values.push_back(value);
-        } else {
-          element.values[f].append(value);
-        }
+        columns[f].emplace_back().values.push_back(features[f].value(example));
       }
     }
-    if (records.shape.empty()) return;
-    for (ModelValue& value : element.values) {
-      value.shape.insert(value.shape.begin(), static_cast<int64_t>(records.bytes.size()));
+    for (size_t f = 0; f < features.size(); ++f) {
+      if (records.shape.empty()) {
+        element.values.push_back(columns[f][0].values[0]);
+      } else {
+        features[f].gather(columns[f], element);
+      }
     }
   });
-  return then("parse_example", dataset_.parse_example(descriptions), std::move(model),
+}
+
+TwinDataset TwinDataset::parse_example(const std::vector<std::string>& names) const {
+  std::vector<FeatureDescription> descriptions;
+  std::vector<std::string> codes;
+  for (const std::string& name : names) {
+    const ParsedFeature feature = parsed_feature(name);
+    descriptions.push_back(feature.description);
+    codes.push_back(feature.code);
+  }
+  return then("parse_example", dataset_.parse_example(descriptions), parsed_model(names, /*with_steps=*/false),
               fmt::format(".parse_example({{{}}})", fmt::join(codes, ", ")));
+}
+
+TwinDataset TwinDataset::parse_sequence_example(const std::vector<std::string>& names) const {
+  std::vector<FeatureDescription> descriptions;
+  std::vector<std::string> codes;
+  for (const std::string& name : names) {
+    const ParsedFeature feature = parsed_feature(name);
+    descriptions.push_back(feature.description);
+    codes.push_back(feature.code);
+  }
+  return then(
+      "parse_sequence_example", dataset_.parse_sequence_example(descriptions, {var_len("steps", DType::kInt64)}),
+      parsed_model(names, /*with_steps=*/true),
+      fmt::format(".parse_sequence_example({{{}}}, {{var_len(\"steps\", DType::kInt64)}})", fmt::join(codes, ", ")));
+}
+
+TwinDataset TwinDataset::decode_raw() const {
+  Model model = model_of_map(model_, [c = column("pixels")](ModelElement& element, int64_t) {
+    const std::string raw = element.values[c].bytes[0];
+    if (raw.size() % 2 != 0) return element.fail(ErrorCode::kParse);
+    std::vector<int64_t> numbers;
+    for (size_t i = 0; i < raw.size(); i += 2) {
+      numbers.push_back(256 * static_cast<int8_t>(raw[i + 1]) + static_cast<uint8_t>(raw[i]));
+    }
+    element.values[c] = integers({static_cast<int64_t>(numbers.size())}, numbers, DType::kInt32);
+  });
+  return then("decode_raw", dataset_.decode_raw("pixels", RawType::kInt16), std::move(model),
+              ".decode_raw(\"pixels\", RawType::kInt16)");
+}
+
+TwinDataset TwinDataset::parse_tensor() const {
+  Model model = model_of_map(model_, [c = column("tensor")](ModelElement& element, int64_t) {
+    const std::string message = element.values[c].bytes[0];
+    constexpr size_t kBeforeValues = 10;
+    std::vector<float> values(2);
+    if (message.size() != kBeforeValues + 2 * sizeof(float)) return element.fail(ErrorCode::kParse);
+    std::memcpy(values.data(), message.data() + kBeforeValues, 2 * sizeof(float));
+    element.values[c] = floats({2}, values);
+  });
+  return then("parse_tensor", dataset_.parse_tensor("tensor", DType::kFloat32, {kVaries}), std::move(model),
+              ".parse_tensor(\"tensor\", DType::kFloat32, {kVaries})");
 }
 
 TwinDataset TwinDataset::map_number_rows() const {

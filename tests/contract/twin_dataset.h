@@ -39,8 +39,14 @@ class TwinDataset {
                                           const Weave& weave = {});
 
   // Features of shards by name: of `id`, `tokens`, `tokens32` (the tokens as int32), `mask`, `weight` (missing in
-  // some), `weight_or_half`, `name`.
+  // some), `weight_or_half`, `name`, `pixels`, `tensor`, and of varying length `words`, `rows` (the tokens in ragged
+  // rows), `pairs`.
   [[nodiscard]] TwinDataset parse_example(const std::vector<std::string>& features) const;
+  // The same features as a context, and the feature list `steps`.
+  [[nodiscard]] TwinDataset parse_sequence_example(const std::vector<std::string>& context) const;
+  // On `pixels` and `tensor`.
+  [[nodiscard]] TwinDataset decode_raw() const;
+  [[nodiscard]] TwinDataset parse_tensor() const;
   [[nodiscard]] TwinDataset map_number_rows() const;
   [[nodiscard]] TwinDataset map_span_rows() const;
   [[nodiscard]] TwinDataset map_fail_rows(int64_t divisor, int64_t remainder) const;
@@ -118,6 +124,8 @@ class TwinDataset {
       : dataset_(std::move(dataset)), model_(std::move(model)), code_(std::move(code)), weave_(weave) {}
   // This one with an operator behind it. `code`: of the call.
   TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
+  // The model of parsing; with the feature list or without.
+  Model parsed_model(const std::vector<std::string>& names, bool with_steps) const;
   TwinDataset arithmetic(const std::string& name, const std::string& feature, int64_t k, Dataset dataset,
                          int64_t (*calculate)(int64_t x, int64_t k)) const;
   // An operator that batches.

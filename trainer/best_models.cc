@@ -11,6 +11,7 @@
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
+#include "trainer/training_id.h"
 
 namespace millrace {
 namespace {
@@ -64,7 +65,8 @@ void link_all(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-BestModels::BestModels(std::string folder, Options options) : folder_(std::move(folder)), options_(std::move(options)) {
+BestModels::BestModels(std::string folder, Options options, std::string training)
+    : folder_(std::move(folder)), options_(std::move(options)), training_(std::move(training)) {
   if (folder_.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "the best models need a folder");
   if (options_.metric.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "the best models need a metric");
   if (options_.keep < 1) {
@@ -85,22 +87,29 @@ std::vector<std::string> BestModels::directories() const {
   return found;
 }
 
-// Models that nothing is known of are somebody's: they are not removed.
-void BestModels::refuse_others() const {
+// Models that nothing is known of are somebody's as well: they are not removed.
+void BestModels::check_folder() const {
+  if (options_.replace_others) return;
   const std::vector<std::string> there = directories();
-  if (there.empty()) return;
+  const auto others =
+      std::ranges::count_if(there, [&](const std::string& path) { return read_training_id(path) != training_; });
+  if (others == 0) return;
   refuse(folder_,
-         fmt::format("the folder for the best models holds {} of another training; remove or move them", there.size()));
+         fmt::format("the folder for the best models holds {} of another training; remove or move them", others));
 }
 
 void BestModels::settle() {
   if (!settled_) {
+    check_folder();
     make_folder(folder_);
     remove_unfinished_directories(folder_, kPrefix);
-    if (resumed_from_.empty()) refuse_others();
     for (const BestModel& model : models_) {
       AtomicDirectory directory(model.path);
       link_all(fs::path(resumed_from_) / kModels / name_of(model.step), directory.temporary_path());
+      // Models in checkpoints of earlier versions have no id.
+      if (read_training_id(directory.temporary_path()) != training_) {
+        write_training_id(directory.temporary_path(), training_);
+      }
       directory.commit();
     }
     for (const std::string& path : directories()) {
@@ -124,6 +133,7 @@ bool BestModels::offer(int64_t step, double value, const Write& write) {
   std::string path = (fs::path(folder_) / name_of(step)).string();
   AtomicDirectory directory(path);
   write(directory.temporary_path());
+  write_training_id(directory.temporary_path(), training_);
   directory.commit();
   models.insert(place, {.step = step, .value = value, .path = std::move(path)});
   for (; models.size() > static_cast<size_t>(options_.keep); models.pop_back()) remove_directory(models.back().path);
@@ -148,10 +158,21 @@ void BestModels::save_into(const std::string& checkpoint) {
   write_atomically((fs::path(checkpoint) / kListFile).string(), json.dump(1) + "\n");
 }
 
-void BestModels::resume(const std::string& checkpoint) {
+void BestModels::carry_over(const std::string& from_checkpoint, const std::string& to_checkpoint) {
+  const fs::path list = fs::path(from_checkpoint) / kListFile;
+  if (!fs::exists(list)) return;
+  if (fs::exists(fs::path(from_checkpoint) / kModels)) {
+    const fs::path models = fs::path(to_checkpoint) / kModels;
+    make_folder(models.string());
+    link_all(fs::path(from_checkpoint) / kModels, models);
+  }
+  write_atomically((fs::path(to_checkpoint) / kListFile).string(), read_whole_file(list.string()));
+}
+
+void BestModels::resume(const std::string& checkpoint, std::string training) {
   const std::string file = (fs::path(checkpoint) / kListFile).string();
   if (!fs::exists(file)) {
-    refuse_others();
+    training_ = std::move(training);
     models_.clear();
     resumed_from_.clear();
     settled_ = false;
@@ -180,6 +201,7 @@ void BestModels::resume(const std::string& checkpoint) {
   }
   if (models.size() > static_cast<size_t>(options_.keep)) models.resize(static_cast<size_t>(options_.keep));
   for (const BestModel& model : models) entries_of(fs::path(checkpoint) / kModels / name_of(model.step));
+  training_ = std::move(training);
   models_ = std::move(models);
   resumed_from_ = checkpoint;
   settled_ = false;

@@ -11,6 +11,7 @@
 #include "formats/error.h"
 #include "formats/safetensors/writer.h"
 #include "trainer/parameter_file.h"
+#include "trainer/training_id.h"
 
 namespace millrace {
 namespace {
@@ -314,15 +315,14 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
       schedule_(needed(std::move(schedule), "a schedule")),
       options_((check(options), std::move(options))),
       state_(model.layout(), *optimizer_),
-      graph_(model, *optimizer_, state_, options_.step) {
+      graph_(model, *optimizer_, state_, options_.step),
+      training_id_(new_training_id()) {
+  if (const auto& keep_best = options_.keep_best) best_.emplace(keep_best->folder, keep_best->models, training_id_);
   CheckpointFolder::Options checkpoints = options_.checkpoints;
-  if (const auto& keep_best = options_.keep_best) {
-    best_.emplace(keep_best->folder, keep_best->models);
-    checkpoints.more_files = [this, more = std::move(checkpoints.more_files)](const std::string& directory) {
-      if (more) more(directory);
-      best_->save_into(directory);
-    };
-  }
+  checkpoints.more_files = [this, more = std::move(checkpoints.more_files)](const std::string& directory) {
+    if (more) more(directory);
+    add_own_files(directory);
+  };
   if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, std::move(checkpoints));
   progress_.seed = options_.step.seed;
   progress_.accumulate = options_.accumulate;
@@ -343,15 +343,18 @@ void Trainer::resume(const std::string& checkpoint) {
   need_same("seed", there.seed, options_.step.seed);
   need_same("accumulate", there.accumulate, options_.accumulate);
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
+  std::string training_id = read_training_id(checkpoint).value_or(training_id_);
   std::optional<BestModels> best = best_;
-  if (best) best->resume(checkpoint);
+  if (best) best->resume(checkpoint, training_id);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   source_state_ = std::move(source_state);
   best_ = std::move(best);
+  training_id_ = std::move(training_id);
   last_checkpoint_ = checkpoint;
 }
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {
+  if (best_) best_->check_folder();
   return Run(*this, source, stop_requested).run();
 }
 
@@ -386,6 +389,15 @@ void Trainer::offer_model(const EvaluationReport& report) {
   const std::vector<BestModel>& best = best_->models();
   const auto model = std::ranges::find(best, report.step, &BestModel::step);
   tell(&Callback::model_kept, ModelKept{.metric = keep.models.metric, .model = *model, .best = best});
+}
+
+void Trainer::add_own_files(const std::string& checkpoint) {
+  write_training_id(checkpoint, training_id_);
+  if (best_) {
+    best_->save_into(checkpoint);
+  } else if (!last_checkpoint_.empty()) {
+    BestModels::carry_over(last_checkpoint_, checkpoint);
+  }
 }
 
 void Trainer::save_checkpoint() {

@@ -77,7 +77,8 @@ class Trainer {
   void add_callback(std::unique_ptr<Callback> callback);
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
-  /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`. Throws
+  /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`. The
+  /// list of the best models in it goes on with `keep_best`; without, it stays in the checkpoints as it is. Throws
   /// as `load_checkpoint`, and `kInvalidArgument` for another seed or `accumulate`; nothing has changed then.
   void resume(const std::string& checkpoint);
   /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it.
@@ -85,9 +86,10 @@ class Trainer {
 
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
   /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
-  /// stopped, evaluates; and leaves a checkpoint. Throws what the source, the model or a callback threw, and
-  /// `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and the weights are not: what
-  /// is under a checkpoint's name is finite.
+  /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else
+  /// happens, when the folder of `keep_best` holds models of another training; what the source, the model or a callback
+  /// threw; and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and the weights are
+  /// not: what is under a checkpoint's name is finite.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
   /// The loss over all rows of a source.
@@ -106,6 +108,7 @@ class Trainer {
   class Run;
 
   std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
+  void add_own_files(const std::string& checkpoint);
   void save_checkpoint();
   void offer_model(const EvaluationReport& report);
   template <typename Event, typename... Arguments>
@@ -124,6 +127,7 @@ class Trainer {
   std::vector<std::unique_ptr<Callback>> callbacks_;
   TrainingProgress progress_;
   std::optional<PipelineState> source_state_;  // behind the last step's batch
+  std::string training_id_;
   std::string last_checkpoint_;
 };
 

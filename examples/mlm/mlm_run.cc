@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 // What a run leaves in OUT that is worth keeping; its log goes with it.
 constexpr const char* kBest = "best";
-constexpr std::array kResults = {"checkpoints", "model", kBest};
+constexpr const char* kCheckpoints = "checkpoints";
+constexpr std::array kResults = {kCheckpoints, "model", kBest};
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kSkipped = "skipped.jsonl";
 
@@ -36,6 +37,18 @@ constexpr const char* kSkipped = "skipped.jsonl";
 [[noreturn]] void fail(std::string_view what, const fs::path& path, std::error_code code) {
   throw ErrorException(
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
+}
+
+// Links followed; neither needs to be there.
+bool lies_below(const fs::path& path, const fs::path& folder) {
+  if (path.empty()) return false;
+  const fs::path relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// What is in OUT is then the run's own.
+bool goes_on_in_place(const TrainMlmOptions& options) {
+  return lies_below(options.resume, fs::path(options.out) / kCheckpoints);
 }
 
 int32_t special_token(const Tokenizer& tokenizer, std::string_view token, const std::string& path) {
@@ -58,11 +71,25 @@ double peak_rss_mb() {
 }  // namespace
 
 void check_output_folder(const TrainMlmOptions& options) {
-  if (!options.resume.empty() || options.overwrite) return;
+  if (options.overwrite) {
+    for (const char* name : kResults) {
+      if (!lies_below(options.resume, fs::path(options.out) / name)) continue;
+      refuse(fmt::format("--overwrite would remove {}, which --resume goes on from; leave --overwrite out",
+                         options.resume));
+    }
+    return;
+  }
+  if (goes_on_in_place(options)) return;
   for (const char* name : kResults) {
     if (!fs::exists(fs::path(options.out) / name)) continue;
-    refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume CHECKPOINT, or another --out",
-                       options.out, name));
+    if (options.resume.empty()) {
+      refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume CHECKPOINT, or another --out",
+                         options.out, name));
+    }
+    refuse(
+        fmt::format("{} holds {} of an earlier run, and {} is not one of its checkpoints; give --overwrite, a "
+                    "checkpoint in {}/{}, or another --out",
+                    options.out, name, options.resume, options.out, kCheckpoints));
   }
 }
 
@@ -96,7 +123,7 @@ MlmRun::MlmRun(TrainMlmOptions options) : options_(std::move(options)), shards_(
   make_folder(options_.out);
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
-  if (options_.resume.empty()) {
+  if (!goes_on_in_place(options_)) {
     std::error_code code;
     fs::remove(fs::path(options_.out) / kLog, code);
     if (code) fail("cannot remove it", fs::path(options_.out) / kLog, code);
@@ -134,12 +161,21 @@ std::unique_ptr<Callback> MlmRun::earlier_run_remover() const {
   class Remover final : public Callback {
    public:
     explicit Remover(const TrainMlmOptions& options) : options_(options) {}
+    void train_starts(const TrainingStart&) override {
+      if (options_.resume.empty()) return;
+      // One that goes on may evaluate or end before it makes a step. Without --overwrite there is nothing, or its own.
+      due_ = false;
+      if (options_.overwrite) remove();
+    }
     void step_ends(const StepEnd&) override {
-      if (!std::exchange(due_, false) || !options_.resume.empty()) return;
-      for (const char* name : kResults) remove_directory((fs::path(options_.out) / name).string());
+      if (std::exchange(due_, false)) remove();
     }
 
    private:
+    void remove() const {
+      for (const char* name : kResults) remove_directory((fs::path(options_.out) / name).string());
+    }
+
     const TrainMlmOptions& options_;
     bool due_ = true;
   };
@@ -176,7 +212,7 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
                          .report_every = options_.report_every,
                          .token_feature = "input_ids",
                          .batches = batches_text(),
-                         .checkpoint_folder = options_.out + "/checkpoints",
+                         .checkpoint_folder = (fs::path(options_.out) / kCheckpoints).string(),
                          .checkpoints = {.keep_last = options_.keep_checkpoints,
                                          .more_files =
                                              [this, &model](const std::string& directory) {
@@ -193,7 +229,7 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
     options.evaluate_every = options_.evaluate_every;
     if (options_.keep_best > 0) {
       options.keep_best = {.folder = (fs::path(options_.out) / kBest).string(),
-                           .models = {.keep = options_.keep_best},
+                           .models = {.keep = options_.keep_best, .replace_others = options_.overwrite},
                            .write = [this, &model](const std::string& directory, std::span<const float> weights) {
                              save_model_files(directory, model, weights, options_.tokenizer);
                            }};

@@ -14,20 +14,23 @@
 
 namespace millrace {
 
-/// Throws `kInvalidArgument` when OUT holds an earlier run that may not be replaced.
+/// Throws `kInvalidArgument` when OUT holds an earlier run that may not be replaced: without `--overwrite` only a run
+/// that goes on from a checkpoint in OUT/checkpoints may write there, and `--overwrite` must not remove what `--resume`
+/// names.
 void check_output_folder(const TrainMlmOptions& options);
 
 /// One training of `train_mlm` and its folder: what its options mean for data, model, trainer and files.
 class MlmRun {
  public:
-  /// Makes OUT and keeps other trainings out of it. An earlier run there stays until `earlier_run_remover` is told of
-  /// the first step. Throws as `check_output_folder`, `MlmShards::find` and reading the tokenizer do;
-  /// `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, when the shards' statistics say another
-  /// length or tokenizer, or when an epoch has not one global batch.
+  /// Makes OUT and keeps other trainings out of it. An earlier run there stays, but for its log, until
+  /// `earlier_run_remover` is told of the first step. Throws as `check_output_folder`, `MlmShards::find` and reading
+  /// the tokenizer do; `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, when the shards'
+  /// statistics say another length or tokenizer, or when an epoch has not one global batch.
   explicit MlmRun(TrainMlmOptions options);
 
   /// Removes the earlier run that `--overwrite` gives up when this one has come through its first step; before that
-  /// most of what can be wrong with it has been found. Must not outlive this.
+  /// most of what can be wrong with it has been found. One that goes on from a checkpoint elsewhere replaces it when it
+  /// starts. Must not outlive this.
   std::unique_ptr<Callback> earlier_run_remover() const;
 
   RobertaConfig model_config() const;

@@ -33,8 +33,9 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("out", value(options.out), "folder of the run: OUT/model, OUT/checkpoints, OUT/log.jsonl")
       ("shards", po::value(&options.shards), "folder with train/ and validation/ (default: OUT/shards)")
       ("tokenizer", po::value(&options.tokenizer), "tokenizer.json (default: OUT/tokenizer.json)")
-      ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options")
-      ("overwrite", "replace the log, model and checkpoints of an earlier run in OUT")
+      ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options; one that is not in OUT/checkpoints needs an OUT "
+       "without an earlier run, or --overwrite")
+      ("overwrite", "replace the log, models and checkpoints of an earlier run in OUT")
       ("check", "see whether these options and OUT allow a run, and stop; shards and tokenizer may be missing");
   po::options_description model("model");
   model.add_options()
@@ -67,7 +68,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("report-every", value(options.report_every), "steps")
       ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
       ("keep-best", value(options.keep_best),
-       "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none")
+       "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none, those of a run that goes on "
+       "stay as they are")
       ("checkpoint-every", value(options.checkpoint_every), "steps; 0: when an epoch ends; always at the end")
       ("keep-checkpoints", value(options.keep_checkpoints), "the newest that stay")
       ("json", "print a summary as one JSON object on standard output");
@@ -121,7 +123,6 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
           fmt::format("--learning-rate is {}, must be above 0", options.learning_rate));
   require(options.weight_decay >= 0 && std::isfinite(options.weight_decay),
           fmt::format("--weight-decay is {}, must be at least 0", options.weight_decay));
-  require(options.resume.empty() || !options.overwrite, "--resume and --overwrite exclude each other");
   return options;
 }
 

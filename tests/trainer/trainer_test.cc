@@ -14,12 +14,14 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
+#include "tests/trainer/training_files.h"
 #include "trainer/optimizers/sgd.h"
 
 namespace millrace {
 namespace {
 
 using test::files_below;
+using test::read_file;
 using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing_models::Gathering;
@@ -28,6 +30,8 @@ using testing_models::RegressionBatch;
 using testing_models::RegressionSource;
 using testing_models::thrown_by;
 using testing_models::ToyTraining;
+using testing_models::training_files;
+using testing_models::trainings_in;
 
 // Writes down what it is told.
 class Diary final : public Callback {
@@ -372,7 +376,8 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTraining) {
     const TrainingSummary summary = second.trainer.train(tail);
 
     EXPECT_EQ(second.weights(), straight.weights());
-    EXPECT_EQ(files_below(summary.last_checkpoint), files_below(straight_summary.last_checkpoint)) << "slots, counters";
+    EXPECT_EQ(training_files(summary.last_checkpoint), training_files(straight_summary.last_checkpoint))
+        << "slots, counters";
     EXPECT_EQ(record.losses, straight_record.losses);
     for (const auto& [step, loss] : straight_record.reported_losses) {
       EXPECT_EQ(record.reported_losses.at(step), loss) << "report at " << step << ", cut at " << cut;
@@ -481,7 +486,7 @@ TEST(Trainer, CutInTwoByACheckpointItIsTheSameTrainingWithStepsOfSeveralBatches)
     second.trainer.resume(stopped.last_checkpoint);
     EXPECT_EQ(second.trainer.micro_batches(), cut == 3 ? 6 : cut == 5 ? 9 : 36);
     RegressionSource tail(1000, second.trainer.micro_batches(), kPerEpoch);
-    EXPECT_EQ(files_below(second.trainer.train(tail).last_checkpoint), files_below(expected)) << "cut at " << cut;
+    EXPECT_EQ(training_files(second.trainer.train(tail).last_checkpoint), training_files(expected)) << "cut at " << cut;
   }
 }
 
@@ -513,7 +518,7 @@ TEST(Trainer, CutInTwoAndInAnotherFolderItKeepsTheSameBestModels) {
   EXPECT_THAT(events, testing::Contains("kept 3 as distance 7.5 of 1"));
   EXPECT_THAT(events, testing::Contains("kept 12 as distance 1.5 of 2"));
   EXPECT_THAT(events, testing::Not(testing::Contains(testing::StartsWith("kept 15"))));
-  const auto expected = files_below(folder.path("straight/best"));
+  const auto expected = training_files(folder.path("straight/best"));
   ASSERT_EQ(expected.size(), 2U);
 
   for (const int64_t cut : {6, 7, 9, 12, 20}) {
@@ -528,9 +533,98 @@ TEST(Trainer, CutInTwoAndInAnotherFolderItKeepsTheSameBestModels) {
     second.trainer.resume(checkpoint);
     RegressionSource tail(1000, second.trainer.micro_batches());
     const TrainingSummary summary = second.trainer.train(tail);
-    EXPECT_EQ(files_below(folder.path(name + "/again/best")), expected) << "cut at " << cut;
-    EXPECT_EQ(files_below(summary.last_checkpoint), files_below(whole.last_checkpoint)) << "cut at " << cut;
+    EXPECT_EQ(training_files(folder.path(name + "/again/best")), expected) << "cut at " << cut;
+    EXPECT_EQ(training_files(summary.last_checkpoint), training_files(whole.last_checkpoint)) << "cut at " << cut;
+    EXPECT_EQ(trainings_in(folder.path(name)), trainings_in(checkpoint)) << "one training in two parts";
+    EXPECT_NE(trainings_in(folder.path(name)), trainings_in(folder.path("straight")));
   }
+}
+
+// Evaluates every 3 steps, of which those around the tenth are the best.
+TrainerOptions best_in_the_middle(const std::string& checkpoints, const std::string& best, uint64_t seed) {
+  TrainerOptions options{
+      .step = {.seed = seed}, .total_steps = 20, .checkpoint_folder = checkpoints, .checkpoints = {.keep_last = 1}};
+  testing_models::keep_best(options, best, 2);
+  options.evaluate_every = 3;
+  options.keep_best->models.metric = "distance";
+  options.keep_best->value = [](const EvaluationReport& report) { return std::abs(report.step - 10.5); };
+  return options;
+}
+
+// Trains on, until a step.
+std::string train_until(ToyTraining& toy, int64_t steps) {
+  auto stop = std::make_unique<StopAfter>(steps - toy.trainer.step());
+  const auto asked = stop->asked();
+  toy.trainer.add_callback(std::move(stop));
+  RegressionSource source(1000, toy.trainer.micro_batches());
+  return toy.trainer.train(source, asked).last_checkpoint;
+}
+
+TEST(Trainer, RefusesAtItsStartAFolderWithTheBestModelsOfAnotherTraining) {
+  const TemporaryFolder folder;
+  const std::string best = folder.path("best");
+  ToyTraining other(best_in_the_middle(folder.path("other"), best, 1));
+  train_until(other, 10);
+  ToyTraining elsewhere(best_in_the_middle(folder.path("mine"), folder.path("best of mine"), 2));
+  const std::string checkpoint = train_until(elsewhere, 10);
+  const auto before = files_below(folder.path());
+  ASSERT_TRUE(before.contains("best/step-00000009/model.safetensors"));
+  for (const bool resumed : {false, true}) {
+    ToyTraining toy(best_in_the_middle(folder.path("mine"), best, 2));
+    if (resumed) toy.trainer.resume(checkpoint);
+    std::vector<std::string> events;
+    toy.trainer.add_callback(std::make_unique<Diary>(events));
+    RegressionSource source(1000, toy.trainer.micro_batches());
+    EXPECT_EQ(thrown_by([&] { toy.trainer.train(source); }),
+              fmt::format("invalid_argument: the folder for the best models holds 2 of another training; remove or "
+                          "move them (shard {})",
+                          best));
+    EXPECT_THAT(events, ElementsAre()) << "not a step";
+    EXPECT_EQ(files_below(folder.path()), before);
+  }
+}
+
+TEST(Trainer, WhileNoBestModelsAreKeptTheirListStaysInTheCheckpoints) {
+  const TemporaryFolder folder;
+  const auto options = best_in_the_middle(folder.path("checkpoints"), folder.path("best"), 3);
+  ToyTraining first(options);
+  const std::string checkpoint = train_until(first, 10);
+  const std::string list = read_file(checkpoint + "/best.json");
+  const auto models = files_below(checkpoint + "/best");
+  ASSERT_EQ(models.size(), 2U * 2);
+  const auto best = files_below(folder.path("best"));
+  TrainerOptions without = options;
+  without.keep_best.reset();
+  without.checkpoint_every = 2;
+  ToyTraining second(without);
+  second.trainer.resume(checkpoint);
+  const std::string later = train_until(second, 16);
+  EXPECT_FALSE(std::filesystem::exists(checkpoint)) << "a copy of a copy";
+  EXPECT_EQ(read_file(later + "/best.json"), list);
+  EXPECT_EQ(files_below(later + "/best"), models);
+  ToyTraining third(options);
+  third.trainer.resume(later);
+  RegressionSource tail(1000, third.trainer.micro_batches());
+  const TrainingSummary summary = third.trainer.train(tail);
+  ASSERT_EQ(summary.best_models.size(), 2U);
+  EXPECT_EQ(summary.best_models[0].step, 9);
+  EXPECT_EQ(summary.best_models[1].step, 6) << "12 was evaluated while none were kept";
+  EXPECT_EQ(files_below(folder.path("best")), best);
+}
+
+TEST(Trainer, ACheckpointWithoutAnIdGoesOnUnderANewOne) {
+  const TemporaryFolder folder;
+  ToyTraining straight({.total_steps = 6, .checkpoint_folder = folder.path("straight")});
+  RegressionSource source(1000);
+  const std::string expected = straight.trainer.train(source).last_checkpoint;
+  ToyTraining first({.total_steps = 6, .checkpoint_folder = folder.path("cut")});
+  const std::string checkpoint = train_until(first, 3);
+  ASSERT_TRUE(std::filesystem::remove(checkpoint + "/training.id"));
+  ToyTraining second({.total_steps = 6, .checkpoint_folder = folder.path("cut")});
+  second.trainer.resume(checkpoint);
+  const std::string last = train_until(second, 6);
+  EXPECT_EQ(training_files(last), training_files(expected));
+  EXPECT_THAT(trainings_in(last), ElementsAre(testing::MatchesRegex("[0-9a-f]{32}\n")));
 }
 
 TEST(Trainer, ATrainingAfterAnErrorWithinAStepCountsNothingTwice) {

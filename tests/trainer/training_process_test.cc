@@ -15,6 +15,7 @@
 #include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
+#include "tests/trainer/training_files.h"
 
 namespace millrace {
 namespace {
@@ -22,13 +23,14 @@ namespace {
 namespace fs = std::filesystem;
 using test::ChildProcess;
 using test::ChildResult;
-using test::files_below;
 using test::run_child;
 using test::TemporaryFolder;
 using testing::ElementsAre;
 using testing_models::kLongTrainingSteps;
 using testing_models::LongTraining;
 using testing_models::RegressionSource;
+using testing_models::training_files;
+using testing_models::trainings_in;
 using Files = std::map<std::string, std::string>;
 
 std::vector<std::string> toy_training(const std::string& folder, int64_t steps, int64_t checkpoint_every) {
@@ -42,7 +44,7 @@ const Files& straight_checkpoint(int64_t step) {
     const TemporaryFolder folder;
     LongTraining toy({.step = {.threads = 2}, .total_steps = step, .checkpoint_folder = folder.path()});
     RegressionSource source(kLongTrainingSteps);
-    known[step] = files_below(toy.trainer.train(source).last_checkpoint);
+    known[step] = training_files(toy.trainer.train(source).last_checkpoint);
   }
   return known[step];
 }
@@ -89,8 +91,9 @@ class InACheckpoint : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(checkpoints_in(folder_), ElementsAre(3, 4));
     EXPECT_THAT(unfinished_in(folder_), ElementsAre()) << "what was left is cleaned up";
-    EXPECT_EQ(files_below(checkpoint(folder_, 3)), straight_checkpoint(3));
-    EXPECT_EQ(files_below(checkpoint(folder_, 4)), straight_checkpoint(4));
+    EXPECT_EQ(training_files(checkpoint(folder_, 3)), straight_checkpoint(3));
+    EXPECT_EQ(training_files(checkpoint(folder_, 4)), straight_checkpoint(4));
+    EXPECT_EQ(trainings_in(folder_), trainings_in(before_)) << "it is the same training still";
   }
 
   const TemporaryFolder temporary_;
@@ -113,7 +116,7 @@ TEST_F(InACheckpoint, KilledAtAnyCallItLeavesWholeCheckpointsAndGoesOnFromTheNew
     ASSERT_FALSE(steps.empty()) << "call " << kills + 1;
     EXPECT_GE(steps.back(), 2);
     for (const int64_t step : steps) {
-      EXPECT_EQ(files_below(checkpoint(folder_, step)), straight_checkpoint(step)) << "call " << kills + 1;
+      EXPECT_EQ(training_files(checkpoint(folder_, step)), straight_checkpoint(step)) << "call " << kills + 1;
     }
     if (steps.back() == 2) ++before_the_new_one;
     if (!unfinished_in(folder_).empty()) ++left_overs;
@@ -134,7 +137,7 @@ TEST_F(InACheckpoint, KilledWhileItReplacesOneOfTheSameStepItLeavesTheOldOrTheNe
     LongTraining toy(
         {.total_steps = 3, .checkpoint_folder = before_, .checkpoints = {.keep_last = 3}, .checkpoint_every = 3});
     RegressionSource source(kLongTrainingSteps, 0, kLongTrainingSteps, 9);
-    other = files_below(toy.trainer.train(source).last_checkpoint);
+    other = training_files(toy.trainer.train(source).last_checkpoint);
     ASSERT_NE(other.at("model.safetensors"), straight_checkpoint(3).at("model.safetensors"));
     ASSERT_THAT(checkpoints_in(before_), ElementsAre(1, 2, 3));
   }
@@ -146,7 +149,7 @@ TEST_F(InACheckpoint, KilledWhileItReplacesOneOfTheSameStepItLeavesTheOldOrTheNe
     if (result.exit_code == 0) break;
     ASSERT_EQ(result.signal, SIGKILL) << result.err;
     ASSERT_THAT(checkpoints_in(folder_), testing::Contains(3)) << "the name is never missing";
-    const Files found = files_below(checkpoint(folder_, 3));
+    const Files found = training_files(checkpoint(folder_, 3));
     if (found == other) {
       ++old_ones;
     } else {
@@ -185,12 +188,14 @@ TEST(BestModelsOfAProcess, KilledAtAnyCallItEndsWithTheFilesOfATrainingWithoutAK
     return run_child(command);
   };
   ASSERT_EQ(train(temporary.path("straight"), 4).exit_code, 0);
-  const Files expected = files_below(temporary.path("straight"));
+  const Files expected = training_files(temporary.path("straight"));
   ASSERT_TRUE(expected.contains("best/step-00000003/model.safetensors")) << "the loss falls";
   ASSERT_TRUE(expected.contains("checkpoint-00000003/best/step-00000002/model.safetensors"));
   ASSERT_EQ(train(temporary.path("before"), 2).exit_code, 0);
-  const std::map<bool, Files> lists = {{false, files_below(checkpoint(temporary.path("before"), 2) + "/best")},
-                                       {true, files_below(checkpoint(temporary.path("straight"), 3) + "/best")}};
+  ASSERT_EQ(trainings_in(temporary.path("before")).size(), 1U);
+  ASSERT_NE(trainings_in(temporary.path("before")), trainings_in(temporary.path("straight")));
+  const std::map<bool, Files> lists = {{false, training_files(checkpoint(temporary.path("before"), 2) + "/best")},
+                                       {true, training_files(checkpoint(temporary.path("straight"), 3) + "/best")}};
   const int stride = test::soaking() ? 1 : 5;  // each call takes three processes and many syncs
   int strays = 0;
   int missing = 0;
@@ -206,10 +211,11 @@ TEST(BestModelsOfAProcess, KilledAtAnyCallItEndsWithTheFilesOfATrainingWithoutAK
     if (!went_on && !fs::exists(folder + "/best/step-00000001")) ++missing;
     // Without a further step, which would write and remove the same models again: the folder is that of the list.
     ASSERT_EQ(train(folder, 2).exit_code, 0);
-    EXPECT_EQ(files_below(folder + "/best"), lists.at(went_on)) << "call " << call;
+    EXPECT_EQ(training_files(folder + "/best"), lists.at(went_on)) << "call " << call;
     const ChildResult rest = train(folder, 4);
     EXPECT_EQ(rest.exit_code, 0) << rest.err;
-    EXPECT_EQ(files_below(folder), expected);
+    EXPECT_EQ(training_files(folder), expected);
+    EXPECT_EQ(trainings_in(folder), trainings_in(temporary.path("before"))) << "also of its models";
     ASSERT_FALSE(HasFailure()) << "killed at call " << call;
   }
   EXPECT_GE(strays, 5) << "models that the newest checkpoint knows nothing of";
@@ -237,7 +243,7 @@ TEST_P(StopSignal, FinishesTheStepLeavesACheckpointAndExitsWithItsNumber) {
   EXPECT_LT(step, kLongTrainingSteps);
   EXPECT_EQ(last, fmt::format("checkpoint {}", step));
   EXPECT_THAT(checkpoints_in(folder.path()), ElementsAre(step)) << "of the last step that ended";
-  EXPECT_EQ(files_below(checkpoint(folder.path(), step)), straight_checkpoint(step));
+  EXPECT_EQ(training_files(checkpoint(folder.path(), step)), straight_checkpoint(step));
 }
 
 TEST_P(StopSignal, TheSecondOneStopsAtOnce) {
@@ -257,7 +263,7 @@ TEST_P(StopSignal, TheSecondOneStopsAtOnce) {
   EXPECT_EQ(result.exit_code, 128 + GetParam());
   EXPECT_EQ(result.out, "step 1\nstep 2\ncheckpoint 2\nhanging in step 3\n") << "which did not end";
   EXPECT_THAT(checkpoints_in(folder.path()), ElementsAre(2));
-  EXPECT_EQ(files_below(checkpoint(folder.path(), 2)), straight_checkpoint(2));
+  EXPECT_EQ(training_files(checkpoint(folder.path(), 2)), straight_checkpoint(2));
 }
 
 }  // namespace

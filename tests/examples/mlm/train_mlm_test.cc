@@ -21,6 +21,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/soak.h"
+#include "tests/trainer/training_files.h"
 #include "trainer/training_checkpoint.h"
 
 namespace millrace::test {
@@ -237,7 +238,7 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
   const auto expected = losses_of(read_file(folder_.path("straight/log.jsonl")));
   ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
 
-  const auto best = files_below(folder_.path("straight/best"));
+  const auto best = testing_models::training_files(folder_.path("straight/best"));
   ASSERT_EQ(best.size(), 2 * 4) << "two models in four files each";
 
   const auto checkpoint_of = [&](const std::string& out) {
@@ -279,9 +280,11 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
     ASSERT_EQ(last.exit_code, 0) << last.err;
     EXPECT_TRUE(model_file(out) == model_file("straight")) << "run " << run;
     EXPECT_EQ(losses_of(read_file(log)), expected);
-    EXPECT_TRUE(files_below(folder_.path(out + "/best")) == best) << "run " << run;
+    EXPECT_TRUE(testing_models::training_files(folder_.path(out + "/best")) == best) << "run " << run;
     // Weights, slots, counters, the place in the data, the list of the best.
-    EXPECT_TRUE(files_below(checkpoint_of(out)) == files_below(checkpoint_of("straight"))) << "run " << run;
+    EXPECT_TRUE(testing_models::training_files(checkpoint_of(out)) ==
+                testing_models::training_files(checkpoint_of("straight")))
+        << "run " << run;
   }
   fmt::print("{}\n", histogram.to_string());
   EXPECT_GE(histogram.share_that_counts(), 0.8);
@@ -321,6 +324,76 @@ TEST_F(TrainMlm, KeepsTheBestModelsAndSaysWhich) {
   const std::vector<std::string> again = {"--overwrite", "--steps", "3", "--keep-best", "1"};
   for (int round = 0; round < 2; ++round) ASSERT_EQ(run_child(command("run", again)).exit_code, 0);
   EXPECT_TRUE(fs::exists(folder_.path("run/best/step-00000003/model.safetensors")));
+}
+
+TEST_F(TrainMlm, ACheckpointOfAnotherRunGoesOnInAFolderWithResultsOnlyWhenTheyMayBeReplaced) {
+  const auto with = [](std::vector<std::string> options, const std::string& seed = "42") {
+    options.insert(options.end(), {"--evaluate-every", "10", "--checkpoint-every", "10", "--keep-best", "2",
+                                   "--learning-rate", "0.01", "--seed", seed});
+    return options;
+  };
+  ASSERT_EQ(run_child(command("mine", with({}))).exit_code, 0);
+  ASSERT_EQ(run_child(command("refused", with({}, "43"))).exit_code, 0);
+  const std::string checkpoint = folder_.path("mine/checkpoints/checkpoint-00000020");
+  const std::string out = folder_.path("refused");
+  const auto before = files_below(out);
+  const std::string expected = fmt::format(
+      "{0} holds checkpoints of an earlier run, and {1} is not one of its checkpoints; give --overwrite, a checkpoint "
+      "in {0}/checkpoints, or another --out",
+      out, checkpoint);
+  EXPECT_THAT(refusal(with({"--resume", checkpoint})), HasSubstr(expected));
+  EXPECT_THAT(refusal(with({"--resume", checkpoint, "--check"})), HasSubstr(expected));
+  // A link among its checkpoints is what it leads to.
+  fs::create_directory_symlink(checkpoint, out + "/checkpoints/link");
+  EXPECT_THAT(refusal(with({"--resume", out + "/checkpoints/link"})), HasSubstr("is not one of its checkpoints"));
+  fs::remove(out + "/checkpoints/link");
+  // Put there by hand it is taken, but the best models are still another training's.
+  fs::copy(checkpoint, out + "/checkpoints/checkpoint-00000021", fs::copy_options::recursive);
+  EXPECT_THAT(refusal(with({"--resume", out + "/checkpoints/checkpoint-00000021"})),
+              HasSubstr(fmt::format("holds 2 of another training; remove or move them (shard {}/best)", out)));
+  fs::remove_all(out + "/checkpoints/checkpoint-00000021");
+  EXPECT_TRUE(files_below(out) == before);
+
+  const std::string own = out + "/checkpoints/checkpoint-00000020/";
+  EXPECT_THAT(refusal(with({"--overwrite", "--resume", own}, "43")), HasSubstr("--overwrite would remove " + own));
+  ASSERT_EQ(run_child(command("refused", with({"--resume", own}, "43"))).exit_code, 0);
+  const auto without_log = [](std::map<std::string, std::string> files) {
+    files.erase("log.jsonl");
+    return files;
+  };
+  EXPECT_TRUE(without_log(files_below(out)) == without_log(before)) << "the same steps once more";
+
+  const ChildResult replaced = run_child(command("refused", with({"--overwrite", "--resume", checkpoint})));
+  ASSERT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_TRUE(files_below(out + "/best") == files_below(folder_.path("mine/best")));
+  EXPECT_TRUE(model_file("refused") == model_file("mine"));
+  EXPECT_THAT(CheckpointFolder(out + "/checkpoints", {}).paths(),
+              testing::ElementsAre(out + "/checkpoints/checkpoint-00000030"));
+  const auto losses = losses_of(read_file(out + "/log.jsonl"));
+  ASSERT_EQ(losses.size(), 10U);
+  EXPECT_EQ(losses.begin()->first, 21);
+}
+
+TEST_F(TrainMlm, KeepBestMayBeLeftOutForAWhile) {
+  const std::vector<std::string> options = {"--evaluate-every", "10", "--checkpoint-every", "10"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), options.begin(), options.end());
+    return command("run", more);
+  };
+  const auto checkpoint = [&](int64_t step) {
+    return folder_.path(fmt::format("run/checkpoints/checkpoint-{:08}", step));
+  };
+  ASSERT_EQ(run_child(with({"--keep-best", "3"})).exit_code, 0);
+  const auto best = files_below(folder_.path("run/best"));
+  ASSERT_EQ(best.size(), 3U * 5);
+  ASSERT_EQ(run_child(with({"--resume", checkpoint(10)})).exit_code, 0);
+  EXPECT_TRUE(files_below(folder_.path("run/best")) == best) << "not touched";
+  const ChildResult again = run_child(with({"--keep-best", "3", "--resume", checkpoint(30), "--json"}));
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const nlohmann::json kept = nlohmann::json::parse(again.out).at("best");
+  std::vector<int64_t> steps;
+  for (const nlohmann::json& each : kept) steps.push_back(each.at("step").get<int64_t>());
+  EXPECT_THAT(steps, testing::UnorderedElementsAre(10, 30)) << "20 was evaluated while none were kept";
 }
 
 TEST_F(TrainMlm, AccumulatedBatchesTrainLikeOneBatchOfAllTheirRows) {
@@ -476,7 +549,8 @@ TEST_F(TrainMlm, LeavesDamageOutListsItAndGoesOnFromACheckpointWithTheSameList) 
   EXPECT_EQ(nlohmann::json::parse(elsewhere.out).at("skipped").at("regions"), skipped.at("regions"));
   EXPECT_EQ(read_file(folder_.path("elsewhere/skipped.jsonl")), list);
   EXPECT_TRUE(model_file("elsewhere") == model_file("straight"));
-  EXPECT_TRUE(files_below(folder_.path("elsewhere/best")) == files_below(folder_.path("straight/best")));
+  EXPECT_TRUE(testing_models::training_files(folder_.path("elsewhere/best")) ==
+              testing_models::training_files(folder_.path("straight/best")));
 }
 
 TEST_F(TrainMlm, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {

@@ -94,6 +94,13 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   Pipeline pipeline = dataset.start(start);
   const SkippedAtError at_error([&pipeline] { return skipped_text(pipeline.skipped()); });
   if (start.state) result.resumed_after = start.state->num_delivered();
+  if (options.batches && *options.batches < result.resumed_after) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--batches {} counts from the start of the stream, and the state is already behind "
+                    "batch {}",
+                    *options.batches, result.resumed_after));
+  }
   int64_t ordinal = result.resumed_after;
   std::optional<HashLog> log;
   if (!options.hash_log.empty()) log.emplace(options.hash_log, start.state.has_value());

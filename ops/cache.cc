@@ -19,15 +19,17 @@ using CachedBlocks = std::shared_ptr<const std::vector<Block>>;
 /// each start of its input as another one.
 class Cached final : public SharedByRuns {
  public:
+  // Null when they are to be read; those of another path are given up then.
   CachedBlocks find(uint64_t path) {
     const std::lock_guard lock(mutex_);
-    return path_ == path ? blocks_ : nullptr;
+    if (path_ != path) blocks_ = nullptr;
+    path_ = path;
+    return blocks_;
   }
   // Whoever comes second has the same.
   void keep(uint64_t path, CachedBlocks blocks) {
     const std::lock_guard lock(mutex_);
-    path_ = path;
-    blocks_ = std::move(blocks);
+    if (path_ == path) blocks_ = std::move(blocks);
   }
 
  private:

@@ -9,7 +9,9 @@ namespace millrace {
 ///
 /// **Every epoch gives the same elements**, those of the first one, also where the memory is not full yet: what is
 /// before the cache always runs as in its first epoch. So put `shuffle` and random maps behind it. (tf.data gives other
-/// ones while nobody has read on behind the last element.) Errors are kept in their places.
+/// ones while nobody has read on behind the last element.) Errors are kept in their places. Only a `repeat` without an
+/// end that is cut off and started again, `cache().repeat().take(n).repeat(2)`, begins anew each time: its memory is
+/// given up, and filled by the first epoch behind the cut.
 ///
 /// The memory belongs to the pipeline and counts against its budget; elements that take more than three quarters of
 /// that are the error `memory_budget`. Its state is a place in its input: a resumed pipeline reads on from there, and

@@ -42,8 +42,19 @@ Cursor SelectionStage::place() const {
 // A state names the places of all inputs, so small blocks go by that of one before.
 void SelectionStage::note_begin() {
   if (begin_.state != nullptr) return;
-  const bool is_near = next_begin_.state != nullptr && next_begin_.skip < static_cast<int64_t>(kBlockElements);
+  // What a resumed run reads again: it may be batches.
+  constexpr int64_t kMostBytes = 4 * kBlockBytes;
+  const bool is_near = next_begin_.state != nullptr && bytes_since_state_ < kMostBytes &&
+                       next_begin_.skip < static_cast<int64_t>(kBlockElements);
   begin_ = is_near ? next_begin_ : place();
+  if (!is_near) bytes_since_state_ = 0;
+}
+
+void SelectionStage::finish(Block& out) {
+  out.epoch = context_.iteration.epoch;
+  out.cursor = std::exchange(begin_, {});
+  next_begin_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+  bytes_since_state_ += out.byte_size();
 }
 
 void SelectionStage::input_ended(size_t input) {
@@ -55,9 +66,7 @@ void SelectionStage::input_ended(size_t input) {
 Poll SelectionStage::deliver(Block& out) {
   out = builder_.finish();
   out.rows_per_element = rows_per_element_;
-  out.epoch = context_.iteration.epoch;
-  out.cursor = std::exchange(begin_, {});
-  next_begin_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+  finish(out);
   return Poll::kBlock;
 }
 
@@ -67,12 +76,11 @@ Poll SelectionStage::append_run(const InputSelector::Choice& choice, Block& out)
   if (!builder_.empty() && input.block().rows_per_element != rows_per_element_) return deliver(out);
   size_t run = std::min(choice.count, input.left());
   const bool one_by_one = !input.block().errors().empty();
-  if (builder_.empty() && !one_by_one && run == input.left() && run > 1) {
+  const bool is_batch = input.block().rows_per_element > 1;
+  if (builder_.empty() && !one_by_one && run == input.left() && (run > 1 || is_batch)) {
     selector_->take(run);
     out = input.take(run);
-    out.epoch = context_.iteration.epoch;
-    out.cursor = std::exchange(begin_, {});
-    next_begin_ = out.cursor.behind(static_cast<int64_t>(run));
+    finish(out);
     return Poll::kBlock;
   }
   run = one_by_one ? 1 : std::min(run, kBlockElements - builder_.num_elements());

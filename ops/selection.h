@@ -52,6 +52,7 @@ class SelectionStage final : public Stage {
   void note_begin();
   void input_ended(size_t input);
   Poll append_run(const InputSelector::Choice& choice, Block& out);
+  void finish(Block& out);
   Poll deliver(Block& out);
   Poll deliver_or(Poll poll, Block& out) { return builder_.empty() ? poll : deliver(out); }
 
@@ -66,6 +67,7 @@ class SelectionStage final : public Stage {
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
   Cursor begin_;                  // of what goes out next, once it is noted
   Cursor next_begin_;             // by the state that the block before had
+  int64_t bytes_since_state_ = 0;
 };
 
 }  // namespace millrace

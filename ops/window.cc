@@ -30,9 +30,10 @@ class WindowStage final : public Stage {
         context_(context),
         ready_(input_schema, context.pool) {
     if (context.state == nullptr) return;
-    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
+    const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
     start_ = numbers[0];
     notes_gone_ = numbers[1];
+    num_given_ = numbers[2];
   }
 
   Poll next(Block& out) override {
@@ -44,10 +45,16 @@ class WindowStage final : public Stage {
         if (give_window(std::min(end, read_), out)) return Poll::kBlock;
         continue;
       }
-      if (ended_) return ready_.empty() ? Poll::kEnd : deliver(out);
-      if (note_.num_elements() > 0) {
+      if (ended_ && read_ > start_) {
+        // Dropped, but not what it says of the data.
         if (!ready_.empty()) return deliver(out);
-        if (pass_note(out)) return Poll::kBlock;
+        if (give_lasting_error(out)) return Poll::kBlock;
+        continue;
+      }
+      if (ended_) return ready_.empty() ? Poll::kEnd : deliver(out);
+      if (passing_.num_elements() > 0) {
+        if (!ready_.empty()) return deliver(out);
+        if (pass(out)) return Poll::kBlock;
         continue;
       }
       forget();
@@ -72,23 +79,39 @@ class WindowStage final : public Stage {
     int64_t end() const { return first + static_cast<int64_t>(block.num_elements()); }
   };
 
-  // Takes in what `rest_` has up to a note, and the note.
+  // Takes in what `rest_` has up to a note or an error that passes by all windows, and that.
   void read_some() {
     const size_t count = rest_.num_elements();
-    size_t end = 0;
-    while (end < count && !is_note(rest_, end)) ++end;
+    size_t end = count;
+    for (const ElementError& error : rest_.errors()) {
+      if (!error.is_note() && (!is_lasting(*error.error) || is_taken(read_ + static_cast<int64_t>(error.element)))) {
+        continue;
+      }
+      end = error.element;
+      break;
+    }
     if (end > 0) {
       pieces_.push_back({read_, rest_.slice(0, end)});
       read_ += static_cast<int64_t>(end);
     }
-    if (end < count) note_ = rest_.slice(end++, 1);
+    if (end < count) passing_ = rest_.slice(end++, 1);
     rest_ = end < count ? rest_.slice(end, count - end) : Block();
   }
 
-  static bool is_note(const Block& block, size_t element) {
-    if (block.errors().empty()) return false;
-    const ElementError* error = block.next_error(element);
-    return error != nullptr && error->element == element && error->is_note();
+  // What is wrong with the data is told even where no window takes it; what a function of the user refuses goes with
+  // its element.
+  static bool is_lasting(const Error& error) { return error.code != ErrorCode::kUserFunction; }
+
+  // Whether any window takes the element at `position`; of those that are given, the ones that a resumed run does not
+  // see count too.
+  bool is_taken(int64_t position) const {
+    const int64_t ahead = (position - start_) % shift_;
+    int64_t start = position - (ahead < 0 ? ahead + shift_ : ahead);  // of the last window that starts before
+    for (int64_t window = num_given_ + (start - start_) / shift_; window >= 0; --window, start -= shift_) {
+      if (position - start > (size_ - 1) * stride_) return false;
+      if ((position - start) % stride_ == 0) return true;
+    }
+    return false;
   }
 
   // What lies before the next window.
@@ -97,20 +120,47 @@ class WindowStage final : public Stage {
     while (!notes_.empty() && notes_.front() <= start_) notes_.pop_front();
   }
 
-  // The note that was read, unless it had left before the state was taken.
-  bool pass_note(Block& out) {
-    const Block note = std::exchange(note_, Block());
+  // The note or error that was read, unless it had left before the state was taken.
+  bool pass(Block& out) {
+    const Block passing = std::exchange(passing_, Block());
+    const ElementError& error = passing.errors()[0];
     const bool is_gone = notes_gone_ > 0;
     if (is_gone) {
       --notes_gone_;
     } else {
-      out = error_block(schema_, context_.pool, note.errors()[0].error, note.rows_per_element * size_);
-      out.epoch = note.epoch;
-      // Before the note, where that is the next to be read.
-      out.cursor = start_ >= read_ ? make_cursor(kKind, {start_ - read_, 0}, {note.cursor}) : cursor();
+      out = error_block(schema_, context_.pool, error.error, passing.rows_per_element * size_);
+      out.epoch = passing.epoch;
+      // Before it, where that is the next to be read.
+      out.cursor = start_ >= read_ ? make_cursor(kKind, {start_ - read_, 0, num_given_}, {passing.cursor}) : cursor();
     }
+    if (!error.is_note()) pieces_.push_back({read_++, passing});
     notes_.push_back(read_);
     return !is_gone;
+  }
+
+  // Of the window that is not complete, its first error, unless it goes with its element.
+  bool give_lasting_error(Block& out) {
+    PieceIterator piece = pieces_.begin();
+    for (int64_t position = start_; position < std::min(read_, start_ + (size_ - 1) * stride_ + 1);
+         position += stride_) {
+      piece = piece_of(position, piece);
+      auto error = piece->block.error_at(static_cast<size_t>(position - piece->first));
+      if (error == nullptr || !is_lasting(*error)) continue;
+      give_error(std::move(error), piece->block, out);
+      return true;
+    }
+    start_ += shift_;
+    ++num_given_;
+    return false;
+  }
+
+  // In the place of the next window.
+  void give_error(std::shared_ptr<const Error> error, const Block& block, Block& out) {
+    out = error_block(schema_, context_.pool, std::move(error), block.rows_per_element * size_);
+    out.epoch = block.epoch;
+    out.cursor = cursor();
+    start_ += shift_;
+    ++num_given_;
   }
 
   // The place before the next window, whose first element was read: its first element is read again, and the notes
@@ -118,7 +168,8 @@ class WindowStage final : public Stage {
   Cursor cursor() const {
     const Piece& piece = *piece_of(start_, pieces_.begin());
     const auto gone = std::count_if(notes_.begin(), notes_.end(), [this](int64_t note) { return note > start_; });
-    return make_cursor(kKind, {0, static_cast<int64_t>(gone)}, {piece.block.cursor.behind(start_ - piece.first)});
+    return make_cursor(kKind, {0, static_cast<int64_t>(gone), num_given_},
+                       {piece.block.cursor.behind(start_ - piece.first)});
   }
 
   using PieceIterator = std::deque<Piece>::const_iterator;
@@ -137,10 +188,7 @@ class WindowStage final : public Stage {
       auto error = piece->block.error_at(static_cast<size_t>(position - piece->first));
       if (error == nullptr) continue;
       if (!ready_.empty()) return deliver(out) == Poll::kBlock;
-      out = error_block(schema_, context_.pool, std::move(error), piece->block.rows_per_element * size_);
-      out.epoch = piece->block.epoch;
-      out.cursor = cursor();
-      start_ += shift_;
+      give_error(std::move(error), piece->block, out);
       return true;
     }
     const auto rows = static_cast<size_t>((end - start_ + stride_ - 1) / stride_);
@@ -163,6 +211,7 @@ class WindowStage final : public Stage {
       position += run * stride_;
     }
     start_ += shift_;
+    ++num_given_;
     return false;
   }
 
@@ -188,12 +237,13 @@ class WindowStage final : public Stage {
   StageContext context_;
 
   Block rest_;                 // of the input, not taken in yet
-  Block note_;                 // the note before it, to be passed on
+  Block passing_;              // the note or error before it, to be passed on
   std::deque<Piece> pieces_;   // what the next windows take
-  std::deque<int64_t> notes_;  // that are gone: positions of the elements behind them
+  std::deque<int64_t> notes_;  // and errors that are gone: positions of the elements behind them
   int64_t read_ = 0;           // elements
   bool ended_ = false;
   int64_t start_ = 0;       // of the next window
+  int64_t num_given_ = 0;   // windows before that
   int64_t notes_gone_ = 0;  // when resumed: to be read again
 
   BlockBuilder ready_;  // the elements of some windows

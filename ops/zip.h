@@ -9,6 +9,8 @@ namespace millrace {
 ///
 ///     x: 0 1 2 3,  y: 10 11 12   ->   x=0 y=10,  x=1 y=11,  x=2 y=12
 ///
+/// Elements meet by their number: what `damage = skip` leaves out of one input shifts all pairs behind it.
+///
 /// An error on any side takes the place of its whole element; of several the first input's counts. Rows per element are
 /// the first input's, and so is where rows come from, where that is known. The inputs run in the iteration of the
 /// whole: two shuffles with one seed give one order, so that what belongs together stays together. The epoch is that of

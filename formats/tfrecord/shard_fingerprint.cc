@@ -31,8 +31,8 @@ class FingerprintReader final : public OpenSink,
   void start(Storage& storage) { open_with_retries(storage, path_, kDefaultMaxAttempts, shared_from_this()); }
 
   /// Sleeps until the ends are read. Once.
-  ShardFingerprint wait() {
-    if (std::optional<Error> error = answer_.wait()) throw ErrorException(std::move(*error));
+  [[nodiscard]] std::optional<Error> wait() { return answer_.wait(); }
+  ShardFingerprint fingerprint() const {
     return {.name = path_.substr(path_.rfind('/') + 1), .bytes = bytes_, .first = first_, .last = last_};
   }
 
@@ -89,14 +89,19 @@ std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::spa
   std::vector<ShardFingerprint> fingerprints;
   fingerprints.reserve(paths.size());
   std::deque<std::shared_ptr<FingerprintReader>> in_flight;
-  for (size_t started = 0; fingerprints.size() < paths.size();) {
-    for (; started < paths.size() && in_flight.size() < kInFlight; ++started) {
+  std::optional<Error> error;  // nothing more is asked for, but what was asked is waited for: the storage may go
+  for (size_t started = 0; started < paths.size() || !in_flight.empty();) {
+    for (; started < paths.size() && in_flight.size() < kInFlight && !error; ++started) {
       in_flight.push_back(std::make_shared<FingerprintReader>(paths[started]));
       in_flight.back()->start(storage);
     }
-    fingerprints.push_back(in_flight.front()->wait());
+    if (in_flight.empty()) break;
+    std::optional<Error> later = in_flight.front()->wait();
+    if (!error) error = std::move(later);
+    fingerprints.push_back(in_flight.front()->fingerprint());
     in_flight.pop_front();
   }
+  if (error) throw ErrorException(std::move(*error));
   return fingerprints;
 }
 

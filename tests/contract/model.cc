@@ -748,15 +748,38 @@ Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, 
         } else if (element->is_note) {
           element->rows *= size;
           return element;
-        } else if (to_skip > 0) {
-          --to_skip;
         } else {
-          open.push_back(std::move(*element));
+          // Whether no window takes it.
+          bool passes = true;
+          for (int64_t behind = static_cast<int64_t>(open.size()); to_skip == 0 && behind >= 0; behind -= shift) {
+            if (behind % stride == 0 && behind / stride < size) passes = false;
+          }
+          if (to_skip > 0) {
+            --to_skip;
+          } else {
+            open.push_back(*element);
+          }
+          if (passes && element->error && element->error != ErrorCode::kUserFunction) {
+            element->rows *= size;
+            return element;
+          }
         }
       }
-      if (open.empty() || (drop_remainder && static_cast<int64_t>(open.size()) < span)) return std::nullopt;
+      // Of windows that are dropped, what is wrong with the data.
+      const bool dropped = drop_remainder && static_cast<int64_t>(open.size()) < span;
       std::vector<ModelElement> taken;
       std::optional<ModelElement> error;
+      while (dropped && !open.empty() && !error) {
+        for (size_t i = 0; i < open.size(); i += static_cast<size_t>(stride)) {
+          if (open[i].error && open[i].error != ErrorCode::kUserFunction && !error) error = open[i];
+        }
+        for (int64_t i = 0; i < shift && !open.empty(); ++i) open.pop_front();
+      }
+      if (error) {
+        error->rows *= size;
+        return error;
+      }
+      if (open.empty()) return std::nullopt;
       for (size_t i = 0; i < open.size() && i < static_cast<size_t>(span); i += static_cast<size_t>(stride)) {
         if (open[i].error && !error) error = open[i];
         taken.push_back(open[i]);

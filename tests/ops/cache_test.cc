@@ -50,6 +50,12 @@ TEST(CacheTest, AnEpochThatIsReadInPartGivesTheSameToo) {
   EXPECT_THAT(parts, ElementsAre(once[0], once[1], once[2], once[3], once[0], once[1], once[2], once[3]));
 }
 
+TEST(CacheTest, AnEndlessRepeatThatIsCutOffBeginsAnew) {
+  EXPECT_THAT(
+      range(3).then<CacheOperator>().then<RepeatOperator>(-1).then<TakeOperator>(4).then<RepeatOperator>(2).elements(),
+      ElementsAre("x=0", "x=1", "x=2", "x=0", "x=0", "x=1", "x=2", "x=0"));
+}
+
 TEST(CacheTest, EpochsAndRowsAreThoseOfTheRun) {
   const test::Stream stream =
       range(5).then<BatchOperator>(2, BatchOptions{}).then<CacheOperator>().then<RepeatOperator>(2).run();

@@ -72,12 +72,29 @@ TEST(WindowTest, WindowsOfRowsOfUnlikeLengthsArePaddedOrRagged) {
               ElementsAre(HasSubstr("window: feature 't' has shape [1]"), "t=[[2,2],[3,3]]", "t=[[3,3]]"));
 }
 
+TEST(WindowTest, ErrorsOfTheDataAreToldWhereNoWindowTakesThem) {
+  const auto faulty = [](int64_t count, std::vector<int64_t> faults) {
+    return Chain::of(std::make_shared<FaultyRange>(count, std::move(faults)));
+  };
+  const BatchOptions drop{.drop_remainder = true};
+  EXPECT_THAT(faulty(3, {1}).then<WindowOperator>(128, WindowOptions{}, drop).elements(),
+              ElementsAre(HasSubstr("at 1")));
+  EXPECT_THAT(faulty(10, {9}).then<WindowOperator>(4, WindowOptions{}, drop).elements(),
+              ElementsAre("x=[0,1,2,3]", "x=[4,5,6,7]", HasSubstr("at 9")));
+  EXPECT_THAT(faulty(9, {1, 3, 8}).then<WindowOperator>(2, WindowOptions{.shift = 4}).elements(),
+              ElementsAre(HasSubstr("at 1"), HasSubstr("at 3"), "x=[4,5]", HasSubstr("at 8")));
+  // Between the elements of windows, too: these take 0 2, 4 6 and 8.
+  EXPECT_THAT(faulty(9, {1, 7}).then<WindowOperator>(2, WindowOptions{.shift = 4, .stride = 2}).elements(),
+              ElementsAre(HasSubstr("at 1"), "x=[0,2]", "x=[4,6]", HasSubstr("at 7"), "x=[8]"));
+}
+
 TEST(WindowTest, EveryWindowThatTakesAnErrorIsThatErrorAndOthersAreNot) {
   const auto faulty = Chain::of(std::make_shared<FaultyRange>(6, std::vector<int64_t>{2}));
   EXPECT_THAT(
       faulty.then<WindowOperator>(2, WindowOptions{.shift = 1}, BatchOptions{.drop_remainder = true}).elements(),
       ElementsAre("x=[0,1]", HasSubstr("at 2"), HasSubstr("at 2"), "x=[3,4]", "x=[4,5]"));
-  EXPECT_THAT(faulty.then<WindowOperator>(2, WindowOptions{.shift = 3}).elements(), ElementsAre("x=[0,1]", "x=[3,4]"));
+  EXPECT_THAT(faulty.then<WindowOperator>(2, WindowOptions{.shift = 3}).elements(),
+              ElementsAre("x=[0,1]", HasSubstr("at 2"), "x=[3,4]"));
   EXPECT_THAT(faulty.then<WindowOperator>(2, WindowOptions{.shift = 3, .stride = 2}).elements(),
               ElementsAre(HasSubstr("at 2"), "x=[3,5]"));
 }

@@ -9,8 +9,11 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kKind = "groups";
-// What an element takes besides its bytes: its entry, and what its slot is larger.
-constexpr int64_t kRowOverhead = 48;
+// What an element takes besides its bytes: its entry in a list that grows by doubling, and what its slot is larger.
+constexpr int64_t kRowOverhead = 112;
+// What a group takes besides its elements: itself, its place among the keys, and the shortest list. It stays when the
+// group is closed, for another one.
+constexpr int64_t kGroupOverhead = 200;
 
 }  // namespace
 
@@ -44,6 +47,7 @@ void GroupStage::begin_group(int64_t key, uint32_t& index, size_t element) {
   if (unused_.empty()) {
     unused_.push_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
+    held_bytes_ += kGroupOverhead;
   }
   index = unused_.back();
   unused_.pop_back();
@@ -270,8 +274,10 @@ void GroupStage::refuse_row() const {
 // A state for each block would cost as much as the groups that are open; some elements more to be made again do not
 // matter.
 Cursor GroupStage::cursor_at(const Cursor& here) {
-  constexpr int64_t kElementsForEachGroup = 8;
-  if (position_ - state_position_ >= kElementsForEachGroup * static_cast<int64_t>(num_open_)) {
+  constexpr size_t kElementsForEachGroup = 8;
+  // It looks at the groups that are closed, too.
+  const size_t work = std::max(kElementsForEachGroup * num_open_, groups_.size() / 8);
+  if (position_ - state_position_ >= static_cast<int64_t>(work)) {
     state_ = new_state(here);
     state_position_ = position_;
     since_state_ = 0;

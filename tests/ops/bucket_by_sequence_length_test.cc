@@ -203,7 +203,7 @@ TEST(BucketBySequenceLengthTest, RowsThatWaitAreBoundByTheMemoryBudget) {
   } catch (const ErrorException& e) {
     EXPECT_EQ(e.error().code, ErrorCode::kMemoryBudget);
     EXPECT_THAT(e.error().message,
-                HasSubstr("bucket_by_sequence_length: 38 rows that wait in 1 groups take 305824 bytes, "
+                HasSubstr("bucket_by_sequence_length: 37 rows that wait in 1 groups take 300344 bytes, "
                           "more than three quarters of the memory budget of 400000 bytes"));
   }
 }

@@ -56,6 +56,14 @@ TEST(MemoryBudget, TheStreamIsTheSameInLittleMemoryAndTheBuffersKeepWithin) {
   for (const int threads : {1, 2, 4}) EXPECT_EQ(run(threads, 16 * kMebibyte), free) << threads;
 }
 
+TEST(MemoryBudget, GroupsCountWhatTheyTakeBesidesTheirRows) {
+  // 8 bytes a row, in a million groups: some 240 MB.
+  const RowKey key = {.name = "itself", .key = [](const RowView& row) { return row.value<int64_t>(0); }};
+  EXPECT_THAT(
+      error_of(Dataset::range(0, 1'000'000).group_by_window(key, 2), {.threads = 2, .memory_budget = 72 * kMebibyte}),
+      AllOf(HasSubstr("group_by_window: "), HasSubstr("of the memory budget of 75497472 bytes")));
+}
+
 TEST(MemoryBudget, AShuffleWhoseRowsAreTooLargeSaysHowMuchItNeeds) {
   EXPECT_THAT(error_of(wide_rows(100000, 200).shuffle(50000), {.threads = 2, .memory_budget = 16 * kMebibyte}),
               AllOf(HasSubstr("of the 50000 rows of the buffer take"), HasSubstr("memory budget of 16777216 bytes"),

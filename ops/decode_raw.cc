@@ -39,7 +39,7 @@ void convert(std::string_view bytes, bool swap, std::byte* out) {
     if (swap) std::reverse(raw, raw + sizeof(Stored));
     Stored value;
     std::memcpy(&value, raw, sizeof(Stored));
-    values[i] = static_cast<Value>(value);
+    values[i] = static_cast<Value>(value);  // NOLINT(bugprone-signed-char-misuse): no character
   }
 }
 
@@ -83,21 +83,20 @@ std::string DecodeRawOperator::arguments() const {
 Block DecodeRawOperator::apply(Block block, BufferPool& pool) const {
   const RawTraits traits = traits_of(type_);
   const bool swap = options_.little_endian != (std::endian::native == std::endian::little);
-  return decode_column(
-      std::move(block), schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
-        if (bytes.size() % traits.size != 0) {
-          throw ErrorException(ErrorCode::kParse,
-                               fmt::format("{} bytes are no whole number of {}", bytes.size(), traits.name));
-        }
-        const auto count = static_cast<int64_t>(bytes.size() / traits.size);
-        if (options_.shape && count != num_values(*options_.shape)) {
-          throw ErrorException(ErrorCode::kWrongShape,
-                               fmt::format("has {} values, shape {} needs {}", count, to_string(*options_.shape),
-                                           num_values(*options_.shape)));
-        }
-        const Shape shape = options_.shape.value_or(Shape{count});
-        convert(type_, bytes, swap, decoded.append_space(count, shape));
-      });
+  return decode_column(block, schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
+    if (bytes.size() % traits.size != 0) {
+      throw ErrorException(ErrorCode::kParse,
+                           fmt::format("{} bytes are no whole number of {}", bytes.size(), traits.name));
+    }
+    const auto count = static_cast<int64_t>(bytes.size() / traits.size);
+    if (options_.shape && count != num_values(*options_.shape)) {
+      throw ErrorException(ErrorCode::kWrongShape,
+                           fmt::format("has {} values, shape {} needs {}", count, to_string(*options_.shape),
+                                       num_values(*options_.shape)));
+    }
+    const Shape shape = options_.shape.value_or(Shape{count});
+    convert(type_, bytes, swap, decoded.append_space(count, shape));
+  });
 }
 
 }  // namespace millrace

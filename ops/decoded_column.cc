@@ -34,10 +34,10 @@ void check_decoded_shape(const FeatureSpec& feature, const Shape& found) {
                        fmt::format("has shape {}, expected {}", to_string(found), to_string(feature.shape)));
 }
 
-Block decode_column(Block block, const SchemaPtr& schema, size_t column, std::string_view operator_name,
+Block decode_column(const Block& block, const SchemaPtr& schema, size_t column, std::string_view operator_name,
                     BufferPool& pool, const DecodeBytes& decode) {
   const FeatureSpec& feature = (*schema)[column];
-  const Column from = block.column(column);
+  const Column& from = block.column(column);
   ColumnBuilder builder(pool, feature);
   std::vector<ElementError> errors;
   for (size_t element = 0; element < block.num_elements(); ++element) {

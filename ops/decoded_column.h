@@ -21,7 +21,7 @@ void check_decoded_shape(const FeatureSpec& feature, const Shape& found);
 using DecodeBytes = std::function<void(std::string_view bytes, ColumnBuilder& decoded)>;
 
 /// Replaces one column of a block, element by element. What `decode` throws becomes the error of its element.
-Block decode_column(Block block, const SchemaPtr& schema, size_t column, std::string_view operator_name,
+Block decode_column(const Block& block, const SchemaPtr& schema, size_t column, std::string_view operator_name,
                     BufferPool& pool, const DecodeBytes& decode);
 
 }  // namespace millrace

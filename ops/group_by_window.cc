@@ -25,7 +25,7 @@ WindowSize WindowSize::by_key(std::string name, std::function<int64_t(int64_t)> 
   return size;
 }
 
-GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size,
+GroupByWindowOperator::GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
                                              const GatherOptions& options)
     : GroupByWindowOperator(input, std::move(key), std::move(window_size), Gather(kName, input, options)) {}
 

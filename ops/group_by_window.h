@@ -40,7 +40,7 @@ class WindowSize {
 /// how far behind that each of the others did: some bytes for each key whose group is open.
 class GroupByWindowOperator final : public StageOperator {
  public:
-  GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size,
+  GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
                         const GatherOptions& options = BatchOptions{});
   std::string_view name() const override { return "group_by_window"; }
   std::string arguments() const override;

@@ -331,7 +331,7 @@ std::string Padding::to_string() const {
   return text;
 }
 
-PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, PaddedBatchOptions options)
+PaddedBatchOperator::PaddedBatchOperator(const SchemaPtr& input, int64_t size, PaddedBatchOptions options)
     : PaddedBatchOperator(input, size, Padding("padded_batch", input, std::move(options))) {}
 
 PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding)

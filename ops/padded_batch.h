@@ -90,7 +90,7 @@ class Padding {
 ///     rows [1,2] [3] [] [4,5,6], padded_batch(2, {.value = -1})   // [[1,2],[3,-1]] [[-1,-1,-1],[4,5,6]]
 class PaddedBatchOperator final : public StageOperator {
  public:
-  PaddedBatchOperator(SchemaPtr input, int64_t size, PaddedBatchOptions options = {});
+  PaddedBatchOperator(const SchemaPtr& input, int64_t size, PaddedBatchOptions options = {});
   std::string_view name() const override { return "padded_batch"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;

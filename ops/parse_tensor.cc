@@ -29,22 +29,21 @@ std::string ParseTensorOperator::arguments() const {
 
 Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
   const FeatureSpec& feature = (*schema())[column_];
-  return decode_column(
-      std::move(block), schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
-        const TensorMessage tensor = TensorMessage::read(bytes);
-        if (tensor.dtype() != feature.dtype) {
-          throw ErrorException(ErrorCode::kParse, fmt::format("the tensor holds {}, expected {}",
-                                                              to_string(tensor.dtype()), to_string(feature.dtype)));
-        }
-        check_decoded_shape(feature, tensor.shape());
-        if (tensor.num_values() > tensor.num_stored() && tensor.num_values() > options_.max_filled_values) {
-          throw ErrorException(ErrorCode::kWrongShape,
-                               fmt::format("a tensor of shape {} with only {} of its values; at most "
-                                           "{} are filled up",
-                                           to_string(tensor.shape()), tensor.num_stored(), options_.max_filled_values));
-        }
-        tensor.copy_to(decoded.append_space(tensor.num_values(), tensor.shape()));
-      });
+  return decode_column(block, schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
+    const TensorMessage tensor = TensorMessage::read(bytes);
+    if (tensor.dtype() != feature.dtype) {
+      throw ErrorException(ErrorCode::kParse, fmt::format("the tensor holds {}, expected {}", to_string(tensor.dtype()),
+                                                          to_string(feature.dtype)));
+    }
+    check_decoded_shape(feature, tensor.shape());
+    if (tensor.num_values() > tensor.num_stored() && tensor.num_values() > options_.max_filled_values) {
+      throw ErrorException(ErrorCode::kWrongShape,
+                           fmt::format("a tensor of shape {} with only {} of its values; at most "
+                                       "{} are filled up",
+                                       to_string(tensor.shape()), tensor.num_stored(), options_.max_filled_values));
+    }
+    tensor.copy_to(decoded.append_space(tensor.num_values(), tensor.shape()));
+  });
 }
 
 }  // namespace millrace

@@ -271,7 +271,8 @@ WindowOptions checked(int64_t size, WindowOptions options) {
 
 }  // namespace
 
-WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, const GatherOptions& batches)
+WindowOperator::WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options,
+                               const GatherOptions& batches)
     : WindowOperator(input, size, options, Gather(kName, input, batches)) {}
 
 WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Gather gather)

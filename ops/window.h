@@ -28,7 +28,7 @@ struct WindowOptions {
 /// many notes and errors behind that are gone.
 class WindowOperator final : public StageOperator {
  public:
-  WindowOperator(SchemaPtr input, int64_t size, WindowOptions options = {},
+  WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options = {},
                  const GatherOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
   std::string arguments() const override;

@@ -221,6 +221,7 @@ std::optional<Error> SequenceExampleParser::parse_fields(std::string_view record
                      .message = fmt::format("feature list '{}' is not in the record", feature.key)};
       }
       std::vector<std::vector<ValueList>> steps;
+      steps.reserve(of_feature.size());
       for (const size_t list : of_feature) steps.push_back(lists.steps(list));
       wire::append_steps(feature, steps, *builders[column]);
     }

@@ -191,6 +191,7 @@ void TensorMessage::copy_fields(T* values) const {
         const uint64_t value = wire.varint();
         last = static_cast<T>(type_ == kBool ? static_cast<uint64_t>(value != 0) : value);
         if (type_ == kUint8) last = static_cast<T>(static_cast<uint8_t>(value));
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number of 8 bits, no character
         if (type_ == kInt8) last = static_cast<T>(static_cast<int8_t>(value));
         if (type_ == kUint16) last = static_cast<T>(static_cast<uint16_t>(value));
         if (type_ == kInt16) last = static_cast<T>(static_cast<int16_t>(value));
@@ -206,7 +207,7 @@ void TensorMessage::copy_small(int32_t* values) const {
   for (int64_t i = 0; i < num_values_; ++i) {
     Stored value;
     std::memcpy(&value, content_.data() + static_cast<size_t>(i) * sizeof(Stored), sizeof(Stored));
-    values[i] = static_cast<int32_t>(value);
+    values[i] = static_cast<int32_t>(value);  // NOLINT(bugprone-signed-char-misuse): no character
   }
 }
 

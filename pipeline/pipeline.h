@@ -37,8 +37,8 @@ class Batch {
   std::span<const T> values(std::string_view feature) const {
     return element_.column(feature).values<T>(0);
   }
-  /// Where the rows of a ragged feature begin, and where the last one ends: num_rows + 1 numbers, the first is 0. Throws
-  /// `kInvalidArgument` when there is no such feature, or its dimension is not ragged.
+  /// Where the rows of a ragged feature begin, and where the last one ends: num_rows + 1 numbers, the first is 0.
+  /// Throws `kInvalidArgument` when there is no such feature, or its dimension is not ragged.
   std::span<const int64_t> row_splits(std::string_view feature, size_t dimension = 1) const {
     return element_.column(feature).row_splits(0, dimension);
   }

@@ -400,8 +400,9 @@ TEST_F(DatasetBench, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {
   const ChildResult result = hashed({"read", "--damage", "skip", "--max-skipped-records", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, testing::MatchesRegex("skipped 1 region, 1 record, [^\n]*\n  " + path("a") +
-                                       ", bytes [^\n]*\ndataset_bench: damage_budget: 2 records and [^\n]*\n"));
+  EXPECT_THAT(result.err,
+              testing::MatchesRegex("skipped 1 region, 1 record, [^\n]*\n  " + path("a") +
+                                    ", bytes [^\n]*\ndataset_bench: damage_budget: 2 records and [^\n]*\n"));
 }
 
 TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {

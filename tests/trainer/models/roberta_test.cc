@@ -240,7 +240,8 @@ TEST_P(RobertaTrajectory, TenStepsOnEightReplicasAreThoseOfTheGoldenRun) {
   const auto losses = run.at("losses").get<std::vector<double>>();
   ASSERT_EQ(losses.size(), 11U);
   for (int step = 0; step < 10; ++step) {
-    const StepReport report = graph.train(batch.view(), {step, step, step + 1}, run.at("config").at("lr").get<double>());
+    const StepReport report =
+        graph.train(batch.view(), {step, step, step + 1}, run.at("config").at("lr").get<double>());
     EXPECT_NEAR(report.loss, losses[static_cast<size_t>(step)], 1e-5) << step;
   }
   const StepResult last = graph.evaluate(batch.view());

@@ -20,9 +20,8 @@ Digest digest_of(const void* bytes, size_t size, uint64_t seed) {
   return {hash.low64, hash.high64};
 }
 
-// Of the sizes that differ from element to element.
+// Of every size: whether all elements of a block have one shape differs from block to block.
 uint64_t digest_of_shape(const Column& column, size_t element) {
-  if (column.has_fixed_shape()) return 0;
   if (column.is_ragged()) {
     const std::span<const int64_t> sizes = column.sizes(element);
     return XXH3_64bits(sizes.data(), sizes.size_bytes());

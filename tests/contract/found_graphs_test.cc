@@ -61,5 +61,16 @@ TEST(FoundGraphs, ARepeatGoesOnBehindAnEpochThatEndsWithANote) {
   }
 }
 
+// Whole blocks that pass a choice know that their batches have one shape, and blocks put together do not; unique took
+// equal batches of the two for different.
+TEST(FoundGraphs, UniqueBehindAChoiceTakesEqualBatchesForEqual) {
+  expect_kept([](const Weave& weave) {
+    const TwinDataset batches = TwinDataset::range(-5, 45, 1, weave).batch(2, false);
+    return TwinDataset::choose_from_datasets({batches, batches, batches, batches}, TwinDataset::range(0, 4, 1, weave),
+                                             false, weave)
+        .unique("value");
+  });
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "ops/arithmetic.h"
+#include "ops/batch.h"
+#include "ops/concatenate.h"
 #include "ops/digest_set.h"
 #include "ops/range.h"
 #include "ops/repeat.h"
@@ -41,6 +43,13 @@ TEST(UniqueTest, ShapesCount) {
   using Words = std::vector<std::string>;
   EXPECT_THAT(list<Words>({{"ab", "c"}, {"a", "bc"}, {"ab", "c"}, {"abc"}, {}}).then<UniqueOperator>("x").elements(),
               ElementsAre("x=[ab,c]", "x=[a,bc]", "x=[abc]", "x=[]"));
+}
+
+TEST(UniqueTest, WhetherABlockHasOneShapeDoesNotCount) {
+  const Chain one_shape = Chain::source<RangeOperator>(0, 4, 1, "x").then<BatchOperator>(2);
+  const Chain two_shapes = list<std::vector<int64_t>>({{0, 1}, {4}, {2, 3}});
+  EXPECT_THAT(Chain::join<ConcatenateOperator>({one_shape, two_shapes}).then<UniqueOperator>("x").elements(),
+              ElementsAre("x=[0,1]", "x=[2,3]", "x=[4]"));
 }
 
 TEST(UniqueTest, OtherFeaturesStayWithTheFirst) {

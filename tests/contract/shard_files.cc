@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "example.pb.h"
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
+#include "tests/support/example_messages.h"
 
 namespace millrace::test {
 namespace {

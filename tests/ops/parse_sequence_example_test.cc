@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "example.pb.h"
+#include "tests/support/example_messages.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace {

@@ -13,8 +13,7 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "example.pb.h"
-#include "example_entries.pb.h"
+#include "tests/support/example_messages.h"
 
 namespace millrace::test {
 namespace {

@@ -9,9 +9,9 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <gtest/gtest.h>
 
-#include "example.pb.h"
 #include "formats/error.h"
 #include "formats/utf8.h"
+#include "tests/support/example_messages.h"
 
 namespace millrace {
 namespace {

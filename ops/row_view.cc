@@ -53,6 +53,13 @@ void RowWriter::end_element() {
   builder_.added_elements(1);
 }
 
+bool RowWriter::has_begun() const {
+  for (size_t c = 0; c < builder_.schema()->size(); ++c) {
+    if (builder_.column(c).num_elements() != builder_.num_elements()) return true;
+  }
+  return false;
+}
+
 void RowWriter::fail_element(std::shared_ptr<const Error> error) {
   for (size_t c = 0; c < builder_.schema()->size(); ++c) builder_.column(c).truncate(builder_.num_elements());
   builder_.append_error(std::move(error));

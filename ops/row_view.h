@@ -97,6 +97,10 @@ class RowWriter {
   void end_element();
   /// Takes back what was written of this element, and puts an error in its place.
   void fail_element(std::shared_ptr<const Error> error);
+  /// Whether a feature of the element at hand has been written.
+  [[nodiscard]] bool has_begun() const;
+  /// Bytes of the elements so far.
+  int64_t byte_size() const { return builder_.byte_size(); }
   /// All elements so far, one column for each written feature.
   [[nodiscard]] Block finish() { return builder_.finish(); }
 

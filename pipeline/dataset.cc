@@ -59,6 +59,10 @@ Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   return Dataset(make_plan_node({}, source<RowsOperator>(std::move(features))));
 }
 
+Dataset Dataset::from_generator(Generator generator) {
+  return Dataset(make_plan_node({}, source<FromGeneratorOperator>(std::move(generator))));
+}
+
 Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options) {
   return from_operator(inputs, of_inputs<InterleaveOperator>(options));
 }

@@ -12,6 +12,7 @@
 #include "ops/choose_from_datasets.h"
 #include "ops/decode_raw.h"
 #include "ops/filter.h"
+#include "ops/from_generator.h"
 #include "ops/group_by_window.h"
 #include "ops/interleave.h"
 #include "ops/map.h"
@@ -64,6 +65,8 @@ class Dataset {
   static Dataset tfrecord(const Shards& shards, const TfrecordOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
+  /// What a function of yours makes up, with a rule how it is resumed; see FromGeneratorOperator.
+  static Dataset from_generator(Generator generator);
   /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have the same features.
   static Dataset interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options = {});
   /// The inputs one after the other; see ConcatenateOperator.

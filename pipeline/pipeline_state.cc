@@ -29,6 +29,7 @@ void write(const Cursor& cursor, state::Cursor& out) {
   stage.set_kind(cursor.state->kind);
   stage.mutable_numbers()->Add(cursor.state->numbers.begin(), cursor.state->numbers.end());
   for (const Cursor& input : cursor.state->inputs) write(input, *stage.add_inputs());
+  if (!cursor.state->bytes.empty()) stage.set_data(cursor.state->bytes);
 }
 
 // Adds what a place takes to its stage's part, and the inputs' to theirs.
@@ -69,7 +70,7 @@ Cursor read(const state::Cursor& cursor, int depth) {
   std::vector<Cursor> inputs;
   inputs.reserve(static_cast<size_t>(stage.inputs_size()));
   for (const state::Cursor& input : stage.inputs()) inputs.push_back(read(input, depth + 1));
-  return make_cursor(stage.kind(), {stage.numbers().begin(), stage.numbers().end()}, std::move(inputs))
+  return make_cursor(stage.kind(), {stage.numbers().begin(), stage.numbers().end()}, std::move(inputs), stage.data())
       .behind(cursor.skip());
 }
 

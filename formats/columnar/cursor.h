@@ -28,11 +28,13 @@ struct StageState {
   std::string kind;  ///< of the stage that wrote it: `shuffle`
   std::vector<int64_t> numbers;
   std::vector<Cursor> inputs;
+  std::string bytes;  ///< what a user's function says of itself; of most stages empty
 };
 
 [[nodiscard]] inline Cursor make_cursor(std::string_view kind, std::vector<int64_t> numbers,
-                                        std::vector<Cursor> inputs = {}) {
-  return {std::make_shared<const StageState>(StageState{std::string(kind), std::move(numbers), std::move(inputs)}), 0};
+                                        std::vector<Cursor> inputs = {}, std::string bytes = {}) {
+  StageState state{std::string(kind), std::move(numbers), std::move(inputs), std::move(bytes)};
+  return {std::make_shared<const StageState>(std::move(state)), 0};
 }
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include "tests/contract/functions.h"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 
@@ -187,6 +188,76 @@ void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& eleme
                  int64_t remainder) {
   if (!add_up(carried, digest(element), divisor, remainder)) return element.fail(ErrorCode::kUserFunction);
   put(before, element, "number", integers({}, {sum_of(carried)}));
+}
+
+namespace {
+
+int64_t num_some_rows(int64_t count, int64_t epoch) { return std::max<int64_t>(0, count - epoch); }
+bool some_row_fails(int64_t count, int64_t epoch, int64_t i) { return (i * 5 + epoch + count) % 11 == 7; }
+int64_t id_of_some_row(int64_t epoch, int64_t i) { return i * i - 30 * epoch; }
+std::vector<int64_t> tokens_of_some_row(int64_t epoch, int64_t i) {
+  std::vector<int64_t> tokens(static_cast<size_t>((i + epoch) % 4));
+  for (size_t p = 0; p < tokens.size(); ++p) tokens[p] = (i * 3 + static_cast<int64_t>(p) * 11) % 50;
+  return tokens;
+}
+std::string word_of_some_row(int64_t i) {
+  return std::string(static_cast<size_t>(i * 7 % 5), static_cast<char>('a' + i % 26));
+}
+
+}  // namespace
+
+Generator some_rows(int64_t count, GeneratorRuns::Rule rule) {
+  const auto from = [count](const Iteration& iteration, std::shared_ptr<int64_t> next) -> NextElement {
+    return [=, epoch = iteration.epoch](RowWriter& out) {
+      if (*next == num_some_rows(count, epoch)) return false;
+      const int64_t i = (*next)++;
+      out.set("id", id_of_some_row(epoch, i));
+      if (some_row_fails(count, epoch, i)) throw std::runtime_error("not this one");
+      const std::vector<int64_t> tokens = tokens_of_some_row(epoch, i);
+      out.set_values("tokens", std::span<const int64_t>(tokens));
+      out.set("word", word_of_some_row(i));
+      return true;
+    };
+  };
+  const auto runs = [&]() -> GeneratorRuns {
+    switch (rule) {
+      case GeneratorRuns::Rule::kSeekable:
+        return GeneratorRuns::seekable([from](const Iteration& iteration, int64_t first) {
+          return from(iteration, std::make_shared<int64_t>(first));
+        });
+      case GeneratorRuns::Rule::kSaved:
+        return GeneratorRuns::saved([from](const Iteration& iteration, std::optional<std::string_view> saved) {
+          auto next = std::make_shared<int64_t>(saved ? std::stoll(std::string(*saved)) : 0);
+          return SavingRun{.next = from(iteration, next), .save = [next] { return std::to_string(*next); }};
+        });
+      default: break;
+    }
+    return GeneratorRuns::replayed(
+        [from](const Iteration& iteration) { return from(iteration, std::make_shared<int64_t>(0)); });
+  };
+  return {.name = "some_rows",
+          .gives = {{.name = "id", .dtype = DType::kInt64, .shape = {}},
+                    {.name = "tokens", .dtype = DType::kInt64, .shape = {kVaries}},
+                    {.name = "word", .dtype = DType::kBytes, .shape = {}}},
+          .runs = runs()};
+}
+
+Model some_rows(int64_t count) {
+  return [count](const Iteration& iteration) {
+    std::vector<ModelElement> elements;
+    for (int64_t i = 0; i < num_some_rows(count, iteration.epoch); ++i) {
+      ModelElement& element = elements.emplace_back();
+      if (some_row_fails(count, iteration.epoch, i)) {
+        element.fail(ErrorCode::kUserFunction);
+        continue;
+      }
+      std::vector<int64_t> tokens = tokens_of_some_row(iteration.epoch, i);
+      const auto length = static_cast<int64_t>(tokens.size());
+      element.values = {integers({}, {id_of_some_row(iteration.epoch, i)}), integers({length}, std::move(tokens)),
+                        bytes({}, {word_of_some_row(i)})};
+    }
+    return model_of_elements(std::move(elements))(iteration);
+  };
 }
 
 Dataset negate_blocks(const Dataset& input, const std::string& feature) {

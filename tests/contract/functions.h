@@ -45,6 +45,10 @@ void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& eleme
 [[nodiscard]] WindowSize two_and_key();
 [[nodiscard]] int64_t two_and_key(int64_t key);
 
+// Makes up to `count` elements of all kinds, an epoch fewer each time, and throws for one in eleven.
+[[nodiscard]] Generator some_rows(int64_t count, GeneratorRuns::Rule rule);
+[[nodiscard]] Model some_rows(int64_t count);
+
 // A number made of all values of an element.
 [[nodiscard]] uint64_t digest(const RowView& row);
 [[nodiscard]] uint64_t digest(const ModelElement& element);

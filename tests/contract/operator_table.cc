@@ -257,6 +257,11 @@ const std::array kSources{
                                     : Twin::range(-5, count * step - 5, step, w);
                }},
     SourceLine{"rows", 12, [](Picks& p, const Weave& w) { return Twin::rows(p.between(0, 40), w); }},
+    SourceLine{"from_generator", 10,
+               [](Picks& p, const Weave& w) {
+                 const auto rule = static_cast<GeneratorRuns::Rule>(p.between(0, 2));  // those that can be saved
+                 return Twin::from_generator(p.chance(20) ? p.between(1000, 1300) : p.between(0, 40), rule, w);
+               }},
     SourceLine{"tfrecord", 26, [](Picks& p, const Weave& w) { return read(kPlain, p, w); }},
     SourceLine{"tfrecord", 20, [](Picks& p, const Weave& w) { return read(kCompressed, p, w); }},
     SourceLine{"tfrecord", 18, [](Picks& p, const Weave& w) { return read(kWithErrors, p, w); }},

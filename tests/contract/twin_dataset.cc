@@ -232,6 +232,18 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
   return twin;
 }
 
+TwinDataset TwinDataset::from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave) {
+  const std::string_view rule_code = rule == GeneratorRuns::Rule::kReplayed   ? "kReplayed"
+                                     : rule == GeneratorRuns::Rule::kSeekable ? "kSeekable"
+                                                                              : "kSaved";
+  TwinDataset twin(Dataset::from_generator(some_rows(count, rule)), some_rows(count),
+                   fmt::format("Dataset::from_generator(some_rows({}, GeneratorRuns::Rule::{}))", count, rule_code),
+                   weave);
+  twin.most_ = count;
+  twin.join("from_generator");
+  return twin;
+}
+
 TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, const std::vector<TwinDataset>& inputs) {
   for (const TwinDataset& input : inputs) {
     twin.most_ = input.infinite() || twin.infinite() ? -1 : twin.most_ + input.most_;

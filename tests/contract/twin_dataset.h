@@ -28,6 +28,8 @@ class TwinDataset {
   // Files of ShardFiles, by name.
   static TwinDataset tfrecord(const std::vector<std::string>& names, const TfrecordOptions& options,
                               const Weave& weave = {});
+  // Of `some_rows`.
+  static TwinDataset from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave = {});
   static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
                                 const Weave& weave = {});
   static TwinDataset concatenate(const std::vector<TwinDataset>& inputs, const Weave& weave = {});

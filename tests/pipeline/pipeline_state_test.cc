@@ -344,6 +344,22 @@ TEST(PipelineState, WhatIsNoStateIsRefused) {
   }
 }
 
+TEST(PipelineState, APipelineWithAGeneratorThatIsNotResumableCannotBeSaved) {
+  const Dataset dataset = Dataset::from_generator(
+      {.name = "clock",
+       .gives = {{.name = "x", .dtype = DType::kInt64, .shape = {}}},
+       .runs = GeneratorRuns::not_resumable([](const Iteration&) { return [](RowWriter&) { return false; }; })});
+  Pipeline pipeline = dataset.batch(2).start({.threads = 1});
+  try {
+    (void)pipeline.save();
+    FAIL() << "saved";
+  } catch (const ErrorException& error) {
+    EXPECT_EQ(error.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("from_generator: generator 'clock' is declared not resumable"));
+  }
+  EXPECT_FALSE(pipeline.next());
+}
+
 TEST(PipelineState, APipelineWithoutAnOrderCannotBeSaved) {
   const auto refusal = [](const Dataset& dataset, const StartOptions& options) -> std::string {
     Pipeline pipeline = dataset.start(options);

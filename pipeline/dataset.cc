@@ -8,13 +8,16 @@
 #include "ops/assert_cardinality.h"
 #include "ops/cache.h"
 #include "ops/concatenate.h"
+#include "ops/drop.h"
 #include "ops/enumerate.h"
 #include "ops/flat_map.h"
 #include "ops/ignore_errors.h"
 #include "ops/parse_sequence_example.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
+#include "ops/rename.h"
 #include "ops/repeat.h"
+#include "ops/select.h"
 #include "ops/shard.h"
 #include "ops/skip.h"
 #include "ops/take.h"
@@ -162,6 +165,12 @@ Dataset Dataset::modulo(const std::string& feature, int64_t k) const {
 }
 
 Dataset Dataset::cast(const std::string& feature, DType to) const { return then<CastOperator>(feature, to); }
+
+Dataset Dataset::rename(const std::map<std::string, std::string>& names) const { return then<RenameOperator>(names); }
+
+Dataset Dataset::select(const std::vector<std::string>& features) const { return then<SelectOperator>(features); }
+
+Dataset Dataset::drop(const std::vector<std::string>& features) const { return then<DropOperator>(features); }
 
 Dataset Dataset::filter(RowPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
 

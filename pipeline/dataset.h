@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,6 +107,12 @@ class Dataset {
   [[nodiscard]] Dataset modulo(const std::string& feature, int64_t k) const;
   /// Another number type for a feature; see CastOperator.
   [[nodiscard]] Dataset cast(const std::string& feature, DType to) const;
+  /// Other names for features, from old to new; see RenameOperator.
+  [[nodiscard]] Dataset rename(const std::map<std::string, std::string>& names) const;
+  /// These features alone, in this order; see SelectOperator.
+  [[nodiscard]] Dataset select(const std::vector<std::string>& features) const;
+  /// All features but these; see DropOperator.
+  [[nodiscard]] Dataset drop(const std::vector<std::string>& features) const;
   /// The elements for which the predicate is true.
   [[nodiscard]] Dataset filter(RowPredicate predicate) const;
   [[nodiscard]] Dataset filter(BlockPredicate predicate) const;

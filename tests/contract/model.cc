@@ -559,6 +559,14 @@ Model model_of_map(Model input, std::function<void(ModelElement&, int64_t, const
   };
 }
 
+Model model_of_columns(Model input, std::vector<size_t> columns) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
+    std::vector<ModelValue> values;
+    for (const size_t c : columns) values.push_back(element.values[c]);
+    element.values = std::move(values);
+  });
+}
+
 namespace {
 
 ModelElement batch_of(const std::vector<ModelElement>& rows, const ModelGather& gather) {

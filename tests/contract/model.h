@@ -108,6 +108,8 @@ using Model = std::function<ModelStream(const Iteration&)>;
 // The same, with the iteration too.
 [[nodiscard]] Model model_of_map(Model input,
                                  std::function<void(ModelElement&, int64_t ordinal, const Iteration&)> change);
+// The columns of the input with these numbers, in this order.
+[[nodiscard]] Model model_of_columns(Model input, std::vector<size_t> columns);
 // `length` and `value` hold for all features.
 [[nodiscard]] Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
                                           std::optional<int64_t> value);

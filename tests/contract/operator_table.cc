@@ -26,6 +26,7 @@ bool has_integers(const Twin& in) {
   return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
 }
 bool has_int64(const Twin& in) { return !in.features_of(DType::kInt64).empty(); }
+bool has_several_features(const Twin& in) { return in.schema().size() >= 2; }
 bool can_batch(const Twin& in) { return in.rank() <= 2; }
 bool can_pad(const Twin& in) { return can_batch(in) && !in.is_ragged(); }
 bool can_unbatch(const Twin& in) { return !in.infinite() && in.lowest_rank() >= 1 && in.most() <= 9 * kMostElements; }
@@ -45,6 +46,16 @@ bool can_mask(const Twin& in) {
 std::vector<std::string> integer_features(const Twin& in) {
   std::vector<std::string> names = in.features_of(DType::kInt64);
   for (const std::string& name : in.features_of(DType::kInt32)) names.push_back(name);
+  return names;
+}
+
+// Names of features, in any order; `most` of them, or fewer.
+std::vector<std::string> some_features(const Twin& in, Picks& p, size_t most) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : in.schema().features()) {
+    names.insert(names.begin() + p.between(0, static_cast<int64_t>(names.size())), feature.name);
+  }
+  names.resize(static_cast<size_t>(p.between(1, static_cast<int64_t>(most))));
   return names;
 }
 
@@ -398,6 +409,15 @@ const std::array kOperators{
                    return in.modulo(name, p.chance(2) ? p.between(1, 9) : -p.between(1, 9));
                  }},
     OperatorLine{"cast", 5, has_numbers, cast},
+    OperatorLine{"rename", 5, always,
+                 [](const Twin& in, Picks& p) {
+                   const std::string name = p.of(in.schema().features()).name;
+                   return in.rename(name, in.schema().find("renamed") < 0 ? "renamed" : name);
+                 }},
+    OperatorLine{"select", 5, always,
+                 [](const Twin& in, Picks& p) { return in.select(some_features(in, p, in.schema().size())); }},
+    OperatorLine{"drop", 5, has_several_features,
+                 [](const Twin& in, Picks& p) { return in.drop(some_features(in, p, in.schema().size() - 1)); }},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
     OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
 };

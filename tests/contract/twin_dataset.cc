@@ -530,6 +530,27 @@ TwinDataset TwinDataset::cast(const std::string& feature, DType to) const {
               fmt::format(".cast(\"{}\", {})", feature, dtype_code(to)));
 }
 
+TwinDataset TwinDataset::rename(const std::string& from, const std::string& to) const {
+  return then("rename", dataset_.rename({{from, to}}), model_,
+              fmt::format(".rename({{{{\"{}\", \"{}\"}}}})", from, to));
+}
+
+TwinDataset TwinDataset::select(const std::vector<std::string>& features) const {
+  std::vector<size_t> columns;
+  for (const std::string& feature : features) columns.push_back(column(feature));
+  return then("select", dataset_.select(features), model_of_columns(model_, columns),
+              fmt::format(".select({})", quoted(features)));
+}
+
+TwinDataset TwinDataset::drop(const std::vector<std::string>& features) const {
+  std::vector<size_t> columns;
+  for (size_t c = 0; c < schema().size(); ++c) {
+    if (std::count(features.begin(), features.end(), schema()[c].name) == 0) columns.push_back(c);
+  }
+  return then("drop", dataset_.drop(features), model_of_columns(model_, columns),
+              fmt::format(".drop({})", quoted(features)));
+}
+
 TwinDataset TwinDataset::filter_rows(int64_t divisor, int64_t remainder) const {
   return then("filter", dataset_.filter(drop_rows(divisor, remainder)),
               model_of_filter(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),

@@ -57,6 +57,10 @@ class TwinDataset {
   [[nodiscard]] TwinDataset multiply(const std::string& feature, int64_t k) const;
   [[nodiscard]] TwinDataset modulo(const std::string& feature, int64_t k) const;
   [[nodiscard]] TwinDataset cast(const std::string& feature, DType to) const;
+  // The feature `from` as `to`.
+  [[nodiscard]] TwinDataset rename(const std::string& from, const std::string& to) const;
+  [[nodiscard]] TwinDataset select(const std::vector<std::string>& features) const;
+  [[nodiscard]] TwinDataset drop(const std::vector<std::string>& features) const;
   [[nodiscard]] TwinDataset filter_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;

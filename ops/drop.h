@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Leaves features out; the others keep their order, and nothing is copied. What the dropped ones held is released.
+///
+///     x int64 [], name bytes [], tokens int64 [?]  ->  drop({"name"})  ->  x int64 [], tokens int64 [?]
+class DropOperator final : public MapOperator {
+ public:
+  /// Throws `kInvalidArgument` for a feature that is not there, and when no feature would remain.
+  DropOperator(const SchemaPtr& input, const std::vector<std::string>& features);
+  std::string_view name() const override { return "drop"; }
+  std::string arguments() const override;
+  Block apply(Block block, BufferPool& pool) const override;
+  bool uses_row_numbers() const override { return false; }
+
+ private:
+  std::vector<std::string> dropped_;
+  std::vector<size_t> kept_;  // columns of the input
+};
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Gives features other names; they keep their places, and nothing is copied.
+///
+///     input_ids int64 [512], labels int64 [2]  ->  rename({{"input_ids", "ids"}})  ->  ids int64 [512], labels …
+///
+/// All names change at once, so two features can change theirs with each other.
+class RenameOperator final : public MapOperator {
+ public:
+  /// `names`: from the old name to the new one. Throws `kInvalidArgument` for a feature that is not there, a name that
+  /// two features would have, and an empty one.
+  RenameOperator(const SchemaPtr& input, const std::map<std::string, std::string>& names);
+  std::string_view name() const override { return "rename"; }
+  std::string arguments() const override { return arguments_; }
+  Block apply(Block block, BufferPool& pool) const override;
+  bool uses_row_numbers() const override { return false; }
+
+ private:
+  std::string arguments_;
+};
+
+}  // namespace millrace

@@ -172,6 +172,10 @@ Dataset Dataset::select(const std::vector<std::string>& features) const { return
 
 Dataset Dataset::drop(const std::vector<std::string>& features) const { return then<DropOperator>(features); }
 
+Dataset Dataset::truncate(const TruncateOptions& options) const { return then<TruncateOperator>(options); }
+
+Dataset Dataset::truncate_pair(const TruncatePairOptions& options) const { return then<TruncatePairOperator>(options); }
+
 Dataset Dataset::filter(RowPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
 
 Dataset Dataset::filter(BlockPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }

@@ -30,6 +30,8 @@
 #include "ops/scan.h"
 #include "ops/shuffle.h"
 #include "ops/tfrecord_source.h"
+#include "ops/truncate.h"
+#include "ops/truncate_pair.h"
 #include "ops/window.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
@@ -113,6 +115,10 @@ class Dataset {
   [[nodiscard]] Dataset select(const std::vector<std::string>& features) const;
   /// All features but these; see DropOperator.
   [[nodiscard]] Dataset drop(const std::vector<std::string>& features) const;
+  /// Head, tail or both of long sequences; see TruncateOperator.
+  [[nodiscard]] Dataset truncate(const TruncateOptions& options) const;
+  /// Two sequences to a length of both together; see TruncatePairOperator.
+  [[nodiscard]] Dataset truncate_pair(const TruncatePairOptions& options) const;
   /// The elements for which the predicate is true.
   [[nodiscard]] Dataset filter(RowPredicate predicate) const;
   [[nodiscard]] Dataset filter(BlockPredicate predicate) const;

@@ -569,6 +569,45 @@ Model model_of_columns(Model input, std::vector<size_t> columns) {
 
 namespace {
 
+// The values [first, last) of a vector.
+ModelValue values_between(const ModelValue& vector, size_t first, size_t last) {
+  return vector.part(first, last - first, {{static_cast<int64_t>(last - first)}, {}});
+}
+
+}  // namespace
+
+Model model_of_truncate(Model input, std::vector<size_t> columns, int64_t head, int64_t tail, bool marks) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
+    const size_t length = element.values[columns[0]].size();
+    for (const size_t c : columns) {
+      if (element.values[c].size() != length) return element.fail(ErrorCode::kWrongShape);
+    }
+    if (static_cast<int64_t>(length) <= head + tail + (marks ? 1 : 0)) return;
+    for (const size_t c : columns) {
+      ModelValue& vector = element.values[c];
+      ModelValue cut = values_between(vector, 0, static_cast<size_t>(head));
+      if (marks && vector.dtype == DType::kFloat32) cut.floats.push_back(7);
+      if (marks && vector.dtype == DType::kBytes) cut.bytes.push_back("cut");
+      if (marks && (vector.dtype == DType::kInt32 || vector.dtype == DType::kInt64)) cut.integers.push_back(7);
+      cut.append(values_between(vector, length - static_cast<size_t>(tail), length));
+      cut.shape = {static_cast<int64_t>(cut.size())};
+      vector = std::move(cut);
+    }
+  });
+}
+
+Model model_of_truncate_pair(Model input, size_t first, size_t second, int64_t length) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
+    size_t left = element.values[first].size();
+    size_t right = element.values[second].size();
+    while (left + right > static_cast<size_t>(length)) (left > right ? left : right) -= 1;
+    element.values[first] = values_between(element.values[first], 0, left);
+    element.values[second] = values_between(element.values[second], 0, right);
+  });
+}
+
+namespace {
+
 ModelElement batch_of(const std::vector<ModelElement>& rows, const ModelGather& gather) {
   ModelElement batch;
   batch.epoch = rows[0].epoch;

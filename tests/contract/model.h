@@ -110,6 +110,9 @@ using Model = std::function<ModelStream(const Iteration&)>;
                                  std::function<void(ModelElement&, int64_t ordinal, const Iteration&)> change);
 // The columns of the input with these numbers, in this order.
 [[nodiscard]] Model model_of_columns(Model input, std::vector<size_t> columns);
+// Vectors cut to head and tail, and the marker 7 or "cut".
+[[nodiscard]] Model model_of_truncate(Model input, std::vector<size_t> columns, int64_t head, int64_t tail, bool marks);
+[[nodiscard]] Model model_of_truncate_pair(Model input, size_t first, size_t second, int64_t length);
 // `length` and `value` hold for all features.
 [[nodiscard]] Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
                                           std::optional<int64_t> value);

@@ -249,6 +249,41 @@ Twin pack(const Twin& in, Picks& p) {
   return in.pack(length, look_ahead, long_sequences, features);
 }
 
+std::vector<std::string> vectors(const Twin& in) {
+  std::vector<std::string> names;
+  for (const FeatureSpec& feature : in.schema().features()) {
+    if (feature.shape.size() == 1) names.push_back(feature.name);
+  }
+  return names;
+}
+bool has_vectors(const Twin& in) { return !vectors(in).empty(); }
+bool has_two_vectors(const Twin& in) { return vectors(in).size() >= 2; }
+
+int64_t known_size(const Twin& in, const std::string& vector) {
+  return in.schema()[static_cast<size_t>(in.schema().column(vector))].shape[0];
+}
+
+Twin truncate(const Twin& in, Picks& p) {
+  const std::vector<std::string> names = vectors(in);
+  std::vector<std::string> features{p.of(names)};
+  // Another with as many values, or there are errors.
+  const std::string& other = p.of(names);
+  const int64_t sizes[2] = {known_size(in, features[0]), known_size(in, other)};
+  if (other != features[0] && (sizes[0] == sizes[1] || sizes[0] == kVaries || sizes[1] == kVaries)) {
+    features.push_back(other);
+  }
+  const int64_t head = p.between(0, 4);
+  return in.truncate(features, head, p.between(head == 0 ? 1 : 0, 4), p.chance(3));
+}
+
+Twin truncate_pair(const Twin& in, Picks& p) {
+  const std::vector<std::string> names = vectors(in);
+  const auto first = static_cast<size_t>(p.between(0, static_cast<int64_t>(names.size()) - 2));
+  const auto second =
+      static_cast<size_t>(p.between(static_cast<int64_t>(first) + 1, static_cast<int64_t>(names.size()) - 1));
+  return in.truncate_pair(names[first], names[second], p.between(1, 12));
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 template <typename Add>
@@ -418,6 +453,8 @@ const std::array kOperators{
                  [](const Twin& in, Picks& p) { return in.select(some_features(in, p, in.schema().size())); }},
     OperatorLine{"drop", 5, has_several_features,
                  [](const Twin& in, Picks& p) { return in.drop(some_features(in, p, in.schema().size() - 1)); }},
+    OperatorLine{"truncate", 9, has_vectors, truncate},
+    OperatorLine{"truncate_pair", 12, has_two_vectors, truncate_pair},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
     OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
 };

@@ -551,6 +551,31 @@ TwinDataset TwinDataset::drop(const std::vector<std::string>& features) const {
               fmt::format(".drop({})", quoted(features)));
 }
 
+TwinDataset TwinDataset::truncate(const std::vector<std::string>& features, int64_t head, int64_t tail,
+                                  bool marks) const {
+  TruncateOptions options{.features = features, .head = head, .tail = tail};
+  std::vector<size_t> columns;
+  std::string marker;
+  for (const std::string& feature : features) {
+    columns.push_back(column(feature));
+    if (!marks) continue;
+    const bool is_bytes = schema()[columns.back()].dtype == DType::kBytes;
+    options.marker[feature] = is_bytes ? PaddingValue("cut") : PaddingValue(int64_t{7});
+    marker += fmt::format("{}{{\"{}\", {}}}", marker.empty() ? "" : ", ", feature,
+                          is_bytes ? "std::string(\"cut\")" : "int64_t{7}");
+  }
+  return then("truncate", dataset_.truncate(options), model_of_truncate(model_, columns, head, tail, marks),
+              fmt::format(".truncate({{.features = {}, .head = {}, .tail = {}, .marker = {{{}}}}})", quoted(features),
+                          head, tail, marker));
+}
+
+TwinDataset TwinDataset::truncate_pair(const std::string& first, const std::string& second, int64_t length) const {
+  return then("truncate_pair", dataset_.truncate_pair({.first = {first}, .second = {second}, .length = length}),
+              model_of_truncate_pair(model_, column(first), column(second), length),
+              fmt::format(".truncate_pair({{.first = {{\"{}\"}}, .second = {{\"{}\"}}, .length = {}}})", first, second,
+                          length));
+}
+
 TwinDataset TwinDataset::filter_rows(int64_t divisor, int64_t remainder) const {
   return then("filter", dataset_.filter(drop_rows(divisor, remainder)),
               model_of_filter(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),

@@ -61,6 +61,10 @@ class TwinDataset {
   [[nodiscard]] TwinDataset rename(const std::string& from, const std::string& to) const;
   [[nodiscard]] TwinDataset select(const std::vector<std::string>& features) const;
   [[nodiscard]] TwinDataset drop(const std::vector<std::string>& features) const;
+  // With `marks`: 7 where something was left out, in a feature of bytes "cut".
+  [[nodiscard]] TwinDataset truncate(const std::vector<std::string>& features, int64_t head, int64_t tail,
+                                     bool marks) const;
+  [[nodiscard]] TwinDataset truncate_pair(const std::string& first, const std::string& second, int64_t length) const;
   [[nodiscard]] TwinDataset filter_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "ops/counter_rng.h"
 #include "ops/philox_words.h"
@@ -12,6 +14,8 @@ namespace {
 
 // Draws from here on give random ids; below, the choices of positions.
 constexpr uint64_t kRandomIdDraws = uint64_t{1} << 32;
+// And these what becomes of the tokens of words and spans; MaskChoice has those from 3 * 2^32 on.
+constexpr uint64_t kFateDraws = uint64_t{2} << 32;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw ErrorException(ErrorCode::kInvalidArgument, "mask_tokens: " + why);
@@ -29,6 +33,38 @@ void check_feature(const FeatureSpec& feature) {
   }
 }
 
+void check_same_shape(const FeatureSpec& ids, const FeatureSpec& other) {
+  if (other.shape == ids.shape) return;
+  refuse(fmt::format("'{}' has shape {}, '{}' {}", ids.name, to_string(ids.shape), other.name, to_string(other.shape)));
+}
+
+void check_choice(const MaskTokensOptions& options) {
+  if (!options.word_starts.empty() && !options.starts_word.empty()) {
+    refuse("either word_starts or starts_word says where words start, not both");
+  }
+  if (!options.starts_word.empty() && static_cast<int64_t>(options.starts_word.size()) != options.vocab_size) {
+    refuse(
+        fmt::format("starts_word has {} entries, the vocabulary {}", options.starts_word.size(), options.vocab_size));
+  }
+  if (!options.spans) return;
+  constexpr int64_t kLongest = 1 << 16;
+  if (!(options.spans->stop > 0 && options.spans->stop <= 1)) {
+    refuse(fmt::format("spans.stop is {}, must be above 0 and at most 1", options.spans->stop));
+  }
+  if (options.spans->max_length < 1 || options.spans->max_length > kLongest) {
+    refuse(fmt::format("spans.max_length is {}, must be from 1 to {}", options.spans->max_length, kLongest));
+  }
+  if (options.probability > 0.5) {
+    refuse(fmt::format("probability is {}, must be at most 0.5 with spans: they need room between them",
+                       options.probability));
+  }
+}
+
+uint64_t digest_of(const std::vector<bool>& table) {
+  const std::vector<uint8_t> bytes(table.begin(), table.end());
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
   std::vector<FeatureSpec> features = input.features();
   if (input.find(options.labels) >= 0) refuse(fmt::format("there is a feature '{}' already", options.labels));
@@ -38,10 +74,12 @@ SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
     const FeatureSpec& attention = input[static_cast<size_t>(input.column(options.attention_mask))];
     check_feature(attention);
     if (attention.dtype != DType::kInt64) refuse(fmt::format("feature '{}' must be int64", attention.name));
-    if (attention.shape != ids.shape) {
-      refuse(fmt::format("'{}' has shape {}, '{}' {}", ids.name, to_string(ids.shape), attention.name,
-                         to_string(attention.shape)));
-    }
+    check_same_shape(ids, attention);
+  }
+  if (!options.word_starts.empty()) {
+    const FeatureSpec& starts = input[static_cast<size_t>(input.column(options.word_starts))];
+    check_feature(starts);
+    check_same_shape(ids, starts);
   }
   features.push_back({options.labels, ids.dtype, ids.shape});
   return std::make_shared<const Schema>(std::move(features));
@@ -75,6 +113,11 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
     }
     special_tokens_.push_back(static_cast<int32_t>(special));
   }
+  if (!options_.word_starts.empty()) word_starts_column_ = input->column(options_.word_starts);
+  check_choice(options_);
+  if (options_.spans || !options_.word_starts.empty() || !options_.starts_word.empty()) {
+    choice_.emplace(options_.probability, options_.spans);
+  }
   rule_ = {.mask_below = chance(options_.probability * options_.mask_share),
            .random_below = chance(options_.probability * std::min(1.0, options_.mask_share + options_.random_share)),
            .chosen_below = chance(options_.probability),
@@ -83,10 +126,14 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
 }
 
 std::string MaskTokensOperator::arguments() const {
-  return fmt::format("vocab_size={}, mask_token={}, special_tokens=[{}], probability={}, shares={}/{}, seed={}{}",
-                     options_.vocab_size, options_.mask_token, fmt::join(options_.special_tokens, ","),
-                     options_.probability, options_.mask_share, options_.random_share, options_.seed,
-                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
+  std::string text = fmt::format(
+      "vocab_size={}, mask_token={}, special_tokens=[{}], probability={}, shares={}/{}, seed={}{}", options_.vocab_size,
+      options_.mask_token, fmt::join(options_.special_tokens, ","), options_.probability, options_.mask_share,
+      options_.random_share, options_.seed, occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
+  if (!options_.word_starts.empty()) text += ", word_starts=" + options_.word_starts;
+  if (!options_.starts_word.empty()) text += fmt::format(", starts_word={:016x}", digest_of(options_.starts_word));
+  if (options_.spans) text += fmt::format(", spans={}/{}", options_.spans->stop, options_.spans->max_length);
+  return text;
 }
 
 Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
@@ -119,48 +166,140 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
 }
 
 template <typename Id>
-std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
-  const Column& original = block.column(static_cast<size_t>(input_column_));
-  const Column* attention = attention_column_ < 0 ? nullptr : &block.column(static_cast<size_t>(attention_column_));
-  const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
-  std::vector<ElementError> errors;
+struct MaskTokensOperator::Row {
+  uint64_t ordinal;
+  size_t length;
+  const Id* original;
+  const int64_t* attention;   // or null
+  const Column* starts;       // or null
+  const std::byte* is_start;  // the row's values of `starts`
+  Id* ids;
+  Id* labels;
+};
+
+struct MaskTokensOperator::Scratch {
+  // Positions [begin, end).
+  struct Unit {
+    uint32_t begin;
+    uint32_t end;
+  };
   std::vector<uint32_t> words;
   std::vector<uint32_t> random_positions;
+  std::vector<Unit> units;
+  std::vector<MaskChoice::Span> chosen;
+};
+
+template <typename Id>
+std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
+  const Column& original = block.column(static_cast<size_t>(input_column_));
+  const auto column_or_null = [&block](int column) {
+    return column < 0 ? nullptr : &block.column(static_cast<size_t>(column));
+  };
+  const Column* attention = column_or_null(attention_column_);
+  const Column* starts = column_or_null(word_starts_column_);
+  const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
+  std::vector<ElementError> errors;
+  Scratch scratch;
   int64_t ordinal = block.first_row;
-  for (size_t element = 0; element < block.num_elements(); ++element) {
+  for (size_t element = 0; element < block.num_elements(); ++element, ordinal += block.rows_per_element) {
     const Shape shape = original.shape(element);
     const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
     const auto length = static_cast<size_t>(shape.back());
-    if (attention != nullptr && attention->num_values(element) != original.num_values(element)) {
+    const auto differs = [&](const Column* other) {
+      return other != nullptr && other->num_values(element) != original.num_values(element);
+    };
+    if (differs(attention) || differs(starts)) {
+      const Column& other = differs(attention) ? *attention : *starts;
       Error error{
           .code = ErrorCode::kWrongShape,
           .message = fmt::format("mask_tokens: '{}' has shape {}, '{}' {}", options_.input_ids, to_string(shape),
-                                 options_.attention_mask, to_string(attention->shape(element)))};
+                                 differs(attention) ? options_.attention_mask : options_.word_starts,
+                                 to_string(other.shape(element)))};
       block.locate(element, error);
       errors.push_back({element, std::make_shared<const Error>(std::move(error))});
-      ordinal += block.rows_per_element;
       continue;
     }
-    words.resize((length + 3) / 4 * 4);
-    random_positions.resize(length + 16);
     for (size_t row = 0; row < rows; ++row) {
-      const auto row_ordinal = static_cast<uint64_t>(ordinal + static_cast<int64_t>(row));
       const size_t offset = row * length;
-      philox_words(rng, row_ordinal, words.size() / 4, words);
-      Id* row_ids = ids.mutable_values<Id>(element).data() + offset;
-      const size_t num_random =
-          mask_row(rule_, original.values<Id>(element).data() + offset,
-                   attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset, words.data(),
-                   length, row_ids, labels.mutable_values<Id>(element).data() + offset, random_positions.data());
-      for (size_t i = 0; i < num_random; ++i) {
-        const uint32_t p = random_positions[i];
-        const uint32_t word = rng.words(row_ordinal, kRandomIdDraws + p)[0];
-        row_ids[p] = static_cast<Id>(uniform_below(word, static_cast<uint32_t>(options_.vocab_size)));
-      }
+      const Row<Id> at{
+          .ordinal = static_cast<uint64_t>(ordinal + static_cast<int64_t>(row)),
+          .length = length,
+          .original = original.values<Id>(element).data() + offset,
+          .attention = attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset,
+          .starts = starts,
+          .is_start = starts == nullptr ? nullptr : starts->data(element) + offset * size_of(starts->dtype()),
+          .ids = ids.mutable_values<Id>(element).data() + offset,
+          .labels = labels.mutable_values<Id>(element).data() + offset};
+      choice_ ? mask_choice(rng, at, scratch) : mask_positions(rng, at, scratch);
     }
-    ordinal += block.rows_per_element;
   }
   return errors;
+}
+
+template <typename Id>
+Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t position) const {
+  const uint32_t word = rng.words(row, kRandomIdDraws + position)[0];
+  return static_cast<Id>(uniform_below(word, static_cast<uint32_t>(options_.vocab_size)));
+}
+
+template <typename Id>
+void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const {
+  scratch.words.resize((row.length + 3) / 4 * 4);
+  scratch.random_positions.resize(row.length + 16);
+  philox_words(rng, row.ordinal, scratch.words.size() / 4, scratch.words);
+  const size_t num_random = mask_row(rule_, row.original, row.attention, scratch.words.data(), row.length, row.ids,
+                                     row.labels, scratch.random_positions.data());
+  for (size_t i = 0; i < num_random; ++i) {
+    const uint32_t p = scratch.random_positions[i];
+    row.ids[p] = random_id<Id>(rng, row.ordinal, p);
+  }
+}
+
+template <typename Id>
+void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const {
+  const bool all_start = row.starts == nullptr && options_.starts_word.empty();
+  const auto starts_word = [&](size_t p) {
+    if (all_start) return true;
+    if (row.starts == nullptr) {
+      const auto id = static_cast<uint64_t>(int64_t{row.original[p]});
+      return id >= options_.starts_word.size() || options_.starts_word[id];
+    }
+    return row.starts->dtype() == DType::kInt32 ? reinterpret_cast<const int32_t*>(row.is_start)[p] != 0
+                                                : reinterpret_cast<const int64_t*>(row.is_start)[p] != 0;
+  };
+  scratch.units.clear();
+  bool goes_on = false;
+  for (size_t p = 0; p < row.length; ++p) {
+    const Id id = row.original[p];
+    row.ids[p] = id;
+    row.labels[p] = -100;
+    bool may = row.attention == nullptr || row.attention[p] != 0;
+    for (const int32_t special : special_tokens_) may = may && id != special;
+    if (may && (!goes_on || starts_word(p))) {
+      scratch.units.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(p) + 1});
+    } else if (may) {
+      ++scratch.units.back().end;
+    }
+    goes_on = may;
+  }
+  choice_->choose(rng, row.ordinal, scratch.units.size(), scratch.chosen);
+  const uint64_t mask_below = chance(options_.mask_share);
+  const uint64_t random_below = chance(std::min(1.0, options_.mask_share + options_.random_share));
+  for (const MaskChoice::Span& span : scratch.chosen) {
+    const size_t first = scratch.units[span.first].begin;
+    for (size_t unit = span.first; unit < span.first + span.count; ++unit) {
+      for (size_t p = scratch.units[unit].begin; p < scratch.units[unit].end; ++p) {
+        const size_t fate_of = options_.spans ? first : p;
+        const uint64_t fate = rng.words(row.ordinal, kFateDraws + fate_of / 4)[fate_of % 4];
+        row.labels[p] = row.original[p];
+        if (fate < mask_below) {
+          row.ids[p] = static_cast<Id>(options_.mask_token);
+        } else if (fate < random_below) {
+          row.ids[p] = random_id<Id>(rng, row.ordinal, p);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace millrace

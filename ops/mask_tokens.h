@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/mask_choice.h"
 #include "ops/mask_row.h"
 #include "ops/operator.h"
 
@@ -21,11 +23,25 @@ struct MaskTokensOptions {
   std::string attention_mask =
       "attention_mask";           ///< feature that is 0 where there is no token; empty: none. Default: attention_mask
   std::string labels = "labels";  ///< feature that is added. Default: labels
+  /// Whole words: feature of the shape of the ids, int32 or int64, that is not 0 where a word starts. Default: none
+  std::string word_starts = "";
+  /// The same by id, an entry for each of the vocabulary: whether it starts a word. Default: none
+  std::vector<bool> starts_word = {};
+  /// Spans of tokens, or of whole words, in the place of single ones. Default: none
+  std::optional<MaskSpans> spans = {};
 };
 
 /// Masks tokens for a masked language model (Devlin et al., "BERT", 2018, section 3.1): a position that is not special
 /// is chosen with `probability`; of the chosen 80% become the mask token, 10% a uniform id, 10% stay. `labels` holds
 /// the original id where chosen and -100 elsewhere.
+///
+/// With `word_starts` or `starts_word` whole words are chosen, each with `probability`, and all their tokens with them;
+/// what becomes of a token is drawn for each by itself (BERT's whole word masking). A word goes up to the next start, a
+/// special token or the end; what follows a special token starts a word. With `spans`, runs of tokens (or words) are
+/// chosen until they hold the share `probability` of those that may be chosen in the row, at most 1/2; what becomes of
+/// their tokens is drawn once for a span (SpanBERT, Joshi et al. 2019, section 3.1). A span goes on behind a special
+/// token that it meets. Differences on purpose: words are chosen each by itself, not until a number is reached; spans
+/// do not touch each other.
 ///
 ///     input_ids int32 [128,512]  ->  input_ids int32 [128,512], labels int32 [128,512]
 ///
@@ -40,15 +56,30 @@ class MaskTokensOperator final : public MapOperator {
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
+  // One row of a block: what it is read from and written to.
+  template <typename Id>
+  struct Row;
+  // The memory that rows need one after the other.
+  struct Scratch;
+
   template <typename Id>
   std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
+  template <typename Id>
+  void mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
+  // Words and spans.
+  template <typename Id>
+  void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
+  template <typename Id>
+  Id random_id(const CounterRng& rng, uint64_t row, size_t position) const;
 
   MaskTokensOptions options_;
   uint64_t occurrence_;
   int input_column_ = 0;
   int attention_column_ = -1;
+  int word_starts_column_ = -1;
   std::vector<int32_t> special_tokens_;
   MaskRule rule_;
+  std::optional<MaskChoice> choice_;  // of words and spans
 };
 
 }  // namespace millrace

@@ -171,6 +171,12 @@ int64_t sum_of(const ScanNumbers& carried) {
 
 }  // namespace
 
+std::vector<bool> even_ids() {
+  std::vector<bool> even(50);
+  for (size_t id = 0; id < even.size(); id += 2) even[id] = true;
+  return even;
+}
+
 ScanFunction add_up_rows(int64_t divisor, int64_t remainder) {
   ScanFunction scan;
   scan.name = "add_up_rows";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "pipeline/dataset.h"
 #include "tests/contract/model.h"
@@ -48,6 +49,9 @@ void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& eleme
 // Makes up to `count` elements of all kinds, an epoch fewer each time, and throws for one in eleven.
 [[nodiscard]] Generator some_rows(int64_t count, GeneratorRuns::Rule rule);
 [[nodiscard]] Model some_rows(int64_t count);
+
+// By id of a vocabulary of 50, whether it starts a word.
+[[nodiscard]] std::vector<bool> even_ids();
 
 // A number made of all values of an element.
 [[nodiscard]] uint64_t digest(const RowView& row);

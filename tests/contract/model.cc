@@ -1,6 +1,7 @@
 #include "tests/contract/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <utility>
@@ -934,32 +935,127 @@ Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
   };
 }
 
+namespace {
+
+// Which positions of a row are masked, and by which word the fate of each is decided: a position, or the first of its
+// span.
+using ModelMask = std::map<size_t, size_t>;
+
+// Lengths of spans, as long as they hold fewer than `share` units, and the places before which they stand.
+std::vector<std::pair<size_t, size_t>> drawn_spans(const MaskSpans& spans, size_t share, size_t num_units,
+                                                   const CounterRng& rng, uint64_t row, uint32_t cut_one) {
+  std::vector<size_t> lengths;
+  double all = 0;
+  for (int64_t i = 0; i < spans.max_length; ++i) all += spans.stop * std::pow(1 - spans.stop, i);
+  size_t sum = 0;
+  while (sum < share) {
+    const size_t i = lengths.size();
+    const uint64_t word = rng.words(row, (uint64_t{3} << 32) + i / 4)[i % 4];
+    size_t length = 1;
+    for (double up_to = spans.stop; static_cast<int64_t>(length) < spans.max_length && word >= chance(up_to / all);) {
+      up_to += spans.stop * std::pow(1 - spans.stop, length++);
+    }
+    lengths.push_back(std::min(length, share - sum));
+    sum += lengths.back();
+  }
+  if (lengths.empty()) return {};
+  std::swap(lengths.back(), lengths[uniform_below(cut_one, static_cast<uint32_t>(lengths.size()))]);
+  std::vector<std::pair<size_t, size_t>> placed;
+  size_t unit = 0;
+  const size_t places = num_units - share + 1;
+  for (size_t place = 0; place < places; ++place, ++unit) {
+    const uint32_t word = rng.words(row, place / 4)[place % 4];
+    const size_t left = lengths.size() - placed.size();
+    if (uniform_below(word, static_cast<uint32_t>(places - place)) >= left) continue;
+    placed.emplace_back(unit, lengths[placed.size()]);
+    unit += placed.back().second;
+  }
+  return placed;
+}
+
+// Of words and spans: `may` says which positions of the row may be chosen, `starts` where words start.
+ModelMask chosen_of(const MaskTokensOptions& options, const std::vector<bool>& may, const std::vector<bool>& starts,
+                    const CounterRng& rng, uint64_t row) {
+  std::vector<std::vector<size_t>> units;
+  for (size_t p = 0; p < may.size(); ++p) {
+    if (!may[p]) continue;
+    if (p == 0 || !may[p - 1] || starts[p]) units.emplace_back();
+    units.back().push_back(p);
+  }
+  ModelMask chosen;
+  if (!options.spans) {
+    for (size_t u = 0; u < units.size(); ++u) {
+      if (rng.words(row, u / 4)[u % 4] >= chance(options.probability)) continue;
+      for (const size_t p : units[u]) chosen[p] = p;
+    }
+    return chosen;
+  }
+  const CounterRng::Words rounding = rng.words(row, uint64_t{4} << 32);
+  const auto share = static_cast<size_t>((chance(options.probability) * units.size() + rounding[0]) >> 32);
+  for (const auto& [first, count] : drawn_spans(*options.spans, share, units.size(), rng, row, rounding[1])) {
+    for (size_t u = first; u < first + count; ++u) {
+      for (const size_t p : units[u]) chosen[p] = units[first][0];
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
 Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids_column,
-                           int attention_column) {
+                           int attention_column, int starts_column) {
   return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
     ModelValue& ids = element.values[static_cast<size_t>(ids_column)];
     ModelValue labels = ids;
-    const ModelValue* attention =
-        attention_column < 0 ? nullptr : &element.values[static_cast<size_t>(attention_column)];
-    if (attention != nullptr && attention->integers.size() != ids.integers.size()) {
-      return element.fail(ErrorCode::kWrongShape);
+    const auto value_or_null = [&](int column) {
+      return column < 0 ? nullptr : &element.values[static_cast<size_t>(column)];
+    };
+    const ModelValue* attention = value_or_null(attention_column);
+    const ModelValue* starts = value_or_null(starts_column);
+    for (const ModelValue* other : {attention, starts}) {
+      if (other != nullptr && other->integers.size() != ids.integers.size()) {
+        return element.fail(ErrorCode::kWrongShape);
+      }
     }
     const CounterRng rng(options.seed, operator_id("mask_tokens", occurrence), iteration);
     const auto length = static_cast<size_t>(ids.shape.back());
-    for (size_t i = 0; i < ids.integers.size(); ++i) {
-      const size_t p = i % length;
-      const auto row = static_cast<uint64_t>(ordinal) + i / length;
-      const uint64_t word = rng.words(row, p / 4)[p % 4];
-      int64_t& id = ids.integers[i];
-      labels.integers[i] = -100;
-      if (attention != nullptr && attention->integers[i] == 0) continue;
-      if (std::count(options.special_tokens.begin(), options.special_tokens.end(), id) > 0) continue;
-      if (word >= chance(options.probability)) continue;
-      labels.integers[i] = id;
-      if (word < chance(options.probability * options.mask_share)) {
-        id = options.mask_token;
-      } else if (word < chance(options.probability * (options.mask_share + options.random_share))) {
-        id = uniform_below(rng.words(row, (uint64_t{1} << 32) + p)[0], static_cast<uint32_t>(options.vocab_size));
+    const bool one_by_one = starts == nullptr && options.starts_word.empty() && !options.spans;
+    for (size_t begin = 0; begin < ids.integers.size(); begin += length) {
+      const auto row = static_cast<uint64_t>(ordinal) + begin / length;
+      std::vector<bool> may(length);
+      std::vector<bool> starts_word(length, true);
+      for (size_t p = 0; p < length; ++p) {
+        const int64_t id = ids.integers[begin + p];
+        may[p] = (attention == nullptr || attention->integers[begin + p] != 0) &&
+                 std::count(options.special_tokens.begin(), options.special_tokens.end(), id) == 0;
+        if (starts != nullptr) starts_word[p] = starts->integers[begin + p] != 0;
+        if (!options.starts_word.empty()) {
+          const auto known = static_cast<int64_t>(options.starts_word.size());
+          starts_word[p] = id < 0 || id >= known || options.starts_word[static_cast<size_t>(id)];
+        }
+      }
+      const ModelMask chosen = one_by_one ? ModelMask() : chosen_of(options, may, starts_word, rng, row);
+      for (size_t p = 0; p < length; ++p) {
+        int64_t& id = ids.integers[begin + p];
+        int64_t& label = labels.integers[begin + p];
+        label = -100;
+        double among = 1;  // what the chances of the fates are parts of
+        uint64_t word = 0;
+        if (one_by_one) {
+          word = rng.words(row, p / 4)[p % 4];
+          among = options.probability;
+          if (!may[p] || word >= chance(among)) continue;
+        } else {
+          const auto fate_of = chosen.find(p);
+          if (fate_of == chosen.end()) continue;
+          word = rng.words(row, (uint64_t{2} << 32) + fate_of->second / 4)[fate_of->second % 4];
+        }
+        label = id;
+        if (word < chance(among * options.mask_share)) {
+          id = options.mask_token;
+        } else if (word < chance(among * (options.mask_share + options.random_share))) {
+          id = uniform_below(rng.words(row, (uint64_t{1} << 32) + p)[0], static_cast<uint32_t>(options.vocab_size));
+        }
       }
     }
     element.values.push_back(std::move(labels));

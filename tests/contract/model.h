@@ -134,8 +134,8 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Packs the columns into rows, and puts -1 behind integers, 0.5 behind floats.
 [[nodiscard]] Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
                                   std::vector<size_t> columns);
-// Columns of ids and attention (-1: none) in the input; labels come last.
+// Columns of ids, attention and starts of words (-1: none) in the input; labels come last.
 [[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
-                                         int attention);
+                                         int attention, int starts);
 
 }  // namespace millrace::test

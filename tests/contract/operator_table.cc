@@ -284,6 +284,18 @@ Twin truncate_pair(const Twin& in, Picks& p) {
   return in.truncate_pair(names[first], names[second], p.between(1, 12));
 }
 
+Twin mask_words(const Twin& in, Picks& p) {
+  const double probability = 0.25 * static_cast<double>(p.between(0, 4));
+  const auto seed = static_cast<uint64_t>(p.between(0, 5));
+  // Where words start by id, or by a feature: the tokens' own, 0 goes on.
+  const FeatureSpec& ids = in.schema()[static_cast<size_t>(in.schema().column("tokens"))];
+  std::vector<std::string> starts{""};
+  for (const std::string& name : integer_features(in)) {
+    if (in.schema()[static_cast<size_t>(in.schema().column(name))].shape == ids.shape) starts.push_back(name);
+  }
+  return in.mask_words(probability, seed, p.of(starts));
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 template <typename Add>
@@ -428,6 +440,15 @@ const std::array kOperators{
                  [](const Twin& in, Picks& p) {
                    const double probability = 0.25 * static_cast<double>(p.between(0, 4));
                    return in.mask_tokens(probability, static_cast<uint64_t>(p.between(0, 5)));
+                 }},
+    OperatorLine{"mask_tokens", 15, can_mask, mask_words},
+    OperatorLine{"mask_tokens", 15, can_mask,
+                 [](const Twin& in, Picks& p) {
+                   const double probability = 0.125 * static_cast<double>(p.between(0, 4));
+                   const auto seed = static_cast<uint64_t>(p.between(0, 5));
+                   const bool of_words = p.chance(3);
+                   return in.mask_spans(probability, seed, of_words, 0.25 * static_cast<double>(p.between(1, 4)),
+                                        p.between(1, 5));
                  }},
     OperatorLine{"add", 6, has_numbers,
                  [](const Twin& in, Picks& p) {

@@ -783,23 +783,42 @@ TwinDataset TwinDataset::pack(int64_t length, int64_t look_ahead, LongSequences 
   return twin;
 }
 
-TwinDataset TwinDataset::mask_tokens(double probability, uint64_t seed) const {
-  const bool attention = schema().find("mask") >= 0;
-  const MaskTokensOptions options{.vocab_size = 50,
-                                  .mask_token = 4,
-                                  .special_tokens = {1},
-                                  .probability = probability,
-                                  .seed = seed,
-                                  .input_ids = "tokens",
-                                  .attention_mask = attention ? "mask" : ""};
+TwinDataset TwinDataset::mask(MaskTokensOptions options, const std::string& more_code) const {
+  options.vocab_size = 50;
+  options.mask_token = 4;
+  options.special_tokens = {1};
+  options.input_ids = "tokens";
+  options.attention_mask = schema().find("mask") >= 0 ? "mask" : "";
   TwinDataset twin = then(
       "mask_tokens", dataset_.mask_tokens(options),
-      model_of_mask_tokens(model_, options, num_masks_, schema().find("tokens"), schema().find("mask")),
+      model_of_mask_tokens(model_, options, num_masks_, schema().find("tokens"), schema().find("mask"),
+                           options.word_starts.empty() ? -1 : schema().find(options.word_starts)),
       fmt::format(".mask_tokens({{.vocab_size = 50, .mask_token = 4, .special_tokens = {{1}}, .probability = {}, .seed "
-                  "= {}, .input_ids = \"tokens\", .attention_mask = \"{}\"}})",
-                  probability, seed, options.attention_mask));
+                  "= {}, .input_ids = \"tokens\", .attention_mask = \"{}\"{}}})",
+                  options.probability, options.seed, options.attention_mask, more_code));
   ++twin.num_masks_;
   return twin;
+}
+
+TwinDataset TwinDataset::mask_tokens(double probability, uint64_t seed) const {
+  return mask({.probability = probability, .seed = seed}, "");
+}
+
+TwinDataset TwinDataset::mask_words(double probability, uint64_t seed, const std::string& starts) const {
+  if (!starts.empty()) {
+    return mask({.probability = probability, .seed = seed, .word_starts = starts},
+                fmt::format(", .word_starts = \"{}\"", starts));
+  }
+  return mask({.probability = probability, .seed = seed, .starts_word = even_ids()}, ", .starts_word = even_ids()");
+}
+
+TwinDataset TwinDataset::mask_spans(double probability, uint64_t seed, bool of_words, double stop,
+                                    int64_t max_length) const {
+  MaskTokensOptions options{.probability = probability, .seed = seed};
+  if (of_words) options.starts_word = even_ids();
+  options.spans = MaskSpans{.stop = stop, .max_length = max_length};
+  return mask(options, fmt::format("{}, .spans = MaskSpans{{.stop = {}, .max_length = {}}}",
+                                   of_words ? ", .starts_word = even_ids()" : "", stop, max_length));
 }
 
 TwinDataset TwinDataset::prefetch(int64_t buffer_size) const {

@@ -101,6 +101,11 @@ class TwinDataset {
                                  const std::vector<std::string>& features) const;
   // On `tokens`, with `mask` where that is there.
   [[nodiscard]] TwinDataset mask_tokens(double probability, uint64_t seed) const;
+  // The same of whole words, where `starts` says which ids start one: the feature of this name, or, when it is empty,
+  // the even ids; and of spans of them.
+  [[nodiscard]] TwinDataset mask_words(double probability, uint64_t seed, const std::string& starts) const;
+  [[nodiscard]] TwinDataset mask_spans(double probability, uint64_t seed, bool of_words, double stop,
+                                       int64_t max_length) const;
   [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;
 
   const Dataset& dataset() const { return dataset_; }
@@ -141,6 +146,7 @@ class TwinDataset {
   // An operator that batches.
   TwinDataset gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,
                      bool drop_remainder) const;
+  TwinDataset mask(MaskTokensOptions options, const std::string& more_code) const;
   void join(const std::string& name);
   // `twin` with what `inputs` say of themselves; the operator that joins them is `name`.
   static TwinDataset of_inputs(const std::string& name, TwinDataset twin, const std::vector<TwinDataset>& inputs);

@@ -190,6 +190,10 @@ Dataset Dataset::enumerate(int64_t start, const std::string& feature) const {
 
 Dataset Dataset::unique(const std::string& feature) const { return then<UniqueOperator>(feature); }
 
+Dataset Dataset::rejection_resample(const RejectionResampleOptions& options) const {
+  return then<RejectionResampleOperator>(options, num_on_the_way(*plan_, "rejection_resample"));
+}
+
 Dataset Dataset::take(int64_t count) const { return then<TakeOperator>(count); }
 
 Dataset Dataset::skip(int64_t count) const { return then<SkipOperator>(count); }

@@ -25,6 +25,7 @@
 #include "ops/parse_tensor.h"
 #include "ops/ragged_batch.h"
 #include "ops/range.h"
+#include "ops/rejection_resample.h"
 #include "ops/rows.h"
 #include "ops/sample_from_datasets.h"
 #include "ops/scan.h"
@@ -132,6 +133,8 @@ class Dataset {
   [[nodiscard]] Dataset enumerate(int64_t start = 0, const std::string& feature = "index") const;
   /// Of all elements with one value of a feature the first; see UniqueOperator for memory and resuming.
   [[nodiscard]] Dataset unique(const std::string& feature) const;
+  /// Drops elements so that their classes are distributed as asked for; see RejectionResampleOperator.
+  [[nodiscard]] Dataset rejection_resample(const RejectionResampleOptions& options) const;
   /// The first `count` elements; negative: all.
   [[nodiscard]] Dataset take(int64_t count) const;
   /// All but the first `count` elements; negative: none.

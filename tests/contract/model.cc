@@ -425,6 +425,35 @@ Model model_of_unique(Model input, size_t column) {
   };
 }
 
+Model model_of_rejection_resample(Model input, RejectionResampleOptions options, uint64_t occurrence, size_t column) {
+  return [=](const Iteration& iteration) {
+    const bool counts = options.initial_distribution.empty();
+    std::vector<double> initial = options.initial_distribution;
+    if (counts) initial.assign(options.target_distribution.size(), 10);
+    const CounterRng rng(options.seed, operator_id("rejection_resample", occurrence), iteration);
+    return [=, stream = input(iteration), number = uint64_t{0}]() mutable -> std::optional<ModelElement> {
+      while (std::optional<ModelElement> element = stream()) {
+        if (element->is_note) return element;
+        const uint64_t word = rng.words(number++)[0];
+        if (element->error) return element;
+        const int64_t one_class = element->values[column].integers[0];
+        if (one_class < 0 || one_class >= static_cast<int64_t>(initial.size())) {
+          element->fail(ErrorCode::kInvalidArgument);
+          return element;
+        }
+        const auto wanted = [&](size_t c) {
+          return options.target_distribution[c] == 0 ? 0 : options.target_distribution[c] / initial[c];
+        };
+        if (counts) ++initial[static_cast<size_t>(one_class)];
+        double most = 0;
+        for (size_t c = 0; c < initial.size(); ++c) most = std::max(most, wanted(c));
+        if (word < chance(wanted(static_cast<size_t>(one_class)) / most)) return element;
+      }
+      return std::nullopt;
+    };
+  };
+}
+
 Model model_of_take(Model input, int64_t count) {
   if (count < 0) return input;
   return [=](const Iteration& iteration) {

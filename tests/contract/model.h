@@ -9,6 +9,7 @@
 #include "ops/counter_rng.h"
 #include "ops/mask_tokens.h"
 #include "ops/padded_batch.h"
+#include "ops/rejection_resample.h"
 #include "ops/sample_from_datasets.h"
 #include "ops/scan.h"
 #include "ops/shuffle.h"
@@ -95,6 +96,8 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_scan(Model input, ScanNumbers initial,
                                   std::function<void(ScanNumbers&, ModelElement&)> change);
 [[nodiscard]] Model model_of_unique(Model input, size_t column);
+[[nodiscard]] Model model_of_rejection_resample(Model input, RejectionResampleOptions options, uint64_t occurrence,
+                                                size_t column);
 [[nodiscard]] Model model_of_take(Model input, int64_t count);
 [[nodiscard]] Model model_of_skip(Model input, int64_t count);
 [[nodiscard]] Model model_of_shard(Model input, int64_t num_shards, int64_t index);

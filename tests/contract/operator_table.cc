@@ -284,6 +284,31 @@ Twin truncate_pair(const Twin& in, Picks& p) {
   return in.truncate_pair(names[first], names[second], p.between(1, 12));
 }
 
+std::vector<std::string> whole_scalars(const Twin& in) {
+  std::vector<std::string> names;
+  for (const std::string& name : integer_features(in)) {
+    if (in.schema()[static_cast<size_t>(in.schema().column(name))].shape.empty()) names.push_back(name);
+  }
+  return names;
+}
+// Of endless data perhaps nothing would ever stay.
+bool has_classes(const Twin& in) { return !in.infinite() && !whole_scalars(in).empty(); }
+
+Twin rejection_resample(const Twin& in, Picks& p) {
+  const std::string feature = p.of(whole_scalars(in));
+  const int64_t num_classes = p.between(1, 4);
+  const bool counts = p.chance(2);
+  std::vector<double> target;
+  std::vector<double> initial;
+  for (int64_t c = 0; c < num_classes; ++c) {
+    target.push_back(0.25 * static_cast<double>(p.between(c == 0 ? 1 : 0, 4)));
+    if (!counts) initial.push_back(0.5 * static_cast<double>(p.between(1, 4)));
+  }
+  const auto seed = static_cast<uint64_t>(p.between(0, 5));
+  // Now and then there are other numbers than classes.
+  return (p.chance(4) ? in : in.modulo(feature, num_classes)).rejection_resample(feature, target, initial, seed);
+}
+
 Twin mask_words(const Twin& in, Picks& p) {
   const double probability = 0.25 * static_cast<double>(p.between(0, 4));
   const auto seed = static_cast<uint64_t>(p.between(0, 5));
@@ -369,6 +394,7 @@ const std::array kOperators{
                  }},
     OperatorLine{"unique", 6, is_finite,
                  [](const Twin& in, Picks& p) { return in.unique(p.of(in.schema().features()).name); }},
+    OperatorLine{"rejection_resample", 9, has_classes, rejection_resample},
     OperatorLine{"take", 6, always, [](const Twin& in, Picks& p) { return in.take(p.between(-1, 40)); }},
     OperatorLine{"skip", 5, is_finite, [](const Twin& in, Picks& p) { return in.skip(p.between(-1, 12)); }},
     OperatorLine{"shard", 5, always,

@@ -250,6 +250,7 @@ TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, co
     twin.num_shuffles_ = std::max(twin.num_shuffles_, input.num_shuffles_);
     twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
     twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
+    twin.num_resamples_ = std::max(twin.num_resamples_, input.num_resamples_);
     twin.was_infinite_ |= input.was_infinite_;
     twin.reads_shards_ |= input.reads_shards_;
     twin.reads_compressed_shards_ |= input.reads_compressed_shards_;
@@ -627,6 +628,20 @@ TwinDataset TwinDataset::scan_add_up_rows(int64_t divisor, int64_t remainder) co
 TwinDataset TwinDataset::unique(const std::string& feature) const {
   return then("unique", dataset_.unique(feature), model_of_unique(model_, column(feature)),
               fmt::format(".unique(\"{}\")", feature));
+}
+
+TwinDataset TwinDataset::rejection_resample(const std::string& feature, const std::vector<double>& target,
+                                            const std::vector<double>& initial, uint64_t seed) const {
+  const RejectionResampleOptions options{
+      .feature = feature, .target_distribution = target, .initial_distribution = initial, .seed = seed};
+  TwinDataset twin = then(
+      "rejection_resample", dataset_.rejection_resample(options),
+      model_of_rejection_resample(model_, options, num_resamples_, column(feature)),
+      fmt::format(".rejection_resample({{.feature = \"{}\", .target_distribution = {{{}}}, .initial_distribution = "
+                  "{{{}}}, .seed = {}}})",
+                  feature, fmt::join(target, ", "), fmt::join(initial, ", "), seed));
+  ++twin.num_resamples_;
+  return twin;
 }
 
 TwinDataset TwinDataset::take(int64_t count) const {

@@ -75,6 +75,9 @@ class TwinDataset {
   [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;
   [[nodiscard]] TwinDataset scan_add_up_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset unique(const std::string& feature) const;
+  // `initial`: how often classes come in, or empty.
+  [[nodiscard]] TwinDataset rejection_resample(const std::string& feature, const std::vector<double>& target,
+                                               const std::vector<double>& initial, uint64_t seed) const;
   [[nodiscard]] TwinDataset take(int64_t count) const;
   [[nodiscard]] TwinDataset skip(int64_t count) const;
   [[nodiscard]] TwinDataset shard(int64_t num_shards, int64_t index) const;
@@ -160,6 +163,7 @@ class TwinDataset {
   uint64_t num_shuffles_ = 0;  // on the way with the most
   uint64_t num_masks_ = 0;
   uint64_t num_samples_ = 0;
+  uint64_t num_resamples_ = 0;
   bool was_infinite_ = false;
   bool reads_shards_ = false;
   bool reads_compressed_shards_ = false;

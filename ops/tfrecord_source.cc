@@ -1,27 +1,14 @@
 #include "ops/tfrecord_source.h"
 
-#include <numeric>
-
 #include <fmt/format.h>
 
 #include "formats/tfrecord/index_loader.h"
 #include "formats/tfrecord/shard_reader.h"
-#include "ops/counter_rng.h"
 #include "ops/damage_budget.h"
+#include "ops/shard_lanes.h"
 
 namespace millrace {
 namespace {
-
-// A record is in a chunk of its shard, and then in a block, and then in a batch, while the next one comes.
-uint64_t largest_record(const MemoryGate& memory) { return static_cast<uint64_t>(memory.budget() / 4); }
-
-constexpr size_t kLeastChunk = 16 << 10;
-
-// Each lane has a chunk that is walked, and up to two that are read ahead; all of them take an eighth of the budget.
-size_t chunk_bytes(const MemoryGate& memory, size_t num_lanes) {
-  const auto most = static_cast<size_t>(memory.budget()) / (8 * 3 * num_lanes);
-  return std::clamp(most, kLeastChunk, ShardReaderOptions().chunk_bytes);
-}
 
 bool is_damage(ErrorCode code) {
   switch (code) {
@@ -245,14 +232,6 @@ class ShardStage final : public Stage {
 
 }  // namespace
 
-std::vector<size_t> permutation(size_t count, uint64_t seed, const Iteration& iteration) {
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), size_t{0});
-  const CounterRng rng(seed, operator_id("tfrecord"), iteration);
-  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[uniform_below(rng.bits(i), uint64_t{i})]);
-  return order;
-}
-
 TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options)
     : StageOperator(record_schema()),
       shards_(std::move(shards)),
@@ -292,9 +271,8 @@ std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const Stag
 std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& context) const {
   const bool skips = options_.damage.action == DamagePolicy::kSkip;
   std::vector<OpenStage> inputs;
-  std::vector<size_t> order(shards_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (options_.shuffle_shards) order = permutation(shards_.size(), options_.seed, context.iteration);
+  const std::vector<size_t> order =
+      shard_order(shards_.size(), options_.shuffle_shards, options_.seed, context.iteration);
   inputs.reserve(order.size());
   for (const size_t shard : order) {
     ShardReaderOptions reader;
@@ -303,7 +281,7 @@ std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& contex
     reader.max_record_bytes = options_.max_record_bytes;
     if (context.memory != nullptr) {
       reader.max_record_bytes = std::min(reader.max_record_bytes, largest_record(*context.memory));
-      reader.chunk_bytes = chunk_bytes(*context.memory, num_lanes());
+      reader.chunk_bytes = lane_chunk_bytes(*context.memory, num_lanes(), reader.chunk_bytes);
     }
     inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
       return std::make_unique<ShardStage>(path, reader, skips, lane);

@@ -51,8 +51,4 @@ class TfrecordOperator final : public StageOperator {
   InterleaveOptions interleave_;
 };
 
-/// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only
-/// (Fisher and Yates, counter-based numbers).
-[[nodiscard]] std::vector<size_t> permutation(size_t count, uint64_t seed, const Iteration& iteration);
-
 }  // namespace millrace

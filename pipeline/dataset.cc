@@ -22,6 +22,7 @@
 #include "ops/skip.h"
 #include "ops/take.h"
 #include "ops/take_while.h"
+#include "ops/text_lines.h"
 #include "ops/unbatch.h"
 #include "ops/unique.h"
 #include "ops/zip.h"
@@ -56,6 +57,15 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step, std::string fe
 
 Dataset Dataset::tfrecord(const Shards& shards, const TfrecordOptions& options) {
   return Dataset(make_plan_node({}, source<TfrecordOperator>(shards, options)));
+}
+
+Dataset Dataset::text_lines(const Shards& shards, const FileReadOptions& options) {
+  return Dataset(make_plan_node({}, source<TextLinesOperator>(shards, options)));
+}
+
+Dataset Dataset::fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
+                                      const FileReadOptions& options) {
+  return Dataset(make_plan_node({}, source<FixedLengthRecordsOperator>(shards, format, options)));
 }
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {

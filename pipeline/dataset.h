@@ -13,6 +13,7 @@
 #include "ops/choose_from_datasets.h"
 #include "ops/decode_raw.h"
 #include "ops/filter.h"
+#include "ops/fixed_length_records.h"
 #include "ops/from_generator.h"
 #include "ops/group_by_window.h"
 #include "ops/interleave.h"
@@ -67,6 +68,11 @@ class Dataset {
   static Dataset range(int64_t start, int64_t stop, int64_t step = 1, std::string feature = "value");
   /// The raw records of TFRecord shards; see TfrecordOperator.
   static Dataset tfrecord(const Shards& shards, const TfrecordOptions& options = {});
+  /// The lines of text files; see TextLinesOperator.
+  static Dataset text_lines(const Shards& shards, const FileReadOptions& options = {});
+  /// The records of files in which each has the same length; see FixedLengthRecordsOperator.
+  static Dataset fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
+                                      const FileReadOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
   /// What a function of yours makes up, with a rule how it is resumed; see FromGeneratorOperator.

@@ -56,9 +56,6 @@ struct RecordFault {
   std::optional<uint64_t> num_records_lost;
 };
 
-/// Room in front of the bytes of a chunk that is read ahead of the walk (see RecordReader::feed).
-constexpr size_t kChunkHeadroom = 16 << 10;
-
 struct RecordReaderOptions {
   /// Name in errors. Default: none.
   std::string shard;
@@ -131,8 +128,9 @@ class RecordReader {
   /// (or while `num_missing` is not 0).
   [[nodiscard]] std::span<std::byte> prepare(size_t wanted);
   void commit(size_t bytes);
-  /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom they
-  /// are rarely copied; the reader writes to the memory before `begin`, so the chunk must have no other reader.
+  /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom
+  /// (file_feed.h) they are rarely copied; the reader writes to the memory before `begin`, so the chunk must have no
+  /// other reader.
   void feed(Buffer chunk, size_t begin, size_t end);
   /// No bytes follow.
   void finish() { finished_ = true; }

@@ -1,9 +1,6 @@
 #include "formats/tfrecord/shard_reader.h"
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,268 +22,6 @@ uint64_t most_inflated_bytes(uint64_t file_bytes) {
 
 }  // namespace
 
-// The side that reads in flight may still touch when the reader is gone: everything that a completion needs. A read
-// goes either to a chunk of its own (read-ahead, and all chunks of compressed shards) or straight into the memory of
-// the record reader (`direct`).
-class ShardReader::Feed final : public ReadSink, public OpenSink, public std::enable_shared_from_this<Feed> {
- public:
-  struct Chunk {
-    Buffer buffer;
-    size_t begin = 0;
-    size_t end = 0;
-  };
-
-  Feed(BufferPool pool, const ShardReaderOptions& options, std::function<void()> wake)
-      : pool_(std::move(pool)),
-        chunk_bytes_(std::max<size_t>(options.chunk_bytes, 1)),
-        read_ahead_(options.read_ahead),
-        max_attempts_(options.max_attempts),
-        wake_(std::move(wake)) {}
-
-  // --- called by the reader -------------------------------------------------------------------------------------
-
-  void open(Storage& storage, const std::string& path) {
-    busy_ = true;
-    open_with_retries(storage, path, max_attempts_, shared_from_this());
-  }
-
-  /// Only while nothing is in flight.
-  void seek(uint64_t offset) {
-    const std::lock_guard lock(mutex_);
-    next_offset_ = offset;
-  }
-
-  /// Goes on elsewhere; what was read and what is in flight is thrown away. Only chunks may be in flight.
-  void restart(uint64_t offset) {
-    const std::lock_guard lock(mutex_);
-    chunks_.clear();
-    if (busy_) {
-      restart_at_ = offset;
-    } else {
-      next_offset_ = offset;
-    }
-  }
-
-  /// Starts reading one chunk, into a buffer of its own.
-  void start_chunk(size_t max_bytes) {
-    const std::lock_guard lock(mutex_);
-    prepare_chunk(max_bytes);
-  }
-
-  /// Starts reading into `destination`, a part of `buffer`.
-  void start_direct(std::span<std::byte> destination, const Buffer& buffer) {
-    const std::lock_guard lock(mutex_);
-    direct_ = true;
-    set_in_flight(buffer, static_cast<size_t>(destination.data() - buffer->data()), destination.size());
-  }
-
-  /// Calls the storage for what was started. Apart from starting, because an answer may come inside the call.
-  void run() {
-    std::span<std::byte> destination;
-    uint64_t offset = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      destination = {in_flight_.buffer->data() + in_flight_.begin, in_flight_.end - in_flight_.begin};
-      offset = next_offset_;
-      calling_ = true;
-    }
-    file_->read(offset, destination, shared_from_this());
-    const std::lock_guard lock(mutex_);
-    calling_ = false;
-  }
-
-  /// What there is now. One look under one lock: an answer cannot slip between two.
-  enum class Now {
-    kBytes,  ///< `take_direct` or `take_chunk` has something to give
-    kBusy,   ///< something is in flight: `wake` will be called
-    kIdle,   ///< neither; see `error` and `at_end`
-  };
-  Now look() {
-    const std::lock_guard lock(mutex_);
-    if (direct_bytes_ || !chunks_.empty()) return Now::kBytes;
-    waiting_ = busy_;
-    return busy_ ? Now::kBusy : Now::kIdle;
-  }
-  /// Like `look` for somebody who does not wait.
-  bool is_idle() {
-    const std::lock_guard lock(mutex_);
-    return !busy_ && !direct_bytes_ && chunks_.empty();
-  }
-
-  /// What a direct read brought, if one is done.
-  std::optional<size_t> take_direct() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(direct_bytes_, std::nullopt);
-  }
-  std::optional<Chunk> take_chunk() {
-    const std::lock_guard lock(mutex_);
-    if (chunks_.empty()) return std::nullopt;
-    Chunk chunk = std::move(chunks_.front());
-    chunks_.pop_front();
-    return chunk;
-  }
-  std::optional<Error> error() {
-    const std::lock_guard lock(mutex_);
-    return error_;
-  }
-  /// True when nothing more can be asked for.
-  bool at_end() {
-    const std::lock_guard lock(mutex_);
-    return next_offset_ >= file_bytes_;
-  }
-  uint64_t next_offset() {
-    const std::lock_guard lock(mutex_);
-    return next_offset_;
-  }
-  uint64_t num_read() {
-    const std::lock_guard lock(mutex_);
-    return num_read_;
-  }
-  /// Whether the last answer came later than its call returned: then it pays to read ahead.
-  bool is_slow() {
-    const std::lock_guard lock(mutex_);
-    return slow_;
-  }
-  /// Whether completions go on with the next chunk by themselves.
-  void allow_read_ahead(bool allowed) {
-    const std::lock_guard lock(mutex_);
-    may_read_ahead_ = allowed;
-  }
-  /// Starts a chunk ahead of the walk if that is wanted and nothing is in flight.
-  void read_ahead() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!wants_chunk()) return;
-      prepare_chunk(chunk_bytes_);
-    }
-    run();
-  }
-
-  WholeReader* file() const { return file_.get(); }
-
-  void close() {
-    {
-      const std::lock_guard lock(wake_mutex_);
-      wake_ = nullptr;
-    }
-    bool reading;
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-      chunks_.clear();
-      reading = busy_ && file_ != nullptr;
-    }
-    if (reading) file_->file().cancel();
-  }
-
-  // --- called by the storage ------------------------------------------------------------------------------------
-
-  void open_done(OpenResult result) noexcept override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (result.file) {
-        file_bytes_ = result.file->size();
-        file_ = std::make_shared<WholeReader>(std::move(result.file), max_attempts_);
-      } else {
-        error_ = std::move(result.error.error);
-      }
-      busy_ = false;
-    }
-    wake();
-  }
-
-  void read_done(ReadResult result) noexcept override {
-    bool again = false;
-    {
-      const std::lock_guard lock(mutex_);
-      slow_ = !calling_;
-      Chunk chunk = std::move(in_flight_);
-      in_flight_ = {};
-      busy_ = false;
-      num_read_ += result.bytes;
-      if (restart_at_) {
-        next_offset_ = *std::exchange(restart_at_, std::nullopt);
-      } else {
-        take(result, std::move(chunk));
-      }
-      if (wants_chunk()) {
-        again = true;
-        prepare_chunk(chunk_bytes_);
-      }
-    }
-    wake();
-    if (again) run();
-  }
-
- private:
-  void take(ReadResult& result, Chunk chunk) {
-    const size_t asked = chunk.end - chunk.begin;
-    next_offset_ += result.bytes;
-    if (!result.ok) {
-      error_ = std::move(result.error.error);
-    } else if (result.bytes < asked) {
-      error_ = shrunken_file("", file_bytes_, next_offset_);
-    }
-    if (std::exchange(direct_, false)) {
-      direct_bytes_ = result.bytes;
-    } else if (result.bytes > 0 && !closed_) {
-      chunk.end = chunk.begin + result.bytes;
-      chunks_.push_back(std::move(chunk));
-    }
-  }
-
-  bool wants_chunk() const {
-    return may_read_ahead_ && slow_ && !busy_ && !closed_ && !error_ && next_offset_ < file_bytes_ &&
-           chunks_.size() < read_ahead_;
-  }
-
-  void prepare_chunk(size_t max_bytes) {
-    const auto size = static_cast<size_t>(std::min<uint64_t>(max_bytes, file_bytes_ - next_offset_));
-    set_in_flight(pool_.allocate(kChunkHeadroom + size), kChunkHeadroom, size);
-  }
-
-  void set_in_flight(Buffer buffer, size_t begin, size_t size) {
-    in_flight_ = {std::move(buffer), begin, begin + size};
-    busy_ = true;
-  }
-
-  void wake() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!std::exchange(waiting_, false)) return;
-    }
-    // Not under mutex_: whoever is woken may ask for the next records at once.
-    const std::lock_guard lock(wake_mutex_);
-    if (wake_) wake_();
-  }
-
-  BufferPool pool_;
-  const size_t chunk_bytes_;
-  const size_t read_ahead_;
-  const int max_attempts_;
-
-  std::mutex wake_mutex_;
-  std::function<void()> wake_;
-
-  std::mutex mutex_;
-  bool busy_ = false;     // an open or a read is in flight
-  bool calling_ = false;  // the call that started it has not returned
-  bool waiting_ = false;  // somebody was told kPending
-  bool closed_ = false;
-  bool slow_ = false;
-  bool may_read_ahead_ = false;
-  bool direct_ = false;  // the read in flight goes into the memory of the record reader
-  std::optional<size_t> direct_bytes_;
-  Chunk in_flight_;
-  std::deque<Chunk> chunks_;
-  uint64_t next_offset_ = 0;
-  uint64_t num_read_ = 0;
-  std::optional<uint64_t> restart_at_;  // the read in flight is not wanted any more
-  uint64_t file_bytes_ = 0;
-  std::optional<Error> error_;
-  std::shared_ptr<WholeReader> file_;
-};
-
 ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
                          std::function<void()> wake)
     : storage_(storage),
@@ -294,7 +29,8 @@ ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, S
       path_(std::move(path)),
       options_(std::move(options)),
       index_(options_.index),
-      feed_(std::make_shared<Feed>(pool, options_, std::move(wake))) {}
+      feed_(std::make_shared<FileFeed>(pool, options_.chunk_bytes, options_.read_ahead, options_.max_attempts,
+                                       std::move(wake))) {}
 
 ShardReader::~ShardReader() { feed_->close(); }
 
@@ -491,7 +227,7 @@ std::optional<std::string> ShardReader::index_difference() const {
 
 ShardReader::Got ShardReader::open() {
   if (!std::exchange(open_started_, true)) feed_->open(storage_, path_);
-  if (feed_->look() == Feed::Now::kBusy) return Got::kPending;
+  if (feed_->look() == FileFeed::Now::kBusy) return Got::kPending;
   if (std::optional<Error> error = feed_->error()) {
     failure_ = std::move(error);
     return Got::kFailed;
@@ -522,9 +258,9 @@ ShardReader::Got ShardReader::open() {
 
 ShardReader::Got ShardReader::begin() {
   switch (feed_->look()) {
-    case Feed::Now::kBusy: return Got::kPending;
-    case Feed::Now::kBytes: break;
-    case Feed::Now::kIdle:
+    case FileFeed::Now::kBusy: return Got::kPending;
+    case FileFeed::Now::kBytes: break;
+    case FileFeed::Now::kIdle:
       if (std::optional<Error> error = feed_->error()) {
         failure_ = std::move(error);
         return Got::kFailed;
@@ -534,7 +270,7 @@ ShardReader::Got ShardReader::begin() {
       feed_->run();
       return Got::kBytes;  // look again
   }
-  std::optional<Feed::Chunk> chunk = feed_->take_chunk();
+  std::optional<FileFeed::Chunk> chunk = feed_->take_chunk();
   const bool at_beginning = feed_->next_offset() == chunk->end - chunk->begin;
   if (first_point_ != nullptr) {
     compression_ = index_->compression();
@@ -595,16 +331,16 @@ ShardReader::Got ShardReader::fetch_plain() {
   // A long record is read in one piece, straight to its place: no chunks of it ahead.
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
   switch (feed_->look()) {
-    case Feed::Now::kBusy: return Got::kPending;
-    case Feed::Now::kBytes:
+    case FileFeed::Now::kBusy: return Got::kPending;
+    case FileFeed::Now::kBytes:
       if (const std::optional<size_t> bytes = feed_->take_direct()) {
         records_->commit(*bytes);
-      } else if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+      } else if (std::optional<FileFeed::Chunk> chunk = feed_->take_chunk()) {
         records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
       }
       feed_->read_ahead();
       return Got::kBytes;
-    case Feed::Now::kIdle: break;
+    case FileFeed::Now::kIdle: break;
   }
   if (std::optional<Error> error = feed_->error()) {
     failure_ = std::move(error);
@@ -651,16 +387,16 @@ ShardReader::Got ShardReader::take_input() {
   input_begin_ = input_end_ = 0;
   for (;;) {
     switch (feed_->look()) {
-      case Feed::Now::kBusy: return Got::kPending;
-      case Feed::Now::kBytes:
-        if (std::optional<Feed::Chunk> chunk = feed_->take_chunk()) {
+      case FileFeed::Now::kBusy: return Got::kPending;
+      case FileFeed::Now::kBytes:
+        if (std::optional<FileFeed::Chunk> chunk = feed_->take_chunk()) {
           input_ = std::move(chunk->buffer);
           input_begin_ = chunk->begin;
           input_end_ = chunk->end;
         }
         feed_->read_ahead();
         return Got::kBytes;
-      case Feed::Now::kIdle: break;
+      case FileFeed::Now::kIdle: break;
     }
     if (std::optional<Error> error = feed_->error()) {
       failure_ = std::move(error);

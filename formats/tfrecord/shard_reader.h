@@ -10,6 +10,7 @@
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
 #include "formats/compression/inflate.h"
+#include "formats/storage/file_feed.h"
 #include "formats/storage/retry.h"
 #include "formats/storage/storage.h"
 #include "formats/tfrecord/reader.h"
@@ -95,7 +96,6 @@ class ShardReader {
   const std::string& file_version() const { return file_version_; }
 
  private:
-  class Feed;
   enum class Got { kBytes, kNothing, kPending, kFailed };
 
   Step refuse_index(std::string message);
@@ -122,7 +122,7 @@ class ShardReader {
   const ShardReaderOptions options_;
   std::shared_ptr<const ShardIndex> index_;  // until something differs from it
   std::optional<std::string> index_problem_;
-  std::shared_ptr<Feed> feed_;
+  std::shared_ptr<FileFeed> feed_;
 
   std::optional<Compression> compression_;
   uint64_t file_bytes_ = 0;

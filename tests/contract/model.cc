@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/shard_lanes.h"
 #include "ops/shuffle_keys.h"
-#include "ops/tfrecord_source.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::test {

@@ -17,6 +17,8 @@ constexpr int64_t kMostElements = 600;
 bool always(const Twin&) { return true; }
 bool is_finite(const Twin& in) { return !in.infinite(); }
 bool is_records(const Twin& in) {
+  // Lines and words are no Examples.
+  if (in.has("text_lines") || in.has("fixed_length_records")) return false;
   return in.schema().size() == 1 && in.schema().find("record") == 0 && in.schema()[0].dtype == DType::kBytes &&
          in.rank() <= 1;
 }
@@ -76,6 +78,28 @@ Twin read(const std::vector<std::string>& files, Picks& p, const Weave& weave, c
   options.shuffle_shards = p.chance(2);
   if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
   return Twin::tfrecord(distinct, options, weave);
+}
+
+// Files of TextFiles: `kind` is the beginning of their names.
+std::vector<std::string> text_files(const std::string& kind, Picks& p) {
+  std::vector<std::string> names;
+  for (const char* number : {"0", "1"}) {
+    if (p.chance(2)) names.push_back(kind + number);
+  }
+  if (p.chance(20)) names.push_back(kind + "2");
+  if (names.empty() || p.chance(6)) names.push_back(kind + (p.chance(3) ? "3" : "0"));
+  if (names.size() > 1 && names.front() == names.back()) names.pop_back();
+  return names;
+}
+
+FileReadOptions file_options(Picks& p) {
+  FileReadOptions options;
+  options.cycle_length = static_cast<size_t>(p.between(1, 3));
+  options.block_length = static_cast<size_t>(p.between(1, 4));
+  options.shuffle_shards = p.chance(3);
+  if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
+  options.compression = static_cast<Compression>(p.between(0, 2));
+  return options;
 }
 
 const std::vector<std::string> kPlain{"plain-0", "plain-1", "plain-2", "plain-3", "plain-4", "plain-5"};
@@ -353,6 +377,16 @@ const std::array kSources{
                  DamagePolicy damage{.action = DamagePolicy::kSkip};
                  if (p.chance(3)) damage.max_records = p.between(0, 2);
                  return read(kDamaged, p, w, damage);
+               }},
+    SourceLine{"text_lines", 8,
+               [](Picks& p, const Weave& w) {
+                 const std::vector<std::string> names = text_files("lines-", p);
+                 return Twin::text_lines(names, file_options(p), w);
+               }},
+    SourceLine{"fixed_length_records", 8,
+               [](Picks& p, const Weave& w) {
+                 const std::vector<std::string> names = text_files("words-", p);
+                 return Twin::fixed_length_records(names, file_options(p), w);
                }},
     SourceLine{"interleave", 12, interleave, true},
     SourceLine{"concatenate", 7, concatenate, true},

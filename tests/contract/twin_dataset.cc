@@ -11,6 +11,7 @@
 #include "tests/contract/functions.h"
 #include "tests/contract/pending_operator.h"
 #include "tests/contract/shard_files.h"
+#include "tests/contract/text_files.h"
 
 namespace millrace::test {
 namespace {
@@ -230,6 +231,47 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
   });
   twin.join("tfrecord");
   return twin;
+}
+
+TwinDataset TwinDataset::of_text_files(const std::string& name, const std::string& format, const Dataset& dataset,
+                                       const std::vector<std::string>& names, const FileReadOptions& options,
+                                       const Weave& weave) {
+  const bool compressed = options.compression != Compression::kNone;
+  const std::string_view compression = !compressed                                 ? "kNone"
+                                       : options.compression == Compression::kZlib ? "kZlib"
+                                                                                   : "kGzip";
+  std::string code = fmt::format("Dataset::{}(TextFiles::get().shards({}, Compression::{}){}, {{.cycle_length = {}",
+                                 name, quoted(names), compression, format, options.cycle_length);
+  code += fmt::format(", .block_length = {}", options.block_length);
+  if (options.shuffle_shards) code += fmt::format(", .shuffle_shards = true, .seed = {}", options.seed);
+  if (compressed) code += fmt::format(", .compression = Compression::{}", compression);
+  if (name == "text_lines") code += ", .max_record_bytes = TextFiles::kMostBytes";
+  std::vector<Model> models;
+  models.reserve(names.size());
+  for (const std::string& file : names) models.push_back(TextFiles::get().records(file, options.compression));
+  TwinDataset twin(dataset,
+                   model_of_shards(std::move(models), options.cycle_length, options.block_length,
+                                   options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt),
+                   code + "})", weave);
+  for (const std::string& file : names) twin.most_ += file.ends_with("2") ? TextFiles::kMany : TextFiles::kFew;
+  twin.reads_shards_ = true;
+  twin.reads_compressed_shards_ = compressed;
+  twin.join(name);
+  return twin;
+}
+
+TwinDataset TwinDataset::text_lines(const std::vector<std::string>& names, FileReadOptions options,
+                                    const Weave& weave) {
+  options.max_record_bytes = TextFiles::kMostBytes;
+  const Shards shards = TextFiles::get().shards(names, options.compression);
+  return of_text_files("text_lines", "", Dataset::text_lines(shards, options), names, options, weave);
+}
+
+TwinDataset TwinDataset::fixed_length_records(const std::vector<std::string>& names, const FileReadOptions& options,
+                                              const Weave& weave) {
+  const Shards shards = TextFiles::get().shards(names, options.compression);
+  return of_text_files("fixed_length_records", ", TextFiles::kWords",
+                       Dataset::fixed_length_records(shards, TextFiles::kWords, options), names, options, weave);
 }
 
 TwinDataset TwinDataset::from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave) {

@@ -28,6 +28,11 @@ class TwinDataset {
   // Files of ShardFiles, by name.
   static TwinDataset tfrecord(const std::vector<std::string>& names, const TfrecordOptions& options,
                               const Weave& weave = {});
+  // Files of TextFiles, by name.
+  static TwinDataset text_lines(const std::vector<std::string>& names, FileReadOptions options,
+                                const Weave& weave = {});
+  static TwinDataset fixed_length_records(const std::vector<std::string>& names, const FileReadOptions& options,
+                                          const Weave& weave = {});
   // Of `some_rows`.
   static TwinDataset from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave = {});
   static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
@@ -140,6 +145,10 @@ class TwinDataset {
  private:
   TwinDataset(Dataset dataset, Model model, std::string code, const Weave& weave)
       : dataset_(std::move(dataset)), model_(std::move(model)), code_(std::move(code)), weave_(weave) {}
+  // Of TextFiles, read by `name`.
+  static TwinDataset of_text_files(const std::string& name, const std::string& format, const Dataset& dataset,
+                                   const std::vector<std::string>& names, const FileReadOptions& options,
+                                   const Weave& weave);
   // This one with an operator behind it. `code`: of the call.
   TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
   // The model of parsing; with the feature list or without.

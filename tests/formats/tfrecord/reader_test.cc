@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/storage/file_feed.h"
 #include "formats/tfrecord/crc.h"
 #include "tests/support/damage.h"
 

@@ -1,0 +1,60 @@
+#include "formats/fixed_length/reader.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+std::optional<Error> FixedLengthCutter::refuse_size(uint64_t bytes) const {
+  const auto refuse = [](std::string message) {
+    return Error{.code = ErrorCode::kTruncated, .message = std::move(message)};
+  };
+  const auto& [record, header, footer] = format_;
+  if (bytes < header || bytes - header < footer) {
+    return refuse(fmt::format("a file of {} bytes has no room for a header of {} and a footer of {} bytes", bytes,
+                              header, footer));
+  }
+  const uint64_t body = bytes - header - footer;
+  if (body % record == 0) return std::nullopt;
+  return refuse(fmt::format(
+      "{} bytes between a header of {} and a footer of {} bytes are no whole number of records of {} bytes: "
+      "{} are left over",
+      body, header, footer, record, body % record));
+}
+
+std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                                            CutRecords& out) {
+  if (std::max({format_.record_bytes, format_.header_bytes, format_.footer_bytes}) > max_record_bytes_) {
+    return Error{
+        .code = ErrorCode::kRecordTooLarge,
+        .message = fmt::format("records of {} bytes, a header of {}, a footer of {}: none may have more than {}",
+                               format_.record_bytes, format_.header_bytes, format_.footer_bytes, max_record_bytes_)};
+  }
+  if (place.offset < format_.header_bytes) {
+    if (!last && bytes.size() < format_.header_bytes) return std::nullopt;
+    if (bytes.size() < format_.header_bytes) return refuse_size(bytes.size());
+    bytes = bytes.subspan(format_.header_bytes);
+    place.offset = format_.header_bytes;
+  }
+  // Nobody knows that bytes are not the footer until those behind them come.
+  const uint64_t body = bytes.size() - std::min<uint64_t>(bytes.size(), format_.footer_bytes);
+  const auto count = std::min<uint64_t>(body / format_.record_bytes, max_records);
+  for (uint64_t i = 0; i < count; ++i) {
+    out.payloads.emplace_back(bytes.data() + i * format_.record_bytes, format_.record_bytes);
+    out.offsets.push_back(place.offset);
+    place.offset += format_.record_bytes;
+  }
+  place.record += count;
+  if (last && count == 0) return refuse_size(place.offset + bytes.size());
+  return std::nullopt;
+}
+
+void fuzz_fixed_length_cutter(std::string_view bytes) {
+  for (const FixedLengthFormat& format : {FixedLengthFormat{.record_bytes = 1},
+                                          FixedLengthFormat{.record_bytes = 5, .header_bytes = 3, .footer_bytes = 7}}) {
+    fuzz_record_cutter([&format] { return std::make_unique<FixedLengthCutter>(format); }, bytes);
+  }
+}
+
+}  // namespace millrace

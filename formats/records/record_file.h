@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "formats/columnar/memory_gate.h"
+#include "formats/compression/compression.h"
+#include "formats/compression/inflate.h"
+#include "formats/records/record_cutter.h"
+#include "formats/storage/file_feed.h"
+
+namespace millrace {
+
+struct RecordFileOptions {
+  /// How the file is stored. Default: as it is.
+  Compression compression = Compression::kNone;
+  /// The record to begin with. In a compressed file everything before it is unpacked and dropped. Default: the first.
+  FilePlace start;
+  /// The number of records in the whole file: another number is the error `cardinality`. Default: not known.
+  std::optional<uint64_t> num_records;
+  /// Bytes asked from the storage at a time. Default: 256 KiB.
+  size_t chunk_bytes = 256 << 10;
+  /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
+  size_t read_ahead = 2;
+  /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
+  MemoryGate* memory = nullptr;
+  /// How often a retriable error is tried, see retry.h. Default: 5.
+  int max_attempts = kDefaultMaxAttempts;
+};
+
+/// Reads the records of one file of any kind that a `RecordCutter` knows, without ever blocking: file, decompression
+/// and records tied together. (TFRecord files, whose damage can be passed, have a reader of their own: ShardReader.)
+///
+///     RecordFileReader reader(storage, pool, "a.txt", std::make_unique<LineCutter>(), {}, [&] { node.wake(); });
+///     CutRecords records;
+///     switch (reader.next(records)) {
+///       case RecordFileReader::Step::kRecords: ...   // records.payloads
+///       case RecordFileReader::Step::kPending: ...   // wake is called when asking again makes sense
+///       case RecordFileReader::Step::kError: ...     // reader.error(); then the end
+///       case RecordFileReader::Step::kEnd: ...
+///     }
+///
+/// The rules for calls, `wake` and destruction are those of ShardReader. A checkpoint holds `place()`.
+class RecordFileReader {
+ public:
+  enum class Step {
+    kRecords,  ///< there is at least one record
+    kEnd,      ///< no more records, or after an error
+    kPending,  ///< not now: `wake` will be called
+    kError,    ///< see `error()`; the rest of the file is lost
+  };
+
+  RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordCutter> cutter,
+                   const RecordFileOptions& options, std::function<void()> wake);
+  ~RecordFileReader();
+  RecordFileReader(const RecordFileReader&) = delete;
+  RecordFileReader& operator=(const RecordFileReader&) = delete;
+
+  /// The next records, at most `max_records`, all from one buffer. Records before an error come first.
+  Step next(CutRecords& records, size_t max_records = SIZE_MAX);
+  /// The error, with shard, offset and record. Valid after kError.
+  const Error& error() const { return error_; }
+  /// Of the record that `next` gives next.
+  const FilePlace& place() const { return place_; }
+
+ private:
+  enum class Got { kBytes, kNothing, kPending, kFailed };
+
+  Step fail(Error error);
+  Step end();
+  Got open();
+  Got fetch();
+  Got fetch_plain();
+  Got fetch_inflated();
+  Got take_input();
+  bool prepare(size_t bytes);
+  void make_room(size_t bytes);
+  void leave_large_buffer();
+  size_t num_at_hand() const { return end_ - begin_; }
+
+  Storage& storage_;
+  BufferPool& pool_;
+  const std::string path_;
+  const RecordFileOptions options_;
+  const std::unique_ptr<RecordCutter> cutter_;
+  std::shared_ptr<FileFeed> feed_;
+  FilePlace place_;
+  Error error_;
+  std::optional<Error> failure_;  // found when fetching bytes
+  bool open_started_ = false;
+  bool opened_ = false;
+  bool last_ = false;  // all bytes are at hand
+  bool ended_ = false;
+  uint64_t file_bytes_ = 0;
+
+  Buffer buffer_;
+  size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
+  size_t end_ = 0;
+
+  // Compressed files: the chunk that is being unpacked, and how much that comes out is before the start.
+  std::optional<Inflater> inflater_;
+  bool inflater_is_full_ = false;
+  FileFeed::Chunk input_;
+  uint64_t num_to_drop_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,142 @@
+#include "ops/file_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/records/record_file.h"
+#include "ops/shard_lanes.h"
+
+namespace millrace {
+namespace {
+
+/// The records of one file.
+class FileStage final : public Stage {
+ public:
+  static constexpr std::string_view kKind = "file_records";
+
+  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordCutter> cutter,
+            RecordFileOptions options, bool limited_by_memory, const StageContext& context)
+      : schema_(schema),
+        pool_(context.pool),
+        epoch_(context.iteration.epoch),
+        memory_(limited_by_memory ? context.memory : nullptr),
+        names_(context.shard_names),
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
+    options.memory = context.memory;
+    if (context.state != nullptr) {
+      const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
+      options.start = {.offset = static_cast<uint64_t>(numbers[0]),
+                       .record = static_cast<uint64_t>(numbers[1]),
+                       .line = static_cast<uint64_t>(numbers[2])};
+    }
+    reader_.emplace(*context.storage, pool_, path, std::move(cutter), options,
+                    [&waker = context.waker] { waker.wake(); });
+  }
+
+  Poll next(Block& out) override {
+    const FilePlace begin = reader_->place();
+    switch (reader_->next(records_, kBlockElements)) {
+      case RecordFileReader::Step::kPending: return Poll::kPending;
+      case RecordFileReader::Step::kEnd: return Poll::kEnd;
+      case RecordFileReader::Step::kRecords: out = views(); break;
+      case RecordFileReader::Step::kError: out = error_block(schema_, pool_, error()); break;
+    }
+    out.epoch = epoch_;
+    out.cursor = make_cursor(kKind, {static_cast<int64_t>(begin.offset), static_cast<int64_t>(begin.record),
+                                     static_cast<int64_t>(begin.line)});
+    return Poll::kBlock;
+  }
+
+ private:
+  std::shared_ptr<const Error> error() const {
+    Error error = reader_->error();
+    if (memory_ != nullptr && error.code == ErrorCode::kRecordTooLarge) {
+      error.code = ErrorCode::kMemoryBudget;
+      error.message += fmt::format(", a quarter of the memory budget of {} bytes", memory_->budget());
+    }
+    return std::make_shared<const Error>(std::move(error));
+  }
+
+  Block views() {
+    Column column = Column::fixed(pool_, DType::kBytes, {}, records_.size());
+    std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());
+    column.hold(records_.buffer);
+    Block::Columns columns{std::move(column)};
+    if (schema_->size() > 1) {
+      Column lines = Column::fixed(pool_, DType::kInt64, {}, records_.size());
+      std::copy(records_.lines.begin(), records_.lines.end(), lines.mutable_values<int64_t>().begin());
+      columns.push_back(std::move(lines));
+    }
+    Block block(schema_, std::move(columns), records_.size());
+    if (names_ != nullptr) {
+      Origins origins(pool_, names_, records_.size());
+      for (size_t i = 0; i < records_.size(); ++i) {
+        origins.mutable_data()[i] = Origin(shard_, records_.offsets[i], records_.first_record + i);
+      }
+      block.set_origins(std::move(origins));
+    }
+    records_.clear();
+    return block;
+  }
+
+  const SchemaPtr schema_;
+  BufferPool& pool_;
+  const int64_t epoch_;
+  const MemoryGate* const memory_;  // where it is what bounds a record
+  const std::shared_ptr<const ShardNames> names_;
+  const uint32_t shard_;
+  CutRecords records_;
+  std::optional<RecordFileReader> reader_;
+};
+
+}  // namespace
+
+FileSourceOperator::FileSourceOperator(SchemaPtr schema, Shards shards, const FileReadOptions& options)
+    : StageOperator(std::move(schema)),
+      shards_(std::move(shards)),
+      options_(options),
+      interleave_{
+          .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
+  interleave_.check();
+  interleave_ = interleave_.of_inputs(shards_.size());
+}
+
+std::string FileSourceOperator::arguments() const {
+  const bool compressed = options_.compression != Compression::kNone;
+  return fmt::format("{} shards{}, cycle_length={}, block_length={}{}{}", shards_.size(), format(),
+                     options_.cycle_length, options_.block_length,
+                     options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "",
+                     compressed ? fmt::format(", compression={}", to_string(options_.compression)) : "");
+}
+
+Cardinality FileSourceOperator::cardinality(std::span<const Cardinality>) const {
+  const std::optional<uint64_t> total = shards_.num_records();
+  return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
+}
+
+int64_t FileSourceOperator::memory_needed() const { return static_cast<int64_t>(num_lanes() * kLeastChunk); }
+
+std::unique_ptr<Stage> FileSourceOperator::open(std::vector<OpenStage>, const StageContext& context) const {
+  RecordFileOptions options{.compression = options_.compression};
+  uint64_t max_record_bytes = options_.max_record_bytes;
+  bool limited_by_memory = false;
+  if (context.memory != nullptr) {
+    limited_by_memory = largest_record(*context.memory) < max_record_bytes;
+    max_record_bytes = std::min(max_record_bytes, largest_record(*context.memory));
+    options.chunk_bytes = lane_chunk_bytes(*context.memory, num_lanes(), options.chunk_bytes);
+  }
+  std::vector<OpenStage> inputs;
+  inputs.reserve(shards_.size());
+  for (const size_t shard : shard_order(shards_.size(), options_.shuffle_shards, options_.seed, context.iteration)) {
+    options.num_records = shards_.list()[shard].num_records;
+    inputs.push_back([this, path = shards_.list()[shard].path, options, max_record_bytes,
+                      limited_by_memory](const StageContext& lane) {
+      return std::make_unique<FileStage>(schema(), path, cutter(max_record_bytes), options, limited_by_memory, lane);
+    });
+  }
+  return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,
+                                           context);
+}
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "formats/compression/compression.h"
+#include "formats/records/record_cutter.h"
+#include "formats/tfrecord/shards.h"
+#include "ops/interleave.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// How the files of a source are read, whatever is in them.
+struct FileReadOptions {
+  size_t cycle_length = 16;     ///< files that take turns; at least 1, which reads one after the other. Default: 16
+  size_t block_length = 1;      ///< records that a file gives in its turn; at least 1. Default: 1
+  bool shuffle_shards = false;  ///< another order of the files in each epoch, drawn from `seed`. Default: false
+  uint64_t seed = 0;            ///< of the order of files. Default: 0
+  bool ordered = true;          ///< false: whichever file is ready gives its records first. Default: true
+  Compression compression = Compression::kNone;  ///< how the files are stored. Default: as they are
+  uint64_t max_record_bytes = uint64_t{64}
+                              << 20;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 64 MiB
+};
+
+/// Source: the records of files of one kind as raw bytes, one `bytes` scalar named `record`. Files are interleaved in
+/// tf.data's order (see InterleaveStage), each read and unpacked in a lane of its own. An error of a record comes in
+/// its place and is the end of its file; another number of records than the shards' counts promise is one too. A state
+/// holds for each open file where the next record begins; a compressed file is unpacked again from its beginning up to
+/// there.
+class FileSourceOperator : public StageOperator {
+ public:
+  std::string arguments() const final;
+  /// The sum of the shards' counts where all are known, else unknown.
+  Cardinality cardinality(std::span<const Cardinality>) const final;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
+  std::string unsavable() const final { return options_.ordered ? "" : "its inputs are not ordered"; }
+  /// A chunk for each file that is open.
+  int64_t memory_needed() const final;
+  const Shards* shards() const final { return &shards_; }
+  size_t num_lanes() const final { return interleave_.num_lanes(); }
+
+ protected:
+  /// `schema`: `record_schema()`, or with an int64 scalar behind it the line on which each record begins, from 0.
+  FileSourceOperator(SchemaPtr schema, Shards shards, const FileReadOptions& options);
+  /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
+  /// `record_too_large`.
+  [[nodiscard]] virtual std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const = 0;
+  /// What of the kind of file decides the stream, as for `arguments()`: `, record_bytes=4`.
+  virtual std::string format() const { return ""; }
+
+ private:
+  Shards shards_;
+  FileReadOptions options_;
+  InterleaveOptions interleave_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "formats/fixed_length/reader.h"
+#include "ops/file_source.h"
+
+namespace millrace {
+
+/// Source: the records of files in which each has the same length; see FileSourceOperator for how files are read,
+/// FixedLengthCutter for files whose size does not fit.
+///
+///     {.record_bytes = 2, .header_bytes = 1}:   "Haabb"   ->   record: aa bb
+class FixedLengthRecordsOperator final : public FileSourceOperator {
+ public:
+  FixedLengthRecordsOperator(Shards shards, const FixedLengthFormat& format, const FileReadOptions& options = {});
+  std::string_view name() const override { return "fixed_length_records"; }
+
+ protected:
+  std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+  std::string format() const override;
+
+ private:
+  FixedLengthFormat format_;
+};
+
+}  // namespace millrace

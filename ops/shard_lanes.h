@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "formats/columnar/block.h"
+#include "formats/columnar/memory_gate.h"
+
+namespace millrace {
+
+/// The longest record for which there is room in a memory budget: it is in a chunk of its shard, and then in a block,
+/// and then in a batch, while the next one comes.
+[[nodiscard]] inline uint64_t largest_record(const MemoryGate& memory) {
+  return static_cast<uint64_t>(memory.budget() / 4);
+}
+
+/// The least that a lane reads of its shard at a time.
+constexpr size_t kLeastChunk = 16 << 10;
+
+/// What each of so many lanes reads of its shard at a time, at most `most`: it has a chunk that is walked, and up to
+/// two that are read ahead; all of them take an eighth of the budget.
+[[nodiscard]] size_t lane_chunk_bytes(const MemoryGate& memory, size_t num_lanes, size_t most);
+
+/// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only
+/// (Fisher and Yates, counter-based numbers).
+[[nodiscard]] std::vector<size_t> permutation(size_t count, uint64_t seed, const Iteration& iteration);
+/// The same, or as they stand.
+[[nodiscard]] std::vector<size_t> shard_order(size_t count, bool shuffle, uint64_t seed, const Iteration& iteration);
+
+}  // namespace millrace

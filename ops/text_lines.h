@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+
+#include "ops/file_source.h"
+
+namespace millrace {
+
+/// Source: the lines of text files; see FileSourceOperator for how files are read, LineCutter for what a line is.
+///
+///     "a\nb\r\n\nc"   ->   record: a b "" c
+class TextLinesOperator final : public FileSourceOperator {
+ public:
+  explicit TextLinesOperator(Shards shards, const FileReadOptions& options = {});
+  std::string_view name() const override { return "text_lines"; }
+
+ protected:
+  std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+};
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "formats/compression/compression.h"
+#include "formats/fixed_length/reader.h"
+#include "formats/tfrecord/shards.h"
+#include "tests/contract/model.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::test {
+
+// Small files of lines and of records of one length, written once for the whole run, with what is in them:
+//
+//     lines-0 … lines-3   lines with all kinds of ends; one file is empty, one has a line that is too long, one many
+//     lines words-0 … words-3   records of kWords; one file has none, one does not fit, one has many
+//
+// Each is there plain, as zlib and as gzip.
+class TextFiles {
+ public:
+  static constexpr uint64_t kMostBytes = 100;  // of a line
+  static constexpr FixedLengthFormat kWords{.record_bytes = 7, .header_bytes = 5, .footer_bytes = 9};
+  static constexpr int64_t kFew = 25;  // at most, in all files but the third
+  static constexpr int64_t kMany = 1300;
+
+  // The files of this process; removed when it ends.
+  static const TextFiles& get();
+
+  [[nodiscard]] Shards shards(const std::vector<std::string>& names, Compression compression) const;
+  // Records of a file as elements, an error where they end with one.
+  Model records(const std::string& name, Compression compression) const;
+
+ private:
+  TextFiles();
+  std::string path(const std::string& name, Compression compression) const;
+  void write(const std::string& name, const std::string& content, const std::vector<ModelElement>& elements);
+
+  TemporaryFolder folder_;
+  std::map<std::string, std::vector<ModelElement>> records_;
+};
+
+}  // namespace millrace::test

@@ -1,0 +1,152 @@
+#include "ops/text_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/ops/file_source_cases.h"
+#include "tests/support/packed.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using test::take_records;
+using test::TakenRecords;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TextLines : public ::testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& content) const {
+    test::write_file(folder_.path(name), content);
+    return folder_.path(name);
+  }
+  Shards files(const std::vector<std::string>& contents) const {
+    std::vector<std::string> paths;
+    for (const std::string& content : contents) paths.push_back(write(std::to_string(paths.size()) + ".txt", content));
+    return Shards::files(paths);
+  }
+  const test::TemporaryFolder folder_;
+};
+
+TEST_F(TextLines, AreThoseOfTensorFlow) {
+  const std::vector<nlohmann::json> cases = test::file_source_cases("text_lines.jsonl");
+  ASSERT_GE(cases.size(), 70);
+  for (const nlohmann::json& one : cases) {
+    std::vector<std::string> expected;
+    for (const nlohmann::json& line : one.at("expect")) expected.push_back(test::bytes_of(line));
+    const std::string content = test::bytes_of(one.at("content"));
+    for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+      const TakenRecords taken =
+          take_records(Dataset::text_lines(files({test::packed(content, compression)}), {.compression = compression}));
+      EXPECT_EQ(taken.records, expected) << one;
+      EXPECT_EQ(taken.error, "") << one;
+    }
+  }
+}
+
+TEST_F(TextLines, OfSeveralFilesTakeTurns) {
+  const Shards shards = files({"a0\na1\na2\n", "b0", "c0\nc1\n"});
+  EXPECT_THAT(take_records(Dataset::text_lines(shards, {.cycle_length = 1})).records,
+              ElementsAre("a0", "a1", "a2", "b0", "c0", "c1"));
+  EXPECT_THAT(take_records(Dataset::text_lines(shards, {.cycle_length = 2, .block_length = 2})).records,
+              ElementsAre("a0", "a1", "b0", "a2", "c0", "c1"));
+  EXPECT_EQ(take_records(Dataset::text_lines(shards, {.shuffle_shards = true, .seed = 1})).records.size(), 6);
+  EXPECT_EQ(Dataset::text_lines(shards).cardinality(), Cardinality::unknown());
+}
+
+TEST_F(TextLines, MayBeLongerThanAChunk) {
+  const std::string line(3000000, 'x');
+  std::string content;
+  for (int i = 0; i < 5; ++i) content += std::to_string(i) + "\n" + line + std::to_string(i) + "\n";
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const TakenRecords taken =
+        take_records(Dataset::text_lines(files({test::packed(content, compression)}), {.compression = compression}));
+    ASSERT_EQ(taken.records.size(), 10) << taken.error;
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(taken.records[2 * i], std::to_string(i));
+      EXPECT_TRUE(taken.records[2 * i + 1] == line + std::to_string(i));
+    }
+  }
+}
+
+TEST_F(TextLines, ThatAreTooLongAreAnErrorWithItsPlace) {
+  const Shards shards = files({"one\n12345\n123456\nlost\n", "next\n"});
+  const TakenRecords taken = take_records(Dataset::text_lines(shards, {.cycle_length = 1, .max_record_bytes = 5}));
+  EXPECT_THAT(taken.records, ElementsAre("one", "12345"));
+  EXPECT_EQ(taken.error,
+            "record_too_large: the line has more than 5 bytes (shard " + shards.path(0) + ", offset 10, record 2)");
+  EXPECT_EQ(taken.what->lost_bytes, 12);
+  // The next file goes on.
+  EXPECT_THAT(
+      take_records(Dataset::text_lines(shards, {.cycle_length = 1, .max_record_bytes = 5}).ignore_errors()).records,
+      ElementsAre("one", "12345", "next"));
+}
+
+TEST_F(TextLines, ThatTheMemoryBudgetHasNoRoomForAreAnError) {
+  const Shards shards = files({"short\n" + std::string(3 << 20, 'x') + "\n"});
+  const TakenRecords taken =
+      take_records(Dataset::text_lines(shards), {.threads = 2, .memory_budget = 8 << 20, .watchdog = 20});
+  EXPECT_THAT(taken.records, ElementsAre("short"));
+  EXPECT_THAT(taken.error, HasSubstr("memory_budget: the line has more than 2097152 bytes, a quarter of the memory "
+                                     "budget of 8388608 bytes"));
+}
+
+TEST_F(TextLines, AnotherNumberThanPromisedIsAnError) {
+  const Shards shards =
+      Shards::files({write("a-2.txt", "x\ny\n"), write("b-3.txt", "x\ny\n")}).counts_from("*-{count}.txt");
+  const Dataset dataset = Dataset::text_lines(shards, {.cycle_length = 1});
+  EXPECT_EQ(dataset.cardinality(), Cardinality::known(5));
+  const TakenRecords taken = take_records(dataset);
+  EXPECT_EQ(taken.records.size(), 4);
+  EXPECT_THAT(taken.error, HasSubstr("cardinality: 3 records were promised, 2 are there (shard " + shards.path(1)));
+}
+
+TEST_F(TextLines, OfAMissingOrDamagedFileAreAnError) {
+  EXPECT_THAT(take_records(Dataset::text_lines(Shards::files({folder_.path("none")}))).error,
+              HasSubstr("(shard " + folder_.path("none")));
+  const TakenRecords plain = take_records(Dataset::text_lines(files({"plain\n"}), {.compression = Compression::kGzip}));
+  EXPECT_THAT(plain.error, HasSubstr("compression: "));
+  std::string content;
+  for (int i = 0; i < 1000; ++i) content += "line " + std::to_string(i * 7919) + "\n";
+  const std::string cut = test::packed(content, Compression::kGzip);
+  const TakenRecords taken =
+      take_records(Dataset::text_lines(files({cut.substr(0, cut.size() / 2)}), {.compression = Compression::kGzip}));
+  EXPECT_GT(taken.records.size(), 100);
+  EXPECT_LT(taken.records.size(), 999);
+  EXPECT_EQ(taken.records.back(), "line " + std::to_string((taken.records.size() - 1) * 7919));
+  EXPECT_THAT(taken.error, HasSubstr("truncated: "));
+}
+
+TEST_F(TextLines, BelongToAStateByShardsAndOptions) {
+  const Shards shards = files({"a\nb\nc\n"});
+  const Dataset dataset = Dataset::text_lines(shards, {.compression = Compression::kNone});
+  EXPECT_THAT(dataset.explain({.threads = 1}), HasSubstr("text_lines(1 shards, cycle_length=16, block_length=1)"));
+  std::string state;
+  {
+    Pipeline pipeline = dataset.start({.threads = 1});
+    (void)pipeline.next();
+    state = pipeline.save().serialize();
+  }
+  const auto resumed = [&](const Dataset& other) -> std::string {
+    try {
+      Pipeline pipeline = other.start({.threads = 1, .state = PipelineState::parse(state)});
+      return std::string(pipeline.next()->values<std::string_view>("record")[0]);
+    } catch (const ErrorException& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(resumed(dataset), "b");
+  EXPECT_THAT(resumed(Dataset::text_lines(shards, {.compression = Compression::kGzip})),
+              HasSubstr("the state is of another dataset"));
+  write("0.txt", "a\nbb\nc\n");
+  EXPECT_THAT(resumed(dataset), HasSubstr("the state is of other shards"));
+}
+
+TEST_F(TextLines, WithoutAnOrderCannotBeSaved) {
+  EXPECT_EQ(TextLinesOperator(files({"a"}), {.ordered = false}).unsavable(), "its inputs are not ordered");
+  EXPECT_THROW(TextLinesOperator(files({"a"}), {.cycle_length = 0}), ErrorException);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -224,6 +224,14 @@ Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
   return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens"));
 }
 
+Dataset Dataset::mixup(const MixupOptions& options) const {
+  return then<MixupOperator>(options, num_on_the_way(*plan_, "mixup"));
+}
+
+Dataset Dataset::cutmix(const CutmixOptions& options) const {
+  return then<CutmixOperator>(options, num_on_the_way(*plan_, "cutmix"));
+}
+
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const { return then<BatchOperator>(size, options); }
 
 Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) const {

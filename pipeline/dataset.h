@@ -11,6 +11,7 @@
 #include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
+#include "ops/cutmix.h"
 #include "ops/decode_raw.h"
 #include "ops/filter.h"
 #include "ops/fixed_length_records.h"
@@ -19,6 +20,7 @@
 #include "ops/interleave.h"
 #include "ops/map.h"
 #include "ops/mask_tokens.h"
+#include "ops/mixup.h"
 #include "ops/operator.h"
 #include "ops/pack.h"
 #include "ops/padded_batch.h"
@@ -178,6 +180,10 @@ class Dataset {
   [[nodiscard]] Dataset pack(int64_t length, const PackOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
+  /// Mixes the rows of batches with each other; see MixupOperator.
+  [[nodiscard]] Dataset mixup(const MixupOptions& options) const;
+  /// Pastes boxes of images of a batch into each other; see CutmixOperator.
+  [[nodiscard]] Dataset cutmix(const CutmixOptions& options) const;
   /// Keeps everything before in memory from the second epoch on; see CacheOperator.
   [[nodiscard]] Dataset cache() const;
   /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.

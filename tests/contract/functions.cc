@@ -108,6 +108,49 @@ void span_rows(const Schema& before, ModelElement& element) {
   put(before, element, "span", integers({length}, std::move(span)));
 }
 
+namespace {
+
+constexpr int64_t kImageValues = 4 * 4 * 2;
+constexpr int64_t kLargeValues = 6 * 6;
+
+int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((digest >> (i % 13)) + 31 * i) % 256; }
+
+}  // namespace
+
+RowFunction image_rows() {
+  return {.name = "image_rows",
+          .writes = {{.name = "image", .dtype = DType::kInt32, .shape = {4, 4, 2}},
+                     {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6}},
+                     {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
+          .function =
+              [](const RowView& row, RowWriter& out) {
+                const uint64_t number = digest(row) % (1 << 30);
+                const auto image = out.make<int32_t>("image", std::vector<int64_t>{4, 4, 2});
+                for (int64_t i = 0; i < kImageValues; ++i) {
+                  image[static_cast<size_t>(i)] = static_cast<int32_t>(image_value(number, i));
+                }
+                const auto large = out.make<float>("large", std::vector<int64_t>{6, 6});
+                for (int64_t i = 0; i < kLargeValues; ++i) {
+                  large[static_cast<size_t>(i)] = static_cast<float>(image_value(number, i)) / 256;
+                }
+                const auto label = out.make<float>("label", std::vector<int64_t>{3});
+                for (size_t c = 0; c < 3; ++c) label[c] = c == number % 3 ? 1.0F : 0.0F;
+              },
+          .keep_others = false};
+}
+
+void image_rows(ModelElement& element) {
+  const uint64_t number = digest(element) % (1 << 30);
+  std::vector<int64_t> image;
+  for (int64_t i = 0; i < kImageValues; ++i) image.push_back(image_value(number, i));
+  std::vector<float> large;
+  for (int64_t i = 0; i < kLargeValues; ++i) large.push_back(static_cast<float>(image_value(number, i)) / 256);
+  std::vector<float> label(3, 0.0F);
+  label[number % 3] = 1.0F;
+  element.values = {integers({4, 4, 2}, std::move(image), DType::kInt32), floats({6, 6}, std::move(large)),
+                    floats({3}, std::move(label))};
+}
+
 RowFunction fail_rows(int64_t divisor, int64_t remainder) {
   return {.name = "fail_rows", .writes = {}, .function = [=](const RowView& row, RowWriter&) {
             if (digest_is(digest(row), divisor, remainder)) throw std::runtime_error("not this one");

@@ -19,6 +19,11 @@ void number_rows(const Schema& before, ModelElement& element, int64_t ordinal);
 [[nodiscard]] RowFunction span_rows();
 void span_rows(const Schema& before, ModelElement& element);
 
+// In the place of all features `image` int32 [4,4,2], `large` float32 [6,6] and `label` float32 [3], one-hot, made of
+// the digest.
+[[nodiscard]] RowFunction image_rows();
+void image_rows(ModelElement& element);
+
 // Throws for elements whose digest modulo `divisor` is `remainder`.
 [[nodiscard]] RowFunction fail_rows(int64_t divisor, int64_t remainder);
 void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/mixing_draws.h"
 #include "ops/shard_lanes.h"
 #include "ops/shuffle_keys.h"
 #include "tests/support/operator_chain.h"
@@ -962,6 +963,73 @@ Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
       }
     };
   };
+}
+
+namespace {
+
+// Whether all of these have an entry for each row of the element.
+bool are_batches(const ModelElement& element, const std::vector<size_t>& columns) {
+  return std::all_of(columns.begin(), columns.end(),
+                     [&](size_t c) { return element.values[c].shape[0] == element.rows; });
+}
+
+void mix(ModelValue& value, const std::vector<size_t>& partners, float lambda) {
+  const std::vector<float> before = value.floats;
+  const size_t length = before.size() / partners.size();
+  for (size_t i = 0; i < before.size(); ++i) {
+    value.floats[i] = lambda * before[i] + (1 - lambda) * before[partners[i / length] * length + i % length];
+  }
+}
+
+}  // namespace
+
+Model model_of_mixup(Model input, MixupOptions options, uint64_t occurrence, std::vector<size_t> columns) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
+    if (!are_batches(element, columns)) return element.fail(ErrorCode::kWrongShape);
+    const CounterRng rng(options.seed, operator_id("mixup", occurrence), iteration);
+    const MixingDraws draws(rng, static_cast<uint64_t>(ordinal));
+    if (!draws.applies(options.probability)) return;
+    for (const size_t c : columns) {
+      mix(element.values[c], draws.permutation(static_cast<size_t>(element.rows)),
+          static_cast<float>(draws.symmetric_beta(options.alpha)));
+    }
+  });
+}
+
+Model model_of_cutmix(Model input, CutmixOptions options, uint64_t occurrence, size_t image,
+                      std::vector<size_t> labels) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
+    if (!are_batches(element, {image}) || !are_batches(element, labels)) return element.fail(ErrorCode::kWrongShape);
+    const CounterRng rng(options.seed, operator_id("cutmix", occurrence), iteration);
+    const MixingDraws draws(rng, static_cast<uint64_t>(ordinal));
+    ModelValue& images = element.values[image];
+    if (!draws.applies(options.probability) || images.size() == 0) return;
+    const std::vector<size_t> partners = draws.permutation(static_cast<size_t>(element.rows));
+    const double side = std::sqrt(1 - draws.symmetric_beta(options.alpha));
+    const int64_t height = images.shape[1];
+    const int64_t width = images.shape[2];
+    const int64_t middle_y = draws.below(static_cast<uint32_t>(height), 0);
+    const int64_t middle_x = draws.below(static_cast<uint32_t>(width), 1);
+    const auto is_near = [side](int64_t at, int64_t middle, int64_t length) {
+      const int64_t half = static_cast<int64_t>(side * static_cast<double>(length)) / 2;
+      return middle - half <= at && at < middle + half;
+    };
+    const ModelValue before = images;
+    const int64_t row_length = static_cast<int64_t>(images.size()) / element.rows;
+    const int64_t pixel_length = row_length / (height * width);
+    int64_t pasted = 0;
+    for (int64_t i = 0; i < static_cast<int64_t>(images.size()); ++i) {
+      const int64_t pixel = i % row_length / pixel_length;
+      if (!is_near(pixel / width, middle_y, height) || !is_near(pixel % width, middle_x, width)) continue;
+      if (i < row_length && i % pixel_length == 0) ++pasted;
+      const size_t other = partners[static_cast<size_t>(i / row_length)] * static_cast<size_t>(row_length) +
+                           static_cast<size_t>(i % row_length);
+      if (!before.integers.empty()) images.integers[static_cast<size_t>(i)] = before.integers[other];
+      if (!before.floats.empty()) images.floats[static_cast<size_t>(i)] = before.floats[other];
+    }
+    const float lambda = 1 - static_cast<float>(pasted) / static_cast<float>(height * width);
+    for (const size_t c : labels) mix(element.values[c], partners, lambda);
+  });
 }
 
 namespace {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "ops/counter_rng.h"
+#include "ops/cutmix.h"
 #include "ops/mask_tokens.h"
+#include "ops/mixup.h"
 #include "ops/padded_batch.h"
 #include "ops/rejection_resample.h"
 #include "ops/sample_from_datasets.h"
@@ -137,6 +139,9 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Packs the columns into rows, and puts -1 behind integers, 0.5 behind floats.
 [[nodiscard]] Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
                                   std::vector<size_t> columns);
+[[nodiscard]] Model model_of_mixup(Model input, MixupOptions options, uint64_t occurrence, std::vector<size_t> columns);
+[[nodiscard]] Model model_of_cutmix(Model input, CutmixOptions options, uint64_t occurrence, size_t image,
+                                    std::vector<size_t> labels);
 // Columns of ids, attention and starts of words (-1: none) in the input; labels come last.
 [[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
                                          int attention, int starts);

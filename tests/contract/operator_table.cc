@@ -297,7 +297,10 @@ Twin truncate(const Twin& in, Picks& p) {
     features.push_back(other);
   }
   const int64_t head = p.between(0, 4);
-  return in.truncate(features, head, p.between(head == 0 ? 1 : 0, 4), p.chance(3));
+  const int64_t tail = p.between(head == 0 ? 1 : 0, 4);
+  // A marker among records is none that the models of parsers know.
+  const bool marks = p.chance(3) && !is_records(in);
+  return in.truncate(features, head, tail, marks);
 }
 
 Twin truncate_pair(const Twin& in, Picks& p) {
@@ -343,6 +346,34 @@ Twin mask_words(const Twin& in, Picks& p) {
     if (in.schema()[static_cast<size_t>(in.schema().column(name))].shape == ids.shape) starts.push_back(name);
   }
   return in.mask_words(probability, seed, p.of(starts));
+}
+
+// Batches of images, of some that may be errors. Where there are batches already, those of batches are refused.
+Twin image_batches(const Twin& in, Picks& p) {
+  const int64_t size = p.between(1, 5);
+  return in.map_image_rows().batch(size, p.chance(3));
+}
+
+double some_alpha(Picks& p) {
+  static const std::vector<double> kAlphas{1, 0.25, 0.5, 3};
+  return p.of(kAlphas);
+}
+
+Twin mixup(const Twin& in, Picks& p) {
+  const Twin images = image_batches(in, p);
+  const std::vector<std::string> features =
+      p.chance(3) ? std::vector<std::string>{"label"} : std::vector<std::string>{"large", "label"};
+  const double alpha = some_alpha(p);
+  const double probability = p.chance(3) ? 0.5 : 1;
+  return images.mixup(features, alpha, probability, static_cast<uint64_t>(p.between(0, 5)));
+}
+
+Twin cutmix(const Twin& in, Picks& p) {
+  const Twin images = image_batches(in, p);
+  const std::string image = p.chance(2) ? "image" : "large";
+  const double alpha = some_alpha(p);
+  const double probability = p.chance(3) ? 0.5 : 1;
+  return images.cutmix(image, {"label"}, alpha, probability, static_cast<uint64_t>(p.between(0, 5)));
 }
 
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
@@ -507,9 +538,11 @@ const std::array kOperators{
                    const double probability = 0.125 * static_cast<double>(p.between(0, 4));
                    const auto seed = static_cast<uint64_t>(p.between(0, 5));
                    const bool of_words = p.chance(3);
-                   return in.mask_spans(probability, seed, of_words, 0.25 * static_cast<double>(p.between(1, 4)),
-                                        p.between(1, 5));
+                   const double stop = 0.25 * static_cast<double>(p.between(1, 4));
+                   return in.mask_spans(probability, seed, of_words, stop, p.between(1, 5));
                  }},
+    OperatorLine{"mixup", 7, can_batch, mixup},
+    OperatorLine{"cutmix", 7, can_batch, cutmix},
     OperatorLine{"add", 6, has_numbers,
                  [](const Twin& in, Picks& p) {
                    return on_number(in, p, [&](const std::string& name, int64_t k) { return in.add(name, k); });

@@ -293,6 +293,8 @@ TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, co
     twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
     twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
     twin.num_resamples_ = std::max(twin.num_resamples_, input.num_resamples_);
+    twin.num_mixups_ = std::max(twin.num_mixups_, input.num_mixups_);
+    twin.num_cutmixes_ = std::max(twin.num_cutmixes_, input.num_cutmixes_);
     twin.was_infinite_ |= input.was_infinite_;
     twin.reads_shards_ |= input.reads_shards_;
     twin.reads_compressed_shards_ |= input.reads_compressed_shards_;
@@ -497,6 +499,11 @@ TwinDataset TwinDataset::map_span_rows() const {
   return then("map", dataset_.map(span_rows()),
               model_of_map(model_, [before = schema()](ModelElement& element, int64_t) { span_rows(before, element); }),
               ".map(span_rows())");
+}
+
+TwinDataset TwinDataset::map_image_rows() const {
+  return then("map", dataset_.map(image_rows()),
+              model_of_map(model_, [](ModelElement& element, int64_t) { image_rows(element); }), ".map(image_rows())");
 }
 
 TwinDataset TwinDataset::map_fail_rows(int64_t divisor, int64_t remainder) const {
@@ -876,6 +883,32 @@ TwinDataset TwinDataset::mask_spans(double probability, uint64_t seed, bool of_w
   options.spans = MaskSpans{.stop = stop, .max_length = max_length};
   return mask(options, fmt::format("{}, .spans = MaskSpans{{.stop = {}, .max_length = {}}}",
                                    of_words ? ", .starts_word = even_ids()" : "", stop, max_length));
+}
+
+TwinDataset TwinDataset::mixup(const std::vector<std::string>& features, double alpha, double probability,
+                               uint64_t seed) const {
+  const MixupOptions options{.features = features, .alpha = alpha, .probability = probability, .seed = seed};
+  std::vector<size_t> columns;
+  for (const std::string& feature : features) columns.push_back(column(feature));
+  TwinDataset twin = then("mixup", dataset_.mixup(options), model_of_mixup(model_, options, num_mixups_, columns),
+                          fmt::format(".mixup({{.features = {}, .alpha = {}, .probability = {}, .seed = {}}})",
+                                      quoted(features), alpha, probability, seed));
+  ++twin.num_mixups_;
+  return twin;
+}
+
+TwinDataset TwinDataset::cutmix(const std::string& image, const std::vector<std::string>& labels, double alpha,
+                                double probability, uint64_t seed) const {
+  const CutmixOptions options{
+      .image = image, .labels = labels, .alpha = alpha, .probability = probability, .seed = seed};
+  std::vector<size_t> columns;
+  for (const std::string& label : labels) columns.push_back(column(label));
+  TwinDataset twin =
+      then("cutmix", dataset_.cutmix(options), model_of_cutmix(model_, options, num_cutmixes_, column(image), columns),
+           fmt::format(".cutmix({{.image = \"{}\", .labels = {}, .alpha = {}, .probability = {}, .seed = {}}})", image,
+                       quoted(labels), alpha, probability, seed));
+  ++twin.num_cutmixes_;
+  return twin;
 }
 
 TwinDataset TwinDataset::prefetch(int64_t buffer_size) const {

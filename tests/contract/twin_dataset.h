@@ -56,6 +56,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset parse_tensor() const;
   [[nodiscard]] TwinDataset map_number_rows() const;
   [[nodiscard]] TwinDataset map_span_rows() const;
+  [[nodiscard]] TwinDataset map_image_rows() const;
   [[nodiscard]] TwinDataset map_fail_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset map_negate_blocks(const std::string& feature) const;
   [[nodiscard]] TwinDataset add(const std::string& feature, int64_t k) const;
@@ -114,6 +115,10 @@ class TwinDataset {
   [[nodiscard]] TwinDataset mask_words(double probability, uint64_t seed, const std::string& starts) const;
   [[nodiscard]] TwinDataset mask_spans(double probability, uint64_t seed, bool of_words, double stop,
                                        int64_t max_length) const;
+  [[nodiscard]] TwinDataset mixup(const std::vector<std::string>& features, double alpha, double probability,
+                                  uint64_t seed) const;
+  [[nodiscard]] TwinDataset cutmix(const std::string& image, const std::vector<std::string>& labels, double alpha,
+                                   double probability, uint64_t seed) const;
   [[nodiscard]] TwinDataset prefetch(int64_t buffer_size) const;
 
   const Dataset& dataset() const { return dataset_; }
@@ -173,6 +178,8 @@ class TwinDataset {
   uint64_t num_masks_ = 0;
   uint64_t num_samples_ = 0;
   uint64_t num_resamples_ = 0;
+  uint64_t num_mixups_ = 0;
+  uint64_t num_cutmixes_ = 0;
   bool was_infinite_ = false;
   bool reads_shards_ = false;
   bool reads_compressed_shards_ = false;

@@ -224,6 +224,10 @@ Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
   return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens"));
 }
 
+Dataset Dataset::augment_images(const AugmentImagesOptions& options) const {
+  return then<AugmentImagesOperator>(options, num_on_the_way(*plan_, "augment_images"));
+}
+
 Dataset Dataset::mixup(const MixupOptions& options) const {
   return then<MixupOperator>(options, num_on_the_way(*plan_, "mixup"));
 }

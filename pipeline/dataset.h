@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/arithmetic.h"
+#include "ops/augment_images.h"
 #include "ops/batch.h"
 #include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
@@ -180,6 +181,8 @@ class Dataset {
   [[nodiscard]] Dataset pack(int64_t length, const PackOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
+  /// Turns, flips, brightens images at random, pairs of them alike; see AugmentImagesOperator.
+  [[nodiscard]] Dataset augment_images(const AugmentImagesOptions& options) const;
   /// Mixes the rows of batches with each other; see MixupOperator.
   [[nodiscard]] Dataset mixup(const MixupOptions& options) const;
   /// Pastes boxes of images of a batch into each other; see CutmixOperator.

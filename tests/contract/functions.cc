@@ -120,7 +120,7 @@ int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((d
 RowFunction image_rows() {
   return {.name = "image_rows",
           .writes = {{.name = "image", .dtype = DType::kInt32, .shape = {4, 4, 2}},
-                     {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6}},
+                     {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6, 1}},
                      {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
           .function =
               [](const RowView& row, RowWriter& out) {
@@ -129,7 +129,7 @@ RowFunction image_rows() {
                 for (int64_t i = 0; i < kImageValues; ++i) {
                   image[static_cast<size_t>(i)] = static_cast<int32_t>(image_value(number, i));
                 }
-                const auto large = out.make<float>("large", std::vector<int64_t>{6, 6});
+                const auto large = out.make<float>("large", std::vector<int64_t>{6, 6, 1});
                 for (int64_t i = 0; i < kLargeValues; ++i) {
                   large[static_cast<size_t>(i)] = static_cast<float>(image_value(number, i)) / 256;
                 }
@@ -147,7 +147,7 @@ void image_rows(ModelElement& element) {
   for (int64_t i = 0; i < kLargeValues; ++i) large.push_back(static_cast<float>(image_value(number, i)) / 256);
   std::vector<float> label(3, 0.0F);
   label[number % 3] = 1.0F;
-  element.values = {integers({4, 4, 2}, std::move(image), DType::kInt32), floats({6, 6}, std::move(large)),
+  element.values = {integers({4, 4, 2}, std::move(image), DType::kInt32), floats({6, 6, 1}, std::move(large)),
                     floats({3}, std::move(label))};
 }
 

@@ -19,7 +19,7 @@ void number_rows(const Schema& before, ModelElement& element, int64_t ordinal);
 [[nodiscard]] RowFunction span_rows();
 void span_rows(const Schema& before, ModelElement& element);
 
-// In the place of all features `image` int32 [4,4,2], `large` float32 [6,6] and `label` float32 [3], one-hot, made of
+// In the place of all features `image` int32 [4,4,2], `large` float32 [6,6,1] and `label` float32 [3], one-hot, made of
 // the digest.
 [[nodiscard]] RowFunction image_rows();
 void image_rows(ModelElement& element);

@@ -1034,6 +1034,95 @@ Model model_of_cutmix(Model input, CutmixOptions options, uint64_t occurrence, s
 
 namespace {
 
+// The numbers of the pixels of a square image, in the places to which they come.
+std::vector<int64_t> moved_pixels(int64_t side, const AugmentImagesOptions& options, const CounterRng::Words& words) {
+  std::vector<int64_t> pixels;
+  for (int64_t i = 0; i < side * side; ++i) pixels.push_back(i);
+  const auto move = [&](auto from) {
+    std::vector<int64_t> moved;
+    for (int64_t y = 0; y < side; ++y) {
+      for (int64_t x = 0; x < side; ++x) moved.push_back(pixels[static_cast<size_t>(from(y, x))]);
+    }
+    pixels = std::move(moved);
+  };
+  for (uint32_t turn = 0; options.rotate && turn < words[0] >> 30; ++turn) {
+    move([side](int64_t y, int64_t x) { return x * side + side - 1 - y; });
+  }
+  if (options.flip_left_right && words[1] >= uint32_t{1} << 31) {
+    move([side](int64_t y, int64_t x) { return y * side + side - 1 - x; });
+  }
+  if (options.flip_up_down && (words[1] & uint32_t{1} << 30) != 0) {
+    move([side](int64_t y, int64_t x) { return (side - 1 - y) * side + x; });
+  }
+  return pixels;
+}
+
+// One image, whose values begin at `first`.
+template <typename T>
+void augment(std::vector<T>& values, bool whole, size_t first, int64_t side, int64_t channels,
+             const AugmentImagesOptions& options, const CounterRng::Words& words) {
+  const std::vector<int64_t> pixels = moved_pixels(side, options, words);
+  const bool contrast = options.contrast.first != 1 || options.contrast.second != 1;
+  const double u = words[2] / 2147483648.0 - 1;
+  const float added = static_cast<float>(options.brightness * u) * (whole ? 255 : 1);
+  const double v = words[3] / 4294967296.0;
+  const auto factor =
+      static_cast<float>(options.contrast.first + (options.contrast.second - options.contrast.first) * v);
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+    std::vector<T> channel;
+    double sum = 0;
+    for (const int64_t pixel : pixels) {
+      channel.push_back(values[first + static_cast<size_t>(pixel * channels) + c]);
+      sum += static_cast<double>(channel.back());
+    }
+    const float mean = static_cast<float>(sum / static_cast<double>(pixels.size())) + added;
+    for (T& value : channel) {
+      if (options.brightness == 0 && !contrast) break;
+      float changed = static_cast<float>(value) + added;
+      if (contrast) changed = (changed - mean) * factor + mean;
+      if (whole) {
+        value = static_cast<T>(std::lround(std::clamp(changed, 0.0F, 255.0F)));
+      } else {
+        if (options.clip) changed = std::max(changed, static_cast<float>(options.clip->first));
+        if (options.clip) changed = std::min(changed, static_cast<float>(options.clip->second));
+        value = static_cast<T>(changed);
+      }
+    }
+    // All of a channel at once: the values of the others are still where they were.
+    for (size_t i = 0; i < channel.size(); ++i) {
+      values[first + i * static_cast<size_t>(channels) + c] = channel[i];
+    }
+  }
+}
+
+}  // namespace
+
+Model model_of_augment_images(Model input, AugmentImagesOptions options, uint64_t occurrence,
+                              std::vector<size_t> columns) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
+    const CounterRng rng(options.seed, operator_id("augment_images", occurrence), iteration);
+    const bool in_batches = element.values[columns[0]].shape.size() == 4;
+    const int64_t rows = in_batches ? element.values[columns[0]].shape[0] : 1;
+    if (rows != element.rows) return element.fail(ErrorCode::kWrongShape);
+    for (int64_t row = 0; row < rows; ++row) {
+      const CounterRng::Words words = rng.words(static_cast<uint64_t>(ordinal + row));
+      for (const size_t c : columns) {
+        ModelValue& images = element.values[c];
+        const int64_t channels = images.shape.back();
+        const int64_t side = images.shape[images.shape.size() - 2];
+        const size_t first = static_cast<size_t>(row) * images.size() / static_cast<size_t>(rows);
+        if (images.dtype == DType::kFloat32) {
+          augment(images.floats, /*whole=*/false, first, side, channels, options, words);
+        } else {
+          augment(images.integers, /*whole=*/true, first, side, channels, options, words);
+        }
+      }
+    }
+  });
+}
+
+namespace {
+
 // Which positions of a row are masked, and by which word the fate of each is decided: a position, or the first of its
 // span.
 using ModelMask = std::map<size_t, size_t>;

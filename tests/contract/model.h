@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/augment_images.h"
 #include "ops/counter_rng.h"
 #include "ops/cutmix.h"
 #include "ops/mask_tokens.h"
@@ -139,6 +140,9 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Packs the columns into rows, and puts -1 behind integers, 0.5 behind floats.
 [[nodiscard]] Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
                                   std::vector<size_t> columns);
+// Columns of square images.
+[[nodiscard]] Model model_of_augment_images(Model input, AugmentImagesOptions options, uint64_t occurrence,
+                                            std::vector<size_t> columns);
 [[nodiscard]] Model model_of_mixup(Model input, MixupOptions options, uint64_t occurrence, std::vector<size_t> columns);
 [[nodiscard]] Model model_of_cutmix(Model input, CutmixOptions options, uint64_t occurrence, size_t image,
                                     std::vector<size_t> labels);

@@ -376,6 +376,19 @@ Twin cutmix(const Twin& in, Picks& p) {
   return images.cutmix(image, {"label"}, alpha, probability, static_cast<uint64_t>(p.between(0, 5)));
 }
 
+Twin augment_images(const Twin& in, Picks& p) {
+  AugmentImagesOptions options;
+  options.rotate = p.chance(2);
+  options.flip_left_right = p.chance(2);
+  options.flip_up_down = p.chance(2);
+  options.brightness = 0.25 * static_cast<double>(p.between(0, 3));
+  if (p.chance(2)) options.contrast = {0.5, 1.25};
+  if (p.chance(3)) options.clip = {0.25, 0.75};
+  options.seed = static_cast<uint64_t>(p.between(0, 5));
+  // Of rows, or of batches of them.
+  return (p.chance(2) && can_batch(in) ? image_batches(in, p) : in.map_image_rows()).augment_images(options);
+}
+
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
 template <typename Add>
@@ -541,6 +554,7 @@ const std::array kOperators{
                    const double stop = 0.25 * static_cast<double>(p.between(1, 4));
                    return in.mask_spans(probability, seed, of_words, stop, p.between(1, 5));
                  }},
+    OperatorLine{"augment_images", 8, always, augment_images},
     OperatorLine{"mixup", 7, can_batch, mixup},
     OperatorLine{"cutmix", 7, can_batch, cutmix},
     OperatorLine{"add", 6, has_numbers,
@@ -565,10 +579,10 @@ const std::array kOperators{
                  }},
     OperatorLine{"select", 5, always,
                  [](const Twin& in, Picks& p) { return in.select(some_features(in, p, in.schema().size())); }},
-    OperatorLine{"drop", 5, has_several_features,
+    OperatorLine{"drop", 7, has_several_features,
                  [](const Twin& in, Picks& p) { return in.drop(some_features(in, p, in.schema().size() - 1)); }},
     OperatorLine{"truncate", 9, has_vectors, truncate},
-    OperatorLine{"truncate_pair", 12, has_two_vectors, truncate_pair},
+    OperatorLine{"truncate_pair", 24, has_two_vectors, truncate_pair},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
     OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
 };

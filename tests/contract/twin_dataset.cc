@@ -293,6 +293,7 @@ TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, co
     twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
     twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
     twin.num_resamples_ = std::max(twin.num_resamples_, input.num_resamples_);
+    twin.num_augments_ = std::max(twin.num_augments_, input.num_augments_);
     twin.num_mixups_ = std::max(twin.num_mixups_, input.num_mixups_);
     twin.num_cutmixes_ = std::max(twin.num_cutmixes_, input.num_cutmixes_);
     twin.was_infinite_ |= input.was_infinite_;
@@ -883,6 +884,24 @@ TwinDataset TwinDataset::mask_spans(double probability, uint64_t seed, bool of_w
   options.spans = MaskSpans{.stop = stop, .max_length = max_length};
   return mask(options, fmt::format("{}, .spans = MaskSpans{{.stop = {}, .max_length = {}}}",
                                    of_words ? ", .starts_word = even_ids()" : "", stop, max_length));
+}
+
+TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& drawn) const {
+  AugmentImagesOptions options = drawn;
+  options.features = {"image", "large"};
+  TwinDataset twin =
+      then("augment_images", dataset_.augment_images(options),
+           model_of_augment_images(model_, options, num_augments_, {column("image"), column("large")}),
+           fmt::format(".augment_images({{.features = {{\"image\", \"large\"}}, .rotate = {}, .flip_left_right = {}, "
+                       ".flip_up_down = {}, .brightness = {}, .contrast = {{{}, {}}}, .clip = {}, .seed = {}}})",
+                       options.rotate, options.flip_left_right, options.flip_up_down, options.brightness,
+                       options.contrast.first, options.contrast.second,
+                       options.clip
+                           ? fmt::format("std::pair<double, double>({}, {})", options.clip->first, options.clip->second)
+                           : "{}",
+                       options.seed));
+  ++twin.num_augments_;
+  return twin;
 }
 
 TwinDataset TwinDataset::mixup(const std::vector<std::string>& features, double alpha, double probability,

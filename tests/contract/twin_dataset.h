@@ -115,6 +115,8 @@ class TwinDataset {
   [[nodiscard]] TwinDataset mask_words(double probability, uint64_t seed, const std::string& starts) const;
   [[nodiscard]] TwinDataset mask_spans(double probability, uint64_t seed, bool of_words, double stop,
                                        int64_t max_length) const;
+  // On `image` and `large` of `map_image_rows`.
+  [[nodiscard]] TwinDataset augment_images(const AugmentImagesOptions& options) const;
   [[nodiscard]] TwinDataset mixup(const std::vector<std::string>& features, double alpha, double probability,
                                   uint64_t seed) const;
   [[nodiscard]] TwinDataset cutmix(const std::string& image, const std::vector<std::string>& labels, double alpha,
@@ -178,6 +180,7 @@ class TwinDataset {
   uint64_t num_masks_ = 0;
   uint64_t num_samples_ = 0;
   uint64_t num_resamples_ = 0;
+  uint64_t num_augments_ = 0;
   uint64_t num_mixups_ = 0;
   uint64_t num_cutmixes_ = 0;
   bool was_infinite_ = false;

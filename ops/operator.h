@@ -76,6 +76,11 @@ class StageOperator : public Operator {
                                                     const StageContext& context) const = 0;
   /// What its runs in one pipeline share: asked for once, for each place in a plan. Default: nothing.
   [[nodiscard]] virtual std::shared_ptr<SharedByRuns> share() const { return nullptr; }
+  /// Called once when a pipeline starts, before any run, with what `share()` made; may wait for the storage. Throws
+  /// what would be in the way of every run. Gives the bytes that are kept for all of them, beside buffers, and are
+  /// taken off the memory budget. An operator of a dataset that is nested in a function is never prepared. Default:
+  /// nothing.
+  virtual int64_t prepare(SharedByRuns* /*shared*/, Storage& /*storage*/) const { return 0; }
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
   /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each

@@ -7,7 +7,8 @@
 namespace millrace {
 namespace {
 
-/// Leaves out the first elements of its input.
+/// Leaves out the first elements of its input. What says that a state cannot be gone on from stands in the place of an
+/// element too, and is not left out.
 class BehindStage final : public Stage {
  public:
   BehindStage(std::unique_ptr<Stage> input, int64_t elements) : input_(std::move(input)), left_(elements) {}
@@ -16,6 +17,10 @@ class BehindStage final : public Stage {
     while (true) {
       const Poll poll = input_->next(out);
       if (poll != Poll::kBlock || left_ == 0) return poll;
+      if (const ElementError* error = out.next_error(0); error != nullptr && error->error->code == ErrorCode::kState) {
+        left_ = 0;
+        return poll;
+      }
       const auto elements = static_cast<int64_t>(out.num_elements());
       const int64_t skipped = std::min(left_, elements);
       left_ -= skipped;

@@ -68,6 +68,10 @@ Dataset Dataset::fixed_length_records(const Shards& shards, const FixedLengthFor
   return Dataset(make_plan_node({}, source<FixedLengthRecordsOperator>(shards, format, options)));
 }
 
+Dataset Dataset::global_shuffle(const Shards& shards, const GlobalShuffleOptions& options) {
+  return Dataset(make_plan_node({}, source<GlobalShuffleOperator>(shards, options)));
+}
+
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   return Dataset(make_plan_node({}, source<RowsOperator>(std::move(features))));
 }

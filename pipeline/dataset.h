@@ -17,6 +17,7 @@
 #include "ops/filter.h"
 #include "ops/fixed_length_records.h"
 #include "ops/from_generator.h"
+#include "ops/global_shuffle.h"
 #include "ops/group_by_window.h"
 #include "ops/interleave.h"
 #include "ops/map.h"
@@ -76,6 +77,9 @@ class Dataset {
   /// The records of files in which each has the same length; see FixedLengthRecordsOperator.
   static Dataset fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
                                       const FileReadOptions& options = {});
+  /// The same records in a uniformly random order, of shards that `dataset_index` has indexed; see
+  /// GlobalShuffleOperator.
+  static Dataset global_shuffle(const Shards& shards, const GlobalShuffleOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
   /// What a function of yours makes up, with a rule how it is resumed; see FromGeneratorOperator.

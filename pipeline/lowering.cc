@@ -76,6 +76,18 @@ LoweredPlan::LoweredPlan(Executor& executor, const PlanNodePtr& plan, const Opti
 
 LoweredPlan::~LoweredPlan() = default;
 
+int64_t LoweredPlan::prepare(Storage& storage) const {
+  int64_t bytes = 0;
+  for (const Shared& of : shared_) {
+    try {
+      bytes += of.op->prepare(of.shared.get(), storage);
+    } catch (...) {
+      throw ErrorException(*current_exception_as_error(of.op->name()));
+    }
+  }
+  return bytes;
+}
+
 std::unique_ptr<Stage> LoweredPlan::start(const StageContext& context) { return output_(context); }
 
 void LoweredPlan::drop_chains() {
@@ -195,8 +207,9 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
+  shared_.push_back({op, op->share()});
   return [op, inputs = std::move(inputs), &entry, lanes,
-          shared = op->share()](const StageContext& context) -> std::unique_ptr<Stage> {
+          shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
                                 .iteration = context.iteration,

@@ -30,6 +30,9 @@ class LoweredPlan {
   LoweredPlan(Executor& executor, const PlanNodePtr& plan, const Options& options);
   ~LoweredPlan();
 
+  /// Prepares all operators, see StageOperator::prepare; gives the bytes that they keep. Before `start`, once.
+  [[nodiscard]] int64_t prepare(Storage& storage) const;
+
   /// Starts the plan; the reader belongs to the consumer whose waker is in `context`.
   [[nodiscard]] std::unique_ptr<Stage> start(const StageContext& context);
 
@@ -63,6 +66,11 @@ class LoweredPlan {
     SegmentRecord* segment = nullptr;
     bool parallel = false;
   };
+  // An operator, and what its runs share.
+  struct Shared {
+    std::shared_ptr<const StageOperator> op;
+    std::shared_ptr<SharedByRuns> shared;
+  };
   class LaneSet;
 
   OpenStage cut(const PlanNodePtr& node, size_t extra_credits);
@@ -80,6 +88,7 @@ class LoweredPlan {
   std::deque<OperatorRecord> operators_;
   std::vector<std::unique_ptr<LaneSet>> lane_sets_;
   std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<Shared> shared_;
   OpenStage output_;
 };
 

@@ -116,6 +116,7 @@ class Pipeline::Impl {
       num_delivered_ = options.state->num_delivered();
       skips_.resume(options.state->skipped());
     }
+    keep_for_all_runs(lowered_.prepare(*storage_));
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
                       {.pool = executor_.pool(),
@@ -202,6 +203,17 @@ class Pipeline::Impl {
  private:
   [[noreturn]] void refuse_state(std::string_view what) const {
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, unsavable_));
+  }
+
+  // What operators keep from the start to the end is no room for buffers.
+  void keep_for_all_runs(int64_t bytes) {
+    const int64_t budget = executor_.memory().bytes();
+    if (bytes > budget / 2) {
+      throw ErrorException(
+          ErrorCode::kMemoryBudget,
+          fmt::format("{} bytes are kept for the whole run, more than half of the memory budget of {}", bytes, budget));
+    }
+    executor_.memory().reserve_anyway(bytes);
   }
 
   bool refill() {

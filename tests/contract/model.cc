@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/keyed_permutation.h"
 #include "ops/mixing_draws.h"
 #include "ops/shard_lanes.h"
 #include "ops/shuffle_keys.h"
@@ -324,6 +325,21 @@ Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t blo
       for (size_t i = 0; i < order.size(); ++i) ordered[i] = shards[order[i]];
     }
     return model_of_interleave(std::move(ordered), cycle_length, block_length)(iteration);
+  };
+}
+
+Model model_of_global_shuffle(std::vector<Model> shards, uint64_t seed, bool reshuffle_each_iteration) {
+  return [=](const Iteration& iteration) {
+    std::vector<ModelElement> all;
+    for (const Model& shard : shards) {
+      const ModelStream stream = shard(iteration);
+      while (std::optional<ModelElement> element = stream()) all.push_back(std::move(*element));
+    }
+    const KeyedPermutation order(all.size(), seed, {reshuffle_each_iteration ? iteration.epoch : 0, iteration.path});
+    return [=, position = uint64_t{0}]() mutable -> std::optional<ModelElement> {
+      if (position == all.size()) return std::nullopt;
+      return all[order(position++)];
+    };
   };
 }
 

@@ -87,6 +87,9 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_shards(std::vector<Model> shards, size_t cycle_length, size_t block_length,
                                     std::optional<uint64_t> shuffled);
 
+// Records of all shards in the order of a permutation.
+[[nodiscard]] Model model_of_global_shuffle(std::vector<Model> shards, uint64_t seed, bool reshuffle_each_iteration);
+
 // Leaves out what is damaged, up to `max_records` in an epoch.
 [[nodiscard]] Model model_of_skipped_damage(Model shards, std::optional<int64_t> max_records);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "tests/contract/graph.h"
 
 namespace millrace::test {
@@ -100,6 +102,24 @@ FileReadOptions file_options(Picks& p) {
   if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
   options.compression = static_cast<Compression>(p.between(0, 2));
   return options;
+}
+
+Twin global_shuffle(Picks& p, const Weave& weave) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < 4; ++i) {
+    if (p.chance(2)) names.push_back(fmt::format("indexed-{}", i));
+  }
+  if (names.empty()) names.push_back("indexed-0");
+  if (p.chance(30)) names.push_back("indexed-4");
+  GlobalShuffleOptions options;
+  options.seed = static_cast<uint64_t>(p.between(0, 9));
+  options.reshuffle_each_iteration = !p.chance(4);
+  options.window = p.between(1, 40);
+  options.merge_gap = p.between(0, 2) * 300;
+  options.reads_in_flight = p.between(8, 40);
+  if (p.chance(2)) options.damage.action = DamagePolicy::kSkip;
+  if (options.damage.action == DamagePolicy::kSkip && p.chance(3)) options.damage.max_records = p.between(0, 2);
+  return Twin::global_shuffle(names, options, weave);
 }
 
 const std::vector<std::string> kPlain{"plain-0", "plain-1", "plain-2", "plain-3", "plain-4", "plain-5"};
@@ -432,6 +452,7 @@ const std::array kSources{
                  const std::vector<std::string> names = text_files("words-", p);
                  return Twin::fixed_length_records(names, file_options(p), w);
                }},
+    SourceLine{"global_shuffle", 14, global_shuffle},
     SourceLine{"interleave", 12, interleave, true},
     SourceLine{"concatenate", 7, concatenate, true},
     SourceLine{"flat_map", 4, [](Picks& p, const Weave& w) { return Twin::flat_map(inputs_alike(p, w), w); }, true},

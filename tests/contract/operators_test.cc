@@ -46,6 +46,16 @@ const std::array kInputs{
             return TwinDataset::tfrecord({"damaged-0", "gzip-3", "damaged-1"},
                                          {.cycle_length = 2, .damage = {.action = DamagePolicy::kSkip}}, w);
           }},
+    Input{"records in a global order",
+          [](const Weave& w) {
+            return TwinDataset::global_shuffle({"indexed-0", "indexed-1", "indexed-2"}, {.seed = 3, .window = 4}, w)
+                .repeat(2);
+          }},
+    Input{"records in a global order without the damaged ones",
+          [](const Weave& w) {
+            return TwinDataset::global_shuffle({"indexed-3", "indexed-2"}, {.damage = {.action = DamagePolicy::kSkip}},
+                                               w);
+          }},
     Input{"batches of records", [](const Weave& w) { return records(w).batch(3, false); }},
     Input{"tokens",
           [](const Weave& w) {

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include "formats/example/writer.h"
+#include "formats/storage/atomic_file.h"
+#include "formats/storage/local.h"
+#include "formats/tfrecord/index_builder.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/support/example_messages.h"
 
@@ -48,11 +51,13 @@ ShardFiles::ShardFiles() {
   write("damaged-1", Compression::kNone, 9);
   write("long-0", Compression::kNone, kLongShard);
   write("long-1", Compression::kGzip, kLongShard);
+  constexpr std::array<int64_t, 5> kIndexed{12, 0, 1, 21, kLongShard};
+  for (size_t i = 0; i < kIndexed.size(); ++i) write(fmt::format("indexed-{}", i), Compression::kNone, kIndexed[i]);
 }
 
 void ShardFiles::write(const std::string& name, Compression compression, int64_t num_records) {
   const bool odd = name.starts_with("odd");
-  const bool damaged = name.starts_with("damaged");
+  const bool damaged = name.starts_with("damaged") || name == "indexed-3";
   std::vector<ModelElement>& elements = records_[name];
   std::vector<size_t> flipped;  // places of payloads in the file
   size_t offset = 0;
@@ -67,7 +72,7 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
     if (!odd || r % 4 != 1) example.weight = static_cast<float>(r) * 0.25F;
     example.name = fmt::format("{}#{}", name, r);
     // Longer than a chunk of a file and than a block, all of them together.
-    if (name.starts_with("long")) example.name.resize(300, static_cast<char>('a' + r % 26));
+    if (num_records == kLongShard) example.name.resize(300, static_cast<char>('a' + r % 26));
     for (int64_t i = 0; i < r % 4; ++i) example.words.push_back(fmt::format("w{}", example.id + i));
     example.cuts = {r % 3, 0, kTokens - r % 3};
     for (int64_t i = 0; i < 2 * (r % 3); ++i) example.pairs.push_back(example.id - i);
@@ -110,6 +115,11 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
     offset += record.size() + 16;
   }
   writer.close();
+  if (name.starts_with("indexed")) {
+    InlineExecutor executor;
+    LocalStorage storage(executor);
+    write_atomically(index_path(path(name)), build_shard_index(storage, path(name)).serialize());
+  }
   if (flipped.empty()) return;
   std::string content = read_file(path(name));
   for (const size_t place : flipped) content[place] = static_cast<char>(content[place] ^ 0x20);

@@ -36,6 +36,7 @@ struct ExampleModel {
 //     odd-0, odd-1                                          some records lack `weight`, some are no Examples
 //     damaged-0, damaged-1                                  some payloads do not match their CRCs
 //     long-0, long-1                                        more than a block and more than a chunk of a file
+//     indexed-0 … indexed-4                                 with indexes; 1 is empty, 3 damaged as above, 4 is long
 class ShardFiles {
  public:
   // The files of this process; removed when it ends.

@@ -286,6 +286,28 @@ TwinDataset TwinDataset::from_generator(int64_t count, GeneratorRuns::Rule rule,
   return twin;
 }
 
+TwinDataset TwinDataset::global_shuffle(const std::vector<std::string>& names, const GlobalShuffleOptions& options,
+                                        const Weave& weave) {
+  std::vector<Model> models;
+  for (const std::string& name : names) models.push_back(ShardFiles::get().records(name));
+  std::string code = fmt::format("Dataset::global_shuffle(shards({}), {{.seed = {}", quoted(names), options.seed);
+  if (!options.reshuffle_each_iteration) code += ", .reshuffle_each_iteration = false";
+  code += fmt::format(", .window = {}, .merge_gap = {}, .reads_in_flight = {}", options.window, options.merge_gap,
+                      options.reads_in_flight);
+  Model model = model_of_global_shuffle(std::move(models), options.seed, options.reshuffle_each_iteration);
+  if (options.damage.action == DamagePolicy::kSkip) {
+    code += ", .damage = {.action = DamagePolicy::kSkip";
+    if (options.damage.max_records) code += fmt::format(", .max_records = {}", *options.damage.max_records);
+    code += "}";
+    model = model_of_skipped_damage(std::move(model), options.damage.max_records);
+  }
+  TwinDataset twin(Dataset::global_shuffle(shards(names), options), std::move(model), code + "})", weave);
+  for (const std::string& name : names) twin.most_ += name == "indexed-4" ? kLongShard : 21;
+  twin.reads_shards_ = true;
+  twin.join("global_shuffle");
+  return twin;
+}
+
 TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, const std::vector<TwinDataset>& inputs) {
   for (const TwinDataset& input : inputs) {
     twin.most_ = input.infinite() || twin.infinite() ? -1 : twin.most_ + input.most_;
@@ -697,7 +719,9 @@ TwinDataset TwinDataset::rejection_resample(const std::string& feature, const st
 TwinDataset TwinDataset::take(int64_t count) const {
   TwinDataset twin = then("take", dataset_.take(count), model_of_take(model_, count), fmt::format(".take({})", count));
   // Errors do not count, but a take of an infinite stream of errors only ends where a caller stops at the first.
-  if (count >= 0 && (infinite() || !has("tfrecord"))) twin.most_ = infinite() ? count : std::min(most_, count);
+  // What is left out counts nothing there.
+  const bool may_leave_out = has("tfrecord") || has("global_shuffle");
+  if (count >= 0 && (infinite() || !may_leave_out)) twin.most_ = infinite() ? count : std::min(most_, count);
   return twin;
 }
 

@@ -35,6 +35,9 @@ class TwinDataset {
                                           const Weave& weave = {});
   // Of `some_rows`.
   static TwinDataset from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave = {});
+  // Those of them that have indexes.
+  static TwinDataset global_shuffle(const std::vector<std::string>& names, const GlobalShuffleOptions& options,
+                                    const Weave& weave = {});
   static TwinDataset interleave(const std::vector<TwinDataset>& inputs, const InterleaveOptions& options,
                                 const Weave& weave = {});
   static TwinDataset concatenate(const std::vector<TwinDataset>& inputs, const Weave& weave = {});

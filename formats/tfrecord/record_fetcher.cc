@@ -1,0 +1,435 @@
+#include "formats/tfrecord/record_fetcher.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/tfrecord/crc.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 12;  // length and its CRC
+constexpr uint64_t kFrameBytes = 16;   // and the CRC of the payload
+
+template <typename T>
+T load(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+// What reads in flight may still touch when the fetcher is gone.
+class RecordFetcher::Inbox {
+ public:
+  explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void put(std::shared_ptr<Read> read) noexcept {
+    bool waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return;
+      done_.push_back(std::move(read));
+      waiting = std::exchange(waiting_, false);
+    }
+    if (!waiting) return;
+    const std::lock_guard lock(wake_mutex_);
+    if (wake_) wake_();
+  }
+
+  /// What is done; when that is nothing, the next one wakes.
+  bool take(std::vector<std::shared_ptr<Read>>& done) {
+    done.clear();
+    const std::lock_guard lock(mutex_);
+    done.swap(done_);
+    waiting_ = done.empty();
+    return !done.empty();
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock(wake_mutex_);
+      wake_ = nullptr;
+    }
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    done_.clear();
+  }
+  bool closed() {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Read>> done_;
+  bool waiting_ = false;
+  bool closed_ = false;
+  std::mutex wake_mutex_;
+  std::function<void()> wake_;
+};
+
+// One piece on its way. Opens its file when no open one was at hand.
+class RecordFetcher::Read final : public OpenSink, public ReadSink, public std::enable_shared_from_this<Read> {
+ public:
+  Read(std::shared_ptr<Inbox> inbox, const Piece& of, Buffer to, size_t at, uint64_t bytes_of_file)
+      : piece(of), buffer(std::move(to)), begin(at), inbox_(std::move(inbox)), bytes_of_file_(bytes_of_file) {}
+
+  void start(Storage& storage, const std::string& path, std::shared_ptr<WholeReader> open_file) {
+    if (open_file == nullptr) return open_with_retries(storage, path, kDefaultMaxAttempts, shared_from_this());
+    file = std::move(open_file);
+    file->read(piece.begin, destination(), shared_from_this());
+  }
+
+  void open_done(OpenResult result) noexcept override {
+    if (!result.file) return finish(std::move(result.error.error));
+    if (const uint64_t found = result.file->size(); found != bytes_of_file_) {
+      return finish(Error{.code = ErrorCode::kIndex,
+                          .message = fmt::format("the index does not belong to this file: it was made of {} bytes, "
+                                                 "the file has {}",
+                                                 bytes_of_file_, found)});
+    }
+    auto reader = std::make_shared<WholeReader>(std::move(result.file));
+    {
+      const std::lock_guard lock(mutex_);
+      file = reader;
+    }
+    if (inbox_->closed()) return;
+    reader->read(piece.begin, destination(), shared_from_this());
+  }
+
+  void read_done(ReadResult result) noexcept override {
+    if (!result.ok) {
+      finish(std::move(result.error.error));
+    } else if (result.bytes < destination().size()) {
+      finish(shrunken_file("", bytes_of_file_, piece.begin + result.bytes));
+    } else {
+      inbox_->put(shared_from_this());
+    }
+  }
+
+  // Nobody needs the answer any more.
+  void cancel() {
+    std::shared_ptr<WholeReader> reading;
+    {
+      const std::lock_guard lock(mutex_);
+      reading = file;
+    }
+    if (reading != nullptr) reading->file().cancel();
+  }
+
+  const std::byte* data() const { return buffer->data() + begin; }
+
+  const Piece piece;
+  const Buffer buffer;
+  const size_t begin;  // of the piece in the buffer
+  // Written before the answer is put into the inbox.
+  std::shared_ptr<WholeReader> file;
+  std::optional<Error> error;
+
+ private:
+  std::span<std::byte> destination() const {
+    return {buffer->data() + begin, static_cast<size_t>(piece.end - piece.begin)};
+  }
+
+  void finish(Error what) noexcept {
+    error = std::move(what);
+    inbox_->put(shared_from_this());
+  }
+
+  const std::shared_ptr<Inbox> inbox_;
+  const uint64_t bytes_of_file_;
+  std::mutex mutex_;  // of `file` while it may be canceled
+};
+
+RecordFetcher::RecordFetcher(Storage& storage, BufferPool& pool, std::shared_ptr<const ShardIndexes> indexes,
+                             std::shared_ptr<FilePool> files, const RecordFetcherOptions& options,
+                             std::function<void()> wake)
+    : storage_(storage),
+      pool_(pool),
+      indexes_(std::move(indexes)),
+      files_(std::move(files)),
+      options_(options),
+      inbox_(std::make_shared<Inbox>(std::move(wake))) {}
+
+RecordFetcher::~RecordFetcher() {
+  inbox_->close();
+  for (const std::shared_ptr<Read>& read : in_flight_) read->cancel();
+  give_back_files();
+}
+
+void RecordFetcher::start(std::span<const uint64_t> records) {
+  constexpr int kIndexBits = 24;
+  assert(records.size() <= size_t{1} << kIndexBits);
+  // Numbers of records go up with shard and offset.
+  std::vector<uint64_t> keys(records.size());
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = records[i] << kIndexBits | i;
+  std::sort(keys.begin(), keys.end());
+  wanted_.assign(records.size(), {});
+  by_place_.clear();
+  size_t shard = 0;
+  for (const uint64_t key : keys) {
+    const uint64_t number = key >> kIndexBits;
+    if (number >= indexes_->first_record(shard + 1)) shard = indexes_->shard_of(number);
+    const auto wanted = static_cast<uint32_t>(key & ((uint64_t{1} << kIndexBits) - 1));
+    const ShardIndex& index = indexes_->index(shard);
+    const uint64_t record = number - indexes_->first_record(shard);
+    const uint64_t offset = index.offset(record);
+    wanted_[wanted].place = {static_cast<uint32_t>(shard), offset, index.offset(record + 1) - offset, record};
+    by_place_.push_back(wanted);
+  }
+  part_begin_ = part_end_ = 0;
+  batches_.clear();
+  next_batch_ = 0;
+  pieces_.clear();
+  next_piece_ = 0;
+}
+
+RecordFetcher::Step RecordFetcher::next(FetchedRecords& out) {
+  if (next_batch_ == batches_.size()) {
+    if (part_end_ == wanted_.size() && batches_.empty()) return Step::kEnd;
+    batches_.clear();
+    next_batch_ = 0;
+    if (part_end_ == wanted_.size()) {
+      wanted_.clear();
+      part_begin_ = part_end_ = 0;
+      return Step::kEnd;
+    }
+    if (!take_part()) return Step::kPending;
+  }
+  if (!read()) return Step::kPending;
+  Batch& batch = batches_[next_batch_++];
+  out.payloads.clear();
+  out.places.clear();
+  out.faults.clear();
+  for (size_t i = 0; i < batch.count; ++i) {
+    const Wanted& wanted = wanted_[batch.first + i];
+    out.places.push_back(wanted.place);
+    const auto fault = faults_.empty() ? faults_.end() : faults_.find(batch.first + i);
+    if (fault != faults_.end()) {
+      out.payloads.emplace_back();
+      out.faults.push_back({i, std::move(fault->second)});
+      faults_.erase(fault);
+    } else {
+      out.payloads.emplace_back(reinterpret_cast<const char*>(wanted.to) + kHeaderBytes,
+                                wanted.place.bytes - kFrameBytes);
+    }
+  }
+  out.buffer = std::move(batch.buffer);
+  return Step::kRecords;
+}
+
+// As many of the next records as may be held. False when there is no memory for them now.
+bool RecordFetcher::take_part() {
+  uint64_t bytes = 0;
+  size_t end = part_end_;
+  for (; end < wanted_.size(); ++end) {
+    const uint64_t more = wanted_[end].place.bytes;
+    if (end > part_end_ && bytes + more > options_.most_bytes_held) break;
+    bytes += more;
+  }
+  const bool too_large = bytes > kFrameBytes + options_.max_record_bytes && end == part_end_ + 1;
+  const auto asked = static_cast<int64_t>(too_large ? 0 : bytes);
+  if (options_.memory != nullptr && !options_.memory->admit(asked)) return false;
+  part_begin_ = std::exchange(part_end_, end);
+  cut_batches();
+  if (options_.memory != nullptr) options_.memory->taken(asked);
+  sorted_.clear();
+  for (const uint32_t wanted : by_place_) {
+    if (wanted >= part_begin_ && wanted < part_end_ && wanted_[wanted].to != nullptr) sorted_.push_back(wanted);
+  }
+  pieces_.clear();
+  next_piece_ = 0;
+  add_pieces();
+  return true;
+}
+
+void RecordFetcher::cut_batches() {
+  for (size_t first = part_begin_; first < part_end_;) {
+    uint64_t bytes = 0;
+    size_t end = first;
+    for (; end < part_end_ && end - first < options_.batch_records; ++end) {
+      const FetchedRecords::Place& place = wanted_[end].place;
+      const bool too_large = place.bytes - kFrameBytes > options_.max_record_bytes;
+      const uint64_t more = too_large ? 0 : place.bytes;
+      if (bytes > 0 && bytes + more > options_.batch_bytes) break;
+      bytes += more;
+      if (too_large) {
+        fail(end, {.code = ErrorCode::kRecordTooLarge,
+                   .message = fmt::format("the record's length is {} bytes, the limit {}", place.bytes - kFrameBytes,
+                                          options_.max_record_bytes)});
+      }
+    }
+    Batch batch{.first = first, .count = end - first, .buffer = {}};
+    if (bytes > 0) batch.buffer = pool_.allocate(bytes);
+    uint64_t at = 0;
+    for (size_t i = first; i < end; ++i) {
+      Wanted& wanted = wanted_[i];
+      const bool is_read = wanted.place.bytes - kFrameBytes <= options_.max_record_bytes;
+      wanted.to = is_read ? batch.buffer->data() + at : nullptr;
+      if (is_read) at += wanted.place.bytes;
+    }
+    batches_.push_back(std::move(batch));
+    first = end;
+  }
+}
+
+void RecordFetcher::add_pieces() {
+  for (size_t i = 0; i < sorted_.size(); ++i) {
+    const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
+    const uint64_t end = place.offset + place.bytes;
+    if (!pieces_.empty()) {
+      Piece& last = pieces_.back();
+      // A record may be asked for twice.
+      if (shard_of(last) == place.shard && place.offset <= last.end + options_.merge_gap &&
+          end <= std::max(last.begin + options_.most_bytes_a_read, last.end)) {
+        ++last.count;
+        last.end = std::max(last.end, end);
+        continue;
+      }
+    }
+    pieces_.push_back({.first = i, .count = 1, .begin = place.offset, .end = end});
+  }
+}
+
+// Starts what may be read and takes what came, until all is there. False when something is on its way.
+bool RecordFetcher::read() {
+  std::vector<std::shared_ptr<Read>> done;
+  while (true) {
+    while (next_piece_ < pieces_.size() && in_flight_.size() < options_.reads_in_flight) {
+      const Piece piece = pieces_[next_piece_];
+      const uint64_t bytes = piece.count == 1 ? 0 : piece.end - piece.begin;
+      if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) break;
+      ++next_piece_;
+      bytes_in_flight_ += bytes;
+      start_read(piece);
+    }
+    if (in_flight_.empty()) {
+      give_back_files();
+      return true;
+    }
+    if (!inbox_->take(done)) return false;
+    for (const std::shared_ptr<Read>& read : done) {
+      const auto found = std::find(in_flight_.begin(), in_flight_.end(), read);
+      *found = std::move(in_flight_.back());
+      in_flight_.pop_back();
+      finish_read(read);
+    }
+  }
+}
+
+void RecordFetcher::start_read(const Piece& piece) {
+  const uint32_t shard = shard_of(piece);
+  const size_t first = sorted_[piece.first];
+  // A single record is read to where it stays.
+  Buffer buffer = piece.count == 1 ? buffer_of(first) : pool_.allocate(piece.end - piece.begin);
+  const size_t at = piece.count == 1 ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
+  if (shard != shard_at_hand_) {
+    give_back_files();
+    shard_at_hand_ = shard;
+  }
+  std::shared_ptr<WholeReader> file;
+  if (!at_hand_.empty()) {
+    file = std::move(at_hand_.back());
+    at_hand_.pop_back();
+  } else {
+    file = files_->take(shard);
+  }
+  ++num_reads_;
+  num_bytes_read_ += piece.end - piece.begin;
+  auto read = std::make_shared<Read>(inbox_, piece, std::move(buffer), at, indexes_->index(shard).fingerprint().bytes);
+  in_flight_.push_back(read);
+  read->start(storage_, indexes_->path(shard), std::move(file));
+}
+
+void RecordFetcher::finish_read(const std::shared_ptr<Read>& read) {
+  const Piece& piece = read->piece;
+  if (piece.count > 1) bytes_in_flight_ -= piece.end - piece.begin;
+  const uint32_t shard = shard_of(piece);
+  if (read->error) {
+    // Which of the records cannot be read is seen when they are read one by one.
+    if (piece.count > 1 && read->file != nullptr) {
+      for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
+        const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
+        pieces_.push_back({.first = i, .count = 1, .begin = place.offset, .end = place.offset + place.bytes});
+      }
+      return;
+    }
+    for (size_t i = piece.first; i < piece.first + piece.count; ++i) fail(sorted_[i], *read->error);
+    return;
+  }
+  if (shard == shard_at_hand_) {
+    at_hand_.push_back(read->file);
+  } else {
+    files_->give_back(shard, read->file);
+  }
+  for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
+    const Wanted& wanted = wanted_[sorted_[i]];
+    const std::byte* const frame = read->data() + (wanted.place.offset - piece.begin);
+    check(sorted_[i], frame);
+    if (frame != wanted.to) std::memcpy(wanted.to, frame, wanted.place.bytes);
+  }
+}
+
+// Whether a frame is that of the record. What a reader says of one that goes through the whole shard is said here too.
+void RecordFetcher::check(size_t wanted, const std::byte* frame) {
+  const FetchedRecords::Place& place = wanted_[wanted].place;
+  const ShardIndex& index = indexes_->index(place.shard);
+  const uint64_t payload_bytes = place.bytes - kFrameBytes;
+  const auto length = load<uint64_t>(frame);
+  const auto length_crc = load<uint32_t>(frame + 8);
+  const std::string_view payload(reinterpret_cast<const char*>(frame) + kHeaderBytes, payload_bytes);
+  const auto payload_crc = load<uint32_t>(frame + place.bytes - 4);
+  const bool has_tag = index.tag(place.record) == static_cast<uint16_t>(payload_crc);
+  if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) {
+    return fail(wanted, {.code = ErrorCode::kLengthCrc,
+                         .message = fmt::format("the record's length {} has the masked CRC {:08x}, its field says "
+                                                "{:08x}",
+                                                length, found, length_crc)});
+  }
+  if (length != payload_bytes) {
+    // A forged length in front of the indexed record is damage; another record is of another file.
+    return fail(wanted, {.code = has_tag ? ErrorCode::kLengthCrc : ErrorCode::kIndex,
+                         .message = fmt::format("record {} has {} bytes, by the index {}", place.record, length,
+                                                payload_bytes)});
+  }
+  if (const uint32_t found = masked_crc32c(payload); found != payload_crc) {
+    return fail(wanted, {.code = ErrorCode::kPayloadCrc,
+                         .message = fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says "
+                                                "{:08x}",
+                                                length, found, payload_crc)});
+  }
+  if (!has_tag) {
+    fail(wanted, {.code = ErrorCode::kIndex,
+                  .message = fmt::format("the CRC of record {} ends in {:04x}, by the index in {:04x}", place.record,
+                                         payload_crc & 0xffff, index.tag(place.record))});
+  }
+}
+
+void RecordFetcher::fail(size_t wanted, Error error) {
+  const FetchedRecords::Place& place = wanted_[wanted].place;
+  error.shard = indexes_->path(place.shard);
+  error.offset = static_cast<int64_t>(place.offset);
+  error.record = static_cast<int64_t>(place.record);
+  if (error.code == ErrorCode::kIndex) error.message += "; run: dataset_index --force " + error.shard;
+  faults_.insert_or_assign(wanted, std::move(error));
+}
+
+void RecordFetcher::give_back_files() {
+  for (auto& file : at_hand_) files_->give_back(shard_at_hand_, std::move(file));
+  at_hand_.clear();
+}
+
+Buffer RecordFetcher::buffer_of(size_t wanted) const {
+  const auto behind = std::upper_bound(batches_.begin(), batches_.end(), wanted,
+                                       [](size_t value, const Batch& batch) { return value < batch.first; });
+  return (behind - 1)->buffer;
+}
+
+}  // namespace millrace

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/storage/storage.h"
+#include "formats/tfrecord/index.h"
+#include "formats/tfrecord/index_loader.h"
+#include "formats/tfrecord/shards.h"
+
+namespace millrace {
+
+/// The indexes of all shards of a data set: where each of its records is. Records are numbered through all shards, in
+/// the order of the shards. Takes 8 bytes a record. Immutable; any thread.
+class ShardIndexes {
+ public:
+  /// An index for each shard.
+  ShardIndexes(const Shards& shards, std::vector<std::shared_ptr<const ShardIndex>> indexes);
+
+  size_t num_shards() const { return indexes_.size(); }
+  const std::string& path(size_t shard) const { return shards_.path(shard); }
+  const ShardIndex& index(size_t shard) const { return *indexes_[shard]; }
+  /// The number of a shard's first record; for `num_shards()` the number of records in all.
+  uint64_t first_record(size_t shard) const { return first_records_[shard]; }
+  uint64_t num_records() const { return first_records_.back(); }
+  /// The shard that has a record below `num_records()`.
+  size_t shard_of(uint64_t record) const;
+  /// Of all records with their frames.
+  uint64_t num_bytes() const { return num_bytes_; }
+  /// What differs between two data sets whose records lie in other places or have other tags. 63 bits.
+  uint64_t digest() const { return digest_; }
+  /// What the indexes take.
+  int64_t memory_bytes() const;
+
+ private:
+  const Shards shards_;
+  const std::vector<std::shared_ptr<const ShardIndex>> indexes_;
+  std::vector<uint64_t> first_records_;
+  uint64_t num_bytes_ = 0;
+  uint64_t digest_ = 0;
+};
+
+/// Reads the indexes of shards, several at once, without ever blocking. The rules are those of IndexLoader.
+class ShardIndexesLoader {
+ public:
+  ShardIndexesLoader(Storage& storage, const Shards& shards, std::function<void()> wake);
+
+  /// False while the storage has not answered all: `wake` will be called.
+  [[nodiscard]] bool done();
+  /// Only when done, once. Throws `kIndex` when a shard has no index, naming the command that makes it, or one that is
+  /// broken or of a file of another name, `kCardinality` when a shard is said to have another number of records, and
+  /// the storage's errors.
+  [[nodiscard]] std::shared_ptr<const ShardIndexes> take();
+
+ private:
+  struct InFlight {
+    size_t shard;
+    std::unique_ptr<IndexLoader> loader;
+  };
+
+  Storage& storage_;
+  const Shards shards_;
+  const std::function<void()> wake_;
+  size_t next_ = 0;  // shard
+  std::vector<InFlight> in_flight_;
+  std::vector<std::shared_ptr<const ShardIndex>> indexes_;
+  std::vector<std::optional<Error>> problems_;
+};
+
+/// The same; waits for the storage.
+[[nodiscard]] std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards);
+
+}  // namespace millrace

@@ -1,0 +1,361 @@
+#include "ops/global_shuffle.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/tfrecord/record_fetcher.h"
+#include "formats/tfrecord/shard_indexes.h"
+#include "formats/tfrecord/skipped_region.h"
+#include "ops/damage_budget.h"
+#include "ops/keyed_permutation.h"
+#include "ops/shard_lanes.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "global_shuffle";
+constexpr size_t kNumLanes = GlobalShuffleOperator::kNumLanes;
+// Of a data set of few records every lane gets some.
+constexpr uint64_t kLeastWindow = 256;
+constexpr uint64_t kFrameBytes = 16;
+
+bool is_damage(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kLengthCrc:
+    case ErrorCode::kPayloadCrc:
+    case ErrorCode::kTruncated:
+    case ErrorCode::kRecordTooLarge: return true;
+    default: return false;
+  }
+}
+
+[[noreturn]] void refuse_compressed(const std::string& path, Compression compression) {
+  throw ErrorException(
+      {.code = ErrorCode::kInvalidArgument,
+       .message = fmt::format("a {} shard would have to be unpacked, up to 1 MiB of it, for each record; write the "
+                              "shards without compression, or read them with tfrecord(…, {{.shuffle_shards = true}}) "
+                              "and shuffle(buffer_size)",
+                              to_string(compression)),
+       .shard = path});
+}
+
+void check_compression(const ShardIndexes& indexes) {
+  for (size_t i = 0; i < indexes.num_shards(); ++i) {
+    const Compression compression = indexes.index(i).compression();
+    if (compression != Compression::kNone) refuse_compressed(indexes.path(i), compression);
+  }
+}
+
+/// What all epochs share.
+class SharedFiles final : public SharedByRuns {
+ public:
+  SharedFiles(size_t num_shards, size_t most_files) : files(std::make_shared<FilePool>(num_shards, most_files)) {}
+
+  const std::shared_ptr<FilePool> files;
+
+  std::shared_ptr<const ShardIndexes> indexes() {
+    const std::lock_guard lock(mutex_);
+    return indexes_;
+  }
+  void set_indexes(std::shared_ptr<const ShardIndexes> indexes) {
+    const std::lock_guard lock(mutex_);
+    indexes_ = std::move(indexes);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const ShardIndexes> indexes_;  // null until they are read
+};
+
+/// What the lanes of one run work by.
+struct Work {
+  std::shared_ptr<SharedFiles> shared;
+  std::shared_ptr<const ShardIndexes> indexes;
+  KeyedPermutation order;
+  uint64_t begin;   // position of the first window
+  uint64_t window;  // records of each
+  RecordFetcherOptions fetcher;
+  bool limited_by_memory;  // the length of records
+  bool skips;
+};
+
+/// Every eighth window, one after the other.
+class WindowsStage final : public Stage {
+ public:
+  WindowsStage(std::shared_ptr<const Work> work, size_t lane, const StageContext& context)
+      : work_(std::move(work)),
+        pool_(context.pool),
+        names_(context.shard_names),
+        memory_(context.memory),
+        epoch_(context.iteration.epoch),
+        window_(lane),
+        fetcher_(*context.storage, pool_, work_->indexes, work_->shared->files, options_in(context),
+                 [&waker = context.waker] { waker.wake(); }) {
+    if (names_ == nullptr) return;
+    for (size_t i = 0; i < work_->indexes->num_shards(); ++i) names_of_.push_back(names_->add(work_->indexes->path(i)));
+  }
+
+  Poll next(Block& out) override {
+    while (true) {
+      switch (fetcher_.next(records_)) {
+        case RecordFetcher::Step::kPending: return Poll::kPending;
+        case RecordFetcher::Step::kRecords: out = block(); return Poll::kBlock;
+        case RecordFetcher::Step::kEnd: break;
+      }
+      const uint64_t size = work_->order.size();
+      // Sums stay below 2^63: there are not so many records, and windows are short.
+      const uint64_t begin = work_->begin + window_ * work_->window;
+      if (begin >= size) return Poll::kEnd;
+      const uint64_t count = std::min(work_->window, size - begin);
+      numbers_.resize(count);
+      for (uint64_t i = 0; i < count; ++i) numbers_[i] = work_->order(begin + i);
+      fetcher_.start(numbers_);
+      window_ += kNumLanes;
+    }
+  }
+
+ private:
+  RecordFetcherOptions options_in(const StageContext& context) const {
+    RecordFetcherOptions options = work_->fetcher;
+    options.memory = context.memory;
+    return options;
+  }
+
+  Block block() {
+    const size_t count = records_.places.size();
+    Column column = Column::fixed(pool_, DType::kBytes, {}, count);
+    std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());
+    if (records_.buffer) column.hold(records_.buffer);
+    Block block(record_schema(), {std::move(column)}, count);
+    if (names_ != nullptr) {
+      Origins origins(pool_, names_, count);
+      for (size_t i = 0; i < count; ++i) {
+        const FetchedRecords::Place& place = records_.places[i];
+        origins.mutable_data()[i] = Origin(names_of_[place.shard], place.offset, place.record);
+      }
+      block.set_origins(std::move(origins));
+    }
+    for (FetchedRecords::Fault& fault : records_.faults) {
+      block.add_error(fault.index, error(std::move(fault.error), records_.places[fault.index]));
+    }
+    records_.buffer = {};
+    return block;
+  }
+
+  std::shared_ptr<const Error> error(Error error, const FetchedRecords::Place& place) const {
+    if (error.code == ErrorCode::kRecordTooLarge && work_->limited_by_memory) {
+      error.code = ErrorCode::kMemoryBudget;
+      error.message += fmt::format(", a quarter of the memory budget of {} bytes", memory_->budget());
+    }
+    if (!is_damage(error.code)) return std::make_shared<const Error>(std::move(error));
+    if (!work_->skips) {
+      error.lost_bytes = static_cast<int64_t>(place.bytes);
+      return std::make_shared<const Error>(std::move(error));
+    }
+    error.skipped = std::make_shared<const SkippedRegion>(SkippedRegion{.shard = error.shard,
+                                                                        .begin = place.offset,
+                                                                        .end = place.offset + place.bytes,
+                                                                        .first_record = place.record,
+                                                                        .records = 1,
+                                                                        .epoch = epoch_,
+                                                                        .code = error.code,
+                                                                        .reason = error.message});
+    return std::make_shared<const Error>(std::move(error));
+  }
+
+  const std::shared_ptr<const Work> work_;
+  BufferPool& pool_;
+  const std::shared_ptr<ShardNames> names_;
+  std::vector<uint32_t> names_of_;  // by shard
+  const MemoryGate* const memory_;
+  const int64_t epoch_;
+  uint64_t window_;  // that comes next
+  std::vector<uint64_t> numbers_;
+  RecordFetcher fetcher_;
+  FetchedRecords records_;
+};
+
+/// Takes the windows of the lanes in turn.
+class GlobalShuffleStage final : public Stage {
+ public:
+  GlobalShuffleStage(const Shards& shards, const GlobalShuffleOptions& options, std::shared_ptr<SharedFiles> shared,
+                     const StageContext& context)
+      : shards_(shards), options_(options), shared_(std::move(shared)), context_(context) {
+    if (context.state != nullptr) {
+      const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
+      position_ = static_cast<uint64_t>(numbers[0]);
+      digest_ = numbers[1];
+    }
+  }
+
+  ~GlobalShuffleStage() override {
+    lanes_ = {};
+    if (reserved_ > 0) context_.memory->taken(reserved_);
+  }
+
+  Poll next(Block& out) override {
+    if (work_ == nullptr && !begin()) return Poll::kPending;
+    if (position_ == work_->order.size()) return Poll::kEnd;
+    const uint64_t window = (position_ - work_->begin) / work_->window;
+    const Poll poll = lanes_[window % kNumLanes]->next(out);
+    if (poll != Poll::kBlock) return poll;  // a lane that has failed gave its error before it ended
+    out.epoch = context_.iteration.epoch;
+    out.cursor = make_cursor(kKind, {static_cast<int64_t>(position_), digest_});
+    position_ += out.num_elements();
+    return Poll::kBlock;
+  }
+
+ private:
+  // False while the indexes are not there yet.
+  bool begin() {
+    if (indexes_ == nullptr) indexes_ = shared_->indexes();
+    if (indexes_ == nullptr) {
+      // Nobody has prepared this run: it is nested in another one's function.
+      if (!loader_) loader_.emplace(*context_.storage, shards_, [&waker = context_.waker] { waker.wake(); });
+      if (!loader_->done()) return false;
+      indexes_ = loader_->take();
+      loader_.reset();
+      check_compression(*indexes_);
+      is_unreserved_ = context_.memory != nullptr;
+    }
+    if (is_unreserved_) {
+      if (!context_.memory->admit(indexes_->memory_bytes())) return false;
+      reserved_ = indexes_->memory_bytes();
+      is_unreserved_ = false;
+    }
+    const auto digest = static_cast<int64_t>(indexes_->digest());
+    if (context_.state != nullptr && (digest_ != digest || position_ > indexes_->num_records())) {
+      throw ErrorException(ErrorCode::kState,
+                           fmt::format("the indexes of the shards are others than when the state was made (digest "
+                                       "{:016x}, {:016x} in the state)",
+                                       digest, digest_));
+    }
+    digest_ = digest;
+    start();
+    return true;
+  }
+
+  void start() {
+    const uint64_t records = indexes_->num_records();
+    RecordFetcherOptions fetcher{
+        .merge_gap = static_cast<uint64_t>(options_.merge_gap),
+        .reads_in_flight = std::max<size_t>(static_cast<size_t>(options_.reads_in_flight) / kNumLanes, 1),
+        .max_record_bytes = options_.max_record_bytes,
+        .batch_records = kBlockElements,
+        .batch_bytes = kBlockBytes};
+    bool limited_by_memory = false;
+    if (context_.memory != nullptr) {
+      // Windows and the pieces that are read for them take a quarter of the budget, all lanes together.
+      const auto budget = static_cast<uint64_t>(context_.memory->budget());
+      fetcher.most_bytes_held = std::min(fetcher.most_bytes_held, budget / (4 * 2 * kNumLanes));
+      fetcher.most_bytes_a_read = std::min(fetcher.most_bytes_a_read, fetcher.most_bytes_held);
+      limited_by_memory = largest_record(*context_.memory) < fetcher.max_record_bytes;
+      fetcher.max_record_bytes = std::min(fetcher.max_record_bytes, largest_record(*context_.memory));
+    }
+    uint64_t window = static_cast<uint64_t>(options_.window);
+    window = std::min(window, std::max(records / kNumLanes, kLeastWindow));
+    if (records > 0) {
+      // A window is held at once where records are of about one size: one in parts would wait for each.
+      const uint64_t bytes_a_record = std::max(indexes_->num_bytes() / records, kFrameBytes);
+      window = std::clamp<uint64_t>(fetcher.most_bytes_held / 4 * 3 / bytes_a_record, 1, window);
+    }
+    const Iteration iteration{options_.reshuffle_each_iteration ? context_.iteration.epoch : 0,
+                              context_.iteration.path};
+    work_ = std::make_shared<const Work>(Work{.shared = shared_,
+                                              .indexes = indexes_,
+                                              .order = KeyedPermutation(records, options_.seed, iteration),
+                                              .begin = position_,
+                                              .window = window,
+                                              .fetcher = fetcher,
+                                              .limited_by_memory = limited_by_memory,
+                                              .skips = options_.damage.action == DamagePolicy::kSkip});
+    for (size_t lane = 0; lane < kNumLanes && position_ + lane * window < records; ++lane) {
+      const OpenStage open = [work = work_, lane](const StageContext& context) {
+        return std::make_unique<WindowsStage>(work, lane, context);
+      };
+      StageContext context = context_;
+      context.state = nullptr;
+      lanes_[lane] = context_.lanes.open(lane, open, context, {});
+    }
+  }
+
+  const Shards shards_;
+  const GlobalShuffleOptions options_;
+  const std::shared_ptr<SharedFiles> shared_;
+  const StageContext context_;
+  std::optional<ShardIndexesLoader> loader_;
+  std::shared_ptr<const ShardIndexes> indexes_;
+  bool is_unreserved_ = false;  // the memory of `indexes_`
+  int64_t reserved_ = 0;
+  uint64_t position_ = 0;  // of the next record
+  int64_t digest_ = 0;     // of the indexes
+  std::shared_ptr<const Work> work_;
+  std::array<std::unique_ptr<Stage>, kNumLanes> lanes_;
+};
+
+void check_option(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("global_shuffle: {} must be {} to {}, not {}", name, least, most, value));
+}
+
+}  // namespace
+
+GlobalShuffleOperator::GlobalShuffleOperator(Shards shards, const GlobalShuffleOptions& options)
+    : StageOperator(record_schema()), shards_(std::move(shards)), options_(options) {
+  check_option("window", options.window, 1, int64_t{1} << 24);
+  check_option("merge_gap", options.merge_gap, 0, int64_t{1} << 40);
+  check_option("reads_in_flight", options.reads_in_flight, 8, int64_t{1} << 20);
+  options_.damage.check();
+}
+
+std::string GlobalShuffleOperator::arguments() const {
+  return fmt::format("{} shards, seed={}{}", shards_.size(), options_.seed,
+                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false");
+}
+
+std::string GlobalShuffleOperator::policy() const {
+  return options_.damage.action == DamagePolicy::kFail ? "" : "damage: " + options_.damage.to_string();
+}
+
+Cardinality GlobalShuffleOperator::cardinality(std::span<const Cardinality>) const {
+  // Damage can make it any smaller number.
+  if (options_.damage.action == DamagePolicy::kSkip) return Cardinality::unknown();
+  const std::optional<uint64_t> total = shards_.num_records();
+  return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
+}
+
+int64_t GlobalShuffleOperator::memory_needed() const {
+  const std::optional<uint64_t> total = shards_.num_records();
+  if (!total || *total > uint64_t{1} << 60) return total ? INT64_MAX : 0;
+  return static_cast<int64_t>(*total * sizeof(uint64_t));
+}
+
+std::shared_ptr<SharedByRuns> GlobalShuffleOperator::share() const {
+  return std::make_shared<SharedFiles>(shards_.size(), static_cast<size_t>(options_.reads_in_flight));
+}
+
+int64_t GlobalShuffleOperator::prepare(SharedByRuns* shared, Storage& storage) const {
+  std::shared_ptr<const ShardIndexes> indexes = load_shard_indexes(storage, shards_);
+  check_compression(*indexes);
+  const int64_t bytes = indexes->memory_bytes();
+  dynamic_cast<SharedFiles&>(*shared).set_indexes(std::move(indexes));
+  return bytes;
+}
+
+std::unique_ptr<Stage> GlobalShuffleOperator::open(std::vector<OpenStage>, const StageContext& context) const {
+  const OpenStage open_records = [this](const StageContext& inner) {
+    const std::shared_ptr<SharedByRuns> shared = inner.shared != nullptr ? inner.shared : share();
+    return std::make_unique<GlobalShuffleStage>(shards_, options_, std::dynamic_pointer_cast<SharedFiles>(shared),
+                                                inner);
+  };
+  if (options_.damage.action == DamagePolicy::kFail) return open_below_damage_budget(open_records, context);
+  return std::make_unique<DamageBudgetStage>(open_below_damage_budget(open_records, context), options_.damage, context);
+}
+
+}  // namespace millrace

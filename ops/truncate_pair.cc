@@ -25,6 +25,7 @@ std::pair<int64_t, int64_t> truncated(int64_t first, int64_t second, int64_t mos
 std::vector<size_t> columns_of(const Schema& input, const std::vector<std::string>& names) {
   if (names.empty()) refuse("name features of both sequences; there are " + input.to_string());
   std::vector<size_t> columns;
+  columns.reserve(names.size());
   for (const std::string& name : names) columns.push_back(static_cast<size_t>(input.column(name)));
   return columns;
 }

@@ -15,7 +15,7 @@ constexpr size_t kRows = 128;
 constexpr size_t kLength = 512;
 
 template <typename Id>
-void mask_batches(benchmark::State& state) {
+void mask_batches(benchmark::State& state, MaskTokensOptions options) {
   BufferPool pool;
   const Shape shape{kRows, kLength};
   const auto schema = std::make_shared<const Schema>(
@@ -28,7 +28,11 @@ void mask_batches(benchmark::State& state) {
   for (int64_t& one : attention.mutable_values<int64_t>()) one = 1;
   Block batch(schema, {ids, attention}, 1);
   batch.rows_per_element = kRows;
-  const MaskTokensOperator mask(schema, {.vocab_size = 25'000, .mask_token = 4, .special_tokens = {0, 1}, .seed = 1});
+  options.vocab_size = 25'000;
+  options.mask_token = 4;
+  options.special_tokens = {0, 1};
+  options.seed = 1;
+  const MaskTokensOperator mask(schema, options);
   double labels = 0;
   for (const Id label : mask.apply(batch, pool).column("labels").template values<Id>()) labels += label != -100 ? 1 : 0;
   if (labels < 0.14 * kRows * kLength || labels > 0.16 * kRows * kLength) throw std::logic_error("wrong share");
@@ -38,8 +42,26 @@ void mask_batches(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kRows));
 }
-BENCHMARK(mask_batches<int32_t>);
-BENCHMARK(mask_batches<int64_t>);
+
+// Every second id starts a word.
+std::vector<bool> even_ids() {
+  std::vector<bool> even(25'000);
+  for (size_t id = 0; id < even.size(); id += 2) even[id] = true;
+  return even;
+}
+
+void mask_tokens_int32(benchmark::State& state) { mask_batches<int32_t>(state, {}); }
+void mask_tokens_int64(benchmark::State& state) { mask_batches<int64_t>(state, {}); }
+void mask_words(benchmark::State& state) { mask_batches<int32_t>(state, {.starts_word = even_ids()}); }
+void mask_spans(benchmark::State& state) { mask_batches<int32_t>(state, {.spans = MaskSpans{}}); }
+void mask_spans_of_words(benchmark::State& state) {
+  mask_batches<int32_t>(state, {.starts_word = even_ids(), .spans = MaskSpans{}});
+}
+BENCHMARK(mask_tokens_int32);
+BENCHMARK(mask_tokens_int64);
+BENCHMARK(mask_words);
+BENCHMARK(mask_spans);
+BENCHMARK(mask_spans_of_words);
 
 // The random words alone.
 void words_of_a_row(benchmark::State& state) {

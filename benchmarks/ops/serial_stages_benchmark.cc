@@ -7,6 +7,7 @@
 #include "formats/columnar/block_builder.h"
 #include "ops/batch.h"
 #include "ops/interleave.h"
+#include "ops/rejection_resample.h"
 #include "ops/shuffle.h"
 #include "ops/take.h"
 
@@ -132,6 +133,49 @@ void interleave_shuffle_batch(benchmark::State& state) {
   bench.run(state, bench.stage(batch, {bench.stage(shuffle, {interleaved})}), 50000, 1400);
 }
 BENCHMARK(interleave_shuffle_batch);
+
+// Numbers that come as 0 and 1 in turn, of which one in three of the ones stays; `ns_per_row` counts what comes in.
+void rejection_resample(benchmark::State& state) {
+  BufferPool pool;
+  NoWaker waker;
+  InlineLanes lanes;
+  const auto schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{{"class", DType::kInt64, {}}});
+  Column classes = Column::fixed(pool, DType::kInt64, {}, kBlockElements);
+  for (size_t i = 0; i < kBlockElements; ++i) classes.mutable_values<int64_t>()[i] = static_cast<int64_t>(i % 2);
+  class Classes final : public Stage {
+   public:
+    explicit Classes(Block block) : block_(std::move(block)) {}
+    Poll next(Block& out) override {
+      out = block_;
+      return Poll::kBlock;
+    }
+
+   private:
+    Block block_;
+  };
+  const RejectionResampleOperator op(schema, {.feature = "class", .target_distribution = {3, 1}});
+  const OpenStage open = [&](const StageContext&) {
+    return std::make_unique<Classes>(Block(schema, {classes}, kBlockElements));
+  };
+  const auto stage = op.open({open}, {pool, waker, {}, lanes});
+  Block block;
+  int64_t stayed = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (stage->next(block) != Poll::kBlock) throw std::logic_error("the stream ended");
+    stayed += block.num_rows();
+  }
+  const double share = static_cast<double>(stayed) / (100.0 * kBlockElements);
+  if (share < 0.65 || share > 0.68) throw std::logic_error("another share stayed than two thirds");
+  int64_t rows = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto _ : state) {
+    if (stage->next(block) != Poll::kBlock) throw std::logic_error("the stream ended");
+    rows += kBlockElements;
+  }
+  const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - begin;
+  state.counters["ns_per_row"] = elapsed.count() / static_cast<double>(rows);
+}
+BENCHMARK(rejection_resample);
 
 }  // namespace
 }  // namespace millrace

@@ -17,8 +17,6 @@ namespace {
 
 using test::Chain;
 using test::FaultyRange;
-using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -19,9 +19,9 @@ constexpr std::string_view kName = "group_by_window";
 
 WindowSize WindowSize::by_key(std::string name, std::function<int64_t(int64_t)> function) {
   WindowSize size(0);
-  size.name_ = std::move(name);
-  size.function_ = std::move(function);
-  if (!size.function_) refuse("no function for the window size given");
+  size.name = std::move(name);
+  size.function = std::move(function);
+  if (!size.function) refuse("no function for the window size given");
   return size;
 }
 
@@ -36,15 +36,15 @@ GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, Window
       window_size_(std::move(window_size)),
       gather_(std::move(gather)) {
   if (!key_.key) refuse("no key function given");
-  if (!window_size_.function_ && window_size_.size_ < 1) {
-    refuse(fmt::format("window_size must be at least 1, not {}", window_size_.size_));
+  if (!window_size_.function && window_size_.size < 1) {
+    refuse(fmt::format("window_size must be at least 1, not {}", window_size_.size));
   }
 }
 
 std::string GroupByWindowOperator::arguments() const {
   return fmt::format(
       "key='{}', window_size={}, {}", key_.name,
-      window_size_.function_ ? fmt::format("'{}'", window_size_.name_) : fmt::to_string(window_size_.size_),
+      window_size_.function ? fmt::format("'{}'", window_size_.name) : fmt::to_string(window_size_.size),
       gather_.to_string());
 }
 
@@ -68,20 +68,20 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
     }
   };
   rules.size = [this](int64_t key) {
-    if (!window_size_.function_) return window_size_.size_;
+    if (!window_size_.function) return window_size_.size;
     int64_t size = 0;
     try {
-      size = window_size_.function_(key);
+      size = window_size_.function(key);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) {
-      throw ErrorException(user_function_error(kName, window_size_.name_));
+      throw ErrorException(user_function_error(kName, window_size_.name));
     }
     if (size < 1) {
       throw ErrorException(ErrorCode::kUserFunction,
                            fmt::format("{} '{}': gave {} for key {}; a window has at least one "
                                        "element",
-                                       kName, window_size_.name_, size, key));
+                                       kName, window_size_.name, size, key));
     }
     return size;
   };

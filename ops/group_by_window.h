@@ -16,17 +16,14 @@ struct RowKey {
 };
 
 /// How many elements a group is to have: a number, or a function of its key.
-class WindowSize {
- public:
-  WindowSize(int64_t size) : size_(size) {}  // NOLINT(google-explicit-constructor): it reads as a number
+struct WindowSize {
+  WindowSize(int64_t count) : size(count) {}  // NOLINT(google-explicit-constructor): it reads as a number
   /// `name` appears in errors and in `explain()`. The function must be thread safe and pure.
   static WindowSize by_key(std::string name, std::function<int64_t(int64_t key)> function);
 
- private:
-  friend class GroupByWindowOperator;
-  int64_t size_;
-  std::string name_;
-  std::function<int64_t(int64_t)> function_;
+  int64_t size;                              ///< where there is no function
+  std::string name;                          ///< of the function
+  std::function<int64_t(int64_t)> function;  ///< or none
 };
 
 /// Gathers elements with equal keys: those of a key become a batch when there are `window_size` of them. What is left

@@ -26,17 +26,13 @@
 #include "ops/unbatch.h"
 #include "ops/unique.h"
 #include "ops/zip.h"
+#include "pipeline/definition/calls.h"
 #include "pipeline/executor.h"
 #include "pipeline/inline_plan.h"
 #include "pipeline/lowering.h"
 
 namespace millrace {
 namespace {
-
-template <typename Op, typename... Arguments>
-MakeOperator source(Arguments... arguments) {
-  return [=](std::span<const SchemaPtr>) { return std::make_shared<const Op>(arguments...); };
-}
 
 template <typename Op, typename... Arguments>
 MakeOperator of_inputs(Arguments... arguments) {
@@ -51,45 +47,67 @@ Dataset Dataset::then(Arguments... arguments) const {
       {plan_}, [=](std::span<const SchemaPtr> inputs) { return std::make_shared<const Op>(inputs[0], arguments...); }));
 }
 
+template <typename Call, typename Op, typename... Arguments>
+Dataset Dataset::call(Arguments... arguments) const {
+  return then<Op>(arguments...).called(Call{arguments...});
+}
+
+template <typename Call, typename Op, typename... Arguments>
+Dataset Dataset::source(Arguments... arguments) {
+  return Dataset(
+             make_plan_node({}, [=](std::span<const SchemaPtr>) { return std::make_shared<const Op>(arguments...); }))
+      .called(Call{arguments...});
+}
+
+template <typename Call>
+Dataset Dataset::called(Call call) const {
+  PlanNode node = *plan_;
+  node.call = std::make_shared<const BuilderCall>(BuilderCall{std::move(call)});
+  return Dataset(std::make_shared<const PlanNode>(std::move(node)));
+}
+
 Dataset Dataset::range(int64_t start, int64_t stop, int64_t step, std::string feature) {
-  return Dataset(make_plan_node({}, source<RangeOperator>(start, stop, step, std::move(feature))));
+  return source<calls::Range, RangeOperator>(start, stop, step, std::move(feature));
 }
 
 Dataset Dataset::tfrecord(const Shards& shards, const TfrecordOptions& options) {
-  return Dataset(make_plan_node({}, source<TfrecordOperator>(shards, options)));
+  return source<calls::Tfrecord, TfrecordOperator>(shards, options);
 }
 
 Dataset Dataset::text_lines(const Shards& shards, const FileReadOptions& options) {
-  return Dataset(make_plan_node({}, source<TextLinesOperator>(shards, options)));
+  return source<calls::TextLines, TextLinesOperator>(shards, options);
 }
 
 Dataset Dataset::fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
                                       const FileReadOptions& options) {
-  return Dataset(make_plan_node({}, source<FixedLengthRecordsOperator>(shards, format, options)));
+  return source<calls::FixedLengthRecords, FixedLengthRecordsOperator>(shards, format, options);
 }
 
 Dataset Dataset::global_shuffle(const Shards& shards, const GlobalShuffleOptions& options) {
-  return Dataset(make_plan_node({}, source<GlobalShuffleOperator>(shards, options)));
+  return source<calls::GlobalShuffle, GlobalShuffleOperator>(shards, options);
 }
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
-  return Dataset(make_plan_node({}, source<RowsOperator>(std::move(features))));
+  auto shared = std::make_shared<const std::vector<MemoryFeature>>(std::move(features));
+  const auto op = std::make_shared<const RowsOperator>(*shared);
+  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return op; }))
+      .called(calls::Rows{std::move(shared)});
 }
 
 Dataset Dataset::from_generator(Generator generator) {
-  return Dataset(make_plan_node({}, source<FromGeneratorOperator>(std::move(generator))));
+  return source<calls::FromGenerator, FromGeneratorOperator>(std::move(generator));
 }
 
 Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options) {
-  return from_operator(inputs, of_inputs<InterleaveOperator>(options));
+  return from_operator(inputs, of_inputs<InterleaveOperator>(options)).called(calls::Interleave{options});
 }
 
 Dataset Dataset::concatenate(const std::vector<Dataset>& inputs) {
-  return from_operator(inputs, of_inputs<ConcatenateOperator>());
+  return from_operator(inputs, of_inputs<ConcatenateOperator>()).called(calls::Concatenate{});
 }
 
 Dataset Dataset::flat_map(const std::vector<Dataset>& inputs) {
-  return from_operator(inputs, of_inputs<FlatMapInputsOperator>());
+  return from_operator(inputs, of_inputs<FlatMapInputsOperator>()).called(calls::FlatMapInputs{});
 }
 
 Dataset Dataset::flat_map(const DatasetFunction& function) const {
@@ -108,17 +126,20 @@ Dataset Dataset::flat_map(const DatasetFunction& function) const {
     }
     return joined.opener(1, inline_opener(*dataset.plan(), *statistics));
   };
-  return from_operator(
-      {*this}, [nested](std::span<const SchemaPtr>) { return std::make_shared<const FlatMapOperator>(nested); });
+  return from_operator({*this},
+                       [nested](std::span<const SchemaPtr>) { return std::make_shared<const FlatMapOperator>(nested); })
+      .called(calls::FlatMap{function});
 }
 
-Dataset Dataset::zip(const std::vector<Dataset>& inputs) { return from_operator(inputs, of_inputs<ZipOperator>()); }
+Dataset Dataset::zip(const std::vector<Dataset>& inputs) {
+  return from_operator(inputs, of_inputs<ZipOperator>()).called(calls::Zip{});
+}
 
 Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& inputs, const Dataset& choices,
                                       const ChooseOptions& options) {
   std::vector<Dataset> all{choices};
   all.insert(all.end(), inputs.begin(), inputs.end());
-  return from_operator(all, of_inputs<ChooseFromDatasetsOperator>(options));
+  return from_operator(all, of_inputs<ChooseFromDatasetsOperator>(options)).called(calls::ChooseFromDatasets{options});
 }
 
 Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& inputs, const SampleOptions& options) {
@@ -126,7 +147,8 @@ Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& inputs, const 
   for (const Dataset& input : inputs) {
     occurrence = std::max(occurrence, num_on_the_way(*input.plan_, "sample_from_datasets"));
   }
-  return from_operator(inputs, of_inputs<SampleFromDatasetsOperator>(options, occurrence));
+  return from_operator(inputs, of_inputs<SampleFromDatasetsOperator>(options, occurrence))
+      .called(calls::SampleFromDatasets{options});
 }
 
 Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator make) {
@@ -137,144 +159,174 @@ Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator 
 }
 
 Dataset Dataset::parse_example(std::vector<FeatureDescription> features) const {
-  return then<ParseExampleOperator>(std::move(features));
+  return call<calls::ParseExample, ParseExampleOperator>(std::move(features));
 }
 
 Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
                                         std::vector<FeatureDescription> feature_lists) const {
-  return then<ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
+  return call<calls::ParseSequenceExample, ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
 }
 
 Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {
-  return then<DecodeRawOperator>(feature, type, options);
+  return call<calls::DecodeRaw, DecodeRawOperator>(feature, type, options);
 }
 
 Dataset Dataset::parse_tensor(const std::string& feature, DType dtype, const Shape& shape,
                               const ParseTensorOptions& options) const {
-  return then<ParseTensorOperator>(feature, dtype, shape, options);
+  return call<calls::ParseTensor, ParseTensorOperator>(feature, dtype, shape, options);
 }
 
-Dataset Dataset::map(RowFunction function) const { return then<MapRowsOperator>(std::move(function)); }
+Dataset Dataset::map(RowFunction function) const { return call<calls::Map, MapRowsOperator>(std::move(function)); }
 
 Dataset Dataset::map(BlockFunction function) const {
-  return from_operator({*this}, [function = std::move(function)](std::span<const SchemaPtr>) {
-    return std::make_shared<const MapBlocksOperator>(function);
-  });
+  return from_operator(
+             {*this},
+             [function](std::span<const SchemaPtr>) { return std::make_shared<const MapBlocksOperator>(function); })
+      .called(calls::MapBlocks{function});
 }
 
 Dataset Dataset::add(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k);
+  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k).called(calls::Add{feature, k});
 }
 Dataset Dataset::add(const std::string& feature, double k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k);
+  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k).called(calls::Add{feature, k});
 }
 Dataset Dataset::multiply(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k);
+  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k).called(calls::Multiply{feature, k});
 }
 Dataset Dataset::multiply(const std::string& feature, double k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k);
+  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k).called(calls::Multiply{feature, k});
 }
 Dataset Dataset::modulo(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kModulo, k);
+  return then<ArithmeticOperator>(feature, Arithmetic::kModulo, k).called(calls::Modulo{feature, k});
 }
 
-Dataset Dataset::cast(const std::string& feature, DType to) const { return then<CastOperator>(feature, to); }
+Dataset Dataset::cast(const std::string& feature, DType to) const {
+  return call<calls::Cast, CastOperator>(feature, to);
+}
 
-Dataset Dataset::rename(const std::map<std::string, std::string>& names) const { return then<RenameOperator>(names); }
+Dataset Dataset::rename(const std::map<std::string, std::string>& names) const {
+  return call<calls::Rename, RenameOperator>(names);
+}
 
-Dataset Dataset::select(const std::vector<std::string>& features) const { return then<SelectOperator>(features); }
+Dataset Dataset::select(const std::vector<std::string>& features) const {
+  return call<calls::Select, SelectOperator>(features);
+}
 
-Dataset Dataset::drop(const std::vector<std::string>& features) const { return then<DropOperator>(features); }
+Dataset Dataset::drop(const std::vector<std::string>& features) const {
+  return call<calls::Drop, DropOperator>(features);
+}
 
-Dataset Dataset::truncate(const TruncateOptions& options) const { return then<TruncateOperator>(options); }
+Dataset Dataset::truncate(const TruncateOptions& options) const {
+  return call<calls::Truncate, TruncateOperator>(options);
+}
 
-Dataset Dataset::truncate_pair(const TruncatePairOptions& options) const { return then<TruncatePairOperator>(options); }
+Dataset Dataset::truncate_pair(const TruncatePairOptions& options) const {
+  return call<calls::TruncatePair, TruncatePairOperator>(options);
+}
 
-Dataset Dataset::filter(RowPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
+Dataset Dataset::filter(RowPredicate predicate) const {
+  return call<calls::Filter, FilterOperator>(std::move(predicate));
+}
 
-Dataset Dataset::filter(BlockPredicate predicate) const { return then<FilterOperator>(std::move(predicate)); }
+Dataset Dataset::filter(BlockPredicate predicate) const {
+  return call<calls::FilterBlocks, FilterOperator>(std::move(predicate));
+}
 
-Dataset Dataset::take_while(RowPredicate predicate) const { return then<TakeWhileOperator>(std::move(predicate)); }
+Dataset Dataset::take_while(RowPredicate predicate) const {
+  return call<calls::TakeWhile, TakeWhileOperator>(std::move(predicate));
+}
 
-Dataset Dataset::scan(ScanFunction function) const { return then<ScanOperator>(std::move(function)); }
+Dataset Dataset::scan(ScanFunction function) const { return call<calls::Scan, ScanOperator>(std::move(function)); }
 
 Dataset Dataset::enumerate(int64_t start, const std::string& feature) const {
-  return then<EnumerateOperator>(start, feature);
+  return call<calls::Enumerate, EnumerateOperator>(start, feature);
 }
 
-Dataset Dataset::unique(const std::string& feature) const { return then<UniqueOperator>(feature); }
+Dataset Dataset::unique(const std::string& feature) const { return call<calls::Unique, UniqueOperator>(feature); }
 
 Dataset Dataset::rejection_resample(const RejectionResampleOptions& options) const {
-  return then<RejectionResampleOperator>(options, num_on_the_way(*plan_, "rejection_resample"));
+  return then<RejectionResampleOperator>(options, num_on_the_way(*plan_, "rejection_resample"))
+      .called(calls::RejectionResample{options});
 }
 
-Dataset Dataset::take(int64_t count) const { return then<TakeOperator>(count); }
+Dataset Dataset::take(int64_t count) const { return call<calls::Take, TakeOperator>(count); }
 
-Dataset Dataset::skip(int64_t count) const { return then<SkipOperator>(count); }
+Dataset Dataset::skip(int64_t count) const { return call<calls::Skip, SkipOperator>(count); }
 
-Dataset Dataset::shard(int64_t num_shards, int64_t index) const { return then<ShardOperator>(num_shards, index); }
+Dataset Dataset::shard(int64_t num_shards, int64_t index) const {
+  return call<calls::Shard, ShardOperator>(num_shards, index);
+}
 
-Dataset Dataset::repeat(int64_t count) const { return then<RepeatOperator>(count); }
+Dataset Dataset::repeat(int64_t count) const { return call<calls::Repeat, RepeatOperator>(count); }
 
 Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
-  return then<ShuffleOperator>(buffer_size, options, num_on_the_way(*plan_, "shuffle"));
+  return then<ShuffleOperator>(buffer_size, options, num_on_the_way(*plan_, "shuffle"))
+      .called(calls::Shuffle{buffer_size, options});
 }
 
-Dataset Dataset::assert_cardinality(int64_t count) const { return then<AssertCardinalityOperator>(count); }
+Dataset Dataset::assert_cardinality(int64_t count) const {
+  return call<calls::AssertCardinality, AssertCardinalityOperator>(count);
+}
 
-Dataset Dataset::ignore_errors() const { return then<IgnoreErrorsOperator>(); }
+Dataset Dataset::ignore_errors() const { return call<calls::IgnoreErrors, IgnoreErrorsOperator>(); }
 
 Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
-  return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens"));
+  return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens")).called(calls::MaskTokens{options});
 }
 
 Dataset Dataset::augment_images(const AugmentImagesOptions& options) const {
-  return then<AugmentImagesOperator>(options, num_on_the_way(*plan_, "augment_images"));
+  return then<AugmentImagesOperator>(options, num_on_the_way(*plan_, "augment_images"))
+      .called(calls::AugmentImages{options});
 }
 
 Dataset Dataset::mixup(const MixupOptions& options) const {
-  return then<MixupOperator>(options, num_on_the_way(*plan_, "mixup"));
+  return then<MixupOperator>(options, num_on_the_way(*plan_, "mixup")).called(calls::Mixup{options});
 }
 
 Dataset Dataset::cutmix(const CutmixOptions& options) const {
-  return then<CutmixOperator>(options, num_on_the_way(*plan_, "cutmix"));
+  return then<CutmixOperator>(options, num_on_the_way(*plan_, "cutmix")).called(calls::Cutmix{options});
 }
 
-Dataset Dataset::batch(int64_t size, const BatchOptions& options) const { return then<BatchOperator>(size, options); }
+Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
+  return call<calls::Batch, BatchOperator>(size, options);
+}
 
 Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) const {
-  return then<PaddedBatchOperator>(size, options);
+  return call<calls::PaddedBatch, PaddedBatchOperator>(size, options);
 }
 
 Dataset Dataset::ragged_batch(int64_t size, const RaggedBatchOptions& options) const {
-  return then<RaggedBatchOperator>(size, options);
+  return call<calls::RaggedBatch, RaggedBatchOperator>(size, options);
 }
 
-Dataset Dataset::unbatch() const { return then<UnbatchOperator>(); }
+Dataset Dataset::unbatch() const { return call<calls::Unbatch, UnbatchOperator>(); }
 
 Dataset Dataset::rebatch(int64_t size, const BatchOptions& options) const {
-  return then<RebatchOperator>(size, options);
+  return call<calls::Rebatch, RebatchOperator>(size, options);
 }
 
 Dataset Dataset::bucket_by_sequence_length(std::vector<std::string> features, std::vector<int64_t> boundaries,
                                            std::vector<int64_t> batch_sizes, BucketOptions options) const {
-  return then<BucketBySequenceLengthOperator>(std::move(features), std::move(boundaries), std::move(batch_sizes),
-                                              std::move(options));
+  return call<calls::BucketBySequenceLength, BucketBySequenceLengthOperator>(
+      std::move(features), std::move(boundaries), std::move(batch_sizes), std::move(options));
 }
 
 Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const GatherOptions& batches) const {
-  return then<GroupByWindowOperator>(std::move(key), std::move(window_size), batches);
+  return call<calls::GroupByWindow, GroupByWindowOperator>(std::move(key), std::move(window_size), batches);
 }
 
-Dataset Dataset::pack(int64_t length, const PackOptions& options) const { return then<PackOperator>(length, options); }
+Dataset Dataset::pack(int64_t length, const PackOptions& options) const {
+  return call<calls::Pack, PackOperator>(length, options);
+}
 
 Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
-  return then<WindowOperator>(size, options, batches);
+  return call<calls::Window, WindowOperator>(size, options, batches);
 }
 
-Dataset Dataset::cache() const { return then<CacheOperator>(); }
+Dataset Dataset::cache() const { return call<calls::Cache, CacheOperator>(); }
 
-Dataset Dataset::prefetch(int64_t buffer_size) const { return then<PrefetchOperator>(buffer_size); }
+Dataset Dataset::prefetch(int64_t buffer_size) const { return call<calls::Prefetch, PrefetchOperator>(buffer_size); }
 
 std::string Dataset::explain(const StartOptions& options) const {
   std::vector<AppliedRewrite> applied;

@@ -212,6 +212,14 @@ class Dataset {
   /// This dataset with an operator behind it that is made from the schema and `arguments`.
   template <typename Op, typename... Arguments>
   Dataset then(Arguments... arguments) const;
+  /// The same, made by a call with these arguments; and a source.
+  template <typename Call, typename Op, typename... Arguments>
+  Dataset call(Arguments... arguments) const;
+  template <typename Call, typename Op, typename... Arguments>
+  static Dataset source(Arguments... arguments);
+  /// This dataset as made by `call`.
+  template <typename Call>
+  Dataset called(Call call) const;
 
   PlanNodePtr plan_;
 };

@@ -26,12 +26,13 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
 
 }  // namespace
 
-PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make) {
+PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
+                           std::shared_ptr<const BuilderCall> call) {
   std::vector<SchemaPtr> schemas;
   schemas.reserve(inputs.size());
   for (const PlanNodePtr& input : inputs) schemas.push_back(input->op->schema());
   auto op = make(schemas);
-  return std::make_shared<const PlanNode>(PlanNode{std::move(op), std::move(inputs), std::move(make)});
+  return std::make_shared<const PlanNode>(PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(call)});
 }
 
 Cardinality plan_cardinality(const PlanNode& node) {

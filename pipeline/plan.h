@@ -10,6 +10,7 @@
 
 namespace millrace {
 
+struct BuilderCall;
 struct PlanNode;
 using PlanNodePtr = std::shared_ptr<const PlanNode>;
 
@@ -21,10 +22,12 @@ struct PlanNode {
   std::shared_ptr<const Operator> op;
   std::vector<PlanNodePtr> inputs;
   MakeOperator make;
+  std::shared_ptr<const BuilderCall> call;  ///< the method of Dataset that made it; null: made by a rewrite, or yours
 };
 
 /// Makes the node of an operator on top of `inputs`.
-[[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make);
+[[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
+                                         std::shared_ptr<const BuilderCall> call = nullptr);
 
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);

@@ -102,10 +102,8 @@ Shards Shards::files(std::vector<std::string> paths) {
 
 Shards Shards::counts_from(std::string_view name_pattern) const {
   const std::vector<Part> parts = split(name_pattern);
-  std::vector<Shard> shards = shards_;
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();  // what a cardinality can be
-  uint64_t sum = 0;
-  for (Shard& shard : shards) {
+  std::vector<uint64_t> counts;
+  for (const Shard& shard : shards_) {
     const std::string_view name = std::string_view(shard.path).substr(shard.path.rfind('/') + 1);
     std::string_view count;
     uint64_t number = 0;
@@ -113,11 +111,24 @@ Shards Shards::counts_from(std::string_view name_pattern) const {
       refuse(fmt::format("the name of shard '{}' does not match '{}'", shard.path, name_pattern));
     }
     const auto parsed = std::from_chars(count.data(), count.data() + count.size(), number);
-    if (parsed.ec != std::errc() || number > kMost - sum) {
-      refuse(fmt::format("shard '{}' brings the number of records above {}", shard.path, kMost));
+    counts.push_back(parsed.ec == std::errc() ? number : std::numeric_limits<uint64_t>::max());
+  }
+  return with_counts(counts);
+}
+
+Shards Shards::with_counts(const std::vector<uint64_t>& counts) const {
+  if (counts.size() != shards_.size()) {
+    refuse(fmt::format("{} numbers of records for {} shards", counts.size(), shards_.size()));
+  }
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();  // what a cardinality can be
+  uint64_t sum = 0;
+  std::vector<Shard> shards = shards_;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > kMost - sum) {
+      refuse(fmt::format("shard '{}' brings the number of records above {}", shards[i].path, kMost));
     }
-    sum += number;
-    shard.num_records = number;
+    sum += counts[i];
+    shards[i].num_records = counts[i];
   }
   return Shards(std::move(shards));
 }

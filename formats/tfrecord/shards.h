@@ -39,6 +39,10 @@ class Shards {
   /// names the shard. The numbers are promises: readers check them.
   [[nodiscard]] Shards counts_from(std::string_view name_pattern) const;
 
+  /// Says how many records each shard has, one number for each. The numbers are promises: readers check them. Throws
+  /// kInvalidArgument for another number of numbers, and when their sum exceeds INT64_MAX.
+  [[nodiscard]] Shards with_counts(const std::vector<uint64_t>& counts) const;
+
   const std::vector<Shard>& list() const { return shards_; }
   size_t size() const { return shards_.size(); }
   const std::string& path(size_t index) const { return shards_[index].path; }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/counter_rng.h"
+#include "pipeline/definition/pipeline_def.h"
 #include "pipeline/worker_limit.h"
 #include "tests/contract/resources.h"
 #include "tests/contract/save_points.h"
@@ -28,8 +29,8 @@ class Checker {
 
   std::string first_broken() {
     using Check = std::string (Checker::*)();
-    for (const Check check : {&Checker::elements, &Checker::cardinality, &Checker::other_runs, &Checker::shown_errors,
-                              &Checker::dropped, &Checker::saved}) {
+    for (const Check check : {&Checker::elements, &Checker::cardinality, &Checker::other_runs, &Checker::written_down,
+                              &Checker::shown_errors, &Checker::dropped, &Checker::saved}) {
       if (std::string broken = (this->*check)(); !broken.empty()) return broken;
     }
     return "";
@@ -95,6 +96,19 @@ class Checker {
                    {.threads = some_threads(), .consumer_stalls = true});
     }
     return wrong;
+  }
+
+  // Written as text and as JSON, read back and built again.
+  std::string written_down() {
+    const Dataset dataset = twin_.dataset();
+    const PipelineDef def = PipelineDef::of(dataset);
+    const PipelineDef from_text = PipelineDef::from_text(def.to_text());
+    const PipelineDef from_json = PipelineDef::from_json(def.to_json());
+    if (!def.difference(from_text).empty()) return "as text, its definition changes: " + def.difference(from_text);
+    if (!def.difference(from_json).empty()) return "as JSON, its definition changes: " + def.difference(from_json);
+    const Dataset again = from_text.dataset();
+    if (again.explain({.threads = 1}) != dataset.explain({.threads = 1})) return "written down, it is " + def.to_text();
+    return same("one stream when it is written down", again, {.threads = 2});
   }
 
   // What comes behind an error. A rewrite may change that: the first error ends a stream that nobody repairs.

@@ -2,10 +2,26 @@
 
 #include <algorithm>
 #include <bit>
+#include <mutex>
+#include <set>
 #include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "pipeline/definition/function_registry.h"
 
 namespace millrace::test {
 namespace {
+
+// The function, registered by its name, which says all that decides it: datasets with it can be written down.
+template <typename Function>
+Function known(Function function) {
+  static std::mutex mutex;
+  static std::set<std::string> names;
+  const std::lock_guard lock(mutex);
+  if (names.insert(function.name).second) register_function(function);
+  return function;
+}
 
 uint64_t mixed(uint64_t digest, uint64_t value) { return (digest ^ value) * 0x100000001b3U; }
 
@@ -67,9 +83,9 @@ bool digest_is(uint64_t digest, int64_t divisor, int64_t remainder) {
 }
 
 RowKey digest_modulo(int64_t divisor) {
-  return {.name = "digest_modulo", .key = [=](const RowView& row) {
-            return static_cast<int64_t>(digest(row) % static_cast<uint64_t>(divisor)) - 1;
-          }};
+  return known(RowKey{.name = fmt::format("digest_modulo({})", divisor), .key = [=](const RowView& row) {
+                        return static_cast<int64_t>(digest(row) % static_cast<uint64_t>(divisor)) - 1;
+                      }});
 }
 
 int64_t digest_modulo(const ModelElement& element, int64_t divisor) {
@@ -77,16 +93,16 @@ int64_t digest_modulo(const ModelElement& element, int64_t divisor) {
 }
 
 WindowSize two_and_key() {
-  return WindowSize::by_key("two_and_key", [](int64_t key) { return 2 + key; });
+  return known(WindowSize::by_key("two_and_key", [](int64_t key) { return 2 + key; }));
 }
 
 int64_t two_and_key(int64_t key) { return 2 + key; }
 
 RowFunction number_rows() {
-  return {
+  return known(RowFunction{
       .name = "number_rows",
       .writes = {{.name = "number", .dtype = DType::kInt64, .shape = {}}},
-      .function = [](const RowView& row, RowWriter& out) { out.set("number", 1000 * row.ordinal() + row.epoch()); }};
+      .function = [](const RowView& row, RowWriter& out) { out.set("number", 1000 * row.ordinal() + row.epoch()); }});
 }
 
 void number_rows(const Schema& before, ModelElement& element, int64_t ordinal) {
@@ -94,12 +110,12 @@ void number_rows(const Schema& before, ModelElement& element, int64_t ordinal) {
 }
 
 RowFunction span_rows() {
-  return {.name = "span_rows",
-          .writes = {{.name = "span", .dtype = DType::kInt64, .shape = {kVaries}}},
-          .function = [](const RowView& row, RowWriter& out) {
-            const std::vector<int64_t> span = span_of(digest(row));
-            out.set_values("span", std::span<const int64_t>(span));
-          }};
+  return known(RowFunction{.name = "span_rows",
+                           .writes = {{.name = "span", .dtype = DType::kInt64, .shape = {kVaries}}},
+                           .function = [](const RowView& row, RowWriter& out) {
+                             const std::vector<int64_t> span = span_of(digest(row));
+                             out.set_values("span", std::span<const int64_t>(span));
+                           }});
 }
 
 void span_rows(const Schema& before, ModelElement& element) {
@@ -118,25 +134,25 @@ int64_t image_value(uint64_t digest, int64_t i) { return static_cast<int64_t>((d
 }  // namespace
 
 RowFunction image_rows() {
-  return {.name = "image_rows",
-          .writes = {{.name = "image", .dtype = DType::kInt32, .shape = {4, 4, 2}},
-                     {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6, 1}},
-                     {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
-          .function =
-              [](const RowView& row, RowWriter& out) {
-                const uint64_t number = digest(row) % (1 << 30);
-                const auto image = out.make<int32_t>("image", std::vector<int64_t>{4, 4, 2});
-                for (int64_t i = 0; i < kImageValues; ++i) {
-                  image[static_cast<size_t>(i)] = static_cast<int32_t>(image_value(number, i));
-                }
-                const auto large = out.make<float>("large", std::vector<int64_t>{6, 6, 1});
-                for (int64_t i = 0; i < kLargeValues; ++i) {
-                  large[static_cast<size_t>(i)] = static_cast<float>(image_value(number, i)) / 256;
-                }
-                const auto label = out.make<float>("label", std::vector<int64_t>{3});
-                for (size_t c = 0; c < 3; ++c) label[c] = c == number % 3 ? 1.0F : 0.0F;
-              },
-          .keep_others = false};
+  return known(RowFunction{.name = "image_rows",
+                           .writes = {{.name = "image", .dtype = DType::kInt32, .shape = {4, 4, 2}},
+                                      {.name = "large", .dtype = DType::kFloat32, .shape = {6, 6, 1}},
+                                      {.name = "label", .dtype = DType::kFloat32, .shape = {3}}},
+                           .function =
+                               [](const RowView& row, RowWriter& out) {
+                                 const uint64_t number = digest(row) % (1 << 30);
+                                 const auto image = out.make<int32_t>("image", std::vector<int64_t>{4, 4, 2});
+                                 for (int64_t i = 0; i < kImageValues; ++i) {
+                                   image[static_cast<size_t>(i)] = static_cast<int32_t>(image_value(number, i));
+                                 }
+                                 const auto large = out.make<float>("large", std::vector<int64_t>{6, 6, 1});
+                                 for (int64_t i = 0; i < kLargeValues; ++i) {
+                                   large[static_cast<size_t>(i)] = static_cast<float>(image_value(number, i)) / 256;
+                                 }
+                                 const auto label = out.make<float>("label", std::vector<int64_t>{3});
+                                 for (size_t c = 0; c < 3; ++c) label[c] = c == number % 3 ? 1.0F : 0.0F;
+                               },
+                           .keep_others = false});
 }
 
 void image_rows(ModelElement& element) {
@@ -152,9 +168,11 @@ void image_rows(ModelElement& element) {
 }
 
 RowFunction fail_rows(int64_t divisor, int64_t remainder) {
-  return {.name = "fail_rows", .writes = {}, .function = [=](const RowView& row, RowWriter&) {
-            if (digest_is(digest(row), divisor, remainder)) throw std::runtime_error("not this one");
-          }};
+  return known(RowFunction{.name = fmt::format("fail_rows({}, {})", divisor, remainder),
+                           .writes = {},
+                           .function = [=](const RowView& row, RowWriter&) {
+                             if (digest_is(digest(row), divisor, remainder)) throw std::runtime_error("not this one");
+                           }});
 }
 
 void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder) {
@@ -182,7 +200,7 @@ DatasetFunction few_numbers() {
                              },
                          .keep_others = false});
   };
-  return function;
+  return known(function);
 }
 
 std::optional<Model> few_numbers(const ModelElement& element) {
@@ -222,7 +240,7 @@ std::vector<bool> even_ids() {
 
 ScanFunction add_up_rows(int64_t divisor, int64_t remainder) {
   ScanFunction scan;
-  scan.name = "add_up_rows";
+  scan.name = fmt::format("add_up_rows({}, {})", divisor, remainder);
   scan.writes = {{.name = "number", .dtype = DType::kInt64, .shape = {}}};
   scan.initial.integers = {-3, 0};
   scan.initial.reals = {-0.5};
@@ -230,7 +248,7 @@ ScanFunction add_up_rows(int64_t divisor, int64_t remainder) {
     if (!add_up(carried, digest(row), divisor, remainder)) throw std::runtime_error("not this one");
     out.set("number", sum_of(carried));
   };
-  return scan;
+  return known(scan);
 }
 
 void add_up_rows(const Schema& before, ScanNumbers& carried, ModelElement& element, int64_t divisor,
@@ -284,11 +302,11 @@ Generator some_rows(int64_t count, GeneratorRuns::Rule rule) {
     return GeneratorRuns::replayed(
         [from](const Iteration& iteration) { return from(iteration, std::make_shared<int64_t>(0)); });
   };
-  return {.name = "some_rows",
-          .gives = {{.name = "id", .dtype = DType::kInt64, .shape = {}},
-                    {.name = "tokens", .dtype = DType::kInt64, .shape = {kVaries}},
-                    {.name = "word", .dtype = DType::kBytes, .shape = {}}},
-          .runs = runs()};
+  return known(Generator{.name = fmt::format("some_rows({}, {})", count, static_cast<int>(rule)),
+                         .gives = {{.name = "id", .dtype = DType::kInt64, .shape = {}},
+                                   {.name = "tokens", .dtype = DType::kInt64, .shape = {kVaries}},
+                                   {.name = "word", .dtype = DType::kBytes, .shape = {}}},
+                         .runs = runs()});
 }
 
 Model some_rows(int64_t count) {
@@ -310,33 +328,35 @@ Model some_rows(int64_t count) {
 }
 
 Dataset negate_blocks(const Dataset& input, const std::string& feature) {
-  return input.map(BlockFunction{.name = "negate_blocks",
-                                 .schema = input.plan()->op->schema(),
-                                 .function = [feature](Block block, BufferPool& pool) {
-                                   Column& column =
-                                       block.mutable_columns()[static_cast<size_t>(block.schema()->column(feature))];
-                                   Column negated = Column::like(pool, DType::kInt64, column);
-                                   const auto from = column.values<int64_t>();
-                                   const auto to = negated.mutable_values<int64_t>();
-                                   // The places of errors hold anything.
-                                   for (size_t i = 0; i < from.size(); ++i)
-                                     to[i] = static_cast<int64_t>(0 - static_cast<uint64_t>(from[i]));
-                                   column = std::move(negated);
-                                   return block;
-                                 }});
+  return input.map(known(
+      BlockFunction{.name = fmt::format("negate_blocks(\"{}\") of {}", feature, input.schema().to_string()),
+                    .schema = input.plan()->op->schema(),
+                    .function = [feature](Block block, BufferPool& pool) {
+                      Column& column = block.mutable_columns()[static_cast<size_t>(block.schema()->column(feature))];
+                      Column negated = Column::like(pool, DType::kInt64, column);
+                      const auto from = column.values<int64_t>();
+                      const auto to = negated.mutable_values<int64_t>();
+                      // The places of errors hold anything.
+                      for (size_t i = 0; i < from.size(); ++i)
+                        to[i] = static_cast<int64_t>(0 - static_cast<uint64_t>(from[i]));
+                      column = std::move(negated);
+                      return block;
+                    }}));
 }
 
 RowPredicate drop_rows(int64_t divisor, int64_t remainder) {
-  return {.name = "drop_rows", .keep = [=](const RowView& row) { return !digest_is(digest(row), divisor, remainder); }};
+  return known(RowPredicate{.name = fmt::format("drop_rows({}, {})", divisor, remainder),
+                            .keep = [=](const RowView& row) { return !digest_is(digest(row), divisor, remainder); }});
 }
 
 BlockPredicate drop_in_blocks(int64_t divisor, int64_t remainder) {
-  return {.name = "drop_in_blocks", .decide = [=](const Block& block, std::span<uint8_t> keep) {
-            for (size_t i = 0; i < keep.size(); ++i) {
-              if (block.error_at(i) != nullptr) continue;
-              keep[i] = digest_is(digest(RowView(block, i)), divisor, remainder) ? 0 : 1;
-            }
-          }};
+  return known(BlockPredicate{.name = fmt::format("drop_in_blocks({}, {})", divisor, remainder),
+                              .decide = [=](const Block& block, std::span<uint8_t> keep) {
+                                for (size_t i = 0; i < keep.size(); ++i) {
+                                  if (block.error_at(i) != nullptr) continue;
+                                  keep[i] = digest_is(digest(RowView(block, i)), divisor, remainder) ? 0 : 1;
+                                }
+                              }});
 }
 
 }  // namespace millrace::test

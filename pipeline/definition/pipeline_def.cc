@@ -1,0 +1,159 @@
+#include "pipeline/definition/pipeline_def.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/message_differencer.h>
+
+#include "formats/storage/atomic_file.h"
+#include "formats/storage/whole_file.h"
+#include "pipeline/definition/calls.h"
+#include "pipeline/definition/pipeline_def.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+// Of inputs in inputs; protobuf's own limit for text is higher.
+constexpr int kMostDepth = 100;
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+bool is_json(std::string_view path) { return path.ends_with(".json"); }
+
+using StepList = google::protobuf::RepeatedPtrField<def::Step>;
+
+void write(const PlanNode& node, StepList& steps) {
+  std::vector<def::Steps> inputs;
+  if (node.inputs.size() == 1) {
+    write(*node.inputs[0], steps);
+  } else {
+    for (const PlanNodePtr& input : node.inputs) write(*input, *inputs.emplace_back().mutable_steps());
+  }
+  if (node.call == nullptr) {
+    refuse(
+        fmt::format("a dataset with an operator of its own ('{}', from_operator) cannot be written as a pipeline "
+                    "definition: build it with methods of Dataset",
+                    node.op->name()));
+  }
+  def::Step& step = *steps.Add();
+  for (def::Steps& input : inputs) step.mutable_inputs()->Add(std::move(input));
+  try {
+    write_call(*node.call, step);
+  } catch (const ErrorException& e) {
+    refuse(fmt::format("the dataset cannot be written as a pipeline definition: {}: {}", node.op->name(),
+                       e.error().message));
+  }
+}
+
+// `place`: `inputs[1].steps`.
+Dataset build(const StepList& steps, const std::string& place, int depth) {
+  if (depth > kMostDepth) refuse(fmt::format("pipeline: {}: more than {} inputs in inputs", place, kMostDepth));
+  std::vector<Dataset> before;
+  for (int i = 0; i < steps.size(); ++i) {
+    const def::Step& step = steps[i];
+    const std::string here = fmt::format("{}[{}]", place, i);
+    std::vector<Dataset> inputs;
+    for (int k = 0; k < step.inputs_size(); ++k) {
+      inputs.push_back(build(step.inputs(k).steps(), fmt::format("{}.inputs[{}].steps", here, k), depth + 1));
+    }
+    if (!inputs.empty() && !before.empty()) {
+      refuse(fmt::format("pipeline: {}: it has inputs and stands behind a step", here));
+    }
+    if (inputs.empty()) inputs = before;
+    try {
+      before = {call_builder(step, inputs)};
+    } catch (const ErrorException& e) {
+      Error error = e.error();
+      const std::string field =
+          step.operator_case() == 0 ? "" : step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name() + ": ";
+      error.message = fmt::format("pipeline: {}: {}{}", here, field, error.message);
+      throw ErrorException(std::move(error));
+    }
+  }
+  if (before.empty()) refuse(fmt::format("pipeline: {}: there are no steps", place));
+  return before[0];
+}
+
+// Of the first error that protobuf finds in a text.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text.empty()) text = fmt::format("{}:{}: {}", line + 1, column + 1, message);
+  }
+  std::string text;
+};
+
+std::shared_ptr<const def::PipelineDef> checked(std::shared_ptr<const def::PipelineDef> message,
+                                                std::string_view name) {
+  if (message->version() != kVersion) {
+    refuse(message->has_version()
+               ? fmt::format("{}: version {}, where this Millrace reads version {}", name, message->version(), kVersion)
+               : fmt::format("{}: 'version' is missing, which is to be {}", name, kVersion));
+  }
+  return message;
+}
+
+}  // namespace
+
+PipelineDef PipelineDef::of(const Dataset& dataset) {
+  auto message = std::make_shared<def::PipelineDef>();
+  message->set_version(kVersion);
+  write(*dataset.plan(), *message->mutable_steps());
+  return PipelineDef(std::move(message));
+}
+
+PipelineDef PipelineDef::from_text(std::string_view text, std::string_view name) {
+  auto message = std::make_shared<def::PipelineDef>();
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(std::string(text), message.get())) refuse(fmt::format("{}:{}", name, error.text));
+  return PipelineDef(checked(std::move(message), name));
+}
+
+PipelineDef PipelineDef::from_json(std::string_view json, std::string_view name) {
+  auto message = std::make_shared<def::PipelineDef>();
+  const auto status = google::protobuf::util::JsonStringToMessage(std::string(json), message.get());
+  if (!status.ok()) refuse(fmt::format("{}: {}", name, std::string(status.message())));
+  return PipelineDef(checked(std::move(message), name));
+}
+
+PipelineDef PipelineDef::load(const std::string& path) {
+  const std::string content = read_whole_file(path, "pipeline definition");
+  return is_json(path) ? from_json(content, path) : from_text(content, path);
+}
+
+std::string PipelineDef::to_text() const {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  std::string text;
+  printer.PrintToString(*message_, &text);
+  return text;
+}
+
+std::string PipelineDef::to_json() const {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  (void)google::protobuf::util::MessageToJsonString(*message_, &json, options);
+  return json;
+}
+
+void PipelineDef::save(const std::string& path) const { write_atomically(path, is_json(path) ? to_json() : to_text()); }
+
+Dataset PipelineDef::dataset() const { return build(message_->steps(), "steps", 0); }
+
+std::string PipelineDef::difference(const PipelineDef& other) const {
+  google::protobuf::util::MessageDifferencer differencer;
+  std::string text;
+  differencer.ReportDifferencesToString(&text);
+  differencer.Compare(*message_, *other.message_);
+  return text;
+}
+
+}  // namespace millrace

@@ -1,0 +1,395 @@
+#include "pipeline/definition/pipeline_def.h"
+
+#include <array>
+#include <memory>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "formats/storage/whole_file.h"
+#include "pipeline/definition/calls.h"
+#include "pipeline/definition/function_registry.h"
+#include "pipeline/definition/pipeline_def.pb.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kInvalidArgument);
+    return e.what();
+  }
+  return "no error";
+}
+
+Dataset from_text(std::string_view text) { return PipelineDef::from_text(text).dataset(); }
+std::string refusal(std::string_view text) {
+  return message_of([&] { (void)from_text(text); });
+}
+
+TEST(PipelineDef, IsWrittenAsAStepForEachMethod) {
+  const Dataset dataset = Dataset::range(0, 100).shuffle(10, {.seed = 42}).padded_batch(8, {.value = int64_t{-1}});
+  EXPECT_EQ(PipelineDef::of(dataset).to_text(),
+            R"(version: 1
+steps {
+  range {
+    start: 0
+    stop: 100
+    step: 1
+    feature: "value"
+  }
+}
+steps {
+  shuffle {
+    buffer_size: 10
+    seed: 42
+    reshuffle_each_iteration: true
+  }
+}
+steps {
+  padded_batch {
+    size: 8
+    padding {
+      length {
+      }
+      value {
+        integer: -1
+      }
+      drop_remainder: false
+    }
+  }
+}
+)");
+}
+
+TEST(PipelineDef, OptionsLeftOutHaveTheirDefaults) {
+  const Dataset read = from_text(R"(
+    version: 1
+    steps { interleave {}
+            inputs { steps { range { start: 0 stop: 9 } } }
+            inputs { steps { range { start: 20 stop: 29 step: 3 } } steps { take { count: 2 } } } }
+    steps { repeat {} }
+    steps { batch { size: 4 } })");
+  const Dataset built =
+      Dataset::interleave({Dataset::range(0, 9), Dataset::range(20, 29, 3).take(2)}).repeat().batch(4);
+  EXPECT_EQ(read.explain({.threads = 1}), built.explain({.threads = 1}));
+}
+
+TEST(PipelineDef, FilesKeepTheirFormByTheirName) {
+  const test::TemporaryFolder folder;
+  const PipelineDef def = PipelineDef::of(Dataset::range(1, 5).batch(2));
+  for (const char* name : {"def.txtpb", "def.json"}) {
+    def.save(folder.path(name));
+    EXPECT_EQ(PipelineDef::load(folder.path(name)).difference(def), "") << name;
+  }
+  EXPECT_THAT(read_whole_file(folder.path("def.json")), HasSubstr("\"drop_remainder\": false"));
+  EXPECT_THAT(read_whole_file(folder.path("def.txtpb")), HasSubstr("drop_remainder: false"));
+}
+
+TEST(PipelineDef, DifferencesNameTheStepAndBothValues) {
+  const PipelineDef a = PipelineDef::of(Dataset::range(1, 5).batch(2));
+  const PipelineDef b = PipelineDef::of(Dataset::range(1, 5).batch(3).prefetch(1));
+  EXPECT_EQ(a.difference(a), "");
+  EXPECT_THAT(a.difference(b), HasSubstr("modified: steps[1].batch.size: 2 -> 3\n"));
+  EXPECT_THAT(a.difference(b), HasSubstr("added: steps[2]: "));
+}
+
+TEST(PipelineDef, WhatCannotBeWrittenIsNamed) {
+  const Dataset mapped =
+      Dataset::range(0, 3).map(RowFunction{.name = "secret", .function = [](const RowView&, RowWriter&) {}});
+  EXPECT_EQ(
+      message_of([&] { (void)PipelineDef::of(mapped.batch(2)); }),
+      "invalid_argument: the dataset cannot be written as a pipeline definition: map: row function 'secret' is not "
+      "registered (register_function); there are: none");
+  const Dataset own = Dataset::from_operator({Dataset::range(0, 3)}, [](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<const ArithmeticOperator>(inputs[0], "value", Arithmetic::kAdd, int64_t{1});
+  });
+  EXPECT_THAT(message_of([&] { (void)PipelineDef::of(own); }),
+              HasSubstr("an operator of its own ('add', from_operator)"));
+}
+
+TEST(PipelineDef, RegisteredFunctionsAreFoundByName) {
+  register_function(
+      RowFunction{.name = "twice", .writes = {{.name = "value"}}, .function = [](const RowView& row, RowWriter& out) {
+                    out.set("value", 2 * row.value<int64_t>("value"));
+                  }});
+  Pipeline pipeline =
+      from_text(R"(version: 1 steps { range { start: 7 stop: 8 } } steps { map { function: "twice" } })").start();
+  EXPECT_EQ(pipeline.next()->values<int64_t>("value")[0], 14);
+  EXPECT_EQ(refusal(R"(version: 1 steps { range { start: 7 stop: 8 } } steps { map { function: "thrice" } })"),
+            "invalid_argument: pipeline: steps[1]: map: row function 'thrice' is not registered (register_function); "
+            "there are: twice");
+  EXPECT_THAT(message_of([] { register_function(RowFunction{.name = "twice"}); }),
+              HasSubstr("there is a row function 'twice' already"));
+  EXPECT_THAT(message_of([] { register_function(RowFunction{}); }), HasSubstr("a row function without a name"));
+}
+
+TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
+  EXPECT_EQ(message_of([] { (void)PipelineDef::from_text("version: 1\nsteps { batsh { size: 2 } }", "my.txtpb"); }),
+            "invalid_argument: my.txtpb:2:15: Message type \"millrace.def.Step\" has no field named \"batsh\".");
+  EXPECT_THAT(
+      message_of([] { (void)PipelineDef::from_json(R"({"version": 1, "steps": [{"batsh": {}}]})", "my.json"); }),
+      HasSubstr("my.json: "));
+  EXPECT_THAT(refusal("steps {}"), HasSubstr("'version' is missing, which is to be 1"));
+  EXPECT_THAT(refusal("version: 2"), HasSubstr("version 2, where this Millrace reads version 1"));
+  EXPECT_THAT(refusal("version: 1"), HasSubstr("steps: there are no steps"));
+  EXPECT_THAT(refusal("version: 1 steps {}"), HasSubstr("steps[0]: no operator is named"));
+  EXPECT_THAT(refusal("version: 1 steps { range { start: 1 } }"), HasSubstr("steps[0]: range: 'stop' is missing"));
+  const std::string range = "version: 1 steps { range { start: 0 stop: 9 } } ";
+  EXPECT_THAT(refusal(range + "steps { batch { size: 0 } }"),
+              HasSubstr("steps[1]: batch: batch: size must be at least 1"));
+  EXPECT_THAT(refusal(range + range.substr(11)), HasSubstr("steps[1]: range: it takes no input, not 1"));
+  EXPECT_THAT(refusal("version: 1 steps { batch { size: 2 } }"),
+              HasSubstr("steps[0]: batch: it takes one input, not 0"));
+  EXPECT_THAT(refusal(range + "steps { zip {} inputs { steps { range { start: 0 stop: 1 } } } }"),
+              HasSubstr("steps[1]: it has inputs and stands behind a step"));
+  EXPECT_THAT(refusal("version: 1 steps { zip {} inputs { } }"),
+              HasSubstr("steps[0].inputs[0].steps: there are no steps"));
+  EXPECT_THAT(refusal(range + "steps { cast { feature: \"value\" to: DTYPE_UNSPECIFIED } }"),
+              HasSubstr("steps[1]: cast: 'to' is not one of the names of DType"));
+  EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards {} } }"), HasSubstr("takes either 'files' or 'glob'"));
+  EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' } compression: 'rar' } }"),
+              HasSubstr("'compression' is none, zlib or gzip, not 'rar'"));
+  EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' num_records: 1 num_records: 2 } } }"),
+              HasSubstr("2 numbers of records for 1 shards"));
+  EXPECT_THAT(refusal("version: 1 steps { rows { features { name: 'x' dtype: INT32 integers: 5000000000 } } }"),
+              HasSubstr("5000000000 of 'x' is no int32"));
+  EXPECT_THAT(
+      refusal("version: 1 steps { rows { features { name: 'x' dtype: INT64 integers: 5 row_lengths { sizes: 2 } } } }"),
+      HasSubstr("the row lengths of 'x' do not make up its 1 values"));
+}
+
+TEST(PipelineDef, InputsInInputsHaveALimit) {
+  std::string text = "steps { range { start: 0 stop: 1 } }";
+  for (int i = 0; i < 40; ++i) text = "steps { zip {} inputs { " + text + " } }";
+  EXPECT_EQ(from_text("version: 1 " + text).schema().size(), 1U);
+  for (int i = 0; i < 100; ++i) text = "steps { zip {} inputs { " + text + " } }";
+  EXPECT_NE(refusal("version: 1 " + text), "no error");
+}
+
+// Each call with what it must have, and with every message that it may have.
+constexpr std::array kCalls = {
+    "range { start: 0 stop: 1 }",
+    "rows { features { name: 'x' dtype: INT64 row_lengths {} } }",
+    "tfrecord { shards { files: 'x' } damage {} }",
+    "global_shuffle { shards { files: 'x' } damage {} }",
+    "text_lines { shards { files: 'x' } read {} }",
+    "fixed_length_records { shards { files: 'x' } record_bytes: 1 read {} }",
+    "from_generator { generator: 'f' }",
+    "interleave {}",
+    "concatenate {}",
+    "flat_map_inputs {}",
+    "zip {}",
+    "choose_from_datasets {}",
+    "sample_from_datasets {}",
+    "parse_example { features { kind: FIXED_LEN key: 'k' stored: INT64 shape {} partitions { kind: ROW_SPLITS } size "
+    "{} } }",
+    "parse_sequence_example { context { kind: FIXED_LEN key: 'k' stored: INT64 } "
+    "feature_lists { kind: FIXED_LEN_SEQUENCE key: 'l' stored: INT64 } }",
+    "decode_raw { feature: 'b' type: UINT8 shape { sizes: 1 } }",
+    "parse_tensor { feature: 'b' dtype: INT64 shape {} }",
+    "map { function: 'f' }",
+    "map_blocks { function: 'f' }",
+    "filter { predicate: 'f' }",
+    "filter_blocks { predicate: 'f' }",
+    "flat_map { function: 'f' }",
+    "take_while { predicate: 'f' }",
+    "scan { function: 'f' }",
+    "add { feature: 'i' k { integer: 1 } }",
+    "multiply { feature: 'i' k { integer: 1 } }",
+    "modulo { feature: 'i' k: 1 }",
+    "cast { feature: 'i' to: INT32 }",
+    "enumerate {}",
+    "unique { feature: 'i' }",
+    "mask_tokens { vocab_size: 9 mask_token: 1 input_ids: 'v' attention_mask: '' spans {} }",
+    "rename { names { feature: 'i' to: 'j' } }",
+    "select { features: 'i' }",
+    "drop { features: 'i' }",
+    "truncate { features: 'v' head: 1 tail: 1 marker { feature: 'v' value { integer: 1 } } }",
+    "truncate_pair { first: 'v' second: 'w' length: 1 }",
+    "rejection_resample { feature: 'i' target_distribution: 1 target_distribution: 1 }",
+    "augment_images { features: 'image' contrast { least: 1 most: 1 } clip { least: 0 most: 1 } }",
+    "mixup { features: 'image' }",
+    "cutmix {}",
+    "take { count: 1 }",
+    "skip { count: 1 }",
+    "shard { num_shards: 1 index: 0 }",
+    "repeat {}",
+    "shuffle { buffer_size: 1 }",
+    "assert_cardinality { count: 1 }",
+    "ignore_errors {}",
+    "cache {}",
+    "prefetch { buffer_size: 1 }",
+    "batch { size: 1 }",
+    "padded_batch { size: 1 padding { length {} value { integer: 1 } features { feature: 'v' length {} value { "
+    "integer: 1 } } } }",
+    "ragged_batch { size: 1 }",
+    "unbatch {}",
+    "rebatch { size: 1 }",
+    "bucket_by_sequence_length { features: 'v' boundaries: 1 batch_sizes: 1 batch_sizes: 1 padding { length {} } }",
+    "group_by_window { key: 'f' window_size: 1 batches { batch {} } }",
+    "window { size: 1 batches { ragged_batch {} } }",
+    "pack { length: 1 features: 'v' value { integer: 1 } values { feature: 'v' value { integer: 1 } } }",
+};
+
+void register_each_kind() {
+  static const bool once = [] {
+    register_function(RowFunction{.name = "f", .function = [](const RowView&, RowWriter&) {}});
+    register_function(BlockFunction{.name = "f",
+                                    .schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "x"}}),
+                                    .function = [](Block block, BufferPool&) { return block; }});
+    register_function(RowPredicate{.name = "f", .keep = [](const RowView&) { return true; }});
+    register_function(BlockPredicate{.name = "f", .decide = [](const Block&, std::span<uint8_t>) {}});
+    ScanFunction scan;
+    scan.name = "f";
+    scan.function = [](ScanNumbers&, const RowView&, RowWriter&) {};
+    register_function(scan);
+    register_function(DatasetFunction{
+        .name = "f", .gives = {{.name = "value"}}, .make = [](const RowView&) { return Dataset::range(0, 1); }});
+    register_function(RowKey{.name = "f", .key = [](const RowView&) { return int64_t{0}; }});
+    register_function(WindowSize::by_key("f", [](int64_t) { return int64_t{1}; }));
+    register_function(Generator{
+        .name = "f", .gives = {{.name = "value"}}, .runs = GeneratorRuns::replayed([](const Iteration&) -> NextElement {
+                                                     return [](RowWriter&) { return false; };
+                                                   })});
+    return true;
+  }();
+  (void)once;
+}
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+void set_to_something(Message& message, const FieldDescriptor& field) {
+  const auto& reflection = *message.GetReflection();
+  const bool many = field.is_repeated();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      many ? reflection.AddString(&message, &field, "f") : reflection.SetString(&message, &field, "f");
+      break;
+    case FieldDescriptor::CPPTYPE_INT64:
+      many ? reflection.AddInt64(&message, &field, 1) : reflection.SetInt64(&message, &field, 1);
+      break;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      many ? reflection.AddUInt64(&message, &field, 1) : reflection.SetUInt64(&message, &field, 1);
+      break;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      many ? reflection.AddDouble(&message, &field, 0.5) : reflection.SetDouble(&message, &field, 0.5);
+      break;
+    case FieldDescriptor::CPPTYPE_FLOAT: reflection.AddFloat(&message, &field, 0.5F); break;
+    case FieldDescriptor::CPPTYPE_BOOL: reflection.SetBool(&message, &field, true); break;
+    case FieldDescriptor::CPPTYPE_ENUM: reflection.SetEnumValue(&message, &field, 1); break;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      many ? reflection.AddMessage(&message, &field) : reflection.MutableMessage(&message, &field);
+      break;
+    default: FAIL() << field.full_name();
+  }
+}
+
+// Calls `visit` with `step` as it is, but for one field more, of `message` or a message inside of it.
+void with_each_field(def::Step& step, Message& message, std::set<std::string>& fields,
+                     const std::function<void(const FieldDescriptor&)>& visit) {
+  const auto& reflection = *message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor& field = *message.GetDescriptor()->field(i);
+    fields.insert(field.full_name());
+    const bool is_there =
+        field.is_repeated() ? reflection.FieldSize(message, &field) > 0 : reflection.HasField(message, &field);
+    if (!is_there) {
+      const std::unique_ptr<Message> before(message.New());
+      before->CopyFrom(message);
+      set_to_something(message, field);
+      visit(field);
+      message.CopyFrom(*before);
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      with_each_field(step,
+                      field.is_repeated() ? *reflection.MutableRepeatedMessage(&message, &field, 0)
+                                          : *reflection.MutableMessage(&message, &field),
+                      fields, visit);
+    }
+  }
+}
+
+Dataset input_of_each_kind() {
+  return Dataset::rows({{"i", std::vector<int64_t>{1}},
+                        {"v", std::vector<std::vector<int64_t>>{{1}}},
+                        {"w", std::vector<std::vector<int64_t>>{{1}}},
+                        {"b", std::vector<std::string>{"b"}}});
+}
+
+// `image` float32 [4,4,3] and `f` float32 [3].
+Dataset images() {
+  return Dataset::range(0, 2).map(
+      RowFunction{.name = "images",
+                  .writes = {{.name = "image", .dtype = DType::kFloat32, .shape = {4, 4, 3}},
+                             {.name = "f", .dtype = DType::kFloat32, .shape = {3}}},
+                  .function = [](const RowView&, RowWriter&) {},
+                  .keep_others = false});
+}
+
+bool is_source(const def::Step& step) { return step.operator_case() < def::Step::kInterleave; }
+
+// A field that no call reads would be an option that is ignored. It is read when it is refused where nothing was
+// before, and when it is accepted by a reader that knows what it has not asked for.
+TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
+  register_each_kind();
+  std::set<std::string> seen;
+  for (const char* text : kCalls) {
+    SCOPED_TRACE(text);
+    def::Step step;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));
+    const std::string name = step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name();
+    seen.insert(name);
+    std::vector<Dataset> inputs;
+    if (name == "parse_example" || name == "parse_sequence_example") {
+      inputs = {Dataset::rows({{"record", std::vector<std::string>{""}}})};
+    } else if (name == "choose_from_datasets") {
+      inputs = {Dataset::range(0, 1), input_of_each_kind()};
+    } else if (name == "augment_images") {
+      inputs = {images()};
+    } else if (name == "mixup" || name == "cutmix") {
+      inputs = {images().batch(2)};
+    } else if (name == "unbatch" || name == "rebatch") {
+      inputs = {input_of_each_kind().padded_batch(1)};
+    } else {
+      inputs = {input_of_each_kind()};
+    }
+    if (is_source(step)) inputs.clear();
+    (void)call_builder(step, inputs);
+    std::set<std::string> fields;
+    with_each_field(step, *step.GetReflection()->MutableMessage(&step, step.GetDescriptor()->FindFieldByName(name)),
+                    fields, [&](const FieldDescriptor& field) {
+                      try {
+                        (void)call_builder(step, inputs);
+                      } catch (const ErrorException&) {
+                      } catch (const std::logic_error& e) {
+                        ADD_FAILURE() << field.full_name() << ": " << e.what();
+                      }
+                    });
+  }
+  const auto* calls = def::Step::descriptor()->FindOneofByName("operator");
+  for (int i = 0; i < calls->field_count(); ++i)
+    EXPECT_TRUE(seen.contains(calls->field(i)->name())) << calls->field(i)->name();
+}
+
+// Text, JSON and back with every call, one behind the other where they fit.
+TEST(PipelineDef, EveryCallRoundTrips) {
+  register_each_kind();
+  for (const char* text : kCalls) {
+    const std::string def = std::string("version: 1 steps { ") + text + " }";
+    const PipelineDef from_text = PipelineDef::from_text(def);
+    EXPECT_EQ(PipelineDef::from_text(from_text.to_text()).difference(from_text), "") << text;
+    EXPECT_EQ(PipelineDef::from_json(from_text.to_json()).difference(from_text), "") << text;
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -46,6 +46,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
+      ("pipeline", po::value(&options.pipeline),
+       "measure the pipeline of this definition, in the place of a workload: JSON in a file *.json, else protobuf's text")
       ("batch", po::value(&options.batch)->default_value(options.batch), "rows in a batch")
       ("shuffle", po::value(&options.shuffle)->default_value(options.shuffle), "rows in the shuffle buffer (mlm)")
       ("cycle-length", po::value(&options.cycle_length)->default_value(options.cycle_length), "shards read in turn")
@@ -70,6 +72,9 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "0: wait for ever")
       ("print", po::value(&options.print), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
+      ("explain-dot", "print the plan as written as a graph for Graphviz's dot, and stop")
+      ("save-pipeline", po::value(&options.save_pipeline),
+       "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("json", "one JSON object instead of a table");
   // clang-format on
@@ -80,12 +85,24 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       "made anew without --resume");
   po::options_description positional;
   positional.add_options()("workload", po::value(&options.workload));
-  const auto given = parse_command_line(
-      argc, argv, {.name = "dataset_bench", .about = about(), .usage = "WORKLOAD --shards GLOB [options]"}, visible,
-      {"workload"}, positional);
+  const auto given = parse_command_line(argc, argv,
+                                        {.name = "dataset_bench",
+                                         .about = about(),
+                                         .usage = "WORKLOAD --shards GLOB [options] | --pipeline FILE [options]"},
+                                        visible, {"workload"}, positional);
   if (!given) return std::nullopt;
-  if (options.workload.empty()) refuse("no workload given; see dataset_bench --help");
-  if (options.shards.empty()) refuse("--shards is missing; see dataset_bench --help");
+  if (!options.pipeline.empty()) {
+    if (!options.workload.empty()) {
+      refuse(fmt::format("the workload {} and --pipeline are two pipelines; give one", options.workload));
+    }
+    refuse_together(*given, "--pipeline, which says it",
+                    {"shards", "batch", "shuffle", "cycle-length", "seed", "unordered", "damage", "max-skipped-records",
+                     "max-skipped-bytes", "max-skipped-share"});
+    options.workload = options.pipeline;
+  } else {
+    if (options.workload.empty()) refuse("neither a workload nor --pipeline given; see dataset_bench --help");
+    if (options.shards.empty()) refuse("--shards is missing; see dataset_bench --help");
+  }
   require_at_least("batch", options.batch, 1);
   require_at_least("shuffle", options.shuffle, 1);
   require_at_least("cycle-length", options.cycle_length, 1);
@@ -113,9 +130,14 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
   }
-  if (given->contains("explain")) {
-    refuse_together(*given, "--explain", measuring);
-    refuse_together(*given, "--explain", {"print", "resume", "watchdog"});
+  const std::initializer_list<const char*> looking = {"explain", "explain-dot", "save-pipeline"};
+  for (const char* option : looking) {
+    if (!given->contains(option)) continue;
+    refuse_together(*given, fmt::format("--{}", option), measuring);
+    refuse_together(*given, fmt::format("--{}", option), {"print", "resume", "watchdog"});
+    for (const char* other : looking) {
+      if (other != option) refuse_together(*given, fmt::format("--{}", option), {other});
+    }
   }
   if (options.state.empty() && !(*given)["state-every"].defaulted())
     refuse("--state-every has no effect without --state");
@@ -124,11 +146,12 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   }
   if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
   options.damage = damage_policy(*given);
-  if (!options.skipped_log.empty() && options.damage.action == DamagePolicy::kFail) {
+  if (!options.skipped_log.empty() && options.pipeline.empty() && options.damage.action == DamagePolicy::kFail) {
     refuse("--skipped-log has no effect without --damage skip");
   }
   options.ordered = !given->contains("unordered");
   options.explain = given->contains("explain");
+  options.explain_dot = given->contains("explain-dot");
   options.json = given->contains("json");
   return options;
 }

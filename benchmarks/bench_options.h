@@ -13,6 +13,7 @@ namespace millrace {
 /// The command line of `dataset_bench`.
 struct BenchOptions {
   std::string workload;
+  std::string pipeline;  ///< file with a pipeline definition, in the place of workload and shards; empty: none
   std::string shards;
   int64_t batch = 128;
   int64_t shuffle = 16384;
@@ -28,6 +29,8 @@ struct BenchOptions {
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t print = 0;
   bool explain = false;
+  bool explain_dot = false;
+  std::string save_pipeline;  ///< file for the definition of the pipeline; empty: none
   bool json = false;
   DamagePolicy damage;
   std::string skipped_log;    ///< file for a line for each region that was left out; empty: none

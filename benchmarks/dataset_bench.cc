@@ -6,6 +6,7 @@
 #include "benchmarks/print_element.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
+#include "pipeline/definition/pipeline_def.h"
 #include "pipeline/executor.h"
 #include "pipeline/worker_limit.h"
 
@@ -20,6 +21,14 @@ int run(int argc, char** argv) {
   const Dataset dataset = make_workload(*options);
   if (options->explain) {
     std::cout << dataset.explain(start_options(*options));
+    return 0;
+  }
+  if (options->explain_dot) {
+    std::cout << dataset.explain_dot();
+    return 0;
+  }
+  if (!options->save_pipeline.empty()) {
+    PipelineDef::of(dataset).save(options->save_pipeline);
     return 0;
   }
   if (options->print > 0) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "pipeline/definition/pipeline_def.h"
+
 namespace millrace {
 namespace {
 
@@ -44,6 +46,7 @@ std::span<const Workload> all_workloads() {
 }
 
 Dataset make_workload(const BenchOptions& options) {
+  if (!options.pipeline.empty()) return PipelineDef::load(options.pipeline).dataset();
   std::string names;
   for (const Workload& workload : all_workloads()) {
     if (workload.name == options.workload) return workload.make(options);

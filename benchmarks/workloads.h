@@ -17,7 +17,8 @@ struct Workload {
 
 std::span<const Workload> all_workloads();
 
-/// The dataset of `options.workload`; throws `kInvalidArgument` when there is none of that name.
+/// The dataset of `options.pipeline`, else of `options.workload`. Throws `kInvalidArgument` when there is none of that
+/// name, and what PipelineDef throws.
 [[nodiscard]] Dataset make_workload(const BenchOptions& options);
 
 }  // namespace millrace

@@ -42,10 +42,9 @@ GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, Window
 }
 
 std::string GroupByWindowOperator::arguments() const {
-  return fmt::format(
-      "key='{}', window_size={}, {}", key_.name,
-      window_size_.function ? fmt::format("'{}'", window_size_.name) : fmt::to_string(window_size_.size),
-      gather_.to_string());
+  return fmt::format("key='{}', window_size={}, {}", key_.name,
+                     window_size_.function ? fmt::format("'{}'", window_size_.name) : fmt::to_string(window_size_.size),
+                     gather_.to_string());
 }
 
 Cardinality GroupByWindowOperator::cardinality(std::span<const Cardinality> inputs) const {

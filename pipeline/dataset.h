@@ -204,6 +204,9 @@ class Dataset {
   /// The operators as written, the rewrites with their reasons, and the segments as they run.
   std::string explain(const StartOptions& options = {}) const;
 
+  /// The operators as written, as a graph in the language of Graphviz: `dot -Tsvg`.
+  std::string explain_dot() const { return print_dot(*plan_); }
+
   /// Starts to run it.
   [[nodiscard]] Pipeline start(const StartOptions& options = {}) const;
 

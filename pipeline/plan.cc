@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,50 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
   const std::string policy = node.op->policy();
   text += fmt::format("{:{}}{}({}){} -> {}\n", "", 2 * depth, node.op->name(), node.op->arguments(),
                       policy.empty() ? "" : fmt::format(" [{}]", policy), node.op->schema()->to_string());
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+// The text with a line break behind each comma beyond a width.
+std::string wrapped(std::string_view text) {
+  constexpr size_t kWidth = 40;
+  std::string out;
+  size_t width = 0;
+  for (const char c : text) {
+    if (c == ' ' && width > kWidth && out.back() == ',') {
+      out += '\n';
+      width = 0;
+      continue;
+    }
+    out += c;
+    ++width;
+  }
+  return out;
+}
+
+// The number of the node, which is there from then on.
+size_t print_dot_into(const PlanNode& node, std::map<const PlanNode*, size_t>& numbers, std::string& text) {
+  if (const auto found = numbers.find(&node); found != numbers.end()) return found->second;
+  std::vector<size_t> inputs;
+  for (const PlanNodePtr& input : node.inputs) inputs.push_back(print_dot_into(*input, numbers, text));
+  const size_t number = numbers.size();
+  numbers.emplace(&node, number);
+  const std::string arguments = node.op->arguments();
+  text +=
+      fmt::format("  n{} [label={}];\n", number,
+                  quoted(wrapped(fmt::format("{}{}{}", node.op->name(), arguments.empty() ? "" : "\n", arguments))));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    text += fmt::format("  n{} -> n{} [label={}];\n", inputs[i], number,
+                        quoted(wrapped(node.inputs[i]->op->schema()->to_string())));
+  }
+  return number;
 }
 
 }  // namespace
@@ -52,6 +97,13 @@ std::string print_plan(const PlanNode& node) {
   std::string text;
   print_into(node, 0, text);
   return text;
+}
+
+std::string print_dot(const PlanNode& node) {
+  std::map<const PlanNode*, size_t> numbers;
+  std::string text = "digraph pipeline {\n  node [shape=box];\n";
+  print_dot_into(node, numbers, text);
+  return text + "}\n";
 }
 
 std::span<const Rewrite> all_rewrites() {

@@ -38,6 +38,10 @@ struct PlanNode {
 /// One line for each operator, the source first, inputs of operators with several indented.
 [[nodiscard]] std::string print_plan(const PlanNode& node);
 
+/// The same as a directed graph in the DOT language: a node for each operator with its arguments, once where several
+/// read it, and the features of its elements on the edges.
+[[nodiscard]] std::string print_dot(const PlanNode& node);
+
 /// A rewrite that was applied, and why.
 struct AppliedRewrite {
   std::string name;

@@ -228,6 +228,38 @@ TEST_F(DatasetBench, ExplainsThePlan) {
   EXPECT_THAT(bench_shards({"mlm", "--explain", "--no-rewrite", "late_parse"}).out, HasSubstr("\nrewrites:\nnone\n"));
 }
 
+TEST_F(DatasetBench, DrawsThePlan) {
+  const ChildResult result = bench_shards({"read", "--explain-dot"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("digraph pipeline {\n  node [shape=box];\n  n0 [label=\"tfrecord\n"));
+  EXPECT_THAT(result.out, HasSubstr("  n1 [label=\"repeat\nfor ever\"];\n  n0 -> n1 [label=\"record bytes []\"];\n"));
+  EXPECT_THAT(result.out, EndsWith("  n2 -> n3 [label=\"record bytes [8]\"];\n}\n"));
+}
+
+TEST_F(DatasetBench, RunsASavedPipeline) {
+  const auto hash = [](const ChildResult& result) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return ordered_json::parse(result.out).at("stream_hash").get<std::string>();
+  };
+  for (const char* workload : {"mlm", "read"}) {
+    const std::string expected = hash(hashed({workload, "--threads", "2"}));
+    for (const std::string& file : {(folder_ / "def.txtpb").string(), (folder_ / "def.json").string()}) {
+      ASSERT_EQ(bench_shards({workload, "--save-pipeline", file}).err, "");
+      EXPECT_EQ(hash(bench({"--pipeline", file, "--batches", "100", "--json"})), expected) << file;
+    }
+  }
+  const std::string file = (folder_ / "def.txtpb").string();
+  expect_refused(bench({"--pipeline", file, "--shards", glob()}),
+                 "invalid_argument: --shards has no effect with --pipeline, which says it");
+  expect_refused(bench({"mlm", "--pipeline", file}),
+                 "invalid_argument: the workload mlm and --pipeline are two pipelines; give one");
+  std::ofstream(file, std::ios::app) << "steps { butch { size: 2 } }\n";
+  const ChildResult wrong = bench({"--pipeline", file});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, StartsWith("dataset_bench: invalid_argument: " + file + ":"));
+  EXPECT_THAT(wrong.err, HasSubstr("has no field named \"butch\""));
+}
+
 TEST_F(DatasetBench, PrintsItsHelp) {
   const ChildResult result = bench({"--help"});
   EXPECT_EQ(result.exit_code, 0);
@@ -239,7 +271,7 @@ TEST_F(DatasetBench, PrintsItsHelp) {
 TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
   const std::string see = "; see dataset_bench --help";
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
-      {{}, "no workload given" + see},
+      {{}, "neither a workload nor --pipeline given" + see},
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()}, "no workload 'mln'; there are: read, mlm"},

@@ -70,12 +70,8 @@ class UnbatchStage final : public Stage {
     rows_ = Block(schema_, std::move(columns), static_cast<size_t>(rows));
     rows_.rows_per_element = rows_per_row(taken_);
     rows_.epoch = block_.epoch;
-    const Origins& origins = block_.origins();
-    if (rows > 0 && origins.size() == static_cast<size_t>(block_.num_rows())) {
-      const auto per_element = static_cast<size_t>(block_.rows_per_element);
-      Origins some = origins.slice(taken_ * per_element, (last - taken_) * per_element);
-      // Not so where one row was made of one record's many values.
-      if (some.size() == static_cast<size_t>(rows_.num_rows())) rows_.set_origins(std::move(some));
+    if (rows > 0 && block_.origins().size() == static_cast<size_t>(block_.num_rows())) {
+      rows_.set_origins(origins_of_rows(last));
     }
     taken_ = last;
     // What had left before the state was taken.
@@ -83,6 +79,31 @@ class UnbatchStage final : public Stage {
     element_ = first_;
     row_of_element_ = static_cast<int64_t>(next_row_);
     return true;
+  }
+
+  // Where the rows of the elements [taken_, last) come from: as many rows as went into an element have their own
+  // origins, those made of one record's many values have its, and of others nothing is known. By element, so that how
+  // elements are cut into blocks makes no difference.
+  Origins origins_of_rows(size_t last) const {
+    const Origins& origins = block_.origins();
+    const auto per_element = static_cast<size_t>(block_.rows_per_element);
+    const auto rows_of = [this](size_t element) {
+      return static_cast<size_t>(num_rows(element) * rows_.rows_per_element);
+    };
+    size_t element = taken_;
+    while (element < last && rows_of(element) == per_element) ++element;
+    if (element == last) return origins.slice(taken_ * per_element, (last - taken_) * per_element);
+    Origins made(context_.pool, origins.names(), static_cast<size_t>(rows_.num_rows()));
+    Origin* row = made.mutable_data();
+    for (element = taken_; element < last; ++element) {
+      const Origin* own = origins.data() + element * per_element;
+      if (rows_of(element) == per_element) {
+        row = std::copy_n(own, per_element, row);
+      } else {
+        row = std::fill_n(row, rows_of(element), per_element == 1 ? *own : Origin());
+      }
+    }
+    return made;
   }
 
   Poll deliver(Block& out) {

@@ -72,5 +72,18 @@ TEST(FoundGraphs, UniqueBehindAChoiceTakesEqualBatchesForEqual) {
   });
 }
 
+// Of records with two, no and one step a block has as many steps as records, and each step was taken for one of the
+// records in turn: errors named wrong places, others than in blocks that were cut elsewhere.
+TEST(FoundGraphs, UnbatchedStepsComeFromTheRecordsThatTheyAreOf) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const auto make = [](const Weave& weave) {
+      const TwinDataset steps =
+          TwinDataset::tfrecord({"plain-0", "plain-1"}, {.cycle_length = 1}, weave).parse_sequence_example({});
+      return TwinDataset::interleave({steps, steps}, {.cycle_length = 2}, weave).unbatch().map_fail_rows(2, 0);
+    };
+    EXPECT_EQ(broken_promise(make, {.seed = seed, .most_places = 8}), "") << seed;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::test

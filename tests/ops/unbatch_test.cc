@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/columnar/block_builder.h"
 #include "ops/batch.h"
+#include "ops/map.h"
 #include "ops/ragged_batch.h"
 #include "ops/range.h"
 #include "ops/rebatch.h"
@@ -89,6 +91,60 @@ TEST(UnbatchTest, RefusesScalars) {
   EXPECT_EQ(refusal([] { range(3).then<UnbatchOperator>(); }),
             "unbatch: feature 'x' is a scalar; each needs a dimension of rows: x int64 []");
   EXPECT_THAT(refusal([] { range(3).then<RebatchOperator>(2); }), HasSubstr("rebatch: feature 'x' is a scalar"));
+}
+
+// One block of vectors, each from a record of its own.
+class Records final : public StageOperator {
+ public:
+  explicit Records(std::vector<std::vector<int64_t>> rows)
+      : StageOperator(std::make_shared<const Schema>(
+            std::vector<FeatureSpec>{{.name = "t", .dtype = DType::kInt64, .shape = {kVaries}}})),
+        rows_(std::move(rows)) {}
+  std::string_view name() const override { return "records"; }
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
+    class Run final : public Stage {
+     public:
+      Run(const Records& records, BufferPool& pool) : records_(records), pool_(pool) {}
+      Poll next(Block& out) override {
+        if (std::exchange(done_, true)) return Poll::kEnd;
+        BlockBuilder builder(records_.schema(), pool_);
+        const auto names = std::make_shared<ShardNames>();
+        Origins origins(pool_, names, records_.rows_.size());
+        for (size_t i = 0; i < records_.rows_.size(); ++i) {
+          const auto length = static_cast<int64_t>(records_.rows_[i].size());
+          builder.column(0).append<int64_t>(records_.rows_[i], std::array{length});
+          builder.added_elements(1);
+          origins.mutable_data()[i] = Origin(names->add("shard"), 10 * i, i);
+        }
+        out = builder.finish();
+        out.set_origins(std::move(origins));
+        return Poll::kBlock;
+      }
+
+     private:
+      const Records& records_;
+      BufferPool& pool_;
+      bool done_ = false;
+    };
+    return std::make_unique<Run>(*this, context.pool);
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> rows_;
+};
+
+// As many rows in all as there are records: none may take another's place for its own.
+TEST(UnbatchTest, RowsOfOneRecordComeFromItsPlace) {
+  const Chain rows =
+      Chain::source<Records>(Rows{{1, 2}, {}, {3}})
+          .then<UnbatchOperator>()
+          .then<MapRowsOperator>(RowFunction{.name = "fail", .writes = {}, .function = [](const RowView&, RowWriter&) {
+                                               throw std::runtime_error("no");
+                                             }});
+  EXPECT_THAT(rows.elements(), ElementsAre("error: user_function: map 'fail': no (shard shard, offset 0, record 0)",
+                                           "error: user_function: map 'fail': no (shard shard, offset 0, record 0)",
+                                           "error: user_function: map 'fail': no (shard shard, offset 20, record 2)"));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr std::string_view kKind = "global_shuffle";
 constexpr size_t kNumLanes = GlobalShuffleOperator::kNumLanes;
 // Of a data set of few records every lane gets some.
 constexpr uint64_t kLeastWindow = 256;
+constexpr uint64_t kFirstWindow = 64;
 constexpr uint64_t kFrameBytes = 16;
 
 bool is_damage(ErrorCode code) {
@@ -78,10 +79,21 @@ struct Work {
   std::shared_ptr<const ShardIndexes> indexes;
   KeyedPermutation order;
   uint64_t begin;   // position of the first window
-  uint64_t window;  // records of each
+  uint64_t window;  // records of each, but of the first ones
   RecordFetcherOptions fetcher;
   bool limited_by_memory;  // the length of records
   bool skips;
+
+  // Where window `index` begins: the lanes double theirs from window to window, so that the first records come soon.
+  uint64_t begin_of(uint64_t index) const {
+    uint64_t at = begin;
+    uint64_t records = std::min(kFirstWindow, window);
+    for (; index >= kNumLanes && records < window; index -= kNumLanes) {
+      at += kNumLanes * records;
+      records = std::min(2 * records, window);
+    }
+    return at + index * records;  // below 2^63: there are not so many records, and windows are short
+  }
 };
 
 /// Every eighth window, one after the other.
@@ -108,10 +120,9 @@ class WindowsStage final : public Stage {
         case RecordFetcher::Step::kEnd: break;
       }
       const uint64_t size = work_->order.size();
-      // Sums stay below 2^63: there are not so many records, and windows are short.
-      const uint64_t begin = work_->begin + window_ * work_->window;
+      const uint64_t begin = work_->begin_of(window_);
       if (begin >= size) return Poll::kEnd;
-      const uint64_t count = std::min(work_->window, size - begin);
+      const uint64_t count = std::min(work_->begin_of(window_ + 1), size) - begin;
       numbers_.resize(count);
       for (uint64_t i = 0; i < count; ++i) numbers_[i] = work_->order(begin + i);
       fetcher_.start(numbers_);
@@ -201,8 +212,8 @@ class GlobalShuffleStage final : public Stage {
   Poll next(Block& out) override {
     if (work_ == nullptr && !begin()) return Poll::kPending;
     if (position_ == work_->order.size()) return Poll::kEnd;
-    const uint64_t window = (position_ - work_->begin) / work_->window;
-    const Poll poll = lanes_[window % kNumLanes]->next(out);
+    if (position_ == work_->begin_of(window_ + 1)) ++window_;
+    const Poll poll = lanes_[window_ % kNumLanes]->next(out);
     if (poll != Poll::kBlock) return poll;  // a lane that has failed gave its error before it ended
     out.epoch = context_.iteration.epoch;
     out.cursor = make_cursor(kKind, {static_cast<int64_t>(position_), digest_});
@@ -253,7 +264,6 @@ class GlobalShuffleStage final : public Stage {
       // Windows and the pieces that are read for them take a quarter of the budget, all lanes together.
       const auto budget = static_cast<uint64_t>(context_.memory->budget());
       fetcher.most_bytes_held = std::min(fetcher.most_bytes_held, budget / (4 * 2 * kNumLanes));
-      fetcher.most_bytes_a_read = std::min(fetcher.most_bytes_a_read, fetcher.most_bytes_held);
       limited_by_memory = largest_record(*context_.memory) < fetcher.max_record_bytes;
       fetcher.max_record_bytes = std::min(fetcher.max_record_bytes, largest_record(*context_.memory));
     }
@@ -274,7 +284,7 @@ class GlobalShuffleStage final : public Stage {
                                               .fetcher = fetcher,
                                               .limited_by_memory = limited_by_memory,
                                               .skips = options_.damage.action == DamagePolicy::kSkip});
-    for (size_t lane = 0; lane < kNumLanes && position_ + lane * window < records; ++lane) {
+    for (size_t lane = 0; lane < kNumLanes && work_->begin_of(lane) < records; ++lane) {
       const OpenStage open = [work = work_, lane](const StageContext& context) {
         return std::make_unique<WindowsStage>(work, lane, context);
       };
@@ -293,6 +303,7 @@ class GlobalShuffleStage final : public Stage {
   bool is_unreserved_ = false;  // the memory of `indexes_`
   int64_t reserved_ = 0;
   uint64_t position_ = 0;  // of the next record
+  uint64_t window_ = 0;    // that has it
   int64_t digest_ = 0;     // of the indexes
   std::shared_ptr<const Work> work_;
   std::array<std::unique_ptr<Stage>, kNumLanes> lanes_;

@@ -18,8 +18,8 @@ struct GlobalShuffleOptions {
   int64_t window = 8192;
   /// Two records of a window with no more bytes between them are read in one piece; at least 0. Default: 8 KiB
   int64_t merge_gap = 8 << 10;
-  /// Reads on their way at a time, at least 8, and half of the files that are kept open. Default: 128
-  int64_t reads_in_flight = 128;
+  /// Reads on their way at a time, at least 8, and half of the files that are kept open. Default: 256
+  int64_t reads_in_flight = 256;
   uint64_t max_record_bytes = uint64_t{1}
                               << 30;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 1 GiB
   DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error

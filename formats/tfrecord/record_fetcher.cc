@@ -43,12 +43,12 @@ class RecordFetcher::Inbox {
     if (wake_) wake_();
   }
 
-  /// What is done; when that is nothing, the next one wakes.
-  bool take(std::vector<std::shared_ptr<Read>>& done) {
+  /// What is done; when that is nothing and somebody waits, the next one wakes.
+  bool take(std::vector<std::shared_ptr<Read>>& done, bool waits) {
     done.clear();
     const std::lock_guard lock(mutex_);
     done.swap(done_);
-    waiting_ = done.empty();
+    waiting_ = waits && done.empty();
     return !done.empty();
   }
 
@@ -187,8 +187,7 @@ void RecordFetcher::start(std::span<const uint64_t> records) {
   part_begin_ = part_end_ = 0;
   batches_.clear();
   next_batch_ = 0;
-  pieces_.clear();
-  next_piece_ = 0;
+  lines_.clear();
 }
 
 RecordFetcher::Step RecordFetcher::next(FetchedRecords& out) {
@@ -244,8 +243,8 @@ bool RecordFetcher::take_part() {
   for (const uint32_t wanted : by_place_) {
     if (wanted >= part_begin_ && wanted < part_end_ && wanted_[wanted].to != nullptr) sorted_.push_back(wanted);
   }
-  pieces_.clear();
-  next_piece_ = 0;
+  lines_.clear();
+  next_line_ = 0;
   add_pieces();
   return true;
 }
@@ -281,94 +280,112 @@ void RecordFetcher::cut_batches() {
 }
 
 void RecordFetcher::add_pieces() {
+  const uint64_t most = std::min(options_.most_bytes_a_read, options_.most_bytes_held);
   for (size_t i = 0; i < sorted_.size(); ++i) {
     const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
     const uint64_t end = place.offset + place.bytes;
-    if (!pieces_.empty()) {
-      Piece& last = pieces_.back();
+    if (lines_.empty() || lines_.back().shard != place.shard) {
+      lines_.push_back({.shard = place.shard, .pieces = {}, .next = 0});
+    } else {
+      Piece& last = lines_.back().pieces.back();
       // A record may be asked for twice.
-      if (shard_of(last) == place.shard && place.offset <= last.end + options_.merge_gap &&
-          end <= std::max(last.begin + options_.most_bytes_a_read, last.end)) {
+      if (place.offset <= last.end + options_.merge_gap && end <= std::max(last.begin + most, last.end)) {
         ++last.count;
         last.end = std::max(last.end, end);
         continue;
       }
     }
-    pieces_.push_back({.first = i, .count = 1, .begin = place.offset, .end = end});
+    add_piece({.line = lines_.size() - 1, .first = i, .count = 1, .begin = place.offset, .end = end});
   }
+}
+
+void RecordFetcher::add_piece(Piece piece) {
+  lines_[piece.line].pieces.push_back(piece);
+  ++pieces_left_;
 }
 
 // Starts what may be read and takes what came, until all is there. False when something is on its way.
 bool RecordFetcher::read() {
   std::vector<std::shared_ptr<Read>> done;
   while (true) {
-    while (next_piece_ < pieces_.size() && in_flight_.size() < options_.reads_in_flight) {
-      const Piece piece = pieces_[next_piece_];
-      const uint64_t bytes = piece.count == 1 ? 0 : piece.end - piece.begin;
-      if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) break;
-      ++next_piece_;
-      bytes_in_flight_ += bytes;
-      start_read(piece);
+    // A storage that answers inside the call is asked for one piece after the other, with one file of a shard.
+    while (start_read()) {
+      if (inbox_->take(done, false)) finish_reads(done);
     }
     if (in_flight_.empty()) {
       give_back_files();
       return true;
     }
-    if (!inbox_->take(done)) return false;
-    for (const std::shared_ptr<Read>& read : done) {
-      const auto found = std::find(in_flight_.begin(), in_flight_.end(), read);
-      *found = std::move(in_flight_.back());
-      in_flight_.pop_back();
-      finish_read(read);
-    }
+    if (!inbox_->take(done, true)) return false;
+    finish_reads(done);
   }
 }
 
-void RecordFetcher::start_read(const Piece& piece) {
-  const uint32_t shard = shard_of(piece);
-  const size_t first = sorted_[piece.first];
-  // A single record is read to where it stays.
-  Buffer buffer = piece.count == 1 ? buffer_of(first) : pool_.allocate(piece.end - piece.begin);
-  const size_t at = piece.count == 1 ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
-  if (shard != shard_at_hand_) {
-    give_back_files();
-    shard_at_hand_ = shard;
+// The next piece of a shard with an idle file; where none is, all shards in turn get one more. False when nothing more
+// may be read now.
+bool RecordFetcher::start_read() {
+  if (pieces_left_ == 0 || in_flight_.size() >= options_.reads_in_flight) return false;
+  while (!idle_.empty() && lines_[idle_.back().line].next == lines_[idle_.back().line].pieces.size()) {
+    files_->give_back(lines_[idle_.back().line].shard, std::move(idle_.back().file));
+    idle_.pop_back();
   }
+  if (idle_.empty()) {
+    while (lines_[next_line_].next == lines_[next_line_].pieces.size()) next_line_ = (next_line_ + 1) % lines_.size();
+  }
+  Line& line = lines_[idle_.empty() ? next_line_ : idle_.back().line];
+  const Piece piece = line.pieces[line.next];
+  const uint64_t bytes = piece.count == 1 ? 0 : piece.end - piece.begin;
+  if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) return false;
   std::shared_ptr<WholeReader> file;
-  if (!at_hand_.empty()) {
-    file = std::move(at_hand_.back());
-    at_hand_.pop_back();
+  if (idle_.empty()) {
+    next_line_ = (next_line_ + 1) % lines_.size();
+    file = files_->take(line.shard);
   } else {
-    file = files_->take(shard);
+    file = std::move(idle_.back().file);
+    idle_.pop_back();
   }
+  ++line.next;
+  --pieces_left_;
+  bytes_in_flight_ += bytes;
   ++num_reads_;
   num_bytes_read_ += piece.end - piece.begin;
-  auto read = std::make_shared<Read>(inbox_, piece, std::move(buffer), at, indexes_->index(shard).fingerprint().bytes);
+  const size_t first = sorted_[piece.first];
+  // A single record is read to where it stays.
+  Buffer buffer = piece.count == 1 ? buffer_of(first) : pool_.allocate(bytes);
+  const size_t at = piece.count == 1 ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
+  auto read =
+      std::make_shared<Read>(inbox_, piece, std::move(buffer), at, indexes_->index(line.shard).fingerprint().bytes);
   in_flight_.push_back(read);
-  read->start(storage_, indexes_->path(shard), std::move(file));
+  read->start(storage_, indexes_->path(line.shard), std::move(file));
+  return true;
+}
+
+void RecordFetcher::finish_reads(std::vector<std::shared_ptr<Read>>& done) {
+  for (const std::shared_ptr<Read>& read : done) {
+    const auto found = std::find(in_flight_.begin(), in_flight_.end(), read);
+    *found = std::move(in_flight_.back());
+    in_flight_.pop_back();
+    finish_read(read);
+  }
 }
 
 void RecordFetcher::finish_read(const std::shared_ptr<Read>& read) {
   const Piece& piece = read->piece;
   if (piece.count > 1) bytes_in_flight_ -= piece.end - piece.begin;
-  const uint32_t shard = shard_of(piece);
   if (read->error) {
     // Which of the records cannot be read is seen when they are read one by one.
     if (piece.count > 1 && read->file != nullptr) {
       for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
         const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
-        pieces_.push_back({.first = i, .count = 1, .begin = place.offset, .end = place.offset + place.bytes});
+        add_piece(
+            {.line = piece.line, .first = i, .count = 1, .begin = place.offset, .end = place.offset + place.bytes});
       }
       return;
     }
     for (size_t i = piece.first; i < piece.first + piece.count; ++i) fail(sorted_[i], *read->error);
     return;
   }
-  if (shard == shard_at_hand_) {
-    at_hand_.push_back(read->file);
-  } else {
-    files_->give_back(shard, read->file);
-  }
+  idle_.push_back({piece.line, std::move(read->file)});
   for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
     const Wanted& wanted = wanted_[sorted_[i]];
     const std::byte* const frame = read->data() + (wanted.place.offset - piece.begin);
@@ -422,8 +439,8 @@ void RecordFetcher::fail(size_t wanted, Error error) {
 }
 
 void RecordFetcher::give_back_files() {
-  for (auto& file : at_hand_) files_->give_back(shard_at_hand_, std::move(file));
-  at_hand_.clear();
+  for (Idle& idle : idle_) files_->give_back(lines_[idle.line].shard, std::move(idle.file));
+  idle_.clear();
 }
 
 Buffer RecordFetcher::buffer_of(size_t wanted) const {

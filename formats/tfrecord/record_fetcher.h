@@ -19,7 +19,7 @@ namespace millrace {
 struct RecordFetcherOptions {
   /// Two records of one shard that have no more bytes than these between them are read in one piece. Default: 8 KiB.
   uint64_t merge_gap = 8 << 10;
-  /// Pieces are no longer than this, but for a record that is. Default: 256 KiB.
+  /// Pieces are no longer than this, nor than what may be held, but for a record that is. Default: 256 KiB.
   uint64_t most_bytes_a_read = 256 << 10;
   /// Reads in flight at a time, and files held for them; at least 1. Default: 16.
   size_t reads_in_flight = 16;
@@ -97,10 +97,22 @@ class RecordFetcher {
   };
   // Neighbours that are read in one piece: some of `sorted_`, one behind the other.
   struct Piece {
+    size_t line = 0;  // where it belongs
     size_t first = 0;
     size_t count = 0;
     uint64_t begin = 0;
     uint64_t end = 0;
+  };
+  // The pieces of one shard.
+  struct Line {
+    uint32_t shard = 0;
+    std::vector<Piece> pieces;
+    size_t next = 0;
+  };
+  // A file that is idle, of the shard of a line.
+  struct Idle {
+    size_t line = 0;
+    std::shared_ptr<WholeReader> file;
   };
   // Of the records that are held, those of one batch.
   struct Batch {
@@ -113,12 +125,13 @@ class RecordFetcher {
   void cut_batches();
   void add_pieces();
   bool read();
-  void start_read(const Piece& piece);
+  bool start_read();
+  void finish_reads(std::vector<std::shared_ptr<Read>>& done);
   void finish_read(const std::shared_ptr<Read>& read);
+  void add_piece(Piece piece);
   void check(size_t wanted, const std::byte* frame);
   void fail(size_t wanted, Error error);
   void give_back_files();
-  uint32_t shard_of(const Piece& piece) const { return wanted_[sorted_[piece.first]].place.shard; }
   Buffer buffer_of(size_t wanted) const;
 
   Storage& storage_;
@@ -135,13 +148,13 @@ class RecordFetcher {
   std::vector<uint32_t> sorted_;  // those of the part
   std::vector<Batch> batches_;
   size_t next_batch_ = 0;
-  std::vector<Piece> pieces_;
-  size_t next_piece_ = 0;
+  std::vector<Line> lines_;
+  size_t next_line_ = 0;    // where another file is put to work
+  size_t pieces_left_ = 0;  // that no read was started for
+  std::vector<Idle> idle_;
   std::vector<std::shared_ptr<Read>> in_flight_;
   uint64_t bytes_in_flight_ = 0;  // in buffers of pieces
   std::map<size_t, Error> faults_;
-  size_t shard_at_hand_ = 0;
-  std::vector<std::shared_ptr<WholeReader>> at_hand_;  // files of this shard that are idle
   uint64_t num_reads_ = 0;
   uint64_t num_bytes_read_ = 0;
 };

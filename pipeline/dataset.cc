@@ -87,6 +87,15 @@ Dataset Dataset::global_shuffle(const Shards& shards, const GlobalShuffleOptions
   return source<calls::GlobalShuffle, GlobalShuffleOperator>(shards, options);
 }
 
+Dataset Dataset::csv_records(const Shards& shards, const CsvFormat& format, const FileReadOptions& options) {
+  return source<calls::CsvRecords, CsvRecordsOperator>(shards, format, options);
+}
+
+Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const CsvFormat& format,
+                     const FileReadOptions& options) {
+  return csv_records(shards, format, options).parse_csv(std::move(columns), format);
+}
+
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   auto shared = std::make_shared<const std::vector<MemoryFeature>>(std::move(features));
   const auto op = std::make_shared<const RowsOperator>(*shared);
@@ -165,6 +174,10 @@ Dataset Dataset::parse_example(std::vector<FeatureDescription> features) const {
 Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
                                         std::vector<FeatureDescription> feature_lists) const {
   return call<calls::ParseSequenceExample, ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
+}
+
+Dataset Dataset::parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format) const {
+  return call<calls::ParseCsv, ParseCsvOperator>(std::move(columns), format);
 }
 
 Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {

@@ -12,6 +12,7 @@
 #include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
+#include "ops/csv_records.h"
 #include "ops/cutmix.h"
 #include "ops/decode_raw.h"
 #include "ops/filter.h"
@@ -26,6 +27,7 @@
 #include "ops/operator.h"
 #include "ops/pack.h"
 #include "ops/padded_batch.h"
+#include "ops/parse_csv.h"
 #include "ops/parse_example.h"
 #include "ops/parse_tensor.h"
 #include "ops/ragged_batch.h"
@@ -72,14 +74,19 @@ class Dataset {
   static Dataset range(int64_t start, int64_t stop, int64_t step = 1, std::string feature = "value");
   /// The raw records of TFRecord shards; see TfrecordOperator.
   static Dataset tfrecord(const Shards& shards, const TfrecordOptions& options = {});
+  /// The same records in a uniformly random order, of shards that `dataset_index` has indexed; see
+  /// GlobalShuffleOperator.
+  static Dataset global_shuffle(const Shards& shards, const GlobalShuffleOptions& options = {});
   /// The lines of text files; see TextLinesOperator.
   static Dataset text_lines(const Shards& shards, const FileReadOptions& options = {});
   /// The records of files in which each has the same length; see FixedLengthRecordsOperator.
   static Dataset fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
                                       const FileReadOptions& options = {});
-  /// The same records in a uniformly random order, of shards that `dataset_index` has indexed; see
-  /// GlobalShuffleOperator.
-  static Dataset global_shuffle(const Shards& shards, const GlobalShuffleOptions& options = {});
+  /// The records of CSV files, not split yet; see CsvRecordsOperator.
+  static Dataset csv_records(const Shards& shards, const CsvFormat& format = {}, const FileReadOptions& options = {});
+  /// The columns of CSV files; see CsvRecordsOperator and ParseCsvOperator, of which it is made.
+  static Dataset csv(const Shards& shards, std::vector<CsvColumn> columns, const CsvFormat& format = {},
+                     const FileReadOptions& options = {});
   /// Elements from memory; see RowsOperator.
   static Dataset rows(std::vector<MemoryFeature> features);
   /// What a function of yours makes up, with a rule how it is resumed; see FromGeneratorOperator.
@@ -105,6 +112,8 @@ class Dataset {
   /// Raw `tensorflow.SequenceExample` records into features; see ParseSequenceExampleOperator.
   [[nodiscard]] Dataset parse_sequence_example(std::vector<FeatureDescription> context,
                                                std::vector<FeatureDescription> feature_lists) const;
+  /// The fields of CSV records as features; see ParseCsvOperator.
+  [[nodiscard]] Dataset parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format = {}) const;
   /// The bytes of a feature as numbers; see DecodeRawOperator.
   [[nodiscard]] Dataset decode_raw(const std::string& feature, RawType type,
                                    const DecodeRawOptions& options = {}) const;

@@ -395,6 +395,40 @@ void visit(Fields& fields, calls::FixedLengthRecords& call) {
 }
 
 template <typename Fields>
+void visit(Fields& fields, CsvFormat& format) {
+  std::string delimiter(1, format.delimiter);
+  fields.optional("delimiter", delimiter);
+  if constexpr (Fields::kReads) {
+    if (delimiter.size() != 1) fields.refuse("'delimiter' is one byte, not '" + delimiter + "'");
+    format.delimiter = delimiter[0];
+  }
+  fields.optional("quotes", format.quotes);
+  fields.optional("header", format.header);
+  fields.optional("missing", format.missing);
+  fields.optional("select_columns", format.select_columns);
+}
+
+template <typename Fields>
+void visit(Fields& fields, CsvColumn& column) {
+  fields.required("name", column.name);
+  fields.optional("dtype", column.dtype);
+  fields.optional("default_value", column.default_value);
+}
+
+template <typename Fields>
+void visit(Fields& fields, calls::CsvRecords& call) {
+  fields.required("shards", call.shards);
+  fields.optional("format", call.format);
+  fields.optional("read", call.options);
+}
+
+template <typename Fields>
+void visit(Fields& fields, calls::ParseCsv& call) {
+  fields.required("columns", call.columns);
+  fields.optional("format", call.format);
+}
+
+template <typename Fields>
 void visit(Fields& fields, calls::FromGenerator& call) {
   if constexpr (Fields::kReads) {
     std::string name;

@@ -55,6 +55,13 @@ struct FixedLengthRecords {
   FileReadOptions options;
   Dataset build() const { return Dataset::fixed_length_records(*shards, format, options); }
 };
+struct CsvRecords {
+  static constexpr std::string_view kField = "csv_records";
+  std::optional<Shards> shards;
+  CsvFormat format;
+  FileReadOptions options;
+  Dataset build() const { return Dataset::csv_records(*shards, format, options); }
+};
 struct FromGenerator {
   static constexpr std::string_view kField = "from_generator";
   std::optional<Generator> generator;
@@ -105,6 +112,12 @@ struct ParseSequenceExample {
   static constexpr std::string_view kField = "parse_sequence_example";
   std::vector<FeatureDescription> context, feature_lists;
   Dataset build(const Dataset& input) const { return input.parse_sequence_example(context, feature_lists); }
+};
+struct ParseCsv {
+  static constexpr std::string_view kField = "parse_csv";
+  std::vector<CsvColumn> columns;
+  CsvFormat format;
+  Dataset build(const Dataset& input) const { return input.parse_csv(columns, format); }
 };
 struct DecodeRaw {
   static constexpr std::string_view kField = "decode_raw";
@@ -349,13 +362,13 @@ struct Pack {
 
 // Each of them.
 using AnyCall =
-    std::variant<Range, Rows, Tfrecord, TextLines, GlobalShuffle, FixedLengthRecords, FromGenerator, Interleave,
-                 Concatenate, FlatMapInputs, Zip, ChooseFromDatasets, SampleFromDatasets, ParseExample,
-                 ParseSequenceExample, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap, TakeWhile,
-                 Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens, Rename, Select, Drop, Truncate,
-                 TruncatePair, RejectionResample, AugmentImages, Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle,
-                 AssertCardinality, IgnoreErrors, Cache, Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch,
-                 BucketBySequenceLength, GroupByWindow, Window, Pack>;
+    std::variant<Range, Rows, Tfrecord, TextLines, GlobalShuffle, FixedLengthRecords, CsvRecords, FromGenerator,
+                 Interleave, Concatenate, FlatMapInputs, Zip, ChooseFromDatasets, SampleFromDatasets, ParseExample,
+                 ParseSequenceExample, ParseCsv, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap,
+                 TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens, Rename, Select, Drop,
+                 Truncate, TruncatePair, RejectionResample, AugmentImages, Mixup, Cutmix, Take, Skip, Shard, Repeat,
+                 Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch,
+                 Rebatch, BucketBySequenceLength, GroupByWindow, Window, Pack>;
 
 }  // namespace millrace::calls
 

@@ -453,6 +453,11 @@ const std::array kSources{
                  return Twin::fixed_length_records(names, file_options(p), w);
                }},
     SourceLine{"global_shuffle", 14, global_shuffle},
+    SourceLine{"csv", 9,
+               [](Picks& p, const Weave& w) {
+                 const std::vector<std::string> names = text_files("table-", p);
+                 return Twin::csv(names, file_options(p), w);
+               }},
     SourceLine{"interleave", 12, interleave, true},
     SourceLine{"concatenate", 7, concatenate, true},
     SourceLine{"flat_map", 4, [](Picks& p, const Weave& w) { return Twin::flat_map(inputs_alike(p, w), w); }, true},

@@ -19,6 +19,13 @@ ModelElement failed(ErrorCode code) {
   return element;
 }
 
+// A record of a table with the error that parsing it comes to.
+ModelElement unparsable(ErrorCode code) {
+  ModelElement element;
+  element.values = {integers({}, {static_cast<int64_t>(code)})};
+  return element;
+}
+
 }  // namespace
 
 const TextFiles& TextFiles::get() {
@@ -57,7 +64,55 @@ TextFiles::TextFiles() {
       elements.push_back(failed(ErrorCode::kTruncated));
     }
     write(fmt::format("words-{}", f), words, elements);
+    write_table(f, count);
   }
+}
+
+std::vector<CsvColumn> TextFiles::columns() {
+  return {{.name = "id", .dtype = DType::kInt64},
+          {.name = "score", .dtype = DType::kFloat32, .default_value = 0.5},
+          {.name = "word", .default_value = "none"}};
+}
+
+CsvFormat TextFiles::table() {
+  CsvFormat format;
+  format.delimiter = ';';
+  format.header = true;
+  format.missing = "NA";
+  format.select_columns = {1, 2, 4};
+  return format;
+}
+
+void TextFiles::write_table(int64_t number, int64_t count) {
+  std::string table = "x;id;\"sc\nore\";y;word\n";
+  std::vector<ModelElement> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t id = i * 13 - 50;
+    std::string word(static_cast<size_t>(i * 3 % 7), static_cast<char>('a' + i % 26));
+    std::string field = word;
+    if (i % 4 == 1) {
+      word += "\";\r\n" + word;
+      field = fmt::format("\"{0}\"\";\r\n{0}\"", field);
+    }
+    ModelElement& element = elements.emplace_back();
+    element.values = {integers({}, {id}), floats({}, {i % 5 == 2 ? 0.5F : static_cast<float>(i) / 8}),
+                      bytes({}, {word.empty() ? "none" : word})};
+    const std::string score = i % 5 != 2 ? fmt::format("{}", static_cast<float>(i) / 8) : i % 2 == 0 ? "NA" : "";
+    std::string row = fmt::format(";{};{};\"y\";{}", id, score, field);
+    const int64_t bad = number == 3 ? i % 8 : -1;
+    if (bad == 2) row = fmt::format(";{}x;{};;{}", id, score, field);
+    if (bad == 4) row = fmt::format(";;{};;{}", score, field);
+    if (bad == 6) row = ";1;2";
+    if (bad == 7) row += "q\"";
+    if (bad == 2 || bad == 6 || bad == 7) element = unparsable(ErrorCode::kParse);
+    if (bad == 4) element = unparsable(ErrorCode::kMissingFeature);
+    table += row + (i % 3 == 1 ? "\r\n" : "\n");
+  }
+  if (number == 3) {
+    table += "x;1;2;y;\"open\n";
+    elements.push_back(unparsable(ErrorCode::kParse));
+  }
+  write(fmt::format("table-{}", number), table, elements);
 }
 
 void TextFiles::write(const std::string& name, const std::string& content, const std::vector<ModelElement>& elements) {
@@ -75,6 +130,12 @@ Shards TextFiles::shards(const std::vector<std::string>& names, Compression comp
   std::vector<std::string> paths;
   for (const std::string& name : names) paths.push_back(path(name, compression));
   return Shards::files(std::move(paths));
+}
+
+Model TextFiles::parsed(Model records) {
+  return model_of_map(std::move(records), [](ModelElement& element, int64_t) {
+    if (element.values.size() == 1) element.fail(static_cast<ErrorCode>(element.values[0].integers[0]));
+  });
 }
 
 Model TextFiles::records(const std::string& name, Compression compression) const {

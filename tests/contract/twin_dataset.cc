@@ -249,10 +249,10 @@ TwinDataset TwinDataset::of_text_files(const std::string& name, const std::strin
   std::vector<Model> models;
   models.reserve(names.size());
   for (const std::string& file : names) models.push_back(TextFiles::get().records(file, options.compression));
-  TwinDataset twin(dataset,
-                   model_of_shards(std::move(models), options.cycle_length, options.block_length,
-                                   options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt),
-                   code + "})", weave);
+  Model model = model_of_shards(std::move(models), options.cycle_length, options.block_length,
+                                options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt);
+  if (name == "csv") model = TextFiles::parsed(std::move(model));
+  TwinDataset twin(dataset, std::move(model), code + "})", weave);
   for (const std::string& file : names) twin.most_ += file.ends_with("2") ? TextFiles::kMany : TextFiles::kFew;
   twin.reads_shards_ = true;
   twin.reads_compressed_shards_ = compressed;
@@ -272,6 +272,13 @@ TwinDataset TwinDataset::fixed_length_records(const std::vector<std::string>& na
   const Shards shards = TextFiles::get().shards(names, options.compression);
   return of_text_files("fixed_length_records", ", TextFiles::kWords",
                        Dataset::fixed_length_records(shards, TextFiles::kWords, options), names, options, weave);
+}
+
+TwinDataset TwinDataset::csv(const std::vector<std::string>& names, const FileReadOptions& options,
+                             const Weave& weave) {
+  const Shards shards = TextFiles::get().shards(names, options.compression);
+  return of_text_files("csv", ", TextFiles::columns(), TextFiles::table()",
+                       Dataset::csv(shards, TextFiles::columns(), TextFiles::table(), options), names, options, weave);
 }
 
 TwinDataset TwinDataset::from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave) {

@@ -33,6 +33,8 @@ class TwinDataset {
                                 const Weave& weave = {});
   static TwinDataset fixed_length_records(const std::vector<std::string>& names, const FileReadOptions& options,
                                           const Weave& weave = {});
+  static TwinDataset csv(const std::vector<std::string>& names, const FileReadOptions& options,
+                         const Weave& weave = {});
   // Of `some_rows`.
   static TwinDataset from_generator(int64_t count, GeneratorRuns::Rule rule, const Weave& weave = {});
   // Those of them that have indexes.

@@ -183,6 +183,7 @@ constexpr std::array kCalls = {
     "global_shuffle { shards { files: 'x' } damage {} }",
     "text_lines { shards { files: 'x' } read {} }",
     "fixed_length_records { shards { files: 'x' } record_bytes: 1 read {} }",
+    "csv_records { shards { files: 'x' } format { delimiter: ';' select_columns: 1 } read {} }",
     "from_generator { generator: 'f' }",
     "interleave {}",
     "concatenate {}",
@@ -194,6 +195,7 @@ constexpr std::array kCalls = {
     "{} } }",
     "parse_sequence_example { context { kind: FIXED_LEN key: 'k' stored: INT64 } "
     "feature_lists { kind: FIXED_LEN_SEQUENCE key: 'l' stored: INT64 } }",
+    "parse_csv { columns { name: 'a' default_value { text: 'd' } } format {} }",
     "decode_raw { feature: 'b' type: UINT8 shape { sizes: 1 } }",
     "parse_tensor { feature: 'b' dtype: INT64 shape {} }",
     "map { function: 'f' }",
@@ -349,7 +351,7 @@ TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
     const std::string name = step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name();
     seen.insert(name);
     std::vector<Dataset> inputs;
-    if (name == "parse_example" || name == "parse_sequence_example") {
+    if (name == "parse_example" || name == "parse_sequence_example" || name == "parse_csv") {
       inputs = {Dataset::rows({{"record", std::vector<std::string>{""}}})};
     } else if (name == "choose_from_datasets") {
       inputs = {Dataset::range(0, 1), input_of_each_kind()};

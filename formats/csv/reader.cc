@@ -1,0 +1,161 @@
+#include "formats/csv/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "formats/csv/fields.h"
+
+namespace millrace {
+namespace {
+
+// Ends of lines among the bytes, `\r\n` as one.
+uint64_t num_line_ends(std::span<const char> bytes) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const bool is_return = bytes[i] == '\r' && (i + 1 == bytes.size() || bytes[i + 1] != '\n');
+    if (is_return || bytes[i] == '\n') ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+void CsvFormat::check() const {
+  const auto refuse = [](std::string message) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "csv: " + std::move(message));
+  };
+  if (delimiter == '\n' || delimiter == '\r' || (quotes && delimiter == '"')) {
+    refuse("the delimiter must be no end of a line and no quote");
+  }
+  for (size_t i = 0; i < select_columns.size(); ++i) {
+    if (select_columns[i] < 0 || (i > 0 && select_columns[i] <= select_columns[i - 1])) {
+      refuse(fmt::format("select_columns must be ascending numbers from 0 on; number {} is {}", i, select_columns[i]));
+    }
+  }
+}
+
+CsvCutter::CsvCutter(const CsvFormat& format, uint64_t max_record_bytes)
+    : format_(format), max_record_bytes_(max_record_bytes) {
+  for (const char c : {format.delimiter, '\n', '\r'}) ends_field_[static_cast<unsigned char>(c)] = true;
+}
+
+std::optional<CsvCutter::End> CsvCutter::find_end(std::span<const char> bytes, bool last) {
+  size_t i = num_searched_;
+  while (i < bytes.size()) {
+    if (in_ == In::kQuoted) {
+      const auto* const quote = static_cast<const char*>(std::memchr(bytes.data() + i, '"', bytes.size() - i));
+      if (quote == nullptr) {
+        i = bytes.size();
+        break;
+      }
+      i = static_cast<size_t>(quote - bytes.data()) + 1;
+      in_ = In::kQuote;
+      continue;
+    }
+    if (bytes[i] == '"' && in_ == In::kQuote) {
+      in_ = In::kQuoted;
+      ++i;
+      continue;
+    }
+    if (bytes[i] == '"' && in_ == In::kFieldStart && format_.quotes) {
+      in_ = In::kQuoted;
+      has_quotes_ = true;
+      ++i;
+      continue;
+    }
+    const size_t begin = i;
+    while (i < bytes.size() && !ends_field_[static_cast<unsigned char>(bytes[i])]) ++i;
+    if (i > begin) in_ = In::kField;
+    if (i == bytes.size()) break;
+    if (bytes[i] == format_.delimiter) {
+      in_ = In::kFieldStart;
+      ++i;
+      continue;
+    }
+    if (bytes[i] == '\n') return End{i, i + 1};
+    // Whether a `\n` belongs to a `\r` is seen when the next byte is there.
+    if (i + 1 < bytes.size()) return End{i, bytes[i + 1] == '\n' ? i + 2 : i + 1};
+    if (last) return End{i, i + 1};
+    break;
+  }
+  num_searched_ = i;
+  if (last && !bytes.empty()) return End{bytes.size(), bytes.size()};
+  return std::nullopt;
+}
+
+std::optional<Error> CsvCutter::header_error(std::string_view header) const {
+  try {
+    std::vector<CsvField> fields;
+    split_csv(header, format_, fields);
+    return std::nullopt;
+  } catch (const ErrorException& e) {
+    return Error{.code = ErrorCode::kParse, .message = "the header: " + e.error().message};
+  }
+}
+
+std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                                    CutRecords& out) {
+  while (out.size() < max_records) {
+    const std::optional<End> end = find_end(bytes, last);
+    if ((end ? end->length : num_searched_) > max_record_bytes_) {
+      num_searched_ = 0;
+      in_ = In::kFieldStart;
+      has_quotes_ = false;
+      return Error{.code = ErrorCode::kRecordTooLarge,
+                   .message = fmt::format("the record that begins on line {} has more than {} bytes; is a quote not "
+                                          "closed?",
+                                          place.line + 1, max_record_bytes_)};
+    }
+    const bool is_header = format_.header && place.offset == 0;
+    if (!end) {
+      if (is_header && last) return Error{.code = ErrorCode::kTruncated, .message = "the file has no header"};
+      return std::nullopt;
+    }
+    if (is_header) {
+      if (std::optional<Error> error = header_error({bytes.data(), end->length})) return error;
+    }
+    if (!is_header) {
+      out.payloads.emplace_back(bytes.data(), end->length);
+      out.offsets.push_back(place.offset);
+      out.lines.push_back(place.line);
+      ++place.record;
+    }
+    place.line += 1 + (has_quotes_ ? num_line_ends(bytes.first(end->length)) : 0);
+    place.offset += end->used;
+    bytes = bytes.subspan(end->used);
+    num_searched_ = 0;
+    in_ = In::kFieldStart;
+    has_quotes_ = false;
+  }
+  return std::nullopt;
+}
+
+void fuzz_csv(std::string_view bytes) {
+  CsvFormat with_header;
+  with_header.header = true;
+  CsvFormat plain;
+  plain.quotes = false;
+  for (const CsvFormat& format : {CsvFormat(), with_header, plain}) {
+    for (const uint64_t most : {uint64_t{9}, uint64_t{1000}}) {
+      fuzz_record_cutter([&] { return std::make_unique<CsvCutter>(format, most); }, bytes);
+    }
+  }
+  std::vector<CsvField> fields;
+  try {
+    split_csv(bytes, CsvFormat(), fields);
+    for (const CsvField& field : fields) {
+      if (field.text.data() < bytes.data() || field.text.data() + field.text.size() > bytes.data() + bytes.size()) {
+        __builtin_trap();
+      }
+      (void)field.unquoted();
+    }
+  } catch (const ErrorException& e) {
+    if (e.error().code != ErrorCode::kParse) __builtin_trap();
+  }
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kFloat32}) (void)parse_csv_number(bytes, dtype);
+}
+
+}  // namespace millrace

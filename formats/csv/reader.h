@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "formats/csv/format.h"
+#include "formats/records/record_cutter.h"
+
+namespace millrace {
+
+/// The records of a CSV file: each ends with `\n`, `\r\n` or `\r` that is not inside quotes, the last one also with the
+/// end of the file. Quotes count where a field begins with one, and up to the next that is not doubled; whether what
+/// stands between is a good record is for whoever splits it to say. An empty line is a record. Lines are counted. A
+/// file that should have a header and has none is the error `truncated`; bad quotes in a header are the error `parse`.
+class CsvCutter final : public RecordCutter {
+ public:
+  /// Longer records are the error `record_too_large`.
+  explicit CsvCutter(const CsvFormat& format, uint64_t max_record_bytes = uint64_t{64} << 20);
+  std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                           CutRecords& out) override;
+
+ private:
+  enum class In {
+    kFieldStart,
+    kField,   ///< that is not quoted, or goes on behind its quotes
+    kQuoted,  ///< between quotes
+    kQuote,   ///< behind a quote between quotes: the end of them, or the first of two
+  };
+  struct End {
+    size_t length;  ///< of the record
+    size_t used;    ///< with its end
+  };
+  std::optional<Error> header_error(std::string_view header) const;
+  std::optional<End> find_end(std::span<const char> bytes, bool last);
+
+  const CsvFormat format_;
+  const uint64_t max_record_bytes_;
+  std::array<bool, 256> ends_field_{};
+  // Of a record whose end is not there yet.
+  size_t num_searched_ = 0;
+  In in_ = In::kFieldStart;
+  bool has_quotes_ = false;
+};
+
+/// See fuzz_record_cutter; splits the records too, which stays within them.
+void fuzz_csv(std::string_view bytes);
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+#include "ops/csv_records.h"
+
+#include <fmt/format.h>
+
+#include "formats/csv/reader.h"
+
+namespace millrace {
+namespace {
+
+SchemaPtr schema_with_lines() {
+  std::vector<FeatureSpec> features = record_schema()->features();
+  features.push_back({.name = "line", .dtype = DType::kInt64, .shape = {}});
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+}  // namespace
+
+CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, const FileReadOptions& options)
+    : FileSourceOperator(schema_with_lines(), std::move(shards), options), format_(format) {
+  format.check();
+}
+
+std::unique_ptr<RecordCutter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {
+  return std::make_unique<CsvCutter>(format_, max_record_bytes);
+}
+
+std::string CsvRecordsOperator::format() const {
+  return fmt::format(", delimiter='{}', quotes={}, header={}", format_.delimiter, format_.quotes, format_.header);
+}
+
+}  // namespace millrace

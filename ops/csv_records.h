@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "formats/csv/format.h"
+#include "ops/file_source.h"
+
+namespace millrace {
+
+/// Source: the records of CSV files as raw bytes, not split yet, and the line on which each begins (`line`, int64 [],
+/// from 0); see FileSourceOperator for how files are read, CsvCutter for what a record is.
+///
+///     "h,i\n1,\"a\nb\"\n2,c\n" with a header   ->   record=1,"a\nb" line=1, record=2,c line=3
+class CsvRecordsOperator final : public FileSourceOperator {
+ public:
+  CsvRecordsOperator(Shards shards, const CsvFormat& format, const FileReadOptions& options = {});
+  std::string_view name() const override { return "csv_records"; }
+
+ protected:
+  std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+  std::string format() const override;
+
+ private:
+  CsvFormat format_;
+};
+
+}  // namespace millrace

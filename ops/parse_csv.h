@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "formats/csv/fields.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// A column of CSV records, and the scalar feature that it becomes.
+struct CsvColumn {
+  std::string name;
+  DType dtype = DType::kBytes;  ///< any type. Default: bytes, the field as it stands
+  /// What stands for a field that is missing: an int64 for integers, a double for float32, a string for bytes.
+  /// Default: nothing, a missing field is the error `missing_feature`.
+  std::optional<std::variant<int64_t, double, std::string>> default_value = {};
+};
+
+/// Splits CSV records into columns of typed values; TensorFlow's decode_csv, and what CsvDataset does with records. The
+/// records are the `bytes` scalar `record`; a `line` beside it appears in errors. A record needs as many fields as
+/// there are columns or, with `select_columns`, at least those. A record that is no good is an error with file, offset,
+/// record, line and column.
+///
+///     {{.name = "id", .dtype = kInt64}, {.name = "text", .default_value = "-"}}:   1,"a ""b""" → id=1 text=a "b"
+///                                                                                 2,          → id=2 text=-
+class ParseCsvOperator final : public MapOperator {
+ public:
+  ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format);
+  std::string_view name() const override { return "parse_csv"; }
+  std::string arguments() const override;
+  Block apply(Block block, BufferPool& pool) const override;
+  bool uses_row_numbers() const override { return false; }
+
+ private:
+  std::vector<CsvColumn> columns_;
+  CsvFormat format_;
+  size_t record_;  // column of the input
+  int line_;       // column of the input, or negative
+};
+
+}  // namespace millrace

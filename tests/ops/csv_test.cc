@@ -1,0 +1,226 @@
+#include <bit>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/csv_records.h"
+#include "ops/parse_csv.h"
+#include "pipeline/worker_limit.h"
+#include "tests/ops/file_source_cases.h"
+#include "tests/support/operator_chain.h"
+#include "tests/support/packed.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Csv : public ::testing::Test {
+ protected:
+  Shards file(const std::string& content) const {
+    test::write_file(folder_.path("a.csv"), content);
+    return Shards::files({folder_.path("a.csv")});
+  }
+  // The elements as text; an error is the last.
+  static std::vector<std::string> take(const Dataset& dataset) {
+    const WorkerLimit workers(2);
+    std::vector<std::string> elements;
+    Pipeline pipeline = dataset.start({.threads = 2});
+    try {
+      while (const std::optional<Batch> batch = pipeline.next()) {
+        elements.push_back(test::print_element(batch->block(), 0));
+      }
+    } catch (const ErrorException& e) {
+      elements.emplace_back(e.what());
+    }
+    return elements;
+  }
+  static std::string refusal(const std::function<void()>& build) {
+    try {
+      build();
+      return "accepted";
+    } catch (const ErrorException& e) {
+      return e.what();
+    }
+  }
+  const test::TemporaryFolder folder_;
+};
+
+DType dtype_of(const json& name) {
+  return name == "int64" ? DType::kInt64 : name == "float" ? DType::kFloat32 : DType::kBytes;
+}
+
+std::vector<CsvColumn> columns_of(const json& one) {
+  std::vector<CsvColumn> columns;
+  for (size_t c = 0; c < one.at("types").size(); ++c) {
+    CsvColumn& column = columns.emplace_back();
+    column.name = "c" + std::to_string(c);
+    column.dtype = dtype_of(one.at("types")[c]);
+    const json& value = one.at("defaults")[c];
+    if (value.is_null()) continue;
+    if (column.dtype == DType::kInt64) column.default_value = value.get<int64_t>();
+    if (column.dtype == DType::kFloat32) column.default_value = value.get<double>();
+    if (column.dtype == DType::kBytes) column.default_value = test::bytes_of(value);
+  }
+  return columns;
+}
+
+CsvFormat format_of(const json& one) {
+  CsvFormat format;
+  format.delimiter = one.value("field_delim", ",")[0];
+  format.quotes = one.value("use_quote_delim", true);
+  format.header = one.value("header", false);
+  format.missing = one.value("na_value", "");
+  format.select_columns = one.value("select_cols", std::vector<int64_t>());
+  return format;
+}
+
+// The bits of a float as digits, all NaNs alike.
+std::string printed(float value) {
+  return std::isnan(value) ? "nan" : fmt::format("{:08x}", std::bit_cast<uint32_t>(value));
+}
+
+// An element of TensorFlow's or of ours.
+std::vector<std::string> printed(const json& one, const json& element) {
+  std::vector<std::string> values;
+  for (size_t c = 0; c < element.size(); ++c) {
+    switch (dtype_of(one.at("types")[c])) {
+      case DType::kBytes: values.push_back(test::bytes_of(element[c])); break;
+      case DType::kFloat32:
+        values.push_back(printed(
+            std::bit_cast<float>(static_cast<uint32_t>(std::stoul(element[c].get<std::string>(), nullptr, 16)))));
+        break;
+      default: values.push_back(std::to_string(element[c].get<int64_t>()));
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> printed(const json& one, const Batch& batch) {
+  std::vector<std::string> values;
+  for (size_t c = 0; c < one.at("types").size(); ++c) {
+    const std::string name = "c" + std::to_string(c);
+    switch (dtype_of(one.at("types")[c])) {
+      case DType::kBytes: values.emplace_back(batch.values<std::string_view>(name)[0]); break;
+      case DType::kFloat32: values.push_back(printed(batch.values<float>(name)[0])); break;
+      default: values.push_back(std::to_string(batch.values<int64_t>(name)[0]));
+    }
+  }
+  return values;
+}
+
+TEST_F(Csv, GivesWhatTensorFlowGives) {
+  const std::vector<json> cases = test::file_source_cases("csv.jsonl");
+  ASSERT_GE(cases.size(), 300);
+  const WorkerLimit workers(1);
+  for (const json& one : cases) {
+    std::vector<std::vector<std::string>> expected;
+    for (const json& element : one.at("expect")) expected.push_back(printed(one, element));
+    const Dataset dataset = Dataset::csv(file(test::bytes_of(one.at("content"))), columns_of(one), format_of(one));
+    std::vector<std::vector<std::string>> elements;
+    std::string error;
+    Pipeline pipeline = dataset.start({.threads = 1});
+    try {
+      while (const std::optional<Batch> batch = pipeline.next()) elements.push_back(printed(one, *batch));
+    } catch (const ErrorException& e) {
+      error = e.what();
+    }
+    EXPECT_EQ(elements, expected) << one;
+    EXPECT_EQ(!error.empty(), one.at("error").get<bool>()) << one << error;
+  }
+}
+
+TEST_F(Csv, ReadsTypedColumnsWithDefaults) {
+  const Dataset dataset = Dataset::csv(file("id,score,text\n"
+                                            "1,0.5,\"a \"\"quoted\"\"\nline\"\r\n"
+                                            "2,,plain\n"
+                                            "-3,1e3,\n"),
+                                       {{.name = "id", .dtype = DType::kInt32},
+                                        {.name = "score", .dtype = DType::kFloat32, .default_value = -0.25},
+                                        {.name = "text", .default_value = "none"}},
+                                       {.header = true});
+  EXPECT_THAT(take(dataset), ElementsAre("id=1 score=0.5 text=a \"quoted\"\nline", "id=2 score=-0.25 text=plain",
+                                         "id=-3 score=1000 text=none"));
+}
+
+TEST_F(Csv, ErrorsNameFileLineAndColumn) {
+  const std::vector<CsvColumn> columns{{.name = "id", .dtype = DType::kInt64}, {.name = "text"}};
+  const std::string content = "id,text\n1,\"a\nb\"\n2x,c\n3,\n4\n5,d,e\n6,f\"\n7,g\n\"8\nx\"y,z\n9,\"h";
+  const Dataset dataset = Dataset::csv(file(content), columns, {.header = true});
+  const std::string place = " (shard " + folder_.path("a.csv") + ", offset ";
+  const Dataset good = dataset.ignore_errors();
+  EXPECT_THAT(take(good), ElementsAre("id=1 text=a\nb", "id=7 text=g"));
+  // Each by itself.
+  const auto error_of = [&](const std::string& record, const CsvFormat& format = {}) {
+    return take(Dataset::csv(file(record), columns, format)).back();
+  };
+  const std::string at_0 = place + "0, record 0, stage parse_csv)";
+  EXPECT_EQ(error_of("3,\n"),
+            "missing_feature: line 1: column 'text' (field 1) is missing, and has no default value" + at_0);
+  EXPECT_EQ(error_of("4\n"), "parse: line 1: the record has 1 fields, 2 are needed" + at_0);
+  EXPECT_EQ(error_of("5,d,e\n"), "parse: line 1: the record has 3 fields, 2 are needed" + at_0);
+  EXPECT_EQ(error_of("5,d,e\n", {.select_columns = {1, 3}}),
+            "parse: line 1: the record has 3 fields, at least 4 are needed" + at_0);
+  EXPECT_EQ(error_of("6,f\"\n"), "parse: line 1: field 1: it has a quote inside, and does not begin with one" + at_0);
+  EXPECT_EQ(error_of("\"8\nx\"y,z\n"), "parse: line 1: field 0: something stands behind its closing quote" + at_0);
+  EXPECT_EQ(error_of("9,\"h"), "parse: line 1: field 1: its quote is not closed" + at_0);
+  EXPECT_EQ(error_of(std::string(60, '1') + "\tx,y\n"),
+            "parse: line 1: column 'id' (field 0): '" + std::string(40, '1') + "…' is no int64" + at_0);
+  EXPECT_EQ(error_of("1\tx,y\n"), "parse: line 1: column 'id' (field 0): '1?x' is no int64" + at_0);
+  EXPECT_EQ(error_of("a\"b\n1,x\n", {.header = true}),
+            "parse: the header: field 0: it has a quote inside, and does not begin with one" + place + "0, record 0)");
+  EXPECT_EQ(error_of("", {.header = true}), "truncated: the file has no header" + place + "0, record 0)");
+  EXPECT_EQ(take(Dataset::csv(file(content), columns, {.header = true})).back(),
+            "parse: line 4: column 'id' (field 0): '2x' is no int64" + place + "16, record 1, stage parse_csv)");
+}
+
+TEST_F(Csv, RecordsMayBeLongButNotTooLong) {
+  const std::vector<CsvColumn> columns{{.name = "a"}, {.name = "b"}};
+  std::string content;
+  for (int i = 0; i < 4; ++i) content += "\"" + std::string(1000000, static_cast<char>('a' + i)) + "\",x\n";
+  const Shards shards = file(test::packed(content, Compression::kGzip));
+  EXPECT_EQ(take(Dataset::csv(shards, columns, {}, {.compression = Compression::kGzip})).size(), 4);
+  EXPECT_THAT(take(Dataset::csv(file("1,2\n\"3,\n4,5\n6,7\n"), columns, {}, {.max_record_bytes = 8})),
+              ElementsAre("a=1 b=2", HasSubstr("record_too_large: the record that begins on line 2 has more than 8 "
+                                               "bytes; is a quote not closed?")));
+}
+
+TEST_F(Csv, LinesOfTextAreParsedToo) {
+  const Dataset lines = Dataset::text_lines(file("# a comment\n1,a\n2,b\n")).skip(1);
+  const Dataset dataset = lines.parse_csv({{.name = "id", .dtype = DType::kInt64}, {.name = "text"}});
+  EXPECT_THAT(take(dataset), ElementsAre("id=1 text=a", "id=2 text=b"));
+  EXPECT_THAT(take(lines.parse_csv({{.name = "id", .dtype = DType::kInt64}})),
+              ElementsAre("parse: the record has 2 fields, 1 are needed (shard " + folder_.path("a.csv") +
+                          ", offset 12, record 1, stage parse_csv)"));
+}
+
+TEST_F(Csv, RefusesWhatCannotWork) {
+  const Shards shards = file("1\n");
+  const auto csv = [&](const std::vector<CsvColumn>& columns, const CsvFormat& format = {}) {
+    return refusal([&] { (void)Dataset::csv(shards, columns, format); });
+  };
+  EXPECT_EQ(csv({{.name = "a"}}), "accepted");
+  EXPECT_THAT(csv({}), HasSubstr("parse_csv: needs at least one column"));
+  EXPECT_THAT(csv({{.name = "a", .default_value = 1.5}}), HasSubstr("the default value of column 'a' is no bytes"));
+  EXPECT_THAT(csv({{.name = "a", .dtype = DType::kInt32, .default_value = int64_t{1} << 40}}),
+              HasSubstr("the default value of column 'a' is no int32"));
+  EXPECT_THAT(csv({{.name = "a", .dtype = DType::kFloat32, .default_value = 1}}), HasSubstr("is no float32"));
+  EXPECT_THAT(csv({{.name = "a"}}, {.delimiter = '"'}), HasSubstr("the delimiter must be no end of a line"));
+  EXPECT_EQ(csv({{.name = "a"}}, {.delimiter = '"', .quotes = false}), "accepted");
+  EXPECT_THAT(csv({{.name = "a"}}, {.select_columns = {0, 1}}),
+              HasSubstr("select_columns has 2 numbers for 1 columns"));
+  EXPECT_THAT(csv({{.name = "a"}, {.name = "b"}}, {.select_columns = {1, 1}}),
+              HasSubstr("select_columns must be ascending numbers from 0 on; number 1 is 1"));
+  EXPECT_THAT(refusal([&] { (void)Dataset::range(0, 3).parse_csv({{.name = "a"}}); }),
+              HasSubstr("parse_csv: needs records, one bytes value `record` in each element, found"));
+  EXPECT_THAT(refusal([&] { (void)Dataset::text_lines(shards).batch(2).parse_csv({{.name = "a"}}); }),
+              HasSubstr("needs records"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -199,6 +199,24 @@ TEST_F(Csv, LinesOfTextAreParsedToo) {
                           ", offset 12, record 1, stage parse_csv)"));
 }
 
+TEST_F(Csv, AResumedPipelineKnowsTheLine) {
+  // An interleave writes a state for every eighth block only.
+  std::string content;
+  for (int i = 0; i < 20000; ++i) content += fmt::format("{},\"a\nb\"\n", i == 18000 ? "bad" : std::to_string(i));
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const Dataset dataset =
+        Dataset::csv(file(test::packed(content, compression)),
+                     {{.name = "id", .dtype = DType::kInt64}, {.name = "text"}}, {}, {.compression = compression});
+    const WorkerLimit workers(1);
+    Pipeline pipeline = dataset.start({.threads = 1});
+    for (int i = 0; i < 17000; ++i) ASSERT_TRUE(pipeline.next());
+    Pipeline resumed = dataset.start({.threads = 1, .state = pipeline.save()});
+    for (int64_t i = 17000; i < 18000; ++i) ASSERT_EQ(resumed.next()->values<int64_t>("id")[0], i);
+    EXPECT_THAT(refusal([&] { (void)resumed.next(); }),
+                HasSubstr("parse: line 36001: column 'id' (field 0): 'bad' is no int64"));
+  }
+}
+
 TEST_F(Csv, RefusesWhatCannotWork) {
   const Shards shards = file("1\n");
   const auto csv = [&](const std::vector<CsvColumn>& columns, const CsvFormat& format = {}) {

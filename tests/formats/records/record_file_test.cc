@@ -1,0 +1,117 @@
+#include "formats/records/record_file.h"
+
+#include <functional>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/csv/reader.h"
+#include "formats/fixed_length/reader.h"
+#include "formats/text/reader.h"
+#include "tests/support/injecting_storage.h"
+#include "tests/support/memory_storage.h"
+#include "tests/support/packed.h"
+#include "tests/support/shard_driver.h"
+
+namespace millrace {
+namespace {
+
+using Step = RecordFileReader::Step;
+using MakeAnyCutter = std::function<std::unique_ptr<RecordCutter>()>;
+
+struct Read {
+  std::vector<std::string> records;  // with offset, number and line
+  std::vector<FilePlace> places;     // before each call that gave records
+  std::vector<size_t> given_before;  // records before each of these
+  std::string error;
+};
+
+Read read_file(Storage& storage, const MakeAnyCutter& make, const RecordFileOptions& options, size_t max_records) {
+  Read read;
+  BufferPool pool;
+  test::WakeFlag flag;
+  RecordFileReader reader(storage, pool, "file", make(), options, [&flag] { flag.wake(); });
+  CutRecords records;
+  while (true) {
+    const FilePlace place = reader.place();
+    switch (reader.next(records, max_records)) {
+      case Step::kEnd: return read;
+      case Step::kError:
+        read.error = reader.error().to_string();
+        EXPECT_EQ(reader.next(records), Step::kEnd);
+        return read;
+      case Step::kPending:
+        if (flag.wait()) break;
+        read.error = "nobody woke the reader";
+        return read;
+      case Step::kRecords:
+        read.places.push_back(place);
+        read.given_before.push_back(read.records.size());
+        for (size_t i = 0; i < records.size(); ++i) {
+          read.records.push_back(fmt::format("{} at {} number {} line {}", records.payloads[i], records.offsets[i],
+                                             records.first_record + i, records.lines.empty() ? 0 : records.lines[i]));
+        }
+    }
+  }
+}
+
+// From each place in the file, of each kind and compression, also out of a slow storage.
+void expect_goes_on_everywhere(const std::string& content, const MakeAnyCutter& make) {
+  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+    test::MemoryStorage memory;
+    memory.add("file", test::packed(content, compression));
+    RecordFileOptions options{.compression = compression, .chunk_bytes = 64};
+    const Read whole = read_file(memory, make, options, 3);
+    ASSERT_GT(whole.places.size(), 10U);
+    for (size_t i = 0; i < whole.places.size(); ++i) {
+      test::InjectingStorage slow(memory, {.seed = i,
+                                           .max_latency = std::chrono::microseconds(20),
+                                           .max_read_bytes = 50,
+                                           .retriable_error_rate = 0.05});
+      options.start = whole.places[i];
+      const Read rest = read_file(slow, make, options, 1000);
+      const auto begin = whole.records.begin() + static_cast<std::ptrdiff_t>(whole.given_before[i]);
+      EXPECT_EQ(rest.records, std::vector<std::string>(begin, whole.records.end())) << i;
+      EXPECT_EQ(rest.error, whole.error) << i;
+    }
+  }
+}
+
+TEST(RecordFileReaderTest, GoesOnWithEveryLine) {
+  std::string content;
+  for (int i = 0; i < 60; ++i) content += fmt::format("line {}{}", i * i, i % 3 == 0 ? "\r\n" : "\n");
+  expect_goes_on_everywhere(content, [] { return std::make_unique<LineCutter>(); });
+  // Behind the error at the end too.
+  expect_goes_on_everywhere(content + "too long for a line\n", [] { return std::make_unique<LineCutter>(10); });
+}
+
+TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfOneLength) {
+  const FixedLengthFormat format{.record_bytes = 7, .header_bytes = 30, .footer_bytes = 100};
+  std::string content(30, 'h');
+  for (int i = 0; i < 50; ++i) content += fmt::format("r{:06}", i * i);
+  content += std::string(100, 'f');
+  expect_goes_on_everywhere(content, [&] { return std::make_unique<FixedLengthCutter>(format); });
+}
+
+TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
+  std::string content = "\"the\nheader\"\n";
+  for (int i = 0; i < 50; ++i) content += fmt::format("{},\"a\r\nb\"\"{}\n\"{}", i, i * i, i % 3 == 0 ? "\r" : "\r\n");
+  CsvFormat format;
+  format.header = true;
+  expect_goes_on_everywhere(content, [&] { return std::make_unique<CsvCutter>(format); });
+}
+
+TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    test::MemoryStorage memory;
+    memory.add("file", test::packed("a\nb\n", compression));
+    const RecordFileOptions options{.compression = compression, .start = {.offset = 100, .record = 9}};
+    const Read read = read_file(
+        memory, [] { return std::make_unique<LineCutter>(); }, options, 9);
+    EXPECT_THAT(read.error, testing::HasSubstr("truncated: the file has only 4 bytes"));
+  }
+}
+
+}  // namespace
+}  // namespace millrace

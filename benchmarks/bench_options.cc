@@ -1,5 +1,6 @@
 #include "benchmarks/bench_options.h"
 
+#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -36,11 +37,35 @@ void refuse_together(const po::variables_map& given, std::string_view option,
   }
 }
 
+void read_check_options(const po::variables_map& given, int64_t max_distinct_shapes,
+                        const std::vector<std::string>& max_padding, BenchOptions& options) {
+  require_at_least("check-elements", options.check_elements, 0);
+  if (given.contains("max-distinct-shapes")) {
+    require_at_least("max-distinct-shapes", max_distinct_shapes, 1);
+    options.max_distinct_shapes = max_distinct_shapes;
+  }
+  for (const std::string& text : max_padding) {
+    const size_t equals = text.rfind('=');
+    double share = -1;
+    if (equals != std::string::npos) {
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, share);
+      if (error != std::errc() || stop != end) share = -1;
+    }
+    if (!(share >= 0 && share <= 1)) refuse(fmt::format("--max-padding is '{}', must be FEATURE=SHARE, 0 to 1", text));
+    options.max_padding[text.substr(0, equals)] = share;
+  }
+  options.fixed_shapes = given.contains("require-fixed-shapes");
+  options.known_cardinality = given.contains("require-known-cardinality");
+}
+
 }  // namespace
 
 std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   BenchOptions options;
   int64_t batches = 0;
+  int64_t max_distinct_shapes = 0;
+  std::vector<std::string> max_padding;
   auto seed = static_cast<int64_t>(options.seed);
   po::options_description visible("options");
   // clang-format off
@@ -73,6 +98,14 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("print", po::value(&options.print), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
       ("explain-dot", "print the plan as written as a graph for Graphviz's dot, and stop")
+      ("check", "read the first elements, say what they are like, and stop; exits with 1 where something asked for is not so")
+      ("check-elements", po::value(&options.check_elements)->default_value(options.check_elements),
+       "with --check: how many elements are read; 0: all")
+      ("max-distinct-shapes", po::value(&max_distinct_shapes), "with --check: most different shapes of elements")
+      ("max-padding", po::value(&max_padding)->composing(),
+       "with --check: FEATURE=SHARE, the largest share of padding in a feature, 0 to 1; may be repeated")
+      ("require-fixed-shapes", "with --check: every shape is known before the data is read")
+      ("require-known-cardinality", "with --check: the number of elements is known before they are read")
       ("save-pipeline", po::value(&options.save_pipeline),
        "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
@@ -130,11 +163,26 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
   }
-  const std::initializer_list<const char*> looking = {"explain", "explain-dot", "save-pipeline"};
+  options.check = given->contains("check");
+  if (options.check) {
+    refuse_together(*given, "--check",
+                    {"batches", "seconds", "warmup-seconds", "consumer-us", "state", "state-every", "hash-log",
+                     "skipped-log", "print", "resume"});
+    read_check_options(*given, max_distinct_shapes, max_padding, options);
+  } else {
+    for (const char* option : {"check-elements", "max-distinct-shapes", "max-padding", "require-fixed-shapes",
+                               "require-known-cardinality"}) {
+      if (given->contains(option) && !(*given)[option].defaulted())
+        refuse(fmt::format("--{} has no effect without --check", option));
+    }
+  }
+  const std::initializer_list<const char*> looking = {"explain", "explain-dot", "save-pipeline", "check"};
   for (const char* option : looking) {
     if (!given->contains(option)) continue;
-    refuse_together(*given, fmt::format("--{}", option), measuring);
-    refuse_together(*given, fmt::format("--{}", option), {"print", "resume", "watchdog"});
+    if (std::string_view(option) != "check") {
+      refuse_together(*given, fmt::format("--{}", option), measuring);
+      refuse_together(*given, fmt::format("--{}", option), {"print", "resume", "watchdog"});
+    }
     for (const char* other : looking) {
       if (other != option) refuse_together(*given, fmt::format("--{}", option), {other});
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,12 @@ struct BenchOptions {
   int64_t print = 0;
   bool explain = false;
   bool explain_dot = false;
+  bool check = false;
+  int64_t check_elements = 1000;  ///< 0: all
+  std::optional<int64_t> max_distinct_shapes;
+  std::map<std::string, double> max_padding;  ///< by feature
+  bool fixed_shapes = false;
+  bool known_cardinality = false;
   std::string save_pipeline;  ///< file for the definition of the pipeline; empty: none
   bool json = false;
   DamagePolicy damage;

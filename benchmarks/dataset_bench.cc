@@ -3,6 +3,7 @@
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/bench_run.h"
+#include "benchmarks/check_run.h"
 #include "benchmarks/print_element.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
@@ -31,6 +32,7 @@ int run(int argc, char** argv) {
     PipelineDef::of(dataset).save(options->save_pipeline);
     return 0;
   }
+  if (options->check) return run_check(dataset, *options);
   if (options->print > 0) {
     const StartOptions start = start_options(*options);
     const int64_t first = start.state ? start.state->num_delivered() : 0;

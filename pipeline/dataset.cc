@@ -98,8 +98,8 @@ Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   auto shared = std::make_shared<const std::vector<MemoryFeature>>(std::move(features));
-  const auto op = std::make_shared<const RowsOperator>(*shared);
-  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return op; }))
+  const std::shared_ptr<const Operator> op = std::make_shared<const RowsOperator>(*shared);
+  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); }))
       .called(calls::Rows{std::move(shared)});
 }
 
@@ -191,7 +191,7 @@ Dataset Dataset::parse_tensor(const std::string& feature, DType dtype, const Sha
 
 Dataset Dataset::map(RowFunction function) const { return call<calls::Map, MapRowsOperator>(std::move(function)); }
 
-Dataset Dataset::map(BlockFunction function) const {
+Dataset Dataset::map(const BlockFunction& function) const {
   return from_operator(
              {*this},
              [function](std::span<const SchemaPtr>) { return std::make_shared<const MapBlocksOperator>(function); })

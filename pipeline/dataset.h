@@ -41,6 +41,7 @@
 #include "ops/truncate.h"
 #include "ops/truncate_pair.h"
 #include "ops/window.h"
+#include "pipeline/dataset_check.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
 
@@ -122,7 +123,7 @@ class Dataset {
                                      const ParseTensorOptions& options = {}) const;
   /// A function of yours on each element, or on blocks of elements.
   [[nodiscard]] Dataset map(RowFunction function) const;
-  [[nodiscard]] Dataset map(BlockFunction function) const;
+  [[nodiscard]] Dataset map(const BlockFunction& function) const;
   /// A calculation with a constant on every number of a feature; `k` is an int64 or a double.
   [[nodiscard]] Dataset add(const std::string& feature, int64_t k) const;
   [[nodiscard]] Dataset add(const std::string& feature, double k) const;
@@ -215,6 +216,11 @@ class Dataset {
 
   /// The operators as written, as a graph in the language of Graphviz: `dot -Tsvg`.
   std::string explain_dot() const { return print_dot(*plan_); }
+
+  /// Reads the first elements and says what the dataset is: spec, cardinality, what becomes of a short last batch, the
+  /// different shapes, the share of padding, and which of the things asked for are not so. Before a long run. Throws
+  /// `kInvalidArgument`, and the first error of the data.
+  [[nodiscard]] CheckReport check(const CheckOptions& options = {}, const StartOptions& start = {}) const;
 
   /// Starts to run it.
   [[nodiscard]] Pipeline start(const StartOptions& options = {}) const;

@@ -100,6 +100,7 @@ void visit(Fields& fields, OfFeature<T>& entry) {
 template <typename Fields, typename T>
 void visit_by_feature(Fields& fields, std::string_view name, std::map<std::string, T>& map) {
   std::vector<OfFeature<T>> entries;
+  entries.reserve(map.size());
   for (const auto& [feature, of] : map) entries.push_back({feature, of});
   fields.optional(name, entries);
   if constexpr (Fields::kReads) {

@@ -57,6 +57,7 @@ Dataset build(const StepList& steps, const std::string& place, int depth) {
     const def::Step& step = steps[i];
     const std::string here = fmt::format("{}[{}]", place, i);
     std::vector<Dataset> inputs;
+    inputs.reserve(static_cast<size_t>(step.inputs_size()));
     for (int k = 0; k < step.inputs_size(); ++k) {
       inputs.push_back(build(step.inputs(k).steps(), fmt::format("{}.inputs[{}].steps", here, k), depth + 1));
     }

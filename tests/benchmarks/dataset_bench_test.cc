@@ -260,6 +260,25 @@ TEST_F(DatasetBench, RunsASavedPipeline) {
   EXPECT_THAT(wrong.err, HasSubstr("has no field named \"butch\""));
 }
 
+TEST_F(DatasetBench, ChecksADataset) {
+  const ChildResult result = bench_shards({"mlm", "--check", "--check-elements", "5"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("spec\n  input_ids int32 [8,512]\n"));
+  EXPECT_THAT(result.out, HasSubstr("cardinality: infinite\na short last batch: batch drops it\n"
+                                    "read: 5 elements, 40 rows, there are more\ndifferent shapes: 1\n"));
+  const ChildResult broken = bench_shards({"mlm", "--check", "--json", "--require-known-cardinality",
+                                           "--require-fixed-shapes", "--max-padding", "attention_mask=0.25"});
+  EXPECT_EQ(broken.exit_code, 1);
+  const auto json = ordered_json::parse(broken.out);
+  EXPECT_EQ(json["distinct_shapes"], 1);
+  EXPECT_EQ(json["broken"], ordered_json({"the cardinality is infinite",
+                                          "100.0% of 'attention_mask' are padding, at most 25.0% are wanted"}));
+  expect_refused(bench_shards({"mlm", "--check", "--max-padding", "input_ids"}),
+                 "invalid_argument: --max-padding is 'input_ids', must be FEATURE=SHARE, 0 to 1");
+  expect_refused(bench_shards({"mlm", "--max-distinct-shapes", "3"}),
+                 "invalid_argument: --max-distinct-shapes has no effect without --check");
+}
+
 TEST_F(DatasetBench, PrintsItsHelp) {
   const ChildResult result = bench({"--help"});
   EXPECT_EQ(result.exit_code, 0);

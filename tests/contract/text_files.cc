@@ -128,6 +128,7 @@ std::string TextFiles::path(const std::string& name, Compression compression) co
 
 Shards TextFiles::shards(const std::vector<std::string>& names, Compression compression) const {
   std::vector<std::string> paths;
+  paths.reserve(names.size());
   for (const std::string& name : names) paths.push_back(path(name, compression));
   return Shards::files(std::move(paths));
 }

@@ -126,8 +126,10 @@ class Dataset {
   [[nodiscard]] Dataset map(const BlockFunction& function) const;
   /// A calculation with a constant on every number of a feature; `k` is an int64 or a double.
   [[nodiscard]] Dataset add(const std::string& feature, int64_t k) const;
+  [[nodiscard]] Dataset add(const std::string& feature, int k) const { return add(feature, int64_t{k}); }
   [[nodiscard]] Dataset add(const std::string& feature, double k) const;
   [[nodiscard]] Dataset multiply(const std::string& feature, int64_t k) const;
+  [[nodiscard]] Dataset multiply(const std::string& feature, int k) const { return multiply(feature, int64_t{k}); }
   [[nodiscard]] Dataset multiply(const std::string& feature, double k) const;
   /// The floored remainder: it has the sign of `k`.
   [[nodiscard]] Dataset modulo(const std::string& feature, int64_t k) const;

@@ -42,6 +42,15 @@ Schema::Schema(std::vector<FeatureSpec> features) : features_(std::move(features
     if (find(features_[i].name) != static_cast<int>(i)) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("feature '{}' occurs twice", features_[i].name));
     }
+    int64_t values = 1;
+    for (const int64_t size : features_[i].shape) {
+      if (size > 0 && values > kMostElementValues / size) {
+        throw ErrorException(ErrorCode::kInvalidArgument,
+                             fmt::format("feature '{}' has the shape {}, more than {} values", features_[i].name,
+                                         millrace::to_string(features_[i].shape), kMostElementValues));
+      }
+      if (size > 0) values *= size;
+    }
   }
 }
 

@@ -83,11 +83,14 @@ struct FeatureSpec {
   friend bool operator==(const FeatureSpec&, const FeatureSpec&) = default;
 };
 
+/// The most values that an element of a feature may have, in its dimensions whose sizes are known: 2^40.
+constexpr int64_t kMostElementValues = int64_t{1} << 40;
+
 /// The features of every element of a dataset, in column order.
 class Schema {
  public:
   Schema() = default;
-  /// Throws `kInvalidArgument` when a name is empty or occurs twice.
+  /// Throws `kInvalidArgument` when a name is empty or occurs twice, or a shape has more than `kMostElementValues`.
   explicit Schema(std::vector<FeatureSpec> features);
 
   const std::vector<FeatureSpec>& features() const { return features_; }

@@ -110,6 +110,7 @@ class GeneratorStage final : public Stage {
   bool catch_up(const Patience& patience) {
     if (next_ >= replay_to_) return true;
     RowWriter dropped(schema_, context_.pool);
+    ElementProgress progress;
     for (size_t count = 1; next_ < replay_to_; ++count) {
       if (!make(dropped)) {
         fail({.code = ErrorCode::kState,
@@ -117,6 +118,7 @@ class GeneratorStage final : public Stage {
                                      generator_.name, replay_to_, next_)});
         return true;
       }
+      progress.step();
       if (count == kBlockElements || dropped.byte_size() >= kBlockBytes || patience.is_over(count)) break;
     }
     return next_ >= replay_to_;

@@ -17,13 +17,16 @@ class BehindStage final : public Stage {
     while (true) {
       const Poll poll = input_->next(out);
       if (poll != Poll::kBlock || left_ == 0) return poll;
-      if (const ElementError* error = out.next_error(0); error != nullptr && error->error->code == ErrorCode::kState) {
-        left_ = 0;
-        return poll;
-      }
       const auto elements = static_cast<int64_t>(out.num_elements());
-      const int64_t skipped = std::min(left_, elements);
+      int64_t skipped = std::min(left_, elements);
       left_ -= skipped;
+      for (const ElementError& entry : out.errors()) {
+        const auto place = static_cast<int64_t>(entry.element);
+        if (place >= skipped || entry.error->code != ErrorCode::kState) continue;
+        skipped = place;
+        left_ = 0;
+        break;
+      }
       if (skipped == elements) {
         out = Block();
         continue;

@@ -18,6 +18,10 @@ SchemaPtr schema_with_lines() {
 CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, const FileReadOptions& options)
     : FileSourceOperator(schema_with_lines(), std::move(shards), options), format_(format) {
   format.check();
+  if (!format.missing.empty() || !format.select_columns.empty()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         "csv_records: missing and select_columns are parse_csv's, which reads the fields");
+  }
 }
 
 std::unique_ptr<RecordCutter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {

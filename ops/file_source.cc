@@ -107,7 +107,11 @@ std::string FileSourceOperator::arguments() const {
   return fmt::format("{} shards{}, cycle_length={}, block_length={}{}{}", shards_.size(), format(),
                      options_.cycle_length, options_.block_length,
                      options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "",
-                     compressed ? fmt::format(", compression={}", to_string(options_.compression)) : "");
+                     compressed ? fmt::format(", compression={}", to_string(options_.compression)) : "") +
+         // A longer one ends its file.
+         (options_.max_record_bytes == FileReadOptions().max_record_bytes
+              ? ""
+              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
 }
 
 Cardinality FileSourceOperator::cardinality(std::span<const Cardinality>) const {

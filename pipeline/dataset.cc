@@ -93,7 +93,12 @@ Dataset Dataset::csv_records(const Shards& shards, const CsvFormat& format, cons
 
 Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const CsvFormat& format,
                      const FileReadOptions& options) {
-  return csv_records(shards, format, options).parse_csv(std::move(columns), format);
+  CsvFormat of_files = format;
+  of_files.missing.clear();
+  of_files.select_columns.clear();
+  CsvFormat of_records = format;
+  of_records.header = false;
+  return csv_records(shards, of_files, options).parse_csv(std::move(columns), of_records);
 }
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {

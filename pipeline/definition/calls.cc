@@ -177,7 +177,10 @@ void visit(Fields& fields, Shards& shards) {
     shards = files.empty() ? Shards::glob(glob) : Shards::files(files);
     if (!num_records.empty()) shards = shards.with_counts(num_records);
     std::string counts_from;
-    if (fields.optional("counts_from", counts_from)) shards = shards.counts_from(counts_from);
+    if (fields.optional("counts_from", counts_from)) {
+      if (!num_records.empty()) fields.refuse("'shards' takes either 'num_records' or 'counts_from'");
+      shards = shards.counts_from(counts_from);
+    }
   } else {
     for (const Shard& shard : shards.list()) {
       files.push_back(shard.path);
@@ -219,9 +222,11 @@ void visit(Fields& fields, FeatureDescription& feature) {
   std::vector<float> reals;
   std::vector<std::string> texts;
   if constexpr (Fields::kReads) {
-    if (fields.optional("default_integers", integers)) feature.default_values = integers;
-    if (fields.optional("default_reals", reals)) feature.default_values = reals;
-    if (fields.optional("default_texts", texts)) feature.default_values = texts;
+    int kinds = 0;
+    if (fields.optional("default_integers", integers)) feature.default_values = integers, ++kinds;
+    if (fields.optional("default_reals", reals)) feature.default_values = reals, ++kinds;
+    if (fields.optional("default_texts", texts)) feature.default_values = texts, ++kinds;
+    if (kinds > 1) fields.refuse("'" + feature.key + "' has default values of several types");
   } else {
     if (const auto* values = std::get_if<std::vector<int64_t>>(&feature.default_values)) integers = *values;
     if (const auto* values = std::get_if<std::vector<float>>(&feature.default_values)) reals = *values;
@@ -269,6 +274,9 @@ struct FlatFeature {
   template <typename T>
   MemoryFeature memory_feature() {
     const auto& from = values<T>();
+    if (integers.size() + reals.size() + texts.size() != from.size()) {
+      FieldReader::refuse(fmt::format("'{}' has values of another type than its dtype {}", name, to_string(dtype)));
+    }
     for (const auto& value : from) {
       if constexpr (std::is_same_v<T, int32_t>) {
         if (!std::in_range<int32_t>(value)) FieldReader::refuse(fmt::format("{} of '{}' is no int32", value, name));

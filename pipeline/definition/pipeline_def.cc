@@ -17,8 +17,11 @@ namespace millrace {
 namespace {
 
 constexpr uint32_t kVersion = 1;
-// Of inputs in inputs; protobuf's own limit for text is higher.
-constexpr int kMostDepth = 100;
+// Of inputs in inputs: each takes two of the 64 messages in messages that protobuf's JSON form may have, and the call
+// inside some more.
+constexpr int kMostDepth = 24;
+// In all: what builds a dataset and takes it apart goes down its steps.
+constexpr int kMostSteps = 1000;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
@@ -26,12 +29,19 @@ bool is_json(std::string_view path) { return path.ends_with(".json"); }
 
 using StepList = google::protobuf::RepeatedPtrField<def::Step>;
 
-void write(const PlanNode& node, StepList& steps) {
+[[noreturn]] void refuse_size() {
+  refuse(fmt::format("pipeline: a definition has at most {} steps, and {} inputs in inputs", kMostSteps, kMostDepth));
+}
+
+void write(const PlanNode& node, StepList& steps, int depth, int& num_steps) {
+  if (depth > kMostDepth || ++num_steps > kMostSteps) refuse_size();
   std::vector<def::Steps> inputs;
   if (node.inputs.size() == 1) {
-    write(*node.inputs[0], steps);
+    write(*node.inputs[0], steps, depth, num_steps);
   } else {
-    for (const PlanNodePtr& input : node.inputs) write(*input, *inputs.emplace_back().mutable_steps());
+    for (const PlanNodePtr& input : node.inputs) {
+      write(*input, *inputs.emplace_back().mutable_steps(), depth + 1, num_steps);
+    }
   }
   if (node.call == nullptr) {
     refuse(
@@ -50,8 +60,9 @@ void write(const PlanNode& node, StepList& steps) {
 }
 
 // `place`: `inputs[1].steps`.
-Dataset build(const StepList& steps, const std::string& place, int depth) {
-  if (depth > kMostDepth) refuse(fmt::format("pipeline: {}: more than {} inputs in inputs", place, kMostDepth));
+Dataset build(const StepList& steps, const std::string& place, int depth, int& num_steps) {
+  num_steps += steps.size();
+  if (depth > kMostDepth || num_steps > kMostSteps) refuse_size();
   std::vector<Dataset> before;
   for (int i = 0; i < steps.size(); ++i) {
     const def::Step& step = steps[i];
@@ -59,7 +70,8 @@ Dataset build(const StepList& steps, const std::string& place, int depth) {
     std::vector<Dataset> inputs;
     inputs.reserve(static_cast<size_t>(step.inputs_size()));
     for (int k = 0; k < step.inputs_size(); ++k) {
-      inputs.push_back(build(step.inputs(k).steps(), fmt::format("{}.inputs[{}].steps", here, k), depth + 1));
+      inputs.push_back(
+          build(step.inputs(k).steps(), fmt::format("{}.inputs[{}].steps", here, k), depth + 1, num_steps));
     }
     if (!inputs.empty() && !before.empty()) {
       refuse(fmt::format("pipeline: {}: it has inputs and stands behind a step", here));
@@ -103,7 +115,8 @@ std::shared_ptr<const def::PipelineDef> checked(std::shared_ptr<const def::Pipel
 PipelineDef PipelineDef::of(const Dataset& dataset) {
   auto message = std::make_shared<def::PipelineDef>();
   message->set_version(kVersion);
-  write(*dataset.plan(), *message->mutable_steps());
+  int num_steps = 0;
+  write(*dataset.plan(), *message->mutable_steps(), 0, num_steps);
   return PipelineDef(std::move(message));
 }
 
@@ -112,6 +125,7 @@ PipelineDef PipelineDef::from_text(std::string_view text, std::string_view name)
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(2 * kMostDepth + 16);
   if (!parser.ParseFromString(std::string(text), message.get())) refuse(fmt::format("{}:{}", name, error.text));
   return PipelineDef(checked(std::move(message), name));
 }
@@ -141,13 +155,17 @@ std::string PipelineDef::to_json() const {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(*message_, &json, options);
+  const auto status = google::protobuf::util::MessageToJsonString(*message_, &json, options);
+  if (!status.ok()) refuse(fmt::format("the pipeline cannot be written as JSON: {}", std::string(status.message())));
   return json;
 }
 
 void PipelineDef::save(const std::string& path) const { write_atomically(path, is_json(path) ? to_json() : to_text()); }
 
-Dataset PipelineDef::dataset() const { return build(message_->steps(), "steps", 0); }
+Dataset PipelineDef::dataset() const {
+  int num_steps = 0;
+  return build(message_->steps(), "steps", 0, num_steps);
+}
 
 std::string PipelineDef::difference(const PipelineDef& other) const {
   google::protobuf::util::MessageDifferencer differencer;

@@ -165,14 +165,56 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
   EXPECT_THAT(
       refusal("version: 1 steps { rows { features { name: 'x' dtype: INT64 integers: 5 row_lengths { sizes: 2 } } } }"),
       HasSubstr("the row lengths of 'x' do not make up its 1 values"));
+  EXPECT_THAT(refusal("version: 1 steps { rows { features { name: 'x' dtype: FLOAT32 integers: 5 } } }"),
+              HasSubstr("'x' has values of another type than its dtype float32"));
+  EXPECT_THAT(
+      refusal("version: 1 steps { tfrecord { shards { files: 'a-1' num_records: 1 counts_from: 'a-{count}' } } }"),
+      HasSubstr("takes either 'num_records' or 'counts_from'"));
+  EXPECT_THAT(refusal(range + "steps { parse_example { features { kind: FIXED_LEN key: 'k' stored: INT64 "
+                              "default_integers: 1 default_reals: 1 } } }"),
+              HasSubstr("'k' has default values of several types"));
+  EXPECT_THAT(refusal(range + "steps { padded_batch { size: 1 padding { length { fixed: 2305843009213693952 } } } }"),
+              HasSubstr("length must be at most 2147483648, not 2305843009213693952"));
+  EXPECT_THAT(
+      refusal("version: 1 steps { rows { features { name: 'b' dtype: BYTES texts: 'x' } } } "
+              "steps { decode_raw { feature: 'b' type: UINT8 shape { sizes: 4294967296 sizes: 4294967296 } } }"),
+      HasSubstr("more than 1099511627776 values"));
 }
 
-TEST(PipelineDef, InputsInInputsHaveALimit) {
+// Zips in zips, around a range.
+Dataset nested(int depth) {
+  Dataset dataset = Dataset::range(0, 1);
+  for (int i = 0; i < depth; ++i) dataset = Dataset::concatenate({dataset, Dataset::range(0, 1)});
+  return dataset;
+}
+
+TEST(PipelineDef, WhatIsTooLargeIsRefusedInBothForms) {
+  const PipelineDef deep = PipelineDef::of(nested(24));
+  EXPECT_EQ(PipelineDef::from_text(deep.to_text()).difference(deep), "");
+  EXPECT_EQ(PipelineDef::from_json(deep.to_json()).difference(deep), "");
+  EXPECT_EQ(PipelineDef::from_json(deep.to_json()).dataset().cardinality(), Cardinality::known(25));
+  const std::string limits = "a definition has at most 1000 steps, and 24 inputs in inputs";
+  EXPECT_THAT(message_of([] { (void)PipelineDef::of(nested(25)); }), HasSubstr(limits));
   std::string text = "steps { range { start: 0 stop: 1 } }";
-  for (int i = 0; i < 40; ++i) text = "steps { zip {} inputs { " + text + " } }";
-  EXPECT_EQ(from_text("version: 1 " + text).schema().size(), 1U);
-  for (int i = 0; i < 100; ++i) text = "steps { zip {} inputs { " + text + " } }";
-  EXPECT_NE(refusal("version: 1 " + text), "no error");
+  for (int i = 0; i < 25; ++i) text = "steps { zip {} inputs { " + text + " } }";
+  EXPECT_THAT(refusal("version: 1 " + text), HasSubstr(limits));
+  // What would end a parser without a limit of its own.
+  std::string open;
+  std::string json = R"({"version": 1, "steps": [)";
+  for (int i = 0; i < 100'000; ++i) {
+    open += "steps{inputs{";
+    json += R"({"inputs": [{"steps": [)";
+  }
+  EXPECT_THAT(refusal("version: 1 " + open), HasSubstr("recursion"));
+  EXPECT_NE(message_of([&] { (void)PipelineDef::from_json(json); }), "no error");
+  Dataset many = Dataset::range(0, 1);
+  std::string steps = "version: 1 steps { range { start: 0 stop: 1 } }";
+  for (int i = 0; i < 1000; ++i) {
+    many = many.take(1);
+    steps += " steps { take { count: 1 } }";
+  }
+  EXPECT_THAT(message_of([&] { (void)PipelineDef::of(many); }), HasSubstr(limits));
+  EXPECT_THAT(refusal(steps), HasSubstr(limits));
 }
 
 // Each call with what it must have, and with every message that it may have.
@@ -183,7 +225,7 @@ constexpr std::array kCalls = {
     "global_shuffle { shards { files: 'x' } damage {} }",
     "text_lines { shards { files: 'x' } read {} }",
     "fixed_length_records { shards { files: 'x' } record_bytes: 1 read {} }",
-    "csv_records { shards { files: 'x' } format { delimiter: ';' select_columns: 1 } read {} }",
+    "csv_records { shards { files: 'x' } format { delimiter: ';' } read {} }",
     "from_generator { generator: 'f' }",
     "interleave {}",
     "concatenate {}",
@@ -297,12 +339,10 @@ void set_to_something(Message& message, const FieldDescriptor& field) {
 }
 
 // Calls `visit` with `step` as it is, but for one field more, of `message` or a message inside of it.
-void with_each_field(def::Step& step, Message& message, std::set<std::string>& fields,
-                     const std::function<void(const FieldDescriptor&)>& visit) {
+void with_each_field(def::Step& step, Message& message, const std::function<void(const FieldDescriptor&)>& visit) {
   const auto& reflection = *message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
-    fields.insert(field.full_name());
     const bool is_there =
         field.is_repeated() ? reflection.FieldSize(message, &field) > 0 : reflection.HasField(message, &field);
     if (!is_there) {
@@ -315,7 +355,7 @@ void with_each_field(def::Step& step, Message& message, std::set<std::string>& f
       with_each_field(step,
                       field.is_repeated() ? *reflection.MutableRepeatedMessage(&message, &field, 0)
                                           : *reflection.MutableMessage(&message, &field),
-                      fields, visit);
+                      visit);
     }
   }
 }
@@ -339,6 +379,27 @@ Dataset images() {
 
 bool is_source(const def::Step& step) { return step.operator_case() < def::Step::kInterleave; }
 
+// Of the calls above.
+std::vector<Dataset> inputs_of(const def::Step& step) {
+  const std::string name = step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name();
+  std::vector<Dataset> inputs;
+  if (name == "parse_example" || name == "parse_sequence_example" || name == "parse_csv") {
+    inputs = {Dataset::rows({{"record", std::vector<std::string>{""}}})};
+  } else if (name == "choose_from_datasets") {
+    inputs = {Dataset::range(0, 1), input_of_each_kind()};
+  } else if (name == "augment_images") {
+    inputs = {images()};
+  } else if (name == "mixup" || name == "cutmix") {
+    inputs = {images().batch(2)};
+  } else if (name == "unbatch" || name == "rebatch") {
+    inputs = {input_of_each_kind().padded_batch(1)};
+  } else {
+    inputs = {input_of_each_kind()};
+  }
+  if (is_source(step)) inputs.clear();
+  return inputs;
+}
+
 // A field that no call reads would be an option that is ignored. It is read when it is refused where nothing was
 // before, and when it is accepted by a reader that knows what it has not asked for.
 TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
@@ -350,25 +411,10 @@ TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));
     const std::string name = step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name();
     seen.insert(name);
-    std::vector<Dataset> inputs;
-    if (name == "parse_example" || name == "parse_sequence_example" || name == "parse_csv") {
-      inputs = {Dataset::rows({{"record", std::vector<std::string>{""}}})};
-    } else if (name == "choose_from_datasets") {
-      inputs = {Dataset::range(0, 1), input_of_each_kind()};
-    } else if (name == "augment_images") {
-      inputs = {images()};
-    } else if (name == "mixup" || name == "cutmix") {
-      inputs = {images().batch(2)};
-    } else if (name == "unbatch" || name == "rebatch") {
-      inputs = {input_of_each_kind().padded_batch(1)};
-    } else {
-      inputs = {input_of_each_kind()};
-    }
-    if (is_source(step)) inputs.clear();
+    const std::vector<Dataset> inputs = inputs_of(step);
     (void)call_builder(step, inputs);
-    std::set<std::string> fields;
     with_each_field(step, *step.GetReflection()->MutableMessage(&step, step.GetDescriptor()->FindFieldByName(name)),
-                    fields, [&](const FieldDescriptor& field) {
+                    [&](const FieldDescriptor& field) {
                       try {
                         (void)call_builder(step, inputs);
                       } catch (const ErrorException&) {
@@ -382,14 +428,24 @@ TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
     EXPECT_TRUE(seen.contains(calls->field(i)->name())) << calls->field(i)->name();
 }
 
-// Text, JSON and back with every call, one behind the other where they fit.
+// Every call, through our own reader and writer, the text and the JSON.
 TEST(PipelineDef, EveryCallRoundTrips) {
   register_each_kind();
   for (const char* text : kCalls) {
-    const std::string def = std::string("version: 1 steps { ") + text + " }";
-    const PipelineDef from_text = PipelineDef::from_text(def);
-    EXPECT_EQ(PipelineDef::from_text(from_text.to_text()).difference(from_text), "") << text;
-    EXPECT_EQ(PipelineDef::from_json(from_text.to_json()).difference(from_text), "") << text;
+    SCOPED_TRACE(text);
+    def::Step step;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));
+    const Dataset dataset = call_builder(step, inputs_of(step));
+    ASSERT_NE(dataset.plan()->call, nullptr);
+    def::Step written;
+    write_call(*dataset.plan()->call, written);
+    def::Step read_again;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(written.ShortDebugString(), &read_again));
+    const Dataset again = call_builder(read_again, inputs_of(step));
+    EXPECT_EQ(print_plan(*again.plan()), print_plan(*dataset.plan()));
+    def::Step written_again;
+    write_call(*again.plan()->call, written_again);
+    EXPECT_EQ(written_again.ShortDebugString(), written.ShortDebugString());
   }
 }
 

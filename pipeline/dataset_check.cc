@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// More different shapes than that are only counted as being more.
+// More different shapes than that are not told apart.
 constexpr size_t kMostShapes = size_t{1} << 16;
 // Of a feature, values that are counted.
 constexpr size_t kMostValues = 1024;
@@ -36,6 +36,7 @@ std::optional<bool> drops_remainder(const calls::AnyCall& call) {
 // Of the batches nearest to the output.
 std::string remainder_of(const PlanNode& node) {
   if (node.call != nullptr) {
+    if (std::holds_alternative<calls::Unbatch>(node.call->call)) return "";
     if (const std::optional<bool> drops = drops_remainder(node.call->call)) {
       return fmt::format("{} {} it", node.op->name(), *drops ? "drops" : "keeps");
     }
@@ -45,7 +46,7 @@ std::string remainder_of(const PlanNode& node) {
 
 class PaddingCounter {
  public:
-  explicit PaddingCounter(const FeatureSpec& feature) : feature_(feature) {}
+  PaddingCounter(const FeatureSpec& feature, bool batched) : feature_(feature), batch_dimensions_(batched ? 1 : 0) {}
 
   void count(const Batch& batch) {
     switch (feature_.dtype) {
@@ -74,8 +75,7 @@ class PaddingCounter {
     const Column& column = batch.block().column(feature_.name);
     if (column.is_ragged()) return;
     const Shape shape = column.shape(0);
-    const size_t batch_dimensions = batch.num_rows() > 1 ? 1 : 0;
-    if (shape.size() <= batch_dimensions || shape.back() == 0) return;
+    if (shape.size() <= batch_dimensions_ || shape.back() == 0) return;
     const auto values = batch.values<T>(feature_.name);
     const auto length = static_cast<size_t>(shape.back());
     values_ += static_cast<int64_t>(values.size());
@@ -90,6 +90,7 @@ class PaddingCounter {
   }
 
   const FeatureSpec& feature_;
+  const size_t batch_dimensions_;
   int64_t values_ = 0;
   std::map<double, int64_t> padded_;  // by value
 };
@@ -105,7 +106,7 @@ std::string shapes_of(const Batch& batch) {
 void look_at(const Dataset& dataset, const CheckOptions& options, const StartOptions& start, CheckReport& report) {
   std::unordered_map<std::string, size_t> places;
   std::vector<PaddingCounter> counters;
-  for (const FeatureSpec& feature : report.spec) counters.emplace_back(feature);
+  for (const FeatureSpec& feature : report.spec) counters.emplace_back(feature, !report.remainder.empty());
   Pipeline pipeline = dataset.start(start);
   while (options.elements == 0 || report.elements < options.elements) {
     const std::optional<Batch> batch = pipeline.next();
@@ -114,14 +115,12 @@ void look_at(const Dataset& dataset, const CheckOptions& options, const StartOpt
       break;
     }
     std::string shapes = shapes_of(*batch);
-    const auto [place, is_new] = places.try_emplace(shapes, report.shapes.size());
-    if (is_new && report.shapes.size() == kMostShapes) {
-      throw ErrorException(
-          ErrorCode::kInvalidArgument,
-          fmt::format("check: more than {} different shapes in {} elements", kMostShapes, report.elements));
+    auto place = places.find(shapes);
+    if (place == places.end() && report.shapes.size() < kMostShapes) {
+      place = places.emplace(shapes, report.shapes.size()).first;
+      report.shapes.push_back({.shapes = std::move(shapes), .first = report.elements});
     }
-    if (is_new) report.shapes.push_back({.shapes = std::move(shapes), .first = report.elements});
-    ++report.shapes[place->second].elements;
+    ++(place == places.end() ? report.elements_of_more_shapes : report.shapes[place->second].elements);
     ++report.elements;
     report.rows += batch->num_rows();
     for (PaddingCounter& counter : counters) counter.count(*batch);
@@ -143,11 +142,17 @@ void judge(const CheckOptions& options, CheckReport& report) {
     }
   }
   const auto num_shapes = static_cast<int64_t>(report.shapes.size());
-  if (options.max_distinct_shapes && num_shapes > *options.max_distinct_shapes) {
+  if (options.max_distinct_shapes && *options.max_distinct_shapes < num_shapes) {
     const CheckReport::Shapes& beyond = report.shapes[static_cast<size_t>(*options.max_distinct_shapes)];
     report.broken.push_back(
         fmt::format("{} different shapes, at most {} are wanted; element {} brings one too many: {}", num_shapes,
                     *options.max_distinct_shapes, beyond.first, beyond.shapes));
+  }
+  for (const auto& [feature, most] : options.max_padding) {
+    const bool is_counted = std::any_of(report.padding.begin(), report.padding.end(),
+                                        [&name = feature](const auto& padding) { return padding.feature == name; });
+    if (!is_counted)
+      report.broken.push_back(fmt::format("no padding of '{}' could be counted: it has no rows", feature));
   }
   for (const CheckReport::Padding& padding : report.padding) {
     const auto most = options.max_padding.find(padding.feature);
@@ -168,7 +173,11 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
     refuse(fmt::format("max_distinct_shapes is {}, must be at least 1", *options.max_distinct_shapes));
   }
   for (const auto& [feature, share] : options.max_padding) {
-    (void)schema().column(feature);
+    const FeatureSpec& spec = schema()[static_cast<size_t>(schema().column(feature))];
+    if (spec.dtype == DType::kBytes || spec.is_ragged()) {
+      refuse(
+          fmt::format("max_padding of '{}', which is {} and has none", feature, spec.is_ragged() ? "ragged" : "bytes"));
+    }
     if (!(share >= 0 && share <= 1)) refuse(fmt::format("max_padding of '{}' is {}, must be 0 to 1", feature, share));
   }
   CheckReport report;
@@ -191,7 +200,9 @@ std::string CheckReport::to_string() const {
   text += fmt::format("cardinality: {}\n", cardinality.to_string());
   text += fmt::format("a short last batch: {}\n", remainder.empty() ? "nothing batches" : remainder);
   text += fmt::format("read: {} elements, {} rows, {}\n", elements, rows, whole ? "all there are" : "there are more");
-  text += fmt::format("different shapes: {}\n", shapes.size());
+  text += fmt::format(
+      "different shapes: {}{}\n", shapes.size(),
+      elements_of_more_shapes == 0 ? "" : fmt::format(", and others in {} elements", elements_of_more_shapes));
   constexpr size_t kMostShown = 20;
   for (size_t i = 0; i < std::min(shapes.size(), kMostShown); ++i) {
     text += fmt::format("  {} times, first element {}: {}\n", shapes[i].elements, shapes[i].first, shapes[i].shapes);

@@ -46,7 +46,8 @@ struct CheckReport {
   int64_t elements = 0;        ///< that were read
   int64_t rows = 0;            ///< in them
   bool whole = false;          ///< there were no more
-  std::vector<Shapes> shapes;  ///< in the order in which they came
+  std::vector<Shapes> shapes;  ///< in the order in which they came, the first 65,536
+  int64_t elements_of_more_shapes = 0;
   std::vector<Padding> padding;
   std::vector<std::string> broken;  ///< what was asked for and is not so, a sentence each; empty: all is well
 

@@ -74,6 +74,28 @@ TEST(DatasetCheck, WhatIsNotAsAskedForIsSaid) {
               IsEmpty());
 }
 
+TEST(DatasetCheck, TellsManyShapesApartUpToALimit) {
+  std::vector<std::vector<int64_t>> tokens(370);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i].resize(i);
+  const Dataset lengths = Dataset::rows({{"a", tokens}});
+  const Dataset pairs = lengths.flat_map(DatasetFunction{
+      .name = "pairs",
+      .gives = {{.name = "a", .dtype = DType::kInt64, .shape = {kVaries}},
+                {.name = "b", .dtype = DType::kInt64, .shape = {kVaries}}},
+      .make = [=](const RowView& row) {
+        const std::vector<std::vector<int64_t>> same(180, std::vector<int64_t>(row.values<int64_t>("a").size()));
+        return Dataset::rows(
+            {{"a", same}, {"b", std::vector<std::vector<int64_t>>(tokens.begin(), tokens.begin() + 180)}});
+      }});
+  const CheckReport report = pairs.check({.elements = 0, .max_distinct_shapes = 8});
+  EXPECT_EQ(report.elements, 370 * 180);
+  EXPECT_EQ(report.shapes.size(), 65536U);
+  EXPECT_EQ(report.elements_of_more_shapes, 370 * 180 - 65536);
+  ASSERT_EQ(report.broken.size(), 1U);
+  EXPECT_THAT(report.broken[0],
+              HasSubstr("65536 different shapes, at most 8 are wanted; element 8 brings one too many"));
+}
+
 TEST(DatasetCheck, NamesTheNearestBatches) {
   const Dataset batches = rows(9).padded_batch(2, {.length = PadLength::fixed(3)});
   EXPECT_EQ(batches.rebatch(4, {.drop_remainder = true}).check().remainder, "rebatch drops it");
@@ -84,6 +106,7 @@ TEST(DatasetCheck, NamesTheNearestBatches) {
                 .check()
                 .remainder,
             "bucket_by_sequence_length drops it");
+  EXPECT_EQ(batches.unbatch().check().remainder, "");
 }
 
 TEST(DatasetCheck, RefusesWhatCannotBe) {
@@ -92,6 +115,9 @@ TEST(DatasetCheck, RefusesWhatCannotBe) {
   EXPECT_THROW((void)dataset.check({.max_distinct_shapes = 0}), ErrorException);
   EXPECT_THROW((void)dataset.check({.max_padding = {{"tokens", 1.5}}}), ErrorException);
   EXPECT_THROW((void)dataset.check({.max_padding = {{"token", 0.5}}}), ErrorException);
+  EXPECT_THROW((void)rows(3).ragged_batch(3).check({.max_padding = {{"tokens", 0.5}}}), ErrorException);
+  EXPECT_THAT(Dataset::range(0, 3).batch(2).check({.max_padding = {{"value", 0.5}}}).broken,
+              ElementsAre("no padding of 'value' could be counted: it has no rows"));
 }
 
 }  // namespace

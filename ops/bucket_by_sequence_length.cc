@@ -48,9 +48,8 @@ BucketBySequenceLengthOperator::BucketBySequenceLengthOperator(SchemaPtr input, 
   }
   if (boundaries_.empty()) refuse("needs at least one boundary");
   for (size_t i = 0; i < boundaries_.size(); ++i) {
-    constexpr int64_t kMostLength = int64_t{1} << 31;
-    if (boundaries_[i] > kMostLength) {
-      refuse(fmt::format("boundaries must be at most {}, not {}", kMostLength, boundaries_[i]));
+    if (boundaries_[i] > kMostPaddedLength) {
+      refuse(fmt::format("boundaries must be at most {}, not {}", kMostPaddedLength, boundaries_[i]));
     }
     if (boundaries_[i] < 1 || (i > 0 && boundaries_[i] <= boundaries_[i - 1])) {
       refuse(fmt::format("boundaries must be positive and increasing, not {}", fmt::join(boundaries_, ", ")));

@@ -24,8 +24,6 @@ std::string print(const PadLength& length) {
   return length.multiple() == 1 ? "longest" : fmt::format("multiple of {}", length.multiple());
 }
 
-constexpr int64_t kMostLength = int64_t{1} << 31;
-
 void check_length(std::string_view name, const PadLength& length) {
   if (length.is_fixed() && length.fixed_length() < 0) {
     refuse(name, fmt::format("length must not be negative, not {}", length.fixed_length()));
@@ -34,7 +32,9 @@ void check_length(std::string_view name, const PadLength& length) {
     refuse(name, fmt::format("length must be a multiple of at least 1, not {}", length.multiple()));
   }
   const int64_t number = length.is_fixed() ? length.fixed_length() : length.multiple();
-  if (number > kMostLength) refuse(name, fmt::format("length must be at most {}, not {}", kMostLength, number));
+  if (number > kMostPaddedLength) {
+    refuse(name, fmt::format("length must be at most {}, not {}", kMostPaddedLength, number));
+  }
 }
 
 // The value as its feature's type has it, or nothing when it is of another kind.

@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+/// The longest a row can be asked to become.
+constexpr int64_t kMostPaddedLength = int64_t{1} << 31;
+
 /// To which length `padded_batch` pads vectors.
 class PadLength {
  public:

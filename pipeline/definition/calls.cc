@@ -2,7 +2,10 @@
 
 #include <array>
 #include <concepts>
+#include <string_view>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "pipeline/definition/fields.h"
 #include "pipeline/definition/pipeline_def.pb.h"
@@ -20,44 +23,35 @@ Shards initial() {
   return Shards::files({"-"});
 }
 
-template <typename Fields>
-void visit(Fields& fields, std::variant<int64_t, double>& number) {
-  if constexpr (Fields::kReads) {
-    int64_t integer = 0;
-    double real = 0;
-    if (fields.optional("integer", integer))
-      number = integer;
-    else if (fields.optional("real", real))
-      number = real;
-    else
-      fields.refuse("a value is neither 'integer' nor 'real'");
-  } else if (const int64_t* integer = std::get_if<int64_t>(&number)) {
-    fields.required("integer", *integer);
-  } else {
-    fields.required("real", std::get<double>(number));
-  }
-}
+// The field of an alternative of a variant.
+template <typename T>
+constexpr std::string_view kAlternative = "";
+template <>
+constexpr std::string_view kAlternative<int64_t> = "integer";
+template <>
+constexpr std::string_view kAlternative<double> = "real";
+template <>
+constexpr std::string_view kAlternative<std::string> = "text";
+template <>
+constexpr std::string_view kAlternative<BatchOptions> = "batch";
+template <>
+constexpr std::string_view kAlternative<PaddedBatchOptions> = "padded_batch";
+template <>
+constexpr std::string_view kAlternative<RaggedBatchOptions> = "ragged_batch";
 
-template <typename Fields>
-void visit(Fields& fields, PaddingValue& value) {
+template <typename Fields, typename... Alternatives>
+void visit(Fields& fields, std::variant<Alternatives...>& value) {
   if constexpr (Fields::kReads) {
-    int64_t integer = 0;
-    double real = 0;
-    std::string text;
-    if (fields.optional("integer", integer))
-      value = integer;
-    else if (fields.optional("real", real))
-      value = real;
-    else if (fields.optional("text", text))
-      value = std::move(text);
-    else
-      fields.refuse("a value is none of 'integer', 'real' and 'text'");
-  } else if (const int64_t* integer = std::get_if<int64_t>(&value)) {
-    fields.required("integer", *integer);
-  } else if (const double* real = std::get_if<double>(&value)) {
-    fields.required("real", *real);
+    const auto take = [&]<typename T>(T alternative) {
+      if (!fields.optional(kAlternative<T>, alternative)) return false;
+      value = std::move(alternative);
+      return true;
+    };
+    if (!(take(Alternatives{}) || ...)) {
+      fields.refuse(fmt::format("there is none of '{}'", fmt::join(std::array{kAlternative<Alternatives>...}, "', '")));
+    }
   } else {
-    fields.required("text", std::get<std::string>(value));
+    std::visit([&]<typename T>(const T& alternative) { fields.required(kAlternative<T>, alternative); }, value);
   }
 }
 
@@ -140,29 +134,6 @@ void visit(Fields& fields, BatchOptions& options) {
 template <typename Fields>
 void visit(Fields& fields, RaggedBatchOptions& options) {
   fields.optional("drop_remainder", options.drop_remainder);
-}
-
-template <typename Fields>
-void visit(Fields& fields, GatherOptions& batches) {
-  if constexpr (Fields::kReads) {
-    BatchOptions batch;
-    PaddedBatchOptions padded;
-    RaggedBatchOptions ragged;
-    if (fields.optional("batch", batch))
-      batches = batch;
-    else if (fields.optional("padded_batch", padded))
-      batches = padded;
-    else if (fields.optional("ragged_batch", ragged))
-      batches = ragged;
-    else
-      fields.refuse("'batches' is none of 'batch', 'padded_batch' and 'ragged_batch'");
-  } else if (const auto* batch = std::get_if<BatchOptions>(&batches)) {
-    fields.required("batch", *batch);
-  } else if (const auto* padded = std::get_if<PaddedBatchOptions>(&batches)) {
-    fields.required("padded_batch", *padded);
-  } else {
-    fields.required("ragged_batch", std::get<RaggedBatchOptions>(batches));
-  }
 }
 
 template <typename Fields>

@@ -181,7 +181,7 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
       HasSubstr("more than 1099511627776 values"));
 }
 
-// Zips in zips, around a range.
+// Concatenations in concatenations, around a range.
 Dataset nested(int depth) {
   Dataset dataset = Dataset::range(0, 1);
   for (int i = 0; i < depth; ++i) dataset = Dataset::concatenate({dataset, Dataset::range(0, 1)});

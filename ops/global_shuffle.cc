@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/tfrecord/frame.h"
 #include "formats/tfrecord/record_fetcher.h"
 #include "formats/tfrecord/shard_indexes.h"
 #include "formats/tfrecord/skipped_region.h"
@@ -23,7 +24,6 @@ constexpr size_t kNumLanes = GlobalShuffleOperator::kNumLanes;
 // Of a data set of few records every lane gets some.
 constexpr uint64_t kLeastWindow = 256;
 constexpr uint64_t kFirstWindow = 64;
-constexpr uint64_t kFrameBytes = 16;
 
 bool is_damage(ErrorCode code) {
   switch (code) {

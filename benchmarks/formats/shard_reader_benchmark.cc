@@ -13,6 +13,7 @@
 
 #include "formats/storage/local.h"
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
 #include "formats/tfrecord/shard_reader.h"
 #include "formats/tfrecord/writer.h"
 
@@ -21,7 +22,6 @@ namespace {
 
 constexpr size_t kShardBytes = 32 << 20;
 constexpr size_t kChunkBytes = 256 << 10;
-constexpr size_t kFrameBytes = 16;
 
 /// A shard of records of one size in the temporary folder; goes at the end.
 class TemporaryShard {

@@ -20,4 +20,20 @@ class MemoryGate {
   ~MemoryGate() = default;
 };
 
+/// Tells a gate that admitted memory is taken, or could not be, when the scope that takes it ends.
+class AdmittedMemory {
+ public:
+  /// `gate` null: nobody was asked.
+  AdmittedMemory(MemoryGate* gate, int64_t bytes) noexcept : gate_(gate), bytes_(bytes) {}
+  ~AdmittedMemory() {
+    if (gate_ != nullptr) gate_->taken(bytes_);
+  }
+  AdmittedMemory(const AdmittedMemory&) = delete;
+  AdmittedMemory& operator=(const AdmittedMemory&) = delete;
+
+ private:
+  MemoryGate* gate_;
+  int64_t bytes_;
+};
+
 }  // namespace millrace

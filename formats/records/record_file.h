@@ -9,8 +9,9 @@
 
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
-#include "formats/compression/inflate.h"
+#include "formats/compression/unpacked_feed.h"
 #include "formats/records/record_cutter.h"
+#include "formats/storage/byte_window.h"
 #include "formats/storage/file_feed.h"
 
 namespace millrace {
@@ -68,22 +69,18 @@ class RecordFileReader {
   const FilePlace& place() const { return place_; }
 
  private:
-  enum class Got { kBytes, kNothing, kPending, kFailed };
+  using Got = FileFeed::Got;
 
   Step fail(Error error);
   Step end();
   Got open();
   Got fetch();
   Got fetch_plain();
-  Got fetch_inflated();
-  Got take_input();
+  Got fetch_unpacked();
   bool prepare(size_t bytes);
   void make_room(size_t bytes);
-  void leave_large_buffer();
-  size_t num_at_hand() const { return end_ - begin_; }
 
   Storage& storage_;
-  BufferPool& pool_;
   const std::string path_;
   const RecordFileOptions options_;
   const std::unique_ptr<RecordCutter> cutter_;
@@ -97,15 +94,9 @@ class RecordFileReader {
   bool ended_ = false;
   uint64_t file_bytes_ = 0;
 
-  Buffer buffer_;
-  size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
-  size_t end_ = 0;
-
-  // Compressed files: the chunk that is being unpacked, and how much that comes out is before the start.
-  std::optional<Inflater> inflater_;
-  bool inflater_is_full_ = false;
-  FileFeed::Chunk input_;
-  uint64_t num_to_drop_ = 0;
+  ByteWindow bytes_;
+  std::optional<UnpackedFeed> unpacked_;  // of a compressed file
+  uint64_t num_to_drop_ = 0;              // unpacked bytes still to come before the start
 };
 
 }  // namespace millrace

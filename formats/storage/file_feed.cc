@@ -82,6 +82,24 @@ std::optional<FileFeed::Chunk> FileFeed::take_chunk() {
   return chunk;
 }
 
+FileFeed::Got FileFeed::next_chunk(Chunk& chunk) {
+  chunk = {};
+  for (;;) {
+    switch (look()) {
+      case Now::kBusy: return Got::kPending;
+      case Now::kBytes:
+        if (std::optional<Chunk> next = take_chunk()) chunk = std::move(*next);
+        read_ahead();
+        return Got::kBytes;
+      case Now::kIdle: break;
+    }
+    if (error()) return Got::kFailed;
+    if (at_end()) return Got::kNothing;
+    start_chunk(chunk_bytes_);
+    run();
+  }
+}
+
 std::optional<Error> FileFeed::error() {
   const std::lock_guard lock(mutex_);
   return error_;
@@ -122,10 +140,7 @@ void FileFeed::read_ahead() {
 }
 
 void FileFeed::close() {
-  {
-    const std::lock_guard lock(wake_mutex_);
-    wake_ = nullptr;
-  }
+  wake_.close();
   bool reading;
   {
     const std::lock_guard lock(mutex_);
@@ -209,9 +224,7 @@ void FileFeed::wake() noexcept {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(waiting_, false)) return;
   }
-  // Not under mutex_: whoever is woken may ask for the next records at once.
-  const std::lock_guard lock(wake_mutex_);
-  if (wake_) wake_();
+  wake_.call();
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "formats/columnar/buffer.h"
+#include "formats/storage/closable_callback.h"
 #include "formats/storage/retry.h"
 #include "formats/storage/storage.h"
 
@@ -63,6 +64,16 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   /// What a direct read brought, if one is done.
   std::optional<size_t> take_direct();
   std::optional<Chunk> take_chunk();
+  /// What asking for bytes led to.
+  enum class Got {
+    kBytes,    ///< they are there
+    kNothing,  ///< the file has ended
+    kPending,  ///< not now: `wake` will be called
+    kFailed,   ///< there is an error
+  };
+  /// Makes `chunk` the next chunk of the file, or empty; asks the storage for it where nothing is in flight. Starts the
+  /// one behind it if that is wanted.
+  Got next_chunk(Chunk& chunk);
   std::optional<Error> error();
   /// True when nothing more can be asked for.
   bool at_end();
@@ -98,8 +109,7 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   const size_t read_ahead_;
   const int max_attempts_;
 
-  std::mutex wake_mutex_;
-  std::function<void()> wake_;
+  ClosableCallback wake_;
 
   std::mutex mutex_;
   bool busy_ = false;     // an open or a read is in flight

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "formats/storage/blocking_file.h"
+#include "formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {
@@ -19,7 +20,6 @@ constexpr std::string_view kMagic = "MLRINDEX";
 constexpr uint32_t kVersion = 1;
 constexpr size_t kFixedBytes = 88;
 constexpr size_t kChecksumBytes = 8;
-constexpr uint64_t kFrameBytes = 16;
 constexpr uint64_t kMostPackedWindow = kWindowBytes + 64;  // what cannot be packed is stored
 
 enum class PointKind : uint8_t { kBetweenStreams, kBetweenBlocks, kInsideBlock };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/storage/closable_callback.h"
 #include "formats/storage/retry.h"
 
 namespace millrace {
@@ -35,10 +36,7 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   const std::string& bytes() const { return bytes_; }
 
   void close() {
-    {
-      const std::lock_guard lock(wake_mutex_);
-      wake_ = nullptr;
-    }
+    wake_.close();
     std::shared_ptr<WholeReader> file;
     {
       const std::lock_guard lock(mutex_);
@@ -84,12 +82,10 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
       done_ = true;
       if (!std::exchange(waiting_, false)) return;
     }
-    const std::lock_guard lock(wake_mutex_);
-    if (wake_) wake_();
+    wake_.call();
   }
 
-  std::mutex wake_mutex_;
-  std::function<void()> wake_;
+  ClosableCallback wake_;
   std::mutex mutex_;
   bool done_ = false;
   bool waiting_ = false;  // somebody was told that it is not done

@@ -8,25 +8,18 @@
 #include <fmt/format.h>
 
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
 #include "formats/tfrecord/index.h"
 
 namespace millrace {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 12;  // length and its CRC
-constexpr uint64_t kFrameBytes = 16;   // and the CRC of the payload
-
-template <typename T>
-T load(const char* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(value));
-  return value;
-}
+const char* chars(const ByteWindow& bytes) { return reinterpret_cast<const char*>(bytes.data()); }
 
 }  // namespace
 
 RecordReader::RecordReader(BufferPool& pool, RecordReaderOptions options)
-    : pool_(pool), options_(std::move(options)), index_(options_.index), position_(options_.start) {
+    : options_(std::move(options)), index_(options_.index), position_(options_.start), bytes_(pool) {
   if (!index_) return;
   if (position_.record > index_->num_records()) {
     refuse_index(fmt::format("the index has {} records", index_->num_records()));
@@ -40,7 +33,7 @@ RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
   batch.first_record = position_.record;
   if (!has_fault_ && !ended_ && max_records > 0) walk(batch, max_records);
   if (!batch.empty()) {
-    leave_large_buffer();
+    bytes_.leave_large_buffer();
     return Step::kRecords;
   }
   if (!has_fault_ && !ended_ && finished_) end();
@@ -54,8 +47,7 @@ RecordReader::Step RecordReader::next(RecordBatch& batch, size_t max_records) {
     return Step::kError;
   }
   if (!ended_) return Step::kNeedBytes;
-  buffer_ = {};
-  begin_ = end_ = 0;
+  bytes_.clear();
   return Step::kEnd;
 }
 
@@ -75,12 +67,12 @@ void RecordReader::end() {
         refuse_index(std::move(text));
       }
     }
-  } else if (num_available() < kHeaderBytes) {
+  } else if (num_available() < kFrameHeaderBytes) {
     set_fault(ErrorCode::kTruncated, fmt::format("the file ends {} bytes into the {} bytes in front of a record",
-                                                 num_available(), kHeaderBytes));
+                                                 num_available(), kFrameHeaderBytes));
     lose_rest(position_.offset + num_available());
   } else {
-    const uint64_t length = load<uint64_t>(reinterpret_cast<const char*>(buffer_->data()) + begin_);
+    const auto length = load_frame_field<uint64_t>(chars(bytes_));
     set_fault(ErrorCode::kTruncated,
               fmt::format("the file ends inside a record of {} bytes, {} of the {} bytes with its frame are there",
                           length, num_available(), length + kFrameBytes));
@@ -98,8 +90,7 @@ void RecordReader::skip_to(RecordPosition next) {
 
 void RecordReader::restart(uint64_t offset, RecordPosition next) {
   assert(next.offset >= offset);
-  buffer_ = {};
-  begin_ = end_ = 0;
+  bytes_.clear();
   position_ = next;
   num_to_skip_ = next.offset - offset;
   has_fault_ = ended_ = finished_ = false;
@@ -107,33 +98,34 @@ void RecordReader::restart(uint64_t offset, RecordPosition next) {
 
 void RecordReader::drop_skipped() {
   const auto count = static_cast<size_t>(std::min<uint64_t>(num_to_skip_, num_available()));
-  begin_ += count;
+  bytes_.drop(count);
   num_to_skip_ -= count;
   num_skipped_ += count;
   num_missing_ = std::max<uint64_t>(num_missing_, 1);
 }
 
 void RecordReader::walk(RecordBatch& batch, size_t max_records) {
-  if (!buffer_) {
-    num_missing_ = kHeaderBytes;
+  if (!bytes_.buffer()) {
+    num_missing_ = kFrameHeaderBytes;
     return;
   }
   num_missing_ = 0;
-  const char* const data = reinterpret_cast<const char*>(buffer_->data());
+  const char* const data = chars(bytes_);
   const ShardIndex* const index = index_.get();
   uint64_t offset = position_.offset;
-  size_t at = begin_;
+  const size_t size = bytes_.size();
+  size_t at = 0;
   while (batch.payloads.size() < max_records) {
-    const uint64_t available = end_ - at;
-    if (available < kHeaderBytes) break;
-    const auto length = load<uint64_t>(data + at);
+    const uint64_t available = size - at;
+    if (available < kFrameHeaderBytes) break;
+    const auto length = load_frame_field<uint64_t>(data + at);
     // The frame is at hand in nearly every turn; only then the sum cannot overflow.
     if (length > available || length + kFrameBytes > available || length > options_.max_record_bytes ||
-        masked_crc32c_of_length(length) != load<uint32_t>(data + at + 8)) {
+        masked_crc32c_of_length(length) != load_frame_field<uint32_t>(data + at + 8)) {
       break;
     }
-    const std::string_view payload(data + at + kHeaderBytes, length);
-    const auto payload_crc = load<uint32_t>(payload.data() + length);
+    const std::string_view payload(data + at + kFrameHeaderBytes, length);
+    const auto payload_crc = load_frame_field<uint32_t>(payload.data() + length);
     if (masked_crc32c(payload) != payload_crc) break;
     if (index != nullptr && !is_indexed(position_.record + batch.payloads.size(), offset + length + kFrameBytes,
                                         payload_crc)) [[unlikely]] {
@@ -145,8 +137,8 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     at += length + kFrameBytes;
   }
   position_ = {offset, position_.record + batch.payloads.size()};
-  begin_ = at;
-  if (!batch.empty()) batch.buffer = buffer_;
+  bytes_.drop(at);
+  if (!batch.empty()) batch.buffer = bytes_.buffer();
   if (batch.payloads.size() < max_records) examine_next();
 }
 
@@ -158,17 +150,15 @@ void RecordReader::examine_next() {
               fmt::format("there are more bytes than the index's {} records have", index_->num_records()));
     return lose_rest(position_.offset);
   }
-  if (available < kHeaderBytes) {
-    num_missing_ = kHeaderBytes - available;
+  if (available < kFrameHeaderBytes) {
+    num_missing_ = kFrameHeaderBytes - available;
     return;
   }
-  const char* const data = reinterpret_cast<const char*>(buffer_->data()) + begin_;
-  const auto length = load<uint64_t>(data);
-  const auto length_crc = load<uint32_t>(data + 8);
+  const char* const data = chars(bytes_);
+  const auto length = load_frame_field<uint64_t>(data);
+  const auto length_crc = load_frame_field<uint32_t>(data + 8);
   if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) {
-    set_fault(ErrorCode::kLengthCrc,
-              fmt::format("the record's length {} has the masked CRC {:08x}, its field says {:08x}", length, found,
-                          length_crc));
+    set_fault(bad_length_crc(length, found, length_crc));
     return lose_from_length();
   }
   const uint64_t left = options_.max_shard_bytes - std::min(position_.offset, options_.max_shard_bytes);
@@ -186,13 +176,11 @@ void RecordReader::examine_next() {
     num_missing_ = length + kFrameBytes - available;
     return;
   }
-  const std::string_view payload(data + kHeaderBytes, length);
-  const auto payload_crc = load<uint32_t>(payload.data() + length);
+  const std::string_view payload(data + kFrameHeaderBytes, length);
+  const auto payload_crc = load_frame_field<uint32_t>(payload.data() + length);
   const uint64_t end = position_.offset + length + kFrameBytes;
   if (const uint32_t found = masked_crc32c(payload); found != payload_crc) {
-    set_fault(ErrorCode::kPayloadCrc,
-              fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says {:08x}", length, found,
-                          payload_crc));
+    set_fault(bad_payload_crc(length, found, payload_crc));
     // A forged length may have a right CRC: the index knows better where the next record begins.
     if (!lose_by_index()) lose(end, 1);
     return;
@@ -212,14 +200,15 @@ std::string RecordReader::describe_bytes_left(uint64_t left) const {
 }
 
 void RecordReader::set_fault(ErrorCode code, std::string message) {
+  set_fault({.code = code, .message = std::move(message)});
+}
+
+void RecordReader::set_fault(Error error) {
   has_fault_ = true;
-  fault_ = {.error = {.code = code,
-                      .message = std::move(message),
-                      .shard = options_.shard,
-                      .offset = static_cast<int64_t>(position_.offset),
-                      .record = static_cast<int64_t>(position_.record)},
-            .begin = position_.offset,
-            .end = position_.offset};
+  error.shard = options_.shard;
+  error.offset = static_cast<int64_t>(position_.offset);
+  error.record = static_cast<int64_t>(position_.record);
+  fault_ = {.error = std::move(error), .begin = position_.offset, .end = position_.offset};
 }
 
 void RecordReader::lose(uint64_t end, uint64_t num_records) {
@@ -272,33 +261,12 @@ void RecordReader::refuse_index(std::string message) {
   index_ = nullptr;
 }
 
-// What a long record was read into goes with its batch, and does not stay here until the reader is asked again.
-void RecordReader::leave_large_buffer() {
-  constexpr size_t kLarge = 1 << 20;
-  const size_t at_hand = num_available();
-  if (buffer_->capacity() <= kLarge || at_hand > buffer_->capacity() / 16) return;
-  Buffer smaller;
-  if (at_hand > 0) {
-    smaller = pool_.allocate(at_hand);
-    std::memcpy(smaller->data(), buffer_->data() + begin_, at_hand);
-  }
-  buffer_ = std::move(smaller);
-  begin_ = 0;
-  end_ = at_hand;
-}
-
 void RecordReader::make_room(size_t wanted) {
-  const size_t at_hand = num_available();
-  if (buffer_ && buffer_->capacity() - end_ >= std::max<uint64_t>(wanted, num_missing_)) return;
+  if (bytes_.room().size() >= std::max<uint64_t>(wanted, num_missing_)) return;
   // With the next record's header read in one go, its length is known before the next read is planned.
-  uint64_t room = num_missing_ + kHeaderBytes;                            // cannot overflow: walk checked the length
-  if (!options_.size_is_exact) room = std::min<uint64_t>(room, at_hand);  // at most twice what has really come
-  room = std::max<uint64_t>(room, wanted);
-  Buffer larger = pool_.allocate(at_hand + room);
-  if (at_hand > 0) std::memcpy(larger->data(), buffer_->data() + begin_, at_hand);
-  buffer_ = std::move(larger);
-  begin_ = 0;
-  end_ = at_hand;
+  uint64_t room = num_missing_ + kFrameHeaderBytes;  // cannot overflow: walk checked the length
+  if (!options_.size_is_exact) room = std::min<uint64_t>(room, bytes_.size());  // at most twice what has really come
+  bytes_.move_to_room_for(std::max<uint64_t>(room, wanted));
 }
 
 std::span<std::byte> RecordReader::prepare(size_t wanted) {
@@ -307,31 +275,22 @@ std::span<std::byte> RecordReader::prepare(size_t wanted) {
   make_room(wanted);
   // A long record is read to its end and no further (but for the next header), so that the one behind it can be read
   // straight into a place of its own.
-  uint64_t size = buffer_->capacity() - end_;
-  const uint64_t goal = std::max<uint64_t>(wanted, num_missing_ + kHeaderBytes);
-  size = std::min({size, goal, can_come});
-  return {buffer_->data() + end_, static_cast<size_t>(size)};
+  const std::span<std::byte> room = bytes_.room();
+  const uint64_t goal = std::max<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes);
+  return room.first(static_cast<size_t>(std::min<uint64_t>({room.size(), goal, can_come})));
 }
 
 void RecordReader::commit(size_t bytes) {
-  assert(bytes <= buffer_->capacity() - end_);
-  end_ += bytes;
+  assert(bytes <= bytes_.room().size());
+  bytes_.commit(bytes);
   drop_skipped();
 }
 
 void RecordReader::feed(Buffer chunk, size_t begin, size_t end) {
-  const size_t at_hand = num_available();
-  if (at_hand <= begin) {
-    if (at_hand > 0) std::memcpy(chunk->data() + begin - at_hand, buffer_->data() + begin_, at_hand);
-    buffer_ = std::move(chunk);
-    begin_ = begin - at_hand;
-    end_ = end;
-    drop_skipped();
-    return;
+  if (!bytes_.go_on_in(chunk, begin, end)) {
+    make_room(end - begin);
+    bytes_.append({chunk->data() + begin, end - begin});
   }
-  make_room(end - begin);
-  std::memcpy(buffer_->data() + end_, chunk->data() + begin, end - begin);
-  end_ += end - begin;
   drop_skipped();
 }
 
@@ -353,9 +312,10 @@ void fuzz_record_reader(std::string_view bytes) {
         expect(batch.first_record == record);
         for (size_t i = 0; i < batch.size(); ++i) {
           expect(batch.offsets[i] >= offset && batch.offsets[i] + kFrameBytes + batch.payloads[i].size() <= fed);
-          expect(bytes.substr(batch.offsets[i] + kHeaderBytes, batch.payloads[i].size()) == batch.payloads[i]);
+          expect(bytes.substr(batch.offsets[i] + kFrameHeaderBytes, batch.payloads[i].size()) == batch.payloads[i]);
           expect(masked_crc32c(batch.payloads[i]) ==
-                 load<uint32_t>(bytes.data() + batch.offsets[i] + kHeaderBytes + batch.payloads[i].size()));
+                 load_frame_field<uint32_t>(bytes.data() + batch.offsets[i] + kFrameHeaderBytes +
+                                            batch.payloads[i].size()));
           offset = batch.offsets[i] + kFrameBytes + batch.payloads[i].size();
         }
         record += batch.size();

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/buffer.h"
 #include "formats/error.h"
+#include "formats/storage/byte_window.h"
 
 namespace millrace {
 
@@ -139,9 +139,9 @@ class RecordReader {
   /// not 0, `prepare` may be called before `next` says kNeedBytes.
   uint64_t num_missing() const { return num_missing_; }
   /// The memory that `prepare` gave a part of: keep a reference while somebody else writes to it.
-  const Buffer& buffer() const { return buffer_; }
+  const Buffer& buffer() const { return bytes_.buffer(); }
   /// Bytes at hand that `next` has not delivered.
-  size_t num_available() const { return end_ - begin_; }
+  size_t num_available() const { return bytes_.size(); }
   /// Offset of the byte that `commit` or `feed` brings next.
   uint64_t next_byte() const { return position_.offset + num_available() - num_to_skip_; }
 
@@ -150,6 +150,7 @@ class RecordReader {
   void examine_next();
   void end();
   void set_fault(ErrorCode code, std::string message);
+  void set_fault(Error error);
   void lose(uint64_t end, uint64_t num_records);
   bool lose_by_index();
   void lose_from_length();
@@ -159,16 +160,12 @@ class RecordReader {
   std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);
-  void leave_large_buffer();
   void drop_skipped();
 
-  BufferPool& pool_;
   const RecordReaderOptions options_;
   std::shared_ptr<const ShardIndex> index_;  // until something differs from it
   RecordPosition position_;
-  Buffer buffer_;
-  size_t begin_ = 0;  // bytes [begin_, end_) of buffer_ are at hand
-  size_t end_ = 0;
+  ByteWindow bytes_;
   uint64_t num_to_skip_ = 0;  // bytes still to come before position_; then none are at hand
   uint64_t num_skipped_ = 0;
   uint64_t num_missing_ = 1;

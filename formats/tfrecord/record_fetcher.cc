@@ -8,22 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "formats/storage/closable_callback.h"
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
 
 namespace millrace {
-namespace {
-
-constexpr uint64_t kHeaderBytes = 12;  // length and its CRC
-constexpr uint64_t kFrameBytes = 16;   // and the CRC of the payload
-
-template <typename T>
-T load(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(value));
-  return value;
-}
-
-}  // namespace
 
 // What reads in flight may still touch when the fetcher is gone.
 class RecordFetcher::Inbox {
@@ -38,9 +27,7 @@ class RecordFetcher::Inbox {
       done_.push_back(std::move(read));
       waiting = std::exchange(waiting_, false);
     }
-    if (!waiting) return;
-    const std::lock_guard lock(wake_mutex_);
-    if (wake_) wake_();
+    if (waiting) wake_.call();
   }
 
   /// What is done; when that is nothing and somebody waits, the next one wakes.
@@ -53,10 +40,7 @@ class RecordFetcher::Inbox {
   }
 
   void close() {
-    {
-      const std::lock_guard lock(wake_mutex_);
-      wake_ = nullptr;
-    }
+    wake_.close();
     const std::lock_guard lock(mutex_);
     closed_ = true;
     done_.clear();
@@ -71,8 +55,7 @@ class RecordFetcher::Inbox {
   std::vector<std::shared_ptr<Read>> done_;
   bool waiting_ = false;
   bool closed_ = false;
-  std::mutex wake_mutex_;
-  std::function<void()> wake_;
+  ClosableCallback wake_;
 };
 
 // One piece on its way. Opens its file when no open one was at hand.
@@ -216,7 +199,7 @@ RecordFetcher::Step RecordFetcher::next(FetchedRecords& out) {
       out.faults.push_back({i, std::move(fault->second)});
       faults_.erase(fault);
     } else {
-      out.payloads.emplace_back(reinterpret_cast<const char*>(wanted.to) + kHeaderBytes,
+      out.payloads.emplace_back(reinterpret_cast<const char*>(wanted.to) + kFrameHeaderBytes,
                                 wanted.place.bytes - kFrameBytes);
     }
   }
@@ -399,16 +382,13 @@ void RecordFetcher::check(size_t wanted, const std::byte* frame) {
   const FetchedRecords::Place& place = wanted_[wanted].place;
   const ShardIndex& index = indexes_->index(place.shard);
   const uint64_t payload_bytes = place.bytes - kFrameBytes;
-  const auto length = load<uint64_t>(frame);
-  const auto length_crc = load<uint32_t>(frame + 8);
-  const std::string_view payload(reinterpret_cast<const char*>(frame) + kHeaderBytes, payload_bytes);
-  const auto payload_crc = load<uint32_t>(frame + place.bytes - 4);
+  const auto length = load_frame_field<uint64_t>(frame);
+  const auto length_crc = load_frame_field<uint32_t>(frame + 8);
+  const std::string_view payload(reinterpret_cast<const char*>(frame) + kFrameHeaderBytes, payload_bytes);
+  const auto payload_crc = load_frame_field<uint32_t>(frame + place.bytes - 4);
   const bool has_tag = index.tag(place.record) == static_cast<uint16_t>(payload_crc);
   if (const uint32_t found = masked_crc32c_of_length(length); found != length_crc) {
-    return fail(wanted, {.code = ErrorCode::kLengthCrc,
-                         .message = fmt::format("the record's length {} has the masked CRC {:08x}, its field says "
-                                                "{:08x}",
-                                                length, found, length_crc)});
+    return fail(wanted, bad_length_crc(length, found, length_crc));
   }
   if (length != payload_bytes) {
     // A forged length in front of the indexed record is damage; another record is of another file.
@@ -417,10 +397,7 @@ void RecordFetcher::check(size_t wanted, const std::byte* frame) {
                                                 payload_bytes)});
   }
   if (const uint32_t found = masked_crc32c(payload); found != payload_crc) {
-    return fail(wanted, {.code = ErrorCode::kPayloadCrc,
-                         .message = fmt::format("the record's {} bytes have the masked CRC {:08x}, its field says "
-                                                "{:08x}",
-                                                length, found, payload_crc)});
+    return fail(wanted, bad_payload_crc(length, found, payload_crc));
   }
   if (!has_tag) {
     fail(wanted, {.code = ErrorCode::kIndex,

@@ -13,7 +13,7 @@ namespace {
 
 // Deflate packs at most 258 bytes into two bits.
 constexpr uint64_t kMostInflation = 1032;
-constexpr size_t kInflatedBytes = 256 << 10;
+constexpr size_t kUnpackedBytes = 256 << 10;
 
 uint64_t most_inflated_bytes(uint64_t file_bytes) {
   constexpr uint64_t kMost = UINT64_MAX / kMostInflation - 1;
@@ -55,7 +55,7 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
           if (fault_.error.code == ErrorCode::kIndex) {
             index_ = nullptr;
             enter_again_at_.reset();
-          } else if (inflater_ && index_) {
+          } else if (unpacked_ && index_) {
             damaged();
           }
           lost_the_rest_ = ended_ = !fault_.can_continue;
@@ -98,10 +98,10 @@ ShardReader::Step ShardReader::refuse_index(std::string message) {
 ShardReader::Step ShardReader::failed() {
   Error error = std::move(*std::exchange(failure_, std::nullopt));
   // Of a compressed shard nobody knows how much it would have been.
-  const uint64_t lost_to = inflater_ ? records_->next_byte() : file_bytes_;
+  const uint64_t lost_to = unpacked_ ? records_->next_byte() : file_bytes_;
   (void)fail(std::move(error), std::max(lost_to, position().offset));
   if (!std::exchange(failure_is_damage_, false)) return Step::kError;
-  if (inflater_->pass_bad_trailer()) {
+  if (unpacked_->pass_bad_trailer()) {
     fault_.end = fault_.begin;
     fault_.end_is_known = true;
     fault_.num_records_lost = 0;
@@ -165,16 +165,13 @@ bool ShardReader::go_on_behind_damage() {
 // Goes on at a seek point; bytes before `next` are dropped. False when the point makes no sense.
 bool ShardReader::enter(const SeekPoint& point, RecordPosition next) {
   try {
-    inflater_.emplace(*compression_, point);
+    unpacked_.emplace(feed_, Inflater(*compression_, point));
   } catch (const ErrorException& exception) {
     index_problem_ = exception.error().message;
     index_ = nullptr;
     return false;
   }
   records_->restart(point.offset, next);
-  input_ = {};
-  input_begin_ = input_end_ = 0;
-  inflater_is_full_ = false;
   failure_.reset();
   feed_->restart(point.bit / 8);
   return true;
@@ -305,7 +302,8 @@ ShardReader::Got ShardReader::begin() {
   } else {
     const SeekPoint* const point = std::exchange(first_point_, nullptr);
     try {
-      point != nullptr ? inflater_.emplace(*compression_, *point) : inflater_.emplace(*compression_);
+      unpacked_.emplace(feed_, point != nullptr ? Inflater(*compression_, *point) : Inflater(*compression_),
+                        std::move(*chunk));
     } catch (const ErrorException& exception) {
       index_problem_ = exception.error().message;
       index_ = nullptr;
@@ -317,15 +315,11 @@ ShardReader::Got ShardReader::begin() {
     records_.emplace(pool_, options);
     records_->restart(point != nullptr ? point->offset : 0, options_.start);
     if (options_.starts_behind_damage && index_) enter_again_behind(options_.start.offset);
-    input_ = std::move(chunk->buffer);
-    input_begin_ = chunk->begin;
-    input_end_ = chunk->end;
-    feed_->allow_read_ahead(true);
   }
   return Got::kBytes;
 }
 
-ShardReader::Got ShardReader::fetch() { return inflater_ ? fetch_inflated() : fetch_plain(); }
+ShardReader::Got ShardReader::fetch() { return unpacked_ ? fetch_unpacked() : fetch_plain(); }
 
 ShardReader::Got ShardReader::fetch_plain() {
   // A long record is read in one piece, straight to its place: no chunks of it ahead.
@@ -358,21 +352,15 @@ ShardReader::Got ShardReader::fetch_plain() {
 std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahead) {
   const auto bytes = static_cast<int64_t>(std::max<uint64_t>(wanted, records_->num_missing()));
   const bool ask =
-      options_.memory != nullptr && static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kInflatedBytes);
+      options_.memory != nullptr && static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kUnpackedBytes);
   if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return std::nullopt;
-  struct Taken {
-    MemoryGate* gate;
-    int64_t bytes;
-    ~Taken() {
-      if (gate != nullptr) gate->taken(bytes);
-    }
-  } const taken{ask ? options_.memory : nullptr, bytes};
+  const AdmittedMemory admitted(ask ? options_.memory : nullptr, bytes);
   return records_->prepare(wanted);
 }
 
 // While the caller works on a batch, a slow store reads what the walk needs next.
 void ShardReader::plan() {
-  if (inflater_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
+  if (unpacked_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
   if (!feed_->is_idle() || feed_->error() || feed_->at_end()) return;
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
   const auto room = prepare(options_.chunk_bytes, /*ahead=*/true);
@@ -381,72 +369,23 @@ void ShardReader::plan() {
   feed_->run();
 }
 
-// Makes `input_` hold bytes.
-ShardReader::Got ShardReader::take_input() {
-  input_ = {};
-  input_begin_ = input_end_ = 0;
-  for (;;) {
-    switch (feed_->look()) {
-      case FileFeed::Now::kBusy: return Got::kPending;
-      case FileFeed::Now::kBytes:
-        if (std::optional<FileFeed::Chunk> chunk = feed_->take_chunk()) {
-          input_ = std::move(chunk->buffer);
-          input_begin_ = chunk->begin;
-          input_end_ = chunk->end;
-        }
-        feed_->read_ahead();
-        return Got::kBytes;
-      case FileFeed::Now::kIdle: break;
-    }
-    if (std::optional<Error> error = feed_->error()) {
-      failure_ = std::move(error);
-      return Got::kFailed;
-    }
-    if (feed_->at_end()) return Got::kNothing;
-    feed_->start_chunk(options_.chunk_bytes);
-    feed_->run();
-  }
-}
-
-ShardReader::Got ShardReader::fetch_inflated() {
-  const auto prepared = prepare(std::max(kInflatedBytes, options_.chunk_bytes));
+ShardReader::Got ShardReader::fetch_unpacked() {
+  const auto prepared = prepare(std::max(kUnpackedBytes, options_.chunk_bytes));
   if (!prepared) return Got::kPending;
-  const std::span<std::byte> room = *prepared;
-  size_t filled = 0;
-  Got got = Got::kBytes;
-  if (room.empty()) {
+  if (prepared->empty()) {
     failure_ = Error{.code = ErrorCode::kCompression,
                      .message = fmt::format("{} compressed bytes unpack to more than is possible", file_bytes_)};
     failure_is_damage_ = true;
     return Got::kFailed;
   }
-  while (filled < room.size()) {
-    // While the inflater holds bytes back, it gives them without more input.
-    if (!inflater_is_full_ && (!input_ || input_begin_ == input_end_)) {
-      got = take_input();
-      if (got == Got::kNothing && !inflater_->finish()) {
-        failure_ = inflater_->error();
-        failure_is_damage_ = true;
-        got = Got::kFailed;
-      }
-      if (got != Got::kBytes) break;
-    }
-    std::span<const std::byte> input;
-    if (input_) input = {input_->data() + input_begin_, input_end_ - input_begin_};
-    const Inflater::Result result = inflater_->run(input, room.subspan(filled));
-    input_begin_ += result.num_read;
-    inflater_is_full_ = result.status == Inflater::Status::kOutputFull;
-    filled += result.num_written;
-    if (result.status == Inflater::Status::kError) {
-      failure_ = inflater_->error();
-      failure_is_damage_ = true;
-      got = Got::kFailed;
-      break;
-    }
+  size_t filled = 0;
+  const Got got = unpacked_->fill(*prepared, filled);
+  if (got == Got::kFailed) {
+    failure_ = unpacked_->error();
+    failure_is_damage_ = unpacked_->error_is_damage();
   }
   records_->commit(filled);
-  if (filled > 0) return Got::kBytes;
-  return got;
+  return filled > 0 ? Got::kBytes : got;
 }
 
 }  // namespace millrace

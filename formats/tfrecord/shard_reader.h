@@ -9,7 +9,7 @@
 
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
-#include "formats/compression/inflate.h"
+#include "formats/compression/unpacked_feed.h"
 #include "formats/storage/file_feed.h"
 #include "formats/storage/retry.h"
 #include "formats/storage/storage.h"
@@ -96,7 +96,7 @@ class ShardReader {
   const std::string& file_version() const { return file_version_; }
 
  private:
-  enum class Got { kBytes, kNothing, kPending, kFailed };
+  using Got = FileFeed::Got;
 
   Step refuse_index(std::string message);
   Step failed();
@@ -111,8 +111,7 @@ class ShardReader {
   Got begin();
   Got fetch();
   Got fetch_plain();
-  Got fetch_inflated();
-  Got take_input();
+  Got fetch_unpacked();
   void plan();
   std::optional<std::span<std::byte>> prepare(size_t wanted, bool ahead = false);
 
@@ -132,17 +131,13 @@ class ShardReader {
   bool ended_ = false;
   bool lost_the_rest_ = false;  // an error could not be passed: the number of records means nothing
   std::optional<RecordReader> records_;
-  std::optional<Inflater> inflater_;
-  bool inflater_is_full_ = false;
-  std::optional<Error> failure_;    // found when fetching bytes; told when the records before it are delivered
-  bool failure_is_damage_ = false;  // of the content, not of the storage
+  std::optional<UnpackedFeed> unpacked_;  // of a compressed shard
+  std::optional<Error> failure_;          // found when fetching bytes; told when the records before it are delivered
+  bool failure_is_damage_ = false;        // of the content, not of the storage
   RecordFault fault_;
 
-  // Compressed shards: the chunk that is being unpacked; the seek point to begin with; and after damage the first
-  // record behind the next seek point, from which on damage in what was unpacked before means nothing any more.
-  Buffer input_;
-  size_t input_begin_ = 0;
-  size_t input_end_ = 0;
+  // Compressed shards: the seek point to begin with; and after damage the first record behind the next seek point, from
+  // which on damage in what was unpacked before means nothing any more.
   const SeekPoint* first_point_ = nullptr;
   std::optional<RecordPosition> enter_again_at_;
   std::optional<uint64_t> skipped_to_;  // the record that the last bad length was followed by

@@ -6,6 +6,7 @@
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/growing_file.h"
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {
@@ -54,7 +55,7 @@ void RecordWriter::write(std::string_view record) {
   out.append(record);
   append_raw<uint32_t>(out, masked_crc32c(record));
   ++num_records_;
-  num_bytes_ += static_cast<int64_t>(record.size()) + 16;
+  num_bytes_ += static_cast<int64_t>(record.size() + kFrameBytes);
   if (frames_.size() >= kBufferBytes) {
     deflater_->write(frames_, buffer_);
     frames_.clear();

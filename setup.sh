@@ -9,6 +9,7 @@ packages=(
   libtbb-dev libfmt-dev libboost-program-options-dev
   libprotobuf-dev protobuf-compiler         # states of pipelines; tensorflow.Example in tests
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C
+  libzstd-dev                               # zstd shards: read about twice as fast as gzip, from any frame on
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer
   nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output

@@ -11,6 +11,7 @@ std::string_view to_string(Compression compression) {
     case Compression::kNone: return "none";
     case Compression::kZlib: return "ZLIB";
     case Compression::kGzip: return "GZIP";
+    case Compression::kZstd: return "ZSTD";
   }
   return "unknown";
 }
@@ -21,13 +22,18 @@ std::optional<Compression> compression_from_name(std::string_view name) {
   if (lower.empty() || lower == "none") return Compression::kNone;
   if (lower == "zlib") return Compression::kZlib;
   if (lower == "gzip") return Compression::kGzip;
+  if (lower == "zstd") return Compression::kZstd;
   return std::nullopt;
 }
 
 ContentGuess guess_compression(std::string_view first_bytes) {
   using std::string_view_literals::operator""sv;
   if (first_bytes.starts_with("\x1f\x8b"sv)) return {Compression::kGzip, "gzip"};
-  if (first_bytes.starts_with("\x28\xb5\x2f\xfd"sv)) return {std::nullopt, "zstd"};
+  if (first_bytes.starts_with("\x28\xb5\x2f\xfd"sv)) return {Compression::kZstd, "zstd"};
+  // A skippable frame (RFC 8878, 3.1.2), with which our own shards begin.
+  if (first_bytes.size() >= 4 && (first_bytes[0] & 0xf0) == 0x50 && first_bytes.substr(1, 3) == "\x2a\x4d\x18"sv) {
+    return {Compression::kZstd, "zstd"};
+  }
   if (first_bytes.starts_with("\xfd"
                               "7zXZ\0"sv)) {
     return {std::nullopt, "xz"};
@@ -42,7 +48,7 @@ ContentGuess guess_compression(std::string_view first_bytes) {
       return {Compression::kZlib, "zlib"};
     }
   }
-  return {Compression::kNone, "neither gzip nor zlib"};
+  return {Compression::kNone, "neither gzip nor zlib nor zstd"};
 }
 
 }  // namespace millrace

@@ -5,24 +5,26 @@
 
 namespace millrace {
 
-/// How the bytes of a shard are stored, as TensorFlow names and writes them.
+/// How the bytes of a shard are stored: the first three as TensorFlow names and writes them, the last one our own.
+/// Indexes and states hold these numbers.
 enum class Compression {
   kNone,  ///< as they are
   kZlib,  ///< zlib streams (RFC 1950)
   kGzip,  ///< gzip members (RFC 1952)
+  kZstd,  ///< zstd frames (RFC 8878), as we write them with a seek table behind them
 };
 
-/// `none`, `ZLIB`, `GZIP`.
+/// `none`, `ZLIB`, `GZIP`, `ZSTD`.
 std::string_view to_string(Compression compression);
 
-/// The compression called `name`: `none` or empty, `zlib`, `gzip`, in either case. Nothing for other names.
+/// The compression called `name`: `none` or empty, `zlib`, `gzip`, `zstd`, in either case. Nothing for other names.
 std::optional<Compression> compression_from_name(std::string_view name);
 
 /// What the first bytes of a file look like.
 struct ContentGuess {
   /// Nothing when the first bytes are those of a format that is not read here.
   std::optional<Compression> compression;
-  /// `gzip`, `zlib`, `zstd`, `xz`, ..., or `neither gzip nor zlib`.
+  /// `gzip`, `zlib`, `zstd`, `xz`, ..., or `neither gzip nor zlib nor zstd`.
   std::string_view description;
 };
 

@@ -20,8 +20,9 @@ struct Deflater::State {
   z_stream stream{};
 
   State(Compression compression, int level) {
-    if (compression == Compression::kNone) {
-      throw ErrorException(ErrorCode::kInvalidArgument, "a Deflater needs a compression, got none");
+    if (compression != Compression::kZlib && compression != Compression::kGzip) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("a Deflater writes ZLIB or GZIP, not {}", to_string(compression)));
     }
     if (level < -1 || level > 9) {
       throw ErrorException(ErrorCode::kInvalidArgument,

@@ -300,8 +300,9 @@ class IsalDecoder final : public DeflateDecoder {
 }  // namespace
 
 std::unique_ptr<DeflateDecoder> make_deflate_decoder(Compression compression, [[maybe_unused]] InflateEngine engine) {
-  if (compression == Compression::kNone) {
-    throw ErrorException(ErrorCode::kInvalidArgument, "an Inflater needs a compression, got none");
+  if (compression != Compression::kZlib && compression != Compression::kGzip) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         "an Inflater unpacks ZLIB or GZIP, not " + std::string(to_string(compression)));
   }
 #ifdef MILLRACE_HAVE_ISAL
   if (engine == InflateEngine::kFastest) return std::make_unique<IsalDecoder>(compression);

@@ -10,6 +10,7 @@
 
 #include "formats/compression/compression.h"
 #include "formats/compression/seek_point.h"
+#include "formats/compression/unpack_result.h"
 #include "formats/error.h"
 
 namespace millrace {
@@ -26,18 +27,10 @@ enum class InflateEngine {
 /// no streams. One thread at a time.
 class Inflater {
  public:
-  enum class Status {
-    kNeedInput,   ///< all input was taken
-    kOutputFull,  ///< the output is full; more may be waiting
-    kError,       ///< see `error`; what was written to the output before is whole
-  };
-  struct Result {
-    Status status;
-    size_t num_read;     ///< bytes of the input that are done with
-    size_t num_written;  ///< bytes of the output that are filled
-  };
+  using Result = UnpackResult;
+  using Status = Result::Status;
 
-  /// `compression` is kZlib or kGzip; throws kInvalidArgument for kNone.
+  /// `compression` is kZlib or kGzip; throws kInvalidArgument for others.
   explicit Inflater(Compression compression, InflateEngine engine = InflateEngine::kFastest);
   /// Goes on from a seek point of the file: the input begins with the byte that `point.bit` lies in. The stream that it
   /// lies in is checked by its trailer like any other, with the point's checksum of what lies before. Throws `kIndex`

@@ -4,8 +4,8 @@
 
 namespace millrace {
 
-UnpackedFeed::UnpackedFeed(std::shared_ptr<FileFeed> feed, Inflater inflater, FileFeed::Chunk first)
-    : feed_(std::move(feed)), inflater_(std::move(inflater)), input_(std::move(first)) {
+UnpackedFeed::UnpackedFeed(std::shared_ptr<FileFeed> feed, Unpacker unpacker, FileFeed::Chunk first)
+    : feed_(std::move(feed)), unpacker_(std::move(unpacker)), input_(std::move(first)) {
   feed_->allow_read_ahead(true);
 }
 
@@ -18,22 +18,22 @@ FileFeed::Got UnpackedFeed::fill(std::span<std::byte> room, size_t& num_filled) 
         error_ = *feed_->error();
         error_is_damage_ = false;
       }
-      if (got == FileFeed::Got::kNothing && !inflater_.finish()) return damaged();
+      if (got == FileFeed::Got::kNothing && !unpacker_.finish()) return damaged();
       if (got != FileFeed::Got::kBytes) return got;
     }
     std::span<const std::byte> input;
     if (input_.buffer) input = {input_.buffer->data() + input_.begin, input_.end - input_.begin};
-    const Inflater::Result result = inflater_.run(input, room.subspan(num_filled));
+    const UnpackResult result = unpacker_.run(input, room.subspan(num_filled));
     input_.begin += result.num_read;
-    holds_bytes_back_ = result.status == Inflater::Status::kOutputFull;
+    holds_bytes_back_ = result.status == UnpackResult::Status::kOutputFull;
     num_filled += result.num_written;
-    if (result.status == Inflater::Status::kError) return damaged();
+    if (result.status == UnpackResult::Status::kError) return damaged();
   }
   return FileFeed::Got::kBytes;
 }
 
 FileFeed::Got UnpackedFeed::damaged() {
-  error_ = inflater_.error();
+  error_ = unpacker_.error();
   error_is_damage_ = true;
   return FileFeed::Got::kFailed;
 }

@@ -80,9 +80,13 @@ RecordFileReader::Got RecordFileReader::open() {
   if (failure_) return Got::kFailed;
   opened_ = true;
   file_bytes_ = feed_->file()->file().size();
+  if (options_.compression == Compression::kZstd && place_.offset > 0) {
+    frame_table_.emplace(feed_);
+    return Got::kBytes;
+  }
   feed_->allow_read_ahead(true);
   if (options_.compression != Compression::kNone) {
-    unpacked_.emplace(feed_, Inflater(options_.compression));
+    unpacked_.emplace(feed_, Unpacker(options_.compression));
     num_to_drop_ = place_.offset;
     return Got::kBytes;
   }
@@ -95,7 +99,30 @@ RecordFileReader::Got RecordFileReader::open() {
   return Got::kBytes;
 }
 
-RecordFileReader::Got RecordFileReader::fetch() { return unpacked_ ? fetch_unpacked() : fetch_plain(); }
+// Begins with the frame that has the first record wanted; without a seek table that is of use, with the first one.
+RecordFileReader::Got RecordFileReader::find_frame() {
+  const Got got = frame_table_->read();
+  if (got == Got::kFailed) failure_ = feed_->error();
+  if (got != Got::kBytes) return got;
+  const std::shared_ptr<const FrameTable> frames = frame_table_->table();
+  frame_table_.reset();
+  if (frames && frames->num_bytes() > 0) {
+    const SeekPoint entry = FrameTable::point(frames->frame_with(std::min(place_.offset, frames->num_bytes() - 1)));
+    feed_->seek(entry.bit / 8);
+    unpacked_.emplace(feed_, Unpacker(options_.compression, entry, frames));
+    num_to_drop_ = place_.offset - entry.offset;
+  } else {
+    feed_->seek(0);
+    unpacked_.emplace(feed_, Unpacker(options_.compression));
+    num_to_drop_ = place_.offset;
+  }
+  return Got::kBytes;
+}
+
+RecordFileReader::Got RecordFileReader::fetch() {
+  if (frame_table_) return find_frame();
+  return unpacked_ ? fetch_unpacked() : fetch_plain();
+}
 
 RecordFileReader::Got RecordFileReader::fetch_plain() {
   if (!prepare(options_.chunk_bytes)) return Got::kPending;

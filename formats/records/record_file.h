@@ -9,6 +9,7 @@
 
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
+#include "formats/compression/frame_table_reader.h"
 #include "formats/compression/unpacked_feed.h"
 #include "formats/records/record_cutter.h"
 #include "formats/storage/byte_window.h"
@@ -19,7 +20,8 @@ namespace millrace {
 struct RecordFileOptions {
   /// How the file is stored. Default: as it is.
   Compression compression = Compression::kNone;
-  /// The record to begin with. In a compressed file everything before it is unpacked and dropped. Default: the first.
+  /// The record to begin with. In a compressed file everything before it is unpacked and dropped, in a zstd file with a
+  /// seek table only what is in the same frame. Default: the first.
   FilePlace start;
   /// The number of records in the whole file: another number is the error `cardinality`. Default: not known.
   std::optional<uint64_t> num_records;
@@ -74,6 +76,7 @@ class RecordFileReader {
   Step fail(Error error);
   Step end();
   Got open();
+  Got find_frame();
   Got fetch();
   Got fetch_plain();
   Got fetch_unpacked();
@@ -95,8 +98,9 @@ class RecordFileReader {
   uint64_t file_bytes_ = 0;
 
   ByteWindow bytes_;
-  std::optional<UnpackedFeed> unpacked_;  // of a compressed file
-  uint64_t num_to_drop_ = 0;              // unpacked bytes still to come before the start
+  std::optional<FrameTableReader> frame_table_;  // of a zstd file that is begun in its middle
+  std::optional<UnpackedFeed> unpacked_;         // of a compressed file
+  uint64_t num_to_drop_ = 0;                     // unpacked bytes still to come before the start
 };
 
 }  // namespace millrace

@@ -161,6 +161,23 @@ const SeekPoint* ShardIndex::point_before(uint64_t offset) const {
   return end == parts_.points.data() ? nullptr : end - 1;
 }
 
+bool ShardIndex::has_frames() const {
+  return parts_.compression == Compression::kZstd && !parts_.points.empty() &&
+         parts_.points.back().offset == num_bytes();
+}
+
+ShardIndex::Frame ShardIndex::frame(size_t number) const {
+  const SeekPoint& end = parts_.points[number];
+  if (number == 0) return {.begin = 0, .end = end.bit / 8, .offset = 0, .end_offset = end.offset};
+  const SeekPoint& begin = parts_.points[number - 1];
+  return {.begin = begin.bit / 8, .end = end.bit / 8, .offset = begin.offset, .end_offset = end.offset};
+}
+
+size_t ShardIndex::frame_with(uint64_t offset) const {
+  const SeekPoint* const before = point_before(offset);
+  return before == nullptr ? 0 : static_cast<size_t>(before - parts_.points.data()) + 1;
+}
+
 bool operator==(const ShardIndex& a, const ShardIndex& b) {
   return a.parts_.fingerprint == b.parts_.fingerprint && a.parts_.compression == b.parts_.compression &&
          a.parts_.entries == b.parts_.entries && a.parts_.points == b.parts_.points;
@@ -212,7 +229,7 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
   // From here on only somebody who forges an index can make it wrong.
   Parts parts;
   const auto compression = fixed.take<uint32_t>();
-  if (compression > static_cast<uint32_t>(Compression::kGzip)) {
+  if (compression > static_cast<uint32_t>(Compression::kZstd)) {
     refuse(fmt::format("there is no compression {}", compression));
   }
   parts.compression = static_cast<Compression>(compression);

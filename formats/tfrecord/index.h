@@ -40,7 +40,9 @@ class ShardIndex {
     Compression compression = Compression::kNone;
     /// One for each record, and one for where the last one ends: see `entry`.
     std::vector<uint64_t> entries = {0};
-    std::vector<SeekPoint> points;  ///< ascending; none for a plain shard
+    /// Ascending; none for a plain shard. Of a zstd shard where its frames begin, but for the first one, and, when it
+    /// has a seek table, where the last one ends.
+    std::vector<SeekPoint> points;
   };
   explicit ShardIndex(Parts parts) : parts_(std::move(parts)) {}
   /// The offset of a record's length field (48 bits), and above it the record's tag (16 bits).
@@ -70,6 +72,21 @@ class ShardIndex {
   const SeekPoint* point_before(uint64_t offset) const;
   /// The first point behind an unpacked byte; null when there is none.
   const SeekPoint* point_behind(uint64_t offset) const;
+
+  /// Bytes [begin, end) of a zstd shard that unpack to [offset, end_offset).
+  struct Frame {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t offset = 0;
+    uint64_t end_offset = 0;
+  };
+  /// Whether it is a zstd shard with records and with a seek table, whose frames are known.
+  bool has_frames() const;
+  /// Only when it has frames, as the next two.
+  size_t num_frames() const { return parts_.points.size(); }
+  Frame frame(size_t number) const;
+  /// The number of the frame with an unpacked byte below `num_bytes()`.
+  size_t frame_with(uint64_t offset) const;
 
   friend bool operator==(const ShardIndex& a, const ShardIndex& b);
 

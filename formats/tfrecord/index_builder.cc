@@ -1,12 +1,14 @@
 #include "formats/tfrecord/index_builder.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "formats/columnar/buffer.h"
-#include "formats/compression/inflate.h"
+#include "formats/compression/frame_table.h"
+#include "formats/compression/unpacker.h"
 #include "formats/storage/blocking_file.h"
 #include "formats/tfrecord/crc.h"
 #include "formats/tfrecord/recognition.h"
@@ -34,16 +36,21 @@ class IndexBuilder {
                                                 .max_shard_bytes = plain ? file_.size() : UINT64_MAX,
                                                 .size_is_exact = plain,
                                                 .max_record_bytes = options_.max_record_bytes});
+    if (parts_.compression == Compression::kZstd) frames_ = read_frame_table();
     if (!plain) {
-      inflater_.emplace(parts_.compression, InflateEngine::kZlib);
-      inflater_->find_seek_points(options_.seek_point_distance);
+      unpacker_.emplace(parts_.compression, frames_, InflateEngine::kZlib);
+      unpacker_->find_seek_points(options_.seek_point_distance);
     }
     for (; !chunk.empty(); chunk = read()) plain ? take(chunk) : unpack(chunk);
-    if (inflater_ && !inflater_->finish()) fail(inflater_->error());
+    if (unpacker_ && !unpacker_->finish()) fail(unpacker_->error());
     records_->finish();
     walk();
     parts_.entries.push_back(ShardIndex::entry(next_offset_, 0));
-    if (inflater_) parts_.points = inflater_->take_seek_points();
+    if (unpacker_) parts_.points = unpacker_->take_seek_points();
+    if (frames_ && next_offset_ > 0) {
+      const uint64_t end = frames_->end_of_frames();
+      parts_.points.push_back({.bit = 8 * end, .offset = next_offset_, .stream_begin = end});
+    }
     if (next_offset_ >> ShardIndex::kOffsetBits != 0) {
       throw ErrorException(ErrorCode::kIndex, fmt::format("a shard of {} bytes cannot be indexed", next_offset_));
     }
@@ -58,6 +65,17 @@ class IndexBuilder {
     next_ += buffer_.size();
     if (options_.on_progress && !buffer_.empty()) options_.on_progress(next_);
     return buffer_;
+  }
+
+  // Null when the shard has none.
+  std::shared_ptr<const FrameTable> read_frame_table() {
+    std::string end(std::min<uint64_t>(FrameTable::kFooterBytes, file_.size()), '\0');
+    file_.read(file_.size() - end.size(), std::as_writable_bytes(std::span(end)));
+    const std::optional<size_t> needed = FrameTable::bytes_needed(end, file_.size());
+    if (!needed) return nullptr;
+    end.resize(*needed);
+    file_.read(file_.size() - end.size(), std::as_writable_bytes(std::span(end)));
+    return std::make_shared<const FrameTable>(FrameTable::parse(end, file_.size()));
   }
 
   void take(std::string_view bytes) {
@@ -75,12 +93,12 @@ class IndexBuilder {
     auto input = std::as_bytes(std::span(bytes));
     for (bool full = true; full || !input.empty();) {
       const std::span<std::byte> room = records_->prepare(kUnpackedBytes);
-      const Inflater::Result result = inflater_->run(input, room);
+      const UnpackResult result = unpacker_->run(input, room);
       input = input.subspan(result.num_read);
-      full = result.status == Inflater::Status::kOutputFull;
+      full = result.status == UnpackResult::Status::kOutputFull;
       records_->commit(result.num_written);
       walk();
-      if (result.status == Inflater::Status::kError) fail(inflater_->error());
+      if (result.status == UnpackResult::Status::kError) fail(unpacker_->error());
     }
   }
 
@@ -113,7 +131,8 @@ class IndexBuilder {
   std::string buffer_;
   uint64_t next_ = 0;
   std::optional<RecordReader> records_;
-  std::optional<Inflater> inflater_;
+  std::shared_ptr<const FrameTable> frames_;  // of a zstd shard that has a seek table
+  std::optional<Unpacker> unpacker_;
   RecordBatch batch_;
   uint64_t next_offset_ = 0;  // of the next record
   ShardIndex::Parts parts_;

@@ -30,7 +30,7 @@ Compression recognize_compression(std::string_view first_bytes, std::optional<Co
   if (!declared) {
     if (like_records) return Compression::kNone;
     if (guess.compression) return *guess.compression;
-    refuse(fmt::format("the content is {}; shards are uncompressed, ZLIB or GZIP", guess.description));
+    refuse(fmt::format("the content is {}; shards are uncompressed, ZLIB, GZIP or ZSTD", guess.description));
   }
   if (*declared == Compression::kNone) {
     if (like_records || guess.compression == Compression::kNone) return *declared;

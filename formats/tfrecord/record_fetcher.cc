@@ -265,21 +265,36 @@ void RecordFetcher::cut_batches() {
 void RecordFetcher::add_pieces() {
   const uint64_t most = std::min(options_.most_bytes_a_read, options_.most_bytes_held);
   for (size_t i = 0; i < sorted_.size(); ++i) {
-    const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
-    const uint64_t end = place.offset + place.bytes;
-    if (lines_.empty() || lines_.back().shard != place.shard) {
-      lines_.push_back({.shard = place.shard, .pieces = {}, .next = 0});
-    } else {
+    const uint32_t shard = wanted_[sorted_[i]].place.shard;
+    const bool is_next = lines_.empty() || lines_.back().shard != shard;
+    if (is_next) lines_.push_back({.shard = shard, .pieces = {}, .next = 0});
+    const Piece piece = piece_of(lines_.size() - 1, i);
+    if (!is_next) {
       Piece& last = lines_.back().pieces.back();
       // A record may be asked for twice.
-      if (place.offset <= last.end + options_.merge_gap && end <= std::max(last.begin + most, last.end)) {
+      if (piece.begin <= last.end + options_.merge_gap && piece.end <= std::max(last.begin + most, last.end)) {
         ++last.count;
-        last.end = std::max(last.end, end);
+        last.end = std::max(last.end, piece.end);
+        last.num_frames = std::max(last.num_frames, piece.first_frame + piece.num_frames - last.first_frame);
         continue;
       }
     }
-    add_piece({.line = lines_.size() - 1, .first = i, .count = 1, .begin = place.offset, .end = end});
+    add_piece(piece);
   }
+}
+
+// What is read for one of `sorted_` alone.
+RecordFetcher::Piece RecordFetcher::piece_of(size_t line, size_t first) const {
+  const FetchedRecords::Place& place = wanted_[sorted_[first]].place;
+  Piece piece{.line = line, .first = first, .count = 1, .begin = place.offset, .end = place.offset + place.bytes};
+  const ShardIndex& index = indexes_->index(place.shard);
+  if (!index.has_frames()) return piece;
+  const size_t last = index.frame_with(piece.end - 1);
+  piece.first_frame = index.frame_with(piece.begin);
+  piece.num_frames = last + 1 - piece.first_frame;
+  piece.begin = index.frame(piece.first_frame).begin;
+  piece.end = index.frame(last).end;
+  return piece;
 }
 
 void RecordFetcher::add_piece(Piece piece) {
@@ -317,7 +332,7 @@ bool RecordFetcher::start_read() {
   }
   Line& line = lines_[idle_.empty() ? next_line_ : idle_.back().line];
   const Piece piece = line.pieces[line.next];
-  const uint64_t bytes = piece.count == 1 ? 0 : piece.end - piece.begin;
+  const uint64_t bytes = piece.is_in_place() ? 0 : piece.end - piece.begin;
   if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) return false;
   std::shared_ptr<WholeReader> file;
   if (idle_.empty()) {
@@ -333,9 +348,8 @@ bool RecordFetcher::start_read() {
   ++num_reads_;
   num_bytes_read_ += piece.end - piece.begin;
   const size_t first = sorted_[piece.first];
-  // A single record is read to where it stays.
-  Buffer buffer = piece.count == 1 ? buffer_of(first) : pool_.allocate(bytes);
-  const size_t at = piece.count == 1 ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
+  Buffer buffer = piece.is_in_place() ? buffer_of(first) : pool_.allocate(bytes);
+  const size_t at = piece.is_in_place() ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
   auto read =
       std::make_shared<Read>(inbox_, piece, std::move(buffer), at, indexes_->index(line.shard).fingerprint().bytes);
   in_flight_.push_back(read);
@@ -354,26 +368,65 @@ void RecordFetcher::finish_reads(std::vector<std::shared_ptr<Read>>& done) {
 
 void RecordFetcher::finish_read(const std::shared_ptr<Read>& read) {
   const Piece& piece = read->piece;
-  if (piece.count > 1) bytes_in_flight_ -= piece.end - piece.begin;
+  if (!piece.is_in_place()) bytes_in_flight_ -= piece.end - piece.begin;
   if (read->error) {
     // Which of the records cannot be read is seen when they are read one by one.
     if (piece.count > 1 && read->file != nullptr) {
-      for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
-        const FetchedRecords::Place& place = wanted_[sorted_[i]].place;
-        add_piece(
-            {.line = piece.line, .first = i, .count = 1, .begin = place.offset, .end = place.offset + place.bytes});
-      }
+      for (size_t i = piece.first; i < piece.first + piece.count; ++i) add_piece(piece_of(piece.line, i));
       return;
     }
     for (size_t i = piece.first; i < piece.first + piece.count; ++i) fail(sorted_[i], *read->error);
     return;
   }
   idle_.push_back({piece.line, std::move(read->file)});
+  if (piece.is_packed()) return unpack(*read);
   for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
     const Wanted& wanted = wanted_[sorted_[i]];
     const std::byte* const frame = read->data() + (wanted.place.offset - piece.begin);
     check(sorted_[i], frame);
     if (frame != wanted.to) std::memcpy(wanted.to, frame, wanted.place.bytes);
+  }
+}
+
+// The records of a piece from its frames, one frame after the other.
+void RecordFetcher::unpack(const Read& read) {
+  const Piece& piece = read.piece;
+  const ShardIndex& index = indexes_->index(lines_[piece.line].shard);
+  const size_t end = piece.first + piece.count;
+  size_t first = piece.first;  // of the records, those that do not end before the frame
+  for (size_t i = 0; i < piece.num_frames && first < end; ++i) {
+    const ShardIndex::Frame frame = index.frame(piece.first_frame + i);
+    const auto begins_behind = [&](size_t one) { return wanted_[sorted_[one]].place.offset >= frame.end_offset; };
+    const auto ends_before = [&](size_t one) {
+      const FetchedRecords::Place& place = wanted_[sorted_[one]].place;
+      return place.offset + place.bytes <= frame.offset;
+    };
+    while (first < end && ends_before(first)) ++first;
+    if (first == end || begins_behind(first)) continue;
+    // A frame that is all of one record, or in one, is unpacked to where it stays.
+    const Wanted& one = wanted_[sorted_[first]];
+    const auto bytes = static_cast<size_t>(frame.end_offset - frame.offset);
+    const bool is_in_place = one.place.offset <= frame.offset && one.place.offset + one.place.bytes >= frame.end_offset;
+    if (!is_in_place && (!unpacked_ || unpacked_->capacity() < bytes)) unpacked_ = pool_.allocate(bytes);
+    std::byte* const to = is_in_place ? one.to + (frame.offset - one.place.offset) : unpacked_->data();
+    const std::span<const std::byte> packed(read.data() + (frame.begin - piece.begin), frame.end - frame.begin);
+    const std::optional<Error> error = unpacker_.unpack(packed, frame.begin, {to, bytes});
+    for (size_t j = first; j < end && !begins_behind(j); ++j) {
+      if (ends_before(j)) continue;
+      if (error) {
+        fail(sorted_[j], *error);
+        continue;
+      }
+      const Wanted& wanted = wanted_[sorted_[j]];
+      const uint64_t from = std::max(wanted.place.offset, frame.offset);
+      const uint64_t until = std::min(wanted.place.offset + wanted.place.bytes, frame.end_offset);
+      std::byte* const place = wanted.to + (from - wanted.place.offset);
+      const std::byte* const source = to + (from - frame.offset);
+      if (place != source) std::memcpy(place, source, until - from);
+    }
+  }
+  for (size_t i = piece.first; i < end; ++i) {
+    if (!faults_.contains(sorted_[i])) check(sorted_[i], wanted_[sorted_[i]].to);
   }
 }
 
@@ -418,6 +471,7 @@ void RecordFetcher::fail(size_t wanted, Error error) {
 void RecordFetcher::give_back_files() {
   for (Idle& idle : idle_) files_->give_back(lines_[idle.line].shard, std::move(idle.file));
   idle_.clear();
+  unpacked_ = {};
 }
 
 Buffer RecordFetcher::buffer_of(size_t wanted) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/columnar/memory_gate.h"
+#include "formats/compression/zstd_unpacker.h"
 #include "formats/storage/file_pool.h"
 #include "formats/tfrecord/shard_indexes.h"
 
@@ -52,16 +53,18 @@ struct FetchedRecords {
   Buffer buffer;              ///< keep it as long as the payloads are read; null when all are faults
 };
 
-/// Reads single records of plain shards, in any order, at their places in the indexes, without ever blocking. What is
-/// asked for together is read in the order of shards and offsets, with neighbours in one piece and several reads in
-/// flight, and given in the order that was asked for. Both CRCs of every record are checked, and its length and tag
-/// against the index.
+/// Reads single records of shards, in any order, at their places in the indexes, without ever blocking. What is asked
+/// for together is read in the order of shards and offsets, with neighbours in one piece and several reads in flight,
+/// and given in the order that was asked for. Both CRCs of every record are checked, and its length and tag against the
+/// index. Shards are plain, or of zstd with a seek table (ShardIndex::has_frames): of these the frames are read that
+/// have the records, and each is unpacked once for all of them.
 ///
 ///     RecordFetcher fetcher(storage, pool, indexes, files, {}, [&] { node.wake(); });
 ///     fetcher.start({7, 120034, 512});                    // numbers of records through all shards
 ///     switch (fetcher.next(records)) { … }
 ///
-/// A record that is not whole is a fault in its place: `length_crc`, `payload_crc`, `record_too_large`, `truncated` for
+/// A record that is not whole is a fault in its place: `length_crc`, `payload_crc`, `compression` for those of a frame
+/// that does not unpack, `record_too_large`, `truncated` for
 /// a file that was cut after it was opened, `index` for bytes that are good but not those of the index, `io` when the
 /// storage fails. The rules of `next`, `wake` and destruction are those of ShardReader.
 class RecordFetcher {
@@ -100,8 +103,14 @@ class RecordFetcher {
     size_t line = 0;  // where it belongs
     size_t first = 0;
     size_t count = 0;
-    uint64_t begin = 0;
+    uint64_t begin = 0;  // bytes of the file
     uint64_t end = 0;
+    size_t first_frame = 0;  // of a zstd shard: the frames that these bytes are
+    size_t num_frames = 0;
+
+    bool is_packed() const { return num_frames > 0; }
+    // A single record of a plain shard is read to where it stays.
+    bool is_in_place() const { return count == 1 && !is_packed(); }
   };
   // The pieces of one shard.
   struct Line {
@@ -128,6 +137,8 @@ class RecordFetcher {
   bool start_read();
   void finish_reads(std::vector<std::shared_ptr<Read>>& done);
   void finish_read(const std::shared_ptr<Read>& read);
+  void unpack(const Read& read);
+  Piece piece_of(size_t line, size_t first) const;
   void add_piece(Piece piece);
   void check(size_t wanted, const std::byte* frame);
   void fail(size_t wanted, Error error);
@@ -154,6 +165,8 @@ class RecordFetcher {
   std::vector<Idle> idle_;
   std::vector<std::shared_ptr<Read>> in_flight_;
   uint64_t bytes_in_flight_ = 0;  // in buffers of pieces
+  ZstdFrameUnpacker unpacker_;
+  Buffer unpacked_;  // a frame of which not all is wanted
   std::map<size_t, Error> faults_;
   uint64_t num_reads_ = 0;
   uint64_t num_bytes_read_ = 0;

@@ -65,7 +65,9 @@ size_t ShardIndexes::shard_of(uint64_t record) const {
 }
 
 int64_t ShardIndexes::memory_bytes() const {
-  return static_cast<int64_t>((num_records() + num_shards()) * sizeof(uint64_t));
+  size_t bytes = (num_records() + num_shards()) * sizeof(uint64_t);
+  for (const auto& index : indexes_) bytes += index->points().size_bytes();
+  return static_cast<int64_t>(bytes);
 }
 
 ShardIndexesLoader::ShardIndexesLoader(Storage& storage, const Shards& shards, std::function<void()> wake)

@@ -15,7 +15,7 @@
 namespace millrace {
 
 /// The indexes of all shards of a data set: where each of its records is. Records are numbered through all shards, in
-/// the order of the shards. Takes 8 bytes a record. Immutable; any thread.
+/// the order of the shards. Takes 8 bytes a record, and some 130 a frame of zstd shards. Immutable; any thread.
 class ShardIndexes {
  public:
   /// An index for each shard.

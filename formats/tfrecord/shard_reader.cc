@@ -11,13 +11,14 @@
 namespace millrace {
 namespace {
 
-// Deflate packs at most 258 bytes into two bits.
+// Deflate packs at most 258 bytes into two bits, zstd a block of 128 KiB into four bytes.
 constexpr uint64_t kMostInflation = 1032;
+constexpr uint64_t kMostZstdInflation = 32 << 10;
 constexpr size_t kUnpackedBytes = 256 << 10;
 
-uint64_t most_inflated_bytes(uint64_t file_bytes) {
-  constexpr uint64_t kMost = UINT64_MAX / kMostInflation - 1;
-  return file_bytes > kMost ? UINT64_MAX : file_bytes * kMostInflation + kMostInflation;
+uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
+  const uint64_t factor = compression == Compression::kZstd ? kMostZstdInflation : kMostInflation;
+  return file_bytes > UINT64_MAX / factor - 1 ? UINT64_MAX : file_bytes * factor + factor;
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
           if (fault_.error.code == ErrorCode::kIndex) {
             index_ = nullptr;
             enter_again_at_.reset();
-          } else if (unpacked_ && index_) {
+          } else if (unpacked_ && (index_ || frames_)) {
             damaged();
           }
           lost_the_rest_ = ended_ = !fault_.can_continue;
@@ -83,7 +84,7 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
 
 ShardReader::Step ShardReader::refuse_index(std::string message) {
   fault_ = {.error = {.code = ErrorCode::kIndex,
-                      .message = std::move(message) + "; reading goes on without the index",
+                      .message = std::move(message) + "; reading goes on without it",
                       .shard = path_,
                       .offset = static_cast<int64_t>(position().offset),
                       .record = static_cast<int64_t>(position().record)},
@@ -106,7 +107,7 @@ ShardReader::Step ShardReader::failed() {
     fault_.end_is_known = true;
     fault_.num_records_lost = 0;
     fault_.can_continue = true;
-  } else if (index_ && go_on_behind_damage()) {
+  } else if ((index_ || frames_) && go_on_behind_damage(end_of_bad_frame())) {
     fault_.can_continue = true;
   }
   ended_ = !fault_.can_continue;
@@ -115,19 +116,16 @@ ShardReader::Step ShardReader::failed() {
 
 // In a compressed shard a record is damaged. It may have been so before it was compressed: then the next one is where
 // the index says. Or the compressed bytes are damaged: then nothing that is unpacked can be trusted up to the next seek
-// point, and whatever passes its checks on the way there is good.
+// point, and whatever passes its checks on the way there is good. What a zstd frame unpacks to was checked before.
 void ShardReader::damaged() {
   const uint64_t record = static_cast<uint64_t>(fault_.error.record);
   const bool length_is_bad = fault_.error.code != ErrorCode::kPayloadCrc;
   if (!fault_.can_continue || (length_is_bad && skipped_to_ == record)) {
-    fault_.can_continue = go_on_behind_damage();
+    fault_.can_continue = go_on_behind_damage(fault_.begin + 1);
     return;
   }
   if (length_is_bad) skipped_to_ = record + 1;
-  if (enter_again_at_) {
-  } else {
-    enter_again_behind(fault_.begin);
-  }
+  if (!enter_again_at_ && compression_ != Compression::kZstd) enter_again_behind(fault_.begin);
 }
 
 // What is unpacked is not trusted up to the next seek point.
@@ -138,9 +136,55 @@ void ShardReader::enter_again_behind(uint64_t offset) {
   if (next.record < index_->num_records()) enter_again_at_ = next;
 }
 
-// Goes on with the first record behind the next seek point, and says what is lost. False, with the rest lost, when
-// there is none.
-bool ShardReader::go_on_behind_damage() {
+// From which unpacked byte on a frame is wanted when unpacking has failed: behind the bad frame, or, where what failed
+// is none of the table's, the one that should have been there.
+uint64_t ShardReader::end_of_bad_frame() const {
+  if (!frames_) return fault_.begin + 1;
+  const FrameTable::Frame* const bad = frames_->frame_at(unpacked_->stream_begin());
+  return bad != nullptr && bad->offset <= records_->next_byte() ? bad->offset + 1 : records_->next_byte();
+}
+
+// The first place to go on at an unpacked byte or behind it.
+std::optional<ShardReader::Place> ShardReader::place_from(uint64_t offset) const {
+  Place place;
+  if (frames_) {
+    for (const FrameTable::Frame& frame : frames_->frames_from(offset)) {
+      if (index_) {
+        // A long record may reach over several frames.
+        place.next = index_->first_from(frame.offset);
+        if (place.next.record >= index_->num_records()) return std::nullopt;
+        place.point = FrameTable::point(frames_->frame_with(place.next.offset));
+      } else if (!frames_->num_records()) {
+        return std::nullopt;  // which record comes first is not known
+      } else if (FrameTable::begins_a_record(frame)) {
+        place = {FrameTable::point(frame), {frame.offset, frame.record}};
+      } else {
+        continue;
+      }
+      if (place.next.record < position().record) place.next = position();
+      return place;
+    }
+    return std::nullopt;
+  }
+  const SeekPoint* const point = index_->point_behind(offset - 1);
+  if (point == nullptr) return std::nullopt;
+  place.next = index_->first_from(point->offset);
+  // A long record may reach over several seek points.
+  if (place.next.record >= index_->num_records()) return std::nullopt;
+  place.point = *index_->point_before(place.next.offset);
+  return place;
+}
+
+// Where the last record ends, if that is known.
+std::optional<RecordPosition> ShardReader::known_end() const {
+  if (index_) return RecordPosition{index_->num_bytes(), index_->num_records()};
+  if (frames_ && frames_->num_records()) return RecordPosition{frames_->num_bytes(), *frames_->num_records()};
+  return std::nullopt;
+}
+
+// Goes on with the first record that can be reached from an unpacked byte on, and says what is lost. False, with the
+// rest lost, when there is none.
+bool ShardReader::go_on_behind_damage(uint64_t from) {
   enter_again_at_.reset();
   skipped_to_.reset();
   const auto lose_up_to = [this](RecordPosition next) {
@@ -148,24 +192,22 @@ bool ShardReader::go_on_behind_damage() {
     fault_.end_is_known = true;
     fault_.num_records_lost = next.record - std::min(next.record, static_cast<uint64_t>(fault_.error.record));
   };
-  const RecordPosition end{index_->num_bytes(), index_->num_records()};
-  if (const SeekPoint* const point = index_->point_behind(fault_.begin)) {
-    const RecordPosition next = index_->first_from(point->offset);
-    // A long record may reach over several seek points.
-    if (next.record < end.record && enter(*index_->point_before(next.offset), next)) {
-      lose_up_to(next);
+  const std::optional<RecordPosition> end = known_end();
+  if (const std::optional<Place> place = place_from(from)) {
+    if (enter(place->point, place->next)) {
+      lose_up_to(place->next);
       return true;
     }
     if (index_problem_) fault_.error.message += "; " + *std::exchange(index_problem_, std::nullopt);
   }
-  lose_up_to(end);
+  if (end) lose_up_to(*end);
   return false;
 }
 
 // Goes on at a seek point; bytes before `next` are dropped. False when the point makes no sense.
 bool ShardReader::enter(const SeekPoint& point, RecordPosition next) {
   try {
-    unpacked_.emplace(feed_, Inflater(*compression_, point));
+    unpacked_.emplace(feed_, Unpacker(*compression_, point, frames_));
   } catch (const ErrorException& exception) {
     index_problem_ = exception.error().message;
     index_ = nullptr;
@@ -186,10 +228,10 @@ ShardReader::Step ShardReader::fail(Error error, uint64_t end) {
             .begin = position().offset,
             .end = end,
             .end_is_known = compression_ == Compression::kNone};
-  if (index_) {
-    fault_.end = std::max(index_->num_bytes(), fault_.begin);
+  if (const std::optional<RecordPosition> last = known_end()) {
+    fault_.end = std::max(last->offset, fault_.begin);
     fault_.end_is_known = true;
-    fault_.num_records_lost = index_->num_records() - std::min(index_->num_records(), position().record);
+    fault_.num_records_lost = last->record - std::min(last->record, position().record);
   }
   return Step::kError;
 }
@@ -238,42 +280,78 @@ ShardReader::Got ShardReader::open() {
     if (index_problem_) index_ = nullptr;
   }
   // Only the beginning shows how a file is stored.
-  const bool known = (index_ ? index_->compression() : options_.compression) == Compression::kNone;
-  if (options_.start.offset > 0 && known) {
+  const std::optional<Compression> known = index_ ? index_->compression() : options_.compression;
+  if (options_.start.offset > 0 && known == Compression::kNone) {
     if (options_.start.offset > file_bytes_) {
       failure_ =
           Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
       return Got::kFailed;
     }
     feed_->seek(options_.start.offset);
+  } else if (options_.start.offset > 0 && known == Compression::kZstd) {
+    frame_table_reader_.emplace(feed_);
   } else if (options_.start.offset > 0 && index_) {
-    first_point_ = index_->point_before(options_.start.offset);
-    if (first_point_ != nullptr) feed_->seek(first_point_->bit / 8);
+    choose_entry();
   }
   return Got::kBytes;
 }
 
-ShardReader::Got ShardReader::begin() {
+// Looks for the place in a compressed shard from which on the first record wanted can be unpacked.
+void ShardReader::choose_entry() {
+  if (options_.start.offset == 0) return;
+  if (frames_ && frames_->num_bytes() > 0) {
+    entry_ = FrameTable::point(frames_->frame_with(std::min(options_.start.offset, frames_->num_bytes() - 1)));
+  } else if (const SeekPoint* const point = index_ ? index_->point_before(options_.start.offset) : nullptr) {
+    entry_ = *point;
+  }
+  if (!entry_) return;
+  first_.reset();
+  feed_->seek(entry_->bit / 8);
+}
+
+void ShardReader::take_frame_table(const FrameTableReader& reader) {
+  frame_table_was_read_ = true;
+  frames_ = reader.table();
+  if (reader.problem() && !index_problem_) index_problem_ = reader.problem();
+}
+
+ShardReader::Got ShardReader::read_frame_table() {
+  switch (frame_table_reader_->read()) {
+    case Got::kPending: return Got::kPending;
+    case Got::kFailed: failure_ = feed_->error(); return Got::kFailed;
+    default: break;
+  }
+  take_frame_table(*frame_table_reader_);
+  frame_table_reader_.reset();
+  feed_->seek(first_ ? first_->end - first_->begin : 0);
+  choose_entry();
+  return Got::kBytes;
+}
+
+ShardReader::Got ShardReader::first_chunk() {
   switch (feed_->look()) {
     case FileFeed::Now::kBusy: return Got::kPending;
-    case FileFeed::Now::kBytes: break;
-    case FileFeed::Now::kIdle:
-      if (std::optional<Error> error = feed_->error()) {
-        failure_ = std::move(error);
-        return Got::kFailed;
-      }
-      if (feed_->at_end()) return Got::kNothing;
-      feed_->start_chunk(std::max(options_.chunk_bytes, kRecognitionBytes));
-      feed_->run();
-      return Got::kBytes;  // look again
+    case FileFeed::Now::kBytes: first_ = feed_->take_chunk(); return Got::kBytes;
+    case FileFeed::Now::kIdle: break;
   }
-  std::optional<FileFeed::Chunk> chunk = feed_->take_chunk();
-  const bool at_beginning = feed_->next_offset() == chunk->end - chunk->begin;
-  if (first_point_ != nullptr) {
-    compression_ = index_->compression();
+  failure_ = feed_->error();
+  if (failure_) return Got::kFailed;
+  if (feed_->at_end()) return Got::kNothing;
+  feed_->start_chunk(std::max(options_.chunk_bytes, kRecognitionBytes));
+  feed_->run();
+  return Got::kBytes;
+}
+
+// Each call is a step on the way to the first bytes of records.
+ShardReader::Got ShardReader::begin() {
+  if (frame_table_reader_) return read_frame_table();
+  if (!first_) return first_chunk();
+  const size_t first_bytes = first_->end - first_->begin;
+  const bool at_beginning = feed_->next_offset() == first_bytes;
+  if (entry_) {
+    compression_ = index_ ? index_->compression() : Compression::kZstd;
   } else if (at_beginning) {
-    const std::string_view bytes(reinterpret_cast<const char*>(chunk->buffer->data()) + chunk->begin,
-                                 chunk->end - chunk->begin);
+    const std::string_view bytes(reinterpret_cast<const char*>(first_->buffer->data()) + first_->begin, first_bytes);
     if (index_ && index_->compression() != Compression::kNone && begins_like_records(bytes)) {
       index_problem_ = "it is of a compressed shard, this one is not";
       index_ = nullptr;
@@ -285,11 +363,21 @@ ShardReader::Got ShardReader::begin() {
       failure_ = exception.error();
       return Got::kFailed;
     }
+    if (compression_ == Compression::kZstd && !frame_table_was_read_) {
+      frame_table_reader_.emplace(feed_);
+      if (first_bytes < file_bytes_) return Got::kBytes;
+      frame_table_reader_->read_from(bytes);
+      take_frame_table(*frame_table_reader_);
+      frame_table_reader_.reset();
+      choose_entry();
+      return Got::kBytes;
+    }
   } else {
     compression_ = Compression::kNone;
   }
   RecordReaderOptions options{
       .shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes, .index = index_};
+  FileFeed::Chunk chunk = *std::exchange(first_, std::nullopt);
   if (compression_ == Compression::kNone) {
     options.max_shard_bytes = file_bytes_;
     options.size_is_exact = true;
@@ -297,25 +385,26 @@ ShardReader::Got ShardReader::begin() {
     if (at_beginning && options_.start.offset > 0) {
       feed_->seek(options_.start.offset);  // the beginning was read only to see how the file is stored
     } else {
-      records_->feed(std::move(chunk->buffer), chunk->begin, chunk->end);
+      records_->feed(std::move(chunk.buffer), chunk.begin, chunk.end);
     }
-  } else {
-    const SeekPoint* const point = std::exchange(first_point_, nullptr);
-    try {
-      unpacked_.emplace(feed_, point != nullptr ? Inflater(*compression_, *point) : Inflater(*compression_),
-                        std::move(*chunk));
-    } catch (const ErrorException& exception) {
-      index_problem_ = exception.error().message;
-      index_ = nullptr;
-      feed_->seek(0);
-      return Got::kBytes;
-    }
-    options.max_shard_bytes = most_inflated_bytes(file_bytes_);
-    options.difference_is_damage = true;
-    records_.emplace(pool_, options);
-    records_->restart(point != nullptr ? point->offset : 0, options_.start);
-    if (options_.starts_behind_damage && index_) enter_again_behind(options_.start.offset);
+    return Got::kBytes;
   }
+  const std::optional<SeekPoint> entry = std::exchange(entry_, std::nullopt);
+  try {
+    unpacked_.emplace(feed_, entry ? Unpacker(*compression_, *entry, frames_) : Unpacker(*compression_, frames_),
+                      std::move(chunk));
+  } catch (const ErrorException& exception) {
+    index_problem_ = exception.error().message;
+    index_ = nullptr;
+    feed_->seek(0);
+    return Got::kBytes;
+  }
+  options.max_shard_bytes = most_unpacked_bytes(*compression_, file_bytes_);
+  options.difference_is_damage = true;
+  records_.emplace(pool_, options);
+  records_->restart(entry ? entry->offset : 0, options_.start);
+  const bool distrusts = options_.starts_behind_damage && index_ && compression_ != Compression::kZstd;
+  if (distrusts) enter_again_behind(options_.start.offset);
   return Got::kBytes;
 }
 

@@ -9,6 +9,7 @@
 
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/compression.h"
+#include "formats/compression/frame_table_reader.h"
 #include "formats/compression/unpacked_feed.h"
 #include "formats/storage/file_feed.h"
 #include "formats/storage/retry.h"
@@ -20,7 +21,8 @@ namespace millrace {
 struct ShardReaderOptions {
   /// How the shard is stored. A file whose content says otherwise is an error. Default: as its first bytes say.
   std::optional<Compression> compression;
-  /// The record to begin with. In a compressed shard everything before it is unpacked and dropped. Default: the first.
+  /// The record to begin with. In a compressed shard everything before it is unpacked and dropped: from the last place
+  /// that `index` knows or, in a zstd shard, the seek table at its end; else from the beginning. Default: the first.
   RecordPosition start;
   /// Whether the shard is damaged between the seek point before `start` and `start`: then what is unpacked is trusted
   /// from the next seek point on only, as by a reader that came past the damage. Needs `index`. Default: false.
@@ -56,6 +58,9 @@ struct ShardReaderOptions {
 ///       case ShardReader::Step::kError: ...     // reader.fault()
 ///       case ShardReader::Step::kEnd: ...
 ///     }
+///
+/// Of a zstd shard the seek table at its end is read first, so that damage costs no more than the records up to the
+/// next frame that begins one. A table that is broken is the error `index`; nothing is lost to it.
 ///
 /// Nothing is read before the first `next`. What the page cache holds is read inside `next`; otherwise the chunks that
 /// follow are read while the caller works on a batch. `next` is called by one thread at a time; `wake` comes from any
@@ -97,18 +102,31 @@ class ShardReader {
 
  private:
   using Got = FileFeed::Got;
+  // Where reading goes on behind damage: unpacking begins at the point, and `next` is the first whole record from
+  // there.
+  struct Place {
+    SeekPoint point;
+    RecordPosition next;
+  };
 
   Step refuse_index(std::string message);
   Step failed();
   Step fail(Error error, uint64_t end);
   void damaged();
   void enter_again_behind(uint64_t offset);
-  bool go_on_behind_damage();
+  bool go_on_behind_damage(uint64_t from);
+  std::optional<Place> place_from(uint64_t offset) const;
+  std::optional<RecordPosition> known_end() const;
+  uint64_t end_of_bad_frame() const;
   bool enter(const SeekPoint& point, RecordPosition next);
   Step end();
   std::optional<std::string> index_difference() const;
   Got open();
   Got begin();
+  Got first_chunk();
+  Got read_frame_table();
+  void take_frame_table(const FrameTableReader& reader);
+  void choose_entry();
   Got fetch();
   Got fetch_plain();
   Got fetch_unpacked();
@@ -136,9 +154,15 @@ class ShardReader {
   bool failure_is_damage_ = false;        // of the content, not of the storage
   RecordFault fault_;
 
+  // While it is not known how the shard is stored and where to begin.
+  std::optional<FileFeed::Chunk> first_;
+  std::optional<FrameTableReader> frame_table_reader_;
+  bool frame_table_was_read_ = false;
+  std::shared_ptr<const FrameTable> frames_;  // of a zstd shard that has them
+
   // Compressed shards: the seek point to begin with; and after damage the first record behind the next seek point, from
   // which on damage in what was unpacked before means nothing any more.
-  const SeekPoint* first_point_ = nullptr;
+  std::optional<SeekPoint> entry_;
   std::optional<RecordPosition> enter_again_at_;
   std::optional<uint64_t> skipped_to_;  // the record that the last bad length was followed by
 };

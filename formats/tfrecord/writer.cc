@@ -14,14 +14,26 @@ namespace {
 constexpr size_t kBufferBytes = 256 << 10;
 
 template <typename T>
-void append_raw(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+std::string_view bytes_of(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
 }
 
 }  // namespace
 
 RecordWriter::RecordWriter(std::string path, RecordWriterOptions options) : path_(std::move(path)), options_(options) {
-  if (options_.compression != Compression::kNone) deflater_.emplace(options_.compression, options_.level);
+  switch (options_.compression) {
+    case Compression::kNone: break;
+    case Compression::kZstd:
+      if (options_.in_place) {
+        throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                              .message = "a file written in place cannot be ZSTD, whose seek table comes at the end",
+                              .shard = path_});
+      }
+      zstd_.emplace(options_.level == -1 ? ZstdPacker::kDefaultLevel : options_.level, options_.frame_bytes);
+      break;
+    case Compression::kZlib:
+    case Compression::kGzip: deflater_.emplace(options_.compression, options_.level);
+  }
   if (options_.in_place) {
     file_ = std::make_unique<GrowingFile>(path_);
   } else {
@@ -49,11 +61,14 @@ void RecordWriter::write(std::string_view record) {
          .message = failed_ ? "cannot write a record after an earlier failure" : "cannot write a record after close",
          .shard = path_});
   }
-  std::string& out = deflater_ ? frames_ : buffer_;
-  append_raw<uint64_t>(out, record.size());
-  append_raw<uint32_t>(out, masked_crc32c_of_length(record.size()));
-  out.append(record);
-  append_raw<uint32_t>(out, masked_crc32c(record));
+  if (zstd_) zstd_->begin_record(record.size() + kFrameBytes, buffer_);
+  const uint64_t length = record.size();
+  const uint32_t length_crc = masked_crc32c_of_length(length);
+  const uint32_t crc = masked_crc32c(record);
+  add(bytes_of(length));
+  add(bytes_of(length_crc));
+  add(record);
+  add(bytes_of(crc));
   ++num_records_;
   num_bytes_ += static_cast<int64_t>(record.size() + kFrameBytes);
   if (frames_.size() >= kBufferBytes) {
@@ -61,6 +76,14 @@ void RecordWriter::write(std::string_view record) {
     frames_.clear();
   }
   if (buffer_.size() >= kBufferBytes) write_out();
+}
+
+void RecordWriter::add(std::string_view bytes) {
+  if (zstd_) {
+    zstd_->write(bytes, buffer_);
+  } else {
+    (deflater_ ? frames_ : buffer_).append(bytes);
+  }
 }
 
 void RecordWriter::write_out() {
@@ -81,6 +104,7 @@ void RecordWriter::flush() {
     frames_.clear();
     deflater_->flush(buffer_);
   }
+  if (zstd_) zstd_->flush(buffer_);
   write_out();
 }
 
@@ -105,6 +129,7 @@ void RecordWriter::close() {
     frames_.clear();
     deflater_->finish(buffer_);
   }
+  if (zstd_) zstd_->finish(buffer_);
   write_out();
   failed_ = true;  // unless the next line returns
   const std::unique_ptr<OutputFile> file = std::move(file_);

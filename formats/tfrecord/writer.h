@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "formats/compression/deflate.h"
+#include "formats/compression/zstd_packer.h"
 
 namespace millrace {
 
@@ -16,10 +18,14 @@ class OutputFile;
 struct RecordWriterOptions {
   /// How the file is stored. Default: none.
   Compression compression = Compression::kNone;
-  /// Level of zlib, 0 to 9, or -1 for its default of 6. Default: -1.
+  /// Level of zlib, 0 to 9, or of zstd, 1 to 19; -1: its default of 6 or 3. Default: -1.
   int level = -1;
+  /// Of zstd: bytes of records in a frame, which is what a reader unpacks to come to one of them; see ZstdPacker.
+  /// Default: 256 KiB.
+  size_t frame_bytes = 256 << 10;
   /// Write under the final name from the start, appending nothing to what was there before: for logs that are read
-  /// while they grow (see `flush`). Default: false, a temporary name until `close`.
+  /// while they grow (see `flush`); not of zstd, whose seek table comes at the end. Default: false, a temporary name
+  /// until `close`.
   bool in_place = false;
 };
 
@@ -56,11 +62,13 @@ class RecordWriter {
   const std::string& path() const { return path_; }
 
  private:
+  void add(std::string_view bytes);
   void write_out();
 
   std::string path_;
   RecordWriterOptions options_;
   std::optional<Deflater> deflater_;
+  std::optional<ZstdPacker> zstd_;
   std::unique_ptr<OutputFile> file_;   // none after `close` and after a failure
   AtomicFile* atomic_file_ = nullptr;  // the same file, unless it is in place
   bool failed_ = false;

@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "formats/compression/frame_table.h"
 #include "formats/compression/inflate.h"
+#include "formats/compression/zstd_unpacker.h"
 #include "formats/csv/reader.h"
 #include "formats/fixed_length/reader.h"
 #include "formats/text/reader.h"
@@ -48,7 +50,8 @@ class Corpus : public ::testing::TestWithParam<Target> {
 INSTANTIATE_TEST_SUITE_P(
     , Corpus,
     ::testing::Values(Target{"record_reader", fuzz_record_reader, 3}, Target{"inflater", fuzz_inflater, 2},
-                      Target{"seek_points", fuzz_seek_points, 6}, Target{"shard_index", fuzz_shard_index, 3},
+                      Target{"seek_points", fuzz_seek_points, 6}, Target{"zstd_unpacker", fuzz_zstd_unpacker, 4},
+                      Target{"frame_table", fuzz_frame_table, 2}, Target{"shard_index", fuzz_shard_index, 3},
                       Target{"shard_reader", fuzz_shard_reader, 3}, Target{"damaged_shard", fuzz_damaged_shard, 3},
                       Target{"example_parser", fuzz_example_parser, 3},
                       Target{"pipeline_state", fuzz_pipeline_state, 3}, Target{"line_cutter", fuzz_line_cutter, 2},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/compression/deflate.h"
+#include "formats/compression/zstd_packer.h"
 #include "formats/tfrecord/crc.h"
 #include "formats/tfrecord/index.h"
 #include "formats/tfrecord/index_builder.h"
@@ -102,7 +103,8 @@ std::optional<uint64_t> walk(const std::string& shard, const ShardReaderOptions&
   return end_is_known ? std::optional(next.offset) : std::nullopt;
 }
 
-constexpr Compression kCompressions[] = {Compression::kNone, Compression::kZlib, Compression::kGzip};
+constexpr Compression kCompressions[] = {Compression::kNone, Compression::kZlib, Compression::kGzip,
+                                         Compression::kZstd};
 
 }  // namespace
 
@@ -111,8 +113,8 @@ void fuzz_shard_reader(std::string_view bytes) {
   ShardReaderOptions options;
   options.chunk_bytes = 1 + choices.below(300);
   options.max_record_bytes = choices.below(2) == 0 ? UINT64_MAX : 1000;
-  const uint32_t declared = choices.below(4);
-  if (declared < 3) options.compression = kCompressions[declared];
+  const uint32_t declared = choices.below(5);
+  if (declared != 3) options.compression = kCompressions[std::min<size_t>(declared, 3)];
   const uint32_t index_bytes = choices.below(1 << 16);
   const std::string_view index_body = choices.take(index_bytes);
   const std::string shard(choices.rest());
@@ -147,7 +149,7 @@ void fuzz_shard_reader(std::string_view bytes) {
 
 void fuzz_damaged_shard(std::string_view bytes) {
   Choices choices(bytes);
-  const Compression compression = kCompressions[choices.below(3)];
+  const Compression compression = kCompressions[choices.below(4)];
   const int level = static_cast<int>(choices.below(10));
   const uint32_t num_records = choices.below(60);
   const uint32_t most_bytes = 1 + choices.below(700);
@@ -155,16 +157,23 @@ void fuzz_damaged_shard(std::string_view bytes) {
   std::vector<std::string> records;
   std::string shard;
   std::string stream;
+  ZstdPacker packer(1 + level);
   for (uint32_t i = 0; i < num_records; ++i) {
     std::string record = std::to_string(i * 7919) + " ";
     const size_t size = (i * 2654435761U >> 8) % most_bytes;
     while (record.size() < size) record += record.substr(0, 20) + std::to_string(record.size() * i);
     record.resize(size);
     stream += frame(record);
+    if (compression == Compression::kZstd) {
+      packer.begin_record(record.size() + 16, shard);
+      packer.write(frame(record), shard);
+    }
     records.push_back(std::move(record));
     if (records.size() % records_per_stream != 0 && i + 1 < num_records) continue;
     if (compression == Compression::kNone) {
       shard += stream;
+    } else if (compression == Compression::kZstd) {
+      packer.flush(shard);  // one shard, with a frame for each stream
     } else {
       Deflater deflater(compression, level);
       deflater.write(stream, shard);
@@ -172,6 +181,7 @@ void fuzz_damaged_shard(std::string_view bytes) {
     }
     stream.clear();
   }
+  if (compression == Compression::kZstd) packer.finish(shard);
   MemoryStorage storage;
   storage.add("shard", shard);
   const auto index = std::make_shared<const ShardIndex>(build_shard_index(

@@ -221,11 +221,17 @@ TEST(CompressionGuess, KnowsMagicBytes) {
   EXPECT_EQ(guess_compression(packed(Compression::kZlib, "x")).compression, Compression::kZlib);
   EXPECT_EQ(guess_compression("text").compression, Compression::kNone);
   EXPECT_EQ(guess_compression("").compression, Compression::kNone);
-  EXPECT_EQ(guess_compression("\x28\xb5\x2f\xfd....").compression, std::nullopt);
-  EXPECT_EQ(guess_compression("\x28\xb5\x2f\xfd....").description, "zstd");
+  EXPECT_EQ(guess_compression("\x28\xb5\x2f\xfd....").compression, Compression::kZstd);
+  EXPECT_EQ(guess_compression("\x50\x2a\x4d\x18....").compression, Compression::kZstd);
+  EXPECT_EQ(guess_compression("\x5f\x2a\x4d\x18....").description, "zstd");
+  EXPECT_EQ(guess_compression("\x60\x2a\x4d\x18....").compression, Compression::kNone);
+  EXPECT_EQ(guess_compression("BZh9....").compression, std::nullopt);
+  EXPECT_EQ(guess_compression("BZh9....").description, "bzip2");
   EXPECT_EQ(compression_from_name("GZIP"), Compression::kGzip);
   EXPECT_EQ(compression_from_name(""), Compression::kNone);
-  EXPECT_EQ(compression_from_name("zstd"), std::nullopt);
+  EXPECT_EQ(compression_from_name("zstd"), Compression::kZstd);
+  EXPECT_EQ(compression_from_name(to_string(Compression::kZstd)), Compression::kZstd);
+  EXPECT_EQ(compression_from_name("lz4"), std::nullopt);
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ Read read_file(Storage& storage, const MakeAnyCutter& make, const RecordFileOpti
 
 // From each place in the file, of each kind and compression, also out of a slow storage.
 void expect_goes_on_everywhere(const std::string& content, const MakeAnyCutter& make) {
-  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     test::MemoryStorage memory;
     memory.add("file", test::packed(content, compression));
     RecordFileOptions options{.compression = compression, .chunk_bytes = 64};
@@ -103,7 +104,7 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
 }
 
 TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     test::MemoryStorage memory;
     memory.add("file", test::packed("a\nb\n", compression));
     const RecordFileOptions options{.compression = compression, .start = {.offset = 100, .record = 9}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -71,14 +72,17 @@ class FaultyStorage final : public Storage {
 /// Shards `a` with ten records and `b` with five, of 1,000 bytes with their frames.
 class RecordFetcherTest : public testing::Test {
  protected:
-  RecordFetcherTest() {
+  RecordFetcherTest() { write({}); }
+
+  void write(const RecordWriterOptions& options) {
     const test::TemporaryFolder folder;
     std::vector<std::shared_ptr<const ShardIndex>> indexes;
     for (const auto& [name, count] : std::vector<std::pair<std::string, int>>{{"a", 10}, {"b", 5}}) {
-      RecordWriter writer(folder.path(name), {});
+      RecordWriter writer(folder.path(name), options);
       for (int i = 0; i < count; ++i) writer.write(record(name, i));
       writer.close();
-      storage_.add(name, test::read_file(folder.path(name)));
+      files_[name] = test::read_file(folder.path(name));
+      storage_.add(name, files_[name]);
     }
     for (const char* name : {"a", "b"}) {
       indexes.push_back(std::make_shared<const ShardIndex>(build_shard_index(storage_, name)));
@@ -114,6 +118,7 @@ class RecordFetcherTest : public testing::Test {
     return all;
   }
 
+  std::map<std::string, std::string> files_;
   test::MemoryStorage storage_;
   std::shared_ptr<const ShardIndexes> indexes_;
   uint64_t num_reads_ = 0;  // of one round
@@ -165,6 +170,51 @@ TEST_F(RecordFetcherTest, AFileThatWasCutAfterItWasOpenedIsTruncatedWhereItEnds)
   EXPECT_EQ(records[0], "a2");
   EXPECT_THAT(records[1], HasSubstr("truncated: the file had 10000 bytes when it was opened and now ends after 3200"));
   EXPECT_THAT(records[2], HasSubstr("truncated: the file had 10000 bytes when it was opened and now ends after 4000"));
+}
+
+TEST_F(RecordFetcherTest, OfZstdReadsAFrameOnceForAllOfItsRecords) {
+  write({.compression = Compression::kZstd, .frame_bytes = 3000});
+  const ShardIndex& a = indexes_->index(0);
+  ASSERT_EQ(a.num_frames(), 4U);  // of three records, and one of one
+  EXPECT_EQ(a.frame_with(2999), 0U);
+  EXPECT_EQ(a.frame_with(3000), 1U);
+  EXPECT_THAT(fetch(storage_, {2, 0, 1, 14, 2}, {.merge_gap = 0}), ElementsAre("a2", "a0", "a1", "b4", "a2"));
+  EXPECT_EQ(num_reads_, 2U);
+  EXPECT_EQ(num_bytes_read_, a.frame(0).end + indexes_->index(1).frame(1).end - indexes_->index(1).frame(1).begin);
+  // Neighbours in one piece, and those with a frame between them where that is short.
+  EXPECT_THAT(fetch(storage_, {5, 2}, {.merge_gap = 0}), ElementsAre("a5", "a2"));
+  EXPECT_EQ(num_reads_, 1U);
+  EXPECT_THAT(fetch(storage_, {9, 2, 7}, {.merge_gap = 0}), ElementsAre("a9", "a2", "a7"));
+  EXPECT_EQ(num_reads_, 2U);
+  EXPECT_THAT(fetch(storage_, {9, 2, 7}), ElementsAre("a9", "a2", "a7"));
+  EXPECT_EQ(num_reads_, 1U);
+  // A record that is a frame.
+  write({.compression = Compression::kZstd, .frame_bytes = 1});
+  EXPECT_THAT(fetch(storage_, {14, 3, 0, 10, 9, 3}), ElementsAre("b4", "a3", "a0", "b0", "a9", "a3"));
+}
+
+TEST_F(RecordFetcherTest, OfZstdLosesTheRecordsOfAFrameThatCannotBeUnpackedOrRead) {
+  write({.compression = Compression::kZstd, .frame_bytes = 3000});
+  const ShardIndex::Frame bad = indexes_->index(0).frame(1);
+  FaultyStorage unreadable(storage_, [&](uint64_t offset, size_t size, const ReadResult& good) {
+    if (offset > bad.begin || offset + size <= bad.begin) return good;
+    return ReadResult{.ok = false, .error = {.error = {.code = ErrorCode::kIo, .message = "cannot read: bad block"}}};
+  });
+  std::vector<std::string> records = fetch(unreadable, {4, 2, 3, 6}, {.merge_gap = 0});
+  EXPECT_EQ(records[0], "io: cannot read: bad block (shard a, offset 4000, record 4)");
+  EXPECT_EQ(records[1], "a2");
+  EXPECT_EQ(records[2], "io: cannot read: bad block (shard a, offset 3000, record 3)");
+  EXPECT_EQ(records[3], "a6");
+
+  std::string bytes = files_.at("a");
+  bytes[(bad.begin + bad.end) / 2] = static_cast<char>(bytes[(bad.begin + bad.end) / 2] ^ 8);
+  storage_.add("a", bytes);
+  records = fetch(storage_, {4, 2, 3, 6});
+  EXPECT_THAT(records[0], HasSubstr(fmt::format("zstd frame at compressed byte {}", bad.begin)));
+  EXPECT_THAT(records[0], HasSubstr("(shard a, offset 4000, record 4)"));
+  EXPECT_EQ(records[1], "a2");
+  EXPECT_THAT(records[2], HasSubstr("compression: "));
+  EXPECT_EQ(records[3], "a6");
 }
 
 TEST_F(RecordFetcherTest, FilesAreKeptForTheNextReads) {

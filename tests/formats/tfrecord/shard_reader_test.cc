@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "formats/compression/frame_table.h"
 #include "formats/storage/local.h"
+#include "formats/tfrecord/index_builder.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
@@ -73,7 +75,8 @@ std::vector<std::string> many_records(size_t (*size)(size_t), size_t count) {
 
 TEST_F(ShardReaderTest, ReadsBackWhatTheWriterWrote) {
   const auto records = many_records([](size_t i) { return i % 7 == 0 ? i * 501 : i % 90; }, 400);
-  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     const std::string path = write("a.tfrecord", records, {.compression = compression});
     const ReadShard read = read_shard(local_, pool_, path, {.num_records = records.size()}, true);
     EXPECT_TRUE(read.faults.empty());
@@ -156,7 +159,7 @@ TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
       [](size_t i) { return i % 11 == 0  ? 40000 + i * 300
                             : i % 5 == 0 ? size_t{15900} + i
                                          : i % 200; }, 300);
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const std::string path = write("a.tfrecord", records, {.compression = compression});
     for (const size_t read_ahead : {0, 1, 2, 5}) {
       for (const uint64_t seed : {1, 2, 3}) {
@@ -176,7 +179,7 @@ TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
 
 TEST_F(ShardReaderTest, ReadingCanBeginAtAnyRecord) {
   const auto records = many_records([](size_t i) { return i % 13 * 100; }, 120);
-  for (const Compression compression : {Compression::kNone, Compression::kZlib}) {
+  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kZstd}) {
     const std::string path = write("a.tfrecord", records, {.compression = compression});
     const ReadShard all = read_shard(local_, pool_, path, {}, true);
     for (const std::optional<Compression> declared : {std::optional(compression), std::optional<Compression>()}) {
@@ -208,7 +211,7 @@ TEST_F(ShardReaderTest, PositionAfterTheLastRecordIsTheEnd) {
 
 TEST_F(ShardReaderTest, CompressedShardsThatUnpackToMuchMoreComeWhole) {
   // The last input may be taken while output is still to come: every place of the end against the buffers' ends.
-  for (const Compression compression : {Compression::kZlib, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     for (size_t more = 0; more < 30; ++more) {
       const std::vector<std::string> records{std::string((256 << 10) - 30 + more, 'x')};
       const std::string path = write("a.tfrecord", records, {.compression = compression});
@@ -298,11 +301,14 @@ TEST_F(ShardReaderTest, FileThatShrinksIsTruncated) {
 
 TEST_F(ShardReaderTest, OtherCompressedFormatsAreRefusedByName) {
   MemoryStorage storage;
-  storage.add("z", std::string("\x28\xb5\x2f\xfd", 4) + std::string(100, 'x'));
+  storage.add("z", std::string("\xfd"
+                               "7zXZ\0",
+                               6) +
+                       std::string(100, 'x'));
   const ReadShard read = read_shard(storage, pool_, "z", {}, true);
   ASSERT_EQ(read.faults.size(), 1U);
   EXPECT_EQ(read.faults[0].error.code, ErrorCode::kCompression);
-  EXPECT_THAT(read.faults[0].error.message, HasSubstr("zstd"));
+  EXPECT_THAT(read.faults[0].error.message, HasSubstr("the content is xz"));
 }
 
 TEST_F(ShardReaderTest, DeclaredCompressionThatIsNotTheContentsSaysBoth) {
@@ -328,7 +334,7 @@ TEST_F(ShardReaderTest, PlainFileWhoseLengthLooksLikeAMagicNumberIsStillPlain) {
 
 TEST_F(ShardReaderTest, DestructionInTheMiddleOfAReadIsSafeAndWakesNobody) {
   const auto records = many_records([](size_t) { return size_t{1000}; }, 300);
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const std::string path = write("a.tfrecord", records, {.compression = compression});
     for (int round = 0; round < 60; ++round) {
       InjectingStorage storage(
@@ -440,6 +446,171 @@ TEST_F(ShardReaderTest, ForgedLengthInACompressedShardTakesNoMemory) {
     EXPECT_EQ(read_shard(local_, pool, path, {.max_record_bytes = UINT64_MAX}, true).faults.size(), 1U);
     EXPECT_LE(pool.fresh_allocations(), 6);
     EXPECT_EQ(pool.bytes_in_use(), 0);
+  }
+}
+
+// --- zstd
+// -------------------------------------------------------------------------------------------------------------
+
+TEST_F(ShardReaderTest, OfZstdGoesOnFromTheFrameThatHasTheRecord) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 4000);
+  const std::string path =
+      write("a.tfrecord.zst", records, {.compression = Compression::kZstd, .frame_bytes = 64 << 10});
+  const uint64_t file_bytes = fs::file_size(path);
+  ASSERT_GT(file_bytes, 500000U);
+  for (const std::optional<Compression> declared : {std::optional(Compression::kZstd), std::optional<Compression>()}) {
+    for (const uint64_t first : {uint64_t{1}, uint64_t{2000}, uint64_t{3999}, uint64_t{4000}}) {
+      ShardReader reader(local_, pool_, path,
+                         {.compression = declared, .start = {first * 1016, first}, .chunk_bytes = 4096}, [] {});
+      RecordBatch batch;
+      const Step step = reader.next(batch, 10);
+      // The seek table, the frame, and what follows as far as a batch reaches (256 KiB, which pack to a quarter);
+      // without a word on how it is stored its beginning too.
+      const uint64_t most = (8 << 10) + (320 << 10) / 4 + 4096 + (declared ? 0 : 4096);
+      ASSERT_LT(most, file_bytes / 5);
+      EXPECT_LE(reader.num_file_bytes_read(), most) << first;
+      EXPECT_LE(reader.num_skipped_bytes(), 64U << 10);
+      if (first == 4000) {
+        EXPECT_EQ(step, Step::kEnd);
+        continue;
+      }
+      ASSERT_EQ(step, Step::kRecords);
+      EXPECT_EQ(batch.first_record, first);
+      EXPECT_EQ(batch.payloads[0], records[first]);
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, OfZstdWithoutASeekTableIsUnpackedFromTheBeginning) {
+  const ReadShard plain = read_shard(local_, pool_, MILLRACE_TEST_DATA "/tfrecord/few.tfrecord", {}, true);
+  ASSERT_EQ(plain.records.size(), 60U);
+  for (const char* name : {"one_frame", "three_frames", "level_19"}) {
+    const std::string path = std::string(MILLRACE_TEST_DATA "/zstd/") + name + ".tfrecord.zst";
+    EXPECT_EQ(read_shard(local_, pool_, path, {}, true).records, plain.records) << name;
+    for (const size_t first : {size_t{0}, size_t{5}, plain.records.size() - 1}) {
+      const ReadShard rest = read_shard(
+          local_, pool_, path,
+          {.compression = Compression::kZstd, .start = {plain.records[first].offset, first}, .chunk_bytes = 100}, true);
+      ASSERT_TRUE(rest.faults.empty()) << rest.faults[0].error.to_string();
+      EXPECT_TRUE(std::equal(rest.records.begin(), rest.records.end(),
+                             plain.records.begin() + static_cast<std::ptrdiff_t>(first), plain.records.end()));
+    }
+  }
+  const ReadShard refused = read_shard(local_, pool_, MILLRACE_TEST_DATA "/zstd/long.tfrecord.zst", {}, false);
+  ASSERT_EQ(refused.faults.size(), 1U);
+  EXPECT_THAT(refused.faults[0].error.to_string(),
+              HasSubstr("needs a window of 134217728 bytes, 8388608 are read at most: compress with a level up to 19, "
+                        "without --long (shard "));
+}
+
+TEST_F(ShardReaderTest, OfZstdWithASeekTableOfAnotherWriterGoesOnFromAFrameAndBehindDamageWithAnIndex) {
+  const ReadShard plain = read_shard(local_, pool_, MILLRACE_TEST_DATA "/tfrecord/few.tfrecord", {}, true);
+  const std::string path = MILLRACE_TEST_DATA "/zstd/seekable.tfrecord.zst";
+  EXPECT_EQ(read_shard(local_, pool_, path, {}, true).records, plain.records);
+  for (size_t first = 0; first < plain.records.size(); ++first) {
+    ShardReader reader(local_, pool_, path, {.start = {plain.records[first].offset, first}}, [] {});
+    RecordBatch batch;
+    ASSERT_EQ(reader.next(batch, 1), Step::kRecords);
+    EXPECT_EQ(batch.payloads[0], plain.records[first].payload);
+    EXPECT_LT(reader.num_skipped_bytes(), 1000U);
+  }
+  const auto index = std::make_shared<const ShardIndex>(build_shard_index(local_, path));
+  ASSERT_TRUE(index->has_frames());
+  // A frame in the middle of the file; which record comes behind it only the index says.
+  std::string bytes = test::read_file(path);
+  const ShardIndex::Frame bad = index->frame(index->num_frames() / 2);
+  bytes[(bad.begin + bad.end) / 2] = static_cast<char>(bytes[(bad.begin + bad.end) / 2] ^ 1);
+  MemoryStorage storage;
+  storage.add("seekable.tfrecord.zst", bytes);
+  const ReadShard without = read_shard(storage, pool_, "seekable.tfrecord.zst", {}, false);
+  const ReadShard with = read_shard(storage, pool_, "seekable.tfrecord.zst", {.index = index}, false);
+  ASSERT_EQ(without.faults.size(), 1U);
+  ASSERT_EQ(with.faults.size(), 1U);
+  const auto lost = static_cast<size_t>(with.faults[0].num_records_lost.value());
+  const auto kept = static_cast<size_t>(with.faults[0].error.record);
+  EXPECT_FALSE(without.faults[0].can_continue);
+  EXPECT_EQ(without.records.size(), kept);
+  EXPECT_EQ(plain.records[kept].offset, with.faults[0].begin);
+  EXPECT_GE(plain.records[kept].offset + plain.records[kept].payload.size() + 16, bad.offset);
+  EXPECT_EQ(with.faults[0].end, index->first_from(bad.end_offset).offset);
+  std::vector<test::ReadRecord> expected = plain.records;
+  expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(kept),
+                 expected.begin() + static_cast<std::ptrdiff_t>(kept + lost));
+  EXPECT_EQ(with.records, expected);
+}
+
+TEST_F(ShardReaderTest, OfZstdLosesToADamagedFrameItsOwnRecordsAlone) {
+  const auto records = many_records([](size_t i) { return i % 500; }, 1000);
+  const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = 4000});
+  const ReadShard good = read_shard(local_, pool_, path, {}, true);
+  std::string bytes = test::read_file(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  test::write_file(path, bytes);
+  const ReadShard read = read_shard(local_, pool_, path, {.num_records = records.size()}, false);
+  ASSERT_EQ(read.faults.size(), 1U);
+  const RecordFault& fault = read.faults[0];
+  EXPECT_EQ(fault.error.code, ErrorCode::kCompression);
+  EXPECT_TRUE(fault.can_continue && fault.end_is_known);
+  const auto first = static_cast<size_t>(fault.error.record);
+  ASSERT_TRUE(fault.num_records_lost.has_value());
+  EXPECT_LE(fault.end - fault.begin, 4000U);
+  EXPECT_GE(*fault.num_records_lost, 5U);
+  EXPECT_EQ(fault.begin, good.records[first].offset);
+  EXPECT_EQ(fault.end, good.records[first + *fault.num_records_lost].offset);
+  std::vector<test::ReadRecord> expected = good.records;
+  expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(first),
+                 expected.begin() + static_cast<std::ptrdiff_t>(first + *fault.num_records_lost));
+  EXPECT_EQ(read.records, expected);
+}
+
+TEST_F(ShardReaderTest, OfZstdSaysWhenItsSeekTableIsBrokenAndLosesNothingToIt) {
+  const auto records = many_records([](size_t i) { return i % 500; }, 1000);
+  const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = 4000});
+  const ReadShard good = read_shard(local_, pool_, path, {}, true);
+  std::string bytes = test::read_file(path);
+  bytes[bytes.size() - 30] = static_cast<char>(bytes[bytes.size() - 30] ^ 4);
+  test::write_file(path, bytes);
+  for (const size_t first : {size_t{0}, size_t{600}}) {
+    const ReadShard read = read_shard(local_, pool_, path,
+                                      {.compression = Compression::kZstd,
+                                       .start = {good.records[first].offset, first},
+                                       .num_records = records.size()},
+                                      false);
+    ASSERT_EQ(read.faults.size(), 1U);
+    EXPECT_EQ(read.faults[0].error.code, ErrorCode::kIndex);
+    EXPECT_THAT(read.faults[0].error.message, HasSubstr("the seek table is broken: its bytes have the checksum"));
+    EXPECT_THAT(read.faults[0].error.message, HasSubstr("; reading goes on without it"));
+    EXPECT_EQ(read.records.size(), records.size() - first);
+  }
+}
+
+TEST_F(ShardReaderTest, OfZstdThatIsCutBetweenTwoFramesIsTruncated) {
+  const auto records = many_records([](size_t i) { return i % 500; }, 1000);
+  const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = 4000});
+  const std::string bytes = test::read_file(path);
+  const FrameTable table = FrameTable::parse(bytes, bytes.size());
+  const FrameTable::Frame& cut = table.frames()[20];
+  test::write_file(path, bytes.substr(0, cut.begin));
+  const ReadShard read = read_shard(local_, pool_, path, {}, false);
+  EXPECT_EQ(read.records.size(), cut.record);
+  ASSERT_EQ(read.faults.size(), 1U);
+  EXPECT_EQ(read.faults[0].error.code, ErrorCode::kTruncated);
+}
+
+TEST_F(ShardReaderTest, OfZstdPassesEmptyFramesAndLongRecords) {
+  std::vector<std::string> records = many_records([](size_t i) { return i % 700; }, 300);
+  records[7] = std::string(5 << 20, 'x');
+  for (size_t i = 0; i < (3 << 20); ++i) records[200] += static_cast<char>(i * i * 2654435761U >> 21);
+  for (const size_t frame_bytes : {size_t{1}, size_t{1000}, size_t{64} << 20}) {
+    const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = frame_bytes});
+    const ReadShard all = read_shard(local_, pool_, path, {.num_records = 300}, true);
+    ASSERT_TRUE(all.faults.empty()) << all.faults[0].error.to_string();
+    ASSERT_TRUE(payloads(all) == records);
+    for (const size_t first : {size_t{7}, size_t{8}, size_t{201}}) {
+      const ReadShard rest = read_shard(local_, pool_, path, {.start = {all.records[first].offset, first}}, true);
+      ASSERT_TRUE(std::equal(rest.records.begin(), rest.records.end(),
+                             all.records.begin() + static_cast<std::ptrdiff_t>(first), all.records.end()));
+    }
   }
 }
 

@@ -121,13 +121,15 @@ TEST_F(RecordWriterTest, InPlaceFileIsReadableAfterFlush) {
 }
 
 TEST_F(RecordWriterTest, SameRecordsGiveTheSameCompressedBytes) {
-  for (const char* name : {"a.gz", "b.gz"}) {
-    RecordWriter writer(path(name), {.compression = Compression::kGzip});
-    for (int i = 0; i < 1000; ++i) writer.write(std::string(i % 50, static_cast<char>('a' + i % 7)));
-    writer.close();
+  for (const Compression compression : {Compression::kGzip, Compression::kZstd}) {
+    for (const char* name : {"a", "b"}) {
+      RecordWriter writer(path(name), {.compression = compression});
+      for (int i = 0; i < 1000; ++i) writer.write(std::string(i % 50, static_cast<char>('a' + i % 7)));
+      writer.close();
+    }
+    EXPECT_EQ(slurp(path("a")), slurp(path("b")));
+    EXPECT_LT(fs::file_size(path("a")), 20000U);
   }
-  EXPECT_EQ(slurp(path("a.gz")), slurp(path("b.gz")));
-  EXPECT_LT(fs::file_size(path("a.gz")), 20000U);
 }
 
 TEST_F(RecordWriterTest, MissingFolderIsOneErrorThatNamesTheFile) {
@@ -176,6 +178,9 @@ TEST_F(RecordWriterTest, FailedWriteRemovesTheTemporaryFileAndRefusesMore) {
 
 TEST_F(RecordWriterTest, UnknownLevelIsRefused) {
   EXPECT_THROW(RecordWriter(path("a"), {.compression = Compression::kGzip, .level = 10}), ErrorException);
+  EXPECT_THROW(RecordWriter(path("a"), {.compression = Compression::kZstd, .level = 20}), ErrorException);
+  // Readers of a growing file would miss its end.
+  EXPECT_THROW(RecordWriter(path("a"), {.compression = Compression::kZstd, .in_place = true}), ErrorException);
   EXPECT_THAT(names(), IsEmpty());
 }
 

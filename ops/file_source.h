@@ -28,7 +28,7 @@ struct FileReadOptions {
 /// tf.data's order (see InterleaveStage), each read and unpacked in a lane of its own. An error of a record comes in
 /// its place and is the end of its file; another number of records than the shards' counts promise is one too. A state
 /// holds for each open file where the next record begins; a compressed file is unpacked again from its beginning up to
-/// there.
+/// there, a zstd file with a seek table from the frame that has it.
 class FileSourceOperator : public StageOperator {
  public:
   std::string arguments() const final;

@@ -30,25 +30,53 @@ bool is_damage(ErrorCode code) {
     case ErrorCode::kLengthCrc:
     case ErrorCode::kPayloadCrc:
     case ErrorCode::kTruncated:
-    case ErrorCode::kRecordTooLarge: return true;
+    case ErrorCode::kRecordTooLarge:
+    case ErrorCode::kCompression: return true;
     default: return false;
   }
 }
 
-[[noreturn]] void refuse_compressed(const std::string& path, Compression compression) {
+// A frame with more than one record is unpacked for each of them.
+constexpr uint64_t kMostFrameBytes = 8 << 20;
+
+[[noreturn]] void refuse_compressed(const std::string& path, const std::string& what) {
   throw ErrorException(
       {.code = ErrorCode::kInvalidArgument,
-       .message = fmt::format("a {} shard would have to be unpacked, up to 1 MiB of it, for each record; write the "
-                              "shards without compression, or read them with tfrecord(…, {{.shuffle_shards = true}}) "
-                              "and shuffle(buffer_size)",
-                              to_string(compression)),
+       .message = fmt::format("{} for each record; write the shards without compression or as ZSTD with a seek table "
+                              "(RecordWriter), or read them with tfrecord(…, {{.shuffle_shards = true}}) and "
+                              "shuffle(buffer_size)",
+                              what),
        .shard = path});
+}
+
+// Of the frames with several records the largest one's bytes.
+uint64_t largest_frame(const ShardIndex& index) {
+  uint64_t most = 0;
+  for (size_t i = 0; i < index.num_frames(); ++i) {
+    const ShardIndex::Frame frame = index.frame(i);
+    const uint64_t bytes = frame.end_offset - frame.offset;
+    if (bytes <= most) continue;
+    const uint64_t next = index.first_from(frame.offset + 1).offset;
+    if (next < frame.end_offset) most = bytes;
+  }
+  return most;
 }
 
 void check_compression(const ShardIndexes& indexes) {
   for (size_t i = 0; i < indexes.num_shards(); ++i) {
-    const Compression compression = indexes.index(i).compression();
-    if (compression != Compression::kNone) refuse_compressed(indexes.path(i), compression);
+    const ShardIndex& index = indexes.index(i);
+    if (index.num_records() == 0 || index.compression() == Compression::kNone) continue;
+    if (index.compression() != Compression::kZstd) {
+      refuse_compressed(indexes.path(i), fmt::format("a {} shard would have to be unpacked, up to 1 MiB of it,",
+                                                     to_string(index.compression())));
+    }
+    if (!index.has_frames()) {
+      refuse_compressed(indexes.path(i),
+                        "a ZSTD shard without a seek table would have to be unpacked from its beginning");
+    }
+    if (const uint64_t bytes = largest_frame(index); bytes > kMostFrameBytes) {
+      refuse_compressed(indexes.path(i), fmt::format("frames of up to {} bytes would have to be unpacked", bytes));
+    }
   }
 }
 

@@ -26,8 +26,9 @@ struct GlobalShuffleOptions {
 };
 
 /// Source: the records of all shards in a uniformly random order, as raw bytes, one `bytes` scalar named `record`. The
-/// order is KeyedPermutation's; there is no buffer that would have to be filled. The shards are not compressed and
-/// `dataset_index` has made their indexes, or a pipeline with it is refused when it starts.
+/// order is KeyedPermutation's; there is no buffer that would have to be filled. The shards are not compressed, or with
+/// zstd and a seek table (of these a frame is read and unpacked for each record or, in one window, for all that are in
+/// it), and `dataset_index` has made their indexes, or a pipeline with it is refused when it starts.
 ///
 /// Windows of the order are read in eight lanes side by side, each window sorted by place (RecordFetcher). Both CRCs of
 /// every record are checked. An error stands in the place of a record; it names shard, offset and record. In memory are

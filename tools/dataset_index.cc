@@ -21,7 +21,7 @@ namespace {
 using namespace millrace;
 
 constexpr const char* kAbout =
-    "Writes the index of each shard beside it, as SHARD.index: where every record begins and, for gzip and zlib, "
+    "Writes the index of each shard beside it, as SHARD.index: where every record begins and, for compressed shards, "
     "places\n"
     "to begin unpacking. Reading can then start at any record, and damage costs a record or a mebibyte and not the "
     "rest\n"

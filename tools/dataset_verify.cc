@@ -19,7 +19,8 @@ using namespace millrace;
 using nlohmann::ordered_json;
 
 constexpr const char* kAbout =
-    "Reads every byte of the shards and checks both CRCs of every record, the trailers of gzip and zlib, and each "
+    "Reads every byte of the shards and checks both CRCs of every record, the checksums of gzip, zlib and zstd, and "
+    "each "
     "record\n"
     "against the shard's index where it has one (see dataset_index). Lists every damaged region with what is lost to\n"
     "it; with an index also how many records, and it goes on behind damage. The exit code is 1 when anything is wrong.";

@@ -52,7 +52,7 @@ std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const*
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
-      ("compression", po::value(&compression), "how the shards are stored: none, zlib or gzip; without it each shard's "
+      ("compression", po::value(&compression), "how the shards are stored: none, zlib, gzip or zstd; without it each shard's "
                                                "first bytes say so")
       ("max-record-bytes", po::value(&max_record_bytes)->default_value(max_record_bytes),
        "longer records are an error")
@@ -71,7 +71,8 @@ std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const*
   require_at_least("threads", threads, 0);
   if (!compression.empty()) {
     arguments.compression = compression_from_name(compression);
-    if (!arguments.compression) refuse(fmt::format("--compression is '{}', must be none, zlib or gzip", compression));
+    if (!arguments.compression)
+      refuse(fmt::format("--compression is '{}', must be none, zlib, gzip or zstd", compression));
   }
   constexpr int64_t kMostThreads = 1024;
   if (threads > kMostThreads) refuse(fmt::format("--threads is {}, must be at most {}", threads, kMostThreads));

@@ -338,7 +338,7 @@ void visit_compression(Fields& fields, Compressed& compression) {
   if constexpr (Fields::kReads) {
     if (!fields.optional("compression", name)) return;
     const std::optional<Compression> found = compression_from_name(name);
-    if (!found) fields.refuse("'compression' is none, zlib or gzip, not '" + name + "'");
+    if (!found) fields.refuse("'compression' is none, zlib, gzip or zstd, not '" + name + "'");
     compression = *found;
   } else {
     const std::optional<Compression> wanted = compression;

@@ -100,7 +100,7 @@ FileReadOptions file_options(Picks& p) {
   options.block_length = static_cast<size_t>(p.between(1, 4));
   options.shuffle_shards = p.chance(3);
   if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
-  options.compression = static_cast<Compression>(p.between(0, 2));
+  options.compression = static_cast<Compression>(p.between(0, 3));
   return options;
 }
 
@@ -110,6 +110,7 @@ Twin global_shuffle(Picks& p, const Weave& weave) {
     if (p.chance(2)) names.push_back(fmt::format("indexed-{}", i));
   }
   if (names.empty()) names.push_back("indexed-0");
+  if (p.chance(2)) names.push_back("indexed-5");
   if (p.chance(30)) names.push_back("indexed-4");
   GlobalShuffleOptions options;
   options.seed = static_cast<uint64_t>(p.between(0, 9));
@@ -123,8 +124,8 @@ Twin global_shuffle(Picks& p, const Weave& weave) {
 }
 
 const std::vector<std::string> kPlain{"plain-0", "plain-1", "plain-2", "plain-3", "plain-4", "plain-5"};
-const std::vector<std::string> kCompressed{"zlib-0", "gzip-0", "zlib-1", "gzip-1", "zlib-2",
-                                           "gzip-2", "zlib-3", "gzip-3", "plain-1"};
+const std::vector<std::string> kCompressed{"zlib-0", "gzip-0", "zstd-0", "zlib-1", "gzip-1", "zstd-1", "zlib-2",
+                                           "gzip-2", "zstd-2", "zlib-3", "gzip-3", "zstd-3", "plain-1"};
 const std::vector<std::string> kDamaged{"damaged-0", "plain-4", "damaged-1", "gzip-2"};
 const std::vector<std::string> kWithErrors{"odd-0", "damaged-0", "odd-1", "plain-4"};
 

@@ -26,8 +26,8 @@ struct Input {
 };
 
 TwinDataset records(const Weave& weave) {
-  return TwinDataset::tfrecord({"plain-0", "zlib-2", "gzip-1", "plain-4"}, {.cycle_length = 2, .block_length = 2},
-                               weave);
+  return TwinDataset::tfrecord({"plain-0", "zlib-2", "gzip-1", "zstd-3", "plain-4"},
+                               {.cycle_length = 2, .block_length = 2}, weave);
 }
 
 const std::array kInputs{
@@ -48,7 +48,8 @@ const std::array kInputs{
           }},
     Input{"records in a global order",
           [](const Weave& w) {
-            return TwinDataset::global_shuffle({"indexed-0", "indexed-1", "indexed-2"}, {.seed = 3, .window = 4}, w)
+            return TwinDataset::global_shuffle({"indexed-0", "indexed-1", "indexed-2", "indexed-5"},
+                                               {.seed = 3, .window = 4}, w)
                 .repeat(2);
           }},
     Input{"records in a global order without the damaged ones",

@@ -53,6 +53,8 @@ ShardFiles::ShardFiles() {
   write("long-1", Compression::kGzip, kLongShard);
   constexpr std::array<int64_t, 5> kIndexed{12, 0, 1, 21, kLongShard};
   for (size_t i = 0; i < kIndexed.size(); ++i) write(fmt::format("indexed-{}", i), Compression::kNone, kIndexed[i]);
+  write("indexed-5", Compression::kZstd, 19);
+  for (size_t i = 0; i < 4; ++i) write(fmt::format("zstd-{}", i), Compression::kZstd, kCounts[i]);
 }
 
 void ShardFiles::write(const std::string& name, Compression compression, int64_t num_records) {
@@ -61,7 +63,7 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
   std::vector<ModelElement>& elements = records_[name];
   std::vector<size_t> flipped;  // places of payloads in the file
   size_t offset = 0;
-  RecordWriter writer(path(name), {.compression = compression});
+  RecordWriter writer(path(name), {.compression = compression, .frame_bytes = 1500});
   for (int64_t r = 0; r < num_records; ++r) {
     ExampleModel example;
     example.id = static_cast<int64_t>(records_.size()) * 100 + r;

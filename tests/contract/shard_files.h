@@ -32,11 +32,13 @@ struct ExampleModel {
 
 // Small shards that are written once for the whole run, with what is in them:
 //
-//     plain-0 … plain-5, zlib-0 … zlib-3, gzip-0 … gzip-3   Examples; one file of each kind is empty
+//     plain-0 … plain-5, zlib-0 … zlib-3, gzip-0 … gzip-3,
+//     zstd-0 … zstd-3                                       Examples; one file of each kind is empty
 //     odd-0, odd-1                                          some records lack `weight`, some are no Examples
 //     damaged-0, damaged-1                                  some payloads do not match their CRCs
 //     long-0, long-1                                        more than a block and more than a chunk of a file
-//     indexed-0 … indexed-4                                 with indexes; 1 is empty, 3 damaged as above, 4 is long
+//     indexed-0 … indexed-5                                 with indexes; 1 is empty, 3 damaged as above, 4 is long,
+//                                                           5 is of zstd
 class ShardFiles {
  public:
   // The files of this process; removed when it ends.

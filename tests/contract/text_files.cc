@@ -117,7 +117,8 @@ void TextFiles::write_table(int64_t number, int64_t count) {
 
 void TextFiles::write(const std::string& name, const std::string& content, const std::vector<ModelElement>& elements) {
   records_[name] = elements;
-  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     write_file(path(name, compression), packed(content, compression));
   }
 }

@@ -227,7 +227,8 @@ TwinDataset TwinDataset::tfrecord(const std::vector<std::string>& names, const T
   for (const std::string& name : names) twin.most_ += name.starts_with("long") ? kLongShard : 21;
   twin.reads_shards_ = true;
   twin.reads_compressed_shards_ = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name.starts_with("zlib") || name.starts_with("gzip") || name == "odd-1" || name == "long-1";
+    return name.starts_with("zlib") || name.starts_with("gzip") || name.starts_with("zstd") || name == "odd-1" ||
+           name == "long-1";
   });
   twin.join("tfrecord");
   return twin;
@@ -239,7 +240,8 @@ TwinDataset TwinDataset::of_text_files(const std::string& name, const std::strin
   const bool compressed = options.compression != Compression::kNone;
   const std::string_view compression = !compressed                                 ? "kNone"
                                        : options.compression == Compression::kZlib ? "kZlib"
-                                                                                   : "kGzip";
+                                       : options.compression == Compression::kGzip ? "kGzip"
+                                                                                   : "kZstd";
   std::string code = fmt::format("Dataset::{}(TextFiles::get().shards({}, Compression::{}){}, {{.cycle_length = {}",
                                  name, quoted(names), compression, format, options.cycle_length);
   code += fmt::format(", .block_length = {}", options.block_length);

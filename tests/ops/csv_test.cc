@@ -183,8 +183,10 @@ TEST_F(Csv, RecordsMayBeLongButNotTooLong) {
   const std::vector<CsvColumn> columns{{.name = "a"}, {.name = "b"}};
   std::string content;
   for (int i = 0; i < 4; ++i) content += "\"" + std::string(1000000, static_cast<char>('a' + i)) + "\",x\n";
-  const Shards shards = file(test::packed(content, Compression::kGzip));
-  EXPECT_EQ(take(Dataset::csv(shards, columns, {}, {.compression = Compression::kGzip})).size(), 4);
+  for (const Compression compression : {Compression::kGzip, Compression::kZstd}) {
+    const Shards shards = file(test::packed(content, compression));
+    EXPECT_EQ(take(Dataset::csv(shards, columns, {}, {.compression = compression})).size(), 4);
+  }
   EXPECT_THAT(take(Dataset::csv(file("1,2\n\"3,\n4,5\n6,7\n"), columns, {}, {.max_record_bytes = 8})),
               ElementsAre("a=1 b=2", HasSubstr("record_too_large: the record that begins on line 2 has more than 8 "
                                                "bytes; is a quote not closed?")));
@@ -203,7 +205,7 @@ TEST_F(Csv, AResumedPipelineKnowsTheLine) {
   // An interleave writes a state for every eighth block only.
   std::string content;
   for (int i = 0; i < 20000; ++i) content += fmt::format("{},\"a\nb\"\n", i == 18000 ? "bad" : std::to_string(i));
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const Dataset dataset =
         Dataset::csv(file(test::packed(content, compression)),
                      {{.name = "id", .dtype = DType::kInt64}, {.name = "text"}}, {}, {.compression = compression});

@@ -65,7 +65,7 @@ TEST_F(FixedLengthRecords, MayBeLongerThanAChunk) {
   std::string content(100000, 'h');
   for (int i = 0; i < 7; ++i) content += std::string(700000, static_cast<char>('a' + i));
   content += std::string(300000, 'f');
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const TakenRecords taken = take_records(Dataset::fixed_length_records(
         file(test::packed(content, compression)),
         {.record_bytes = 700000, .header_bytes = 100000, .footer_bytes = 300000}, {.compression = compression}));

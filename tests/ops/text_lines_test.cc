@@ -36,7 +36,8 @@ TEST_F(TextLines, AreThoseOfTensorFlow) {
     std::vector<std::string> expected;
     for (const nlohmann::json& line : one.at("expect")) expected.push_back(test::bytes_of(line));
     const std::string content = test::bytes_of(one.at("content"));
-    for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+    for (const Compression compression :
+         {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
       const TakenRecords taken =
           take_records(Dataset::text_lines(files({test::packed(content, compression)}), {.compression = compression}));
       EXPECT_EQ(taken.records, expected) << one;
@@ -59,7 +60,7 @@ TEST_F(TextLines, MayBeLongerThanAChunk) {
   const std::string line(3000000, 'x');
   std::string content;
   for (int i = 0; i < 5; ++i) content += std::to_string(i) + "\n" + line + std::to_string(i) + "\n";
-  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const TakenRecords taken =
         take_records(Dataset::text_lines(files({test::packed(content, compression)}), {.compression = compression}));
     ASSERT_EQ(taken.records.size(), 10) << taken.error;

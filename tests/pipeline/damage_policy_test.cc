@@ -325,7 +325,7 @@ TEST_F(SkippedDamage, OfEverythingIsAnEndAndNoEndlessLoop) {
 }
 
 TEST_F(SkippedDamage, OfCompressedShardsEndsAtTheNextSeekPoint) {
-  for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
     for (const bool indexed : {false, true}) {
       SCOPED_TRACE(fmt::format("{}, index {}", to_string(compression), indexed));
       // Some 6 MB that hardly compress: seek points are 1 MiB of unpacked bytes apart.
@@ -355,7 +355,7 @@ TEST_F(SkippedDamage, OfCompressedShardsEndsAtTheNextSeekPoint) {
       for (const std::string& element : outcome.elements) {
         if (element != "end") rows += std::stoll(element);
       }
-      if (!indexed) continue;  // what can be read without one depends on the place
+      if (!indexed && compression != Compression::kZstd) continue;  // what can be read without one depends on the place
       expect_resumes_everywhere(all().batch(60));
       EXPECT_EQ(outcome.skipped.counts.regions_of_unknown_records, 0);
       EXPECT_EQ(rows + outcome.skipped.counts.records, kRecords);
@@ -518,7 +518,8 @@ TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
   LocalStorage local(inline_executor);
   BufferPool pool;
   test::Damage damage;
-  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
     write("a", kRecords, compression, /*indexed=*/true);
     const std::string good = read_file(path("a"));
     const std::string index_bytes = read_file(index_path(path("a")));
@@ -532,9 +533,11 @@ TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
         std::filesystem::remove(index_path(path("a")));
         if (indexed) write_file(index_path(path("a")), index_bytes);
         const std::optional<Compression> declared = i % 2 == 0 ? std::optional(compression) : std::nullopt;
-        const test::ReadShard expected =
+        test::ReadShard expected =
             test::read_shard(local, pool, path("a"), {.compression = declared, .index = indexed ? index : nullptr},
                              /*stop_at_error=*/false);
+        // A seek table that is broken loses nothing.
+        std::erase_if(expected.faults, [](const RecordFault& fault) { return fault.error.code == ErrorCode::kIndex; });
         std::vector<std::string> records;
         for (const test::ReadRecord& record : expected.records) {
           records.push_back(record.payload);

@@ -45,10 +45,11 @@ std::string record(size_t shard, int64_t index) {
 /// Shards with their indexes.
 class GlobalShuffleTest : public testing::Test {
  protected:
-  void write(const std::vector<int64_t>& counts, Compression compression = Compression::kNone) {
+  void write(const std::vector<int64_t>& counts, Compression compression = Compression::kNone,
+             size_t frame_bytes = ZstdPacker::kDefaultFrameBytes) {
     counts_ = counts;
     for (size_t shard = 0; shard < counts.size(); ++shard) {
-      RecordWriter writer(path(shard), {.compression = compression});
+      RecordWriter writer(path(shard), {.compression = compression, .frame_bytes = frame_bytes});
       for (int64_t i = 0; i < counts[shard]; ++i) writer.write(record(shard, i));
       writer.close();
       write_index(shard);
@@ -264,7 +265,69 @@ TEST_F(GlobalShuffleTest, CompressedShardsAreRefusedWithWhatToDoInstead) {
   const Error error = refusal_of(dataset());
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(error.shard, path(0));
-  EXPECT_THAT(error.message, AllOf(HasSubstr("GZIP"), HasSubstr("write the shards without compression")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("GZIP"), HasSubstr("write the shards without compression or as ZSTD")));
+  // As the zstd program writes it, which makes one frame of all.
+  counts_ = {60};
+  std::filesystem::copy_file(MILLRACE_TEST_DATA "/zstd/one_frame.tfrecord.zst", path(0),
+                             std::filesystem::copy_options::overwrite_existing);
+  write_index(0);
+  const Error without_table = refusal_of(dataset());
+  EXPECT_EQ(without_table.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(without_table.message, AllOf(HasSubstr("a ZSTD shard without a seek table"), HasSubstr("RecordWriter")));
+}
+
+TEST_F(GlobalShuffleTest, GivesTheSameOfZstdShardsAsOfPlainOnes) {
+  const std::vector<int64_t> counts{40, 0, 700, 1, 333};
+  for (const size_t frame_bytes : {1, 300, 4000, 1 << 20}) {
+    write(counts, Compression::kZstd, frame_bytes);
+    for (const int64_t window : {1, 20, 8192}) {
+      EXPECT_EQ(run(dataset({.seed = 4, .window = window, .merge_gap = window})), expected(4)) << window;
+    }
+    EXPECT_EQ(run(dataset({.seed = 4, .window = 100}), {.threads = 2, .storage = slow(3)}), expected(4));
+  }
+  // From the middle too.
+  Pipeline pipeline = dataset({.seed = 4}).start({.threads = 2});
+  std::vector<std::string> records;
+  take(pipeline, 500, records);
+  Pipeline resumed = dataset({.seed = 4}).start({.threads = 1, .state = pipeline.save()});
+  take(resumed, SIZE_MAX, records);
+  EXPECT_EQ(records, expected(4));
+}
+
+TEST_F(GlobalShuffleTest, RecordsThatLieInSeveralFramesComeWhole) {
+  counts_ = {60};
+  const auto records_of = [&](const char* name) {
+    std::filesystem::copy_file(MILLRACE_TEST_DATA + std::string(name), path(0),
+                               std::filesystem::copy_options::overwrite_existing);
+    write_index(0);
+    return run(dataset({.seed = 9, .window = 7}));
+  };
+  const std::vector<std::string> plain = records_of("/tfrecord/few.tfrecord");
+  EXPECT_EQ(plain.size(), 60U);
+  EXPECT_EQ(records_of("/zstd/seekable.tfrecord.zst"), plain);
+}
+
+TEST_F(GlobalShuffleTest, ADamagedFrameOfAZstdShardIsAnErrorOfEachOfItsRecords) {
+  write({500}, Compression::kZstd, 1000);
+  const std::string good = test::read_file(path(0));
+  std::string bytes = good;
+  bytes[good.size() / 2] = static_cast<char>(bytes[good.size() / 2] ^ 1);
+  test::write_file(path(0), bytes);
+  const Error error = error_of(dataset());
+  EXPECT_EQ(error.code, ErrorCode::kCompression);
+  EXPECT_THAT(error.message, HasSubstr("zstd frame at compressed byte"));
+  const Dataset skipping = dataset({.damage = {.action = DamagePolicy::kSkip}});
+  Pipeline pipeline = skipping.start({.threads = 2});
+  std::vector<std::string> records;
+  take(pipeline, SIZE_MAX, records);
+  const int64_t lost = pipeline.skipped().counts.records;
+  EXPECT_GT(lost, 5);
+  EXPECT_LT(lost, 70);  // what fits in 1,000 bytes
+  EXPECT_EQ(records.size() + static_cast<size_t>(lost), 500U);
+  std::vector<std::string> all = expected();
+  std::erase_if(
+      all, [&](const std::string& one) { return std::find(records.begin(), records.end(), one) == records.end(); });
+  EXPECT_EQ(records, all);
 }
 
 TEST_F(GlobalShuffleTest, AnotherNumberOfRecordsThanPromisedIsRefused) {

@@ -157,7 +157,7 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
               HasSubstr("steps[1]: cast: 'to' is not one of the names of DType"));
   EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards {} } }"), HasSubstr("takes either 'files' or 'glob'"));
   EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' } compression: 'rar' } }"),
-              HasSubstr("'compression' is none, zlib or gzip, not 'rar'"));
+              HasSubstr("'compression' is none, zlib, gzip or zstd, not 'rar'"));
   EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' num_records: 1 num_records: 2 } } }"),
               HasSubstr("2 numbers of records for 1 shards"));
   EXPECT_THAT(refusal("version: 1 steps { rows { features { name: 'x' dtype: INT32 integers: 5000000000 } } }"),

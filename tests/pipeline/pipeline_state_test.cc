@@ -186,7 +186,8 @@ class PipelineStateOfShards : public testing::Test {
 };
 
 TEST_F(PipelineStateOfShards, ATrainingPipelineGoesOnWhateverTheCompressionAndTheStorage) {
-  for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kGzip}) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     write_shards(compression);
     expect_resumes_everywhere(masked(parse(records())));
   }

@@ -226,6 +226,51 @@ TEST_F(DatasetTools, CountsOfFileNamesAreCheckedWhereAsked) {
   EXPECT_THAT(result.out, HasSubstr("1 place: nothing lost"));
 }
 
+TEST_F(DatasetTools, ZstdShardsAreIndexedAndVerified) {
+  const std::string name = "d-3000.tfrecord.zst";
+  {
+    RecordWriter writer(folder_.path(name), {.compression = Compression::kZstd, .frame_bytes = 20000});
+    for (int i = 0; i < 3000; ++i) writer.write(std::to_string(i * 7919) + std::string(i % 300, 'x'));
+    writer.close();
+  }
+  const std::string path = folder_.path(name);
+  for (const bool indexed : {false, true}) {
+    if (indexed) {
+      const ChildResult result = index({path, "--json"});
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      const ordered_json shard = ordered_json::parse(result.out).at("shards").at(0);
+      EXPECT_EQ(shard.at("compression"), "ZSTD");
+      EXPECT_EQ(shard.at("records"), 3000);
+      EXPECT_GT(shard.at("seek_points"), 20);
+      EXPECT_LT(shard.at("index_bytes"), 15000);
+    }
+    ordered_json found = verified({path}, 0);
+    EXPECT_EQ(found.at("good"), true);
+    EXPECT_EQ(found.at("records"), 3000);
+    EXPECT_EQ(found.at("shards").at(0).at("compression"), "ZSTD");
+    const std::string good = read_file(path);
+    // A frame, and the seek table.
+    flip(name, good.size() / 2);
+    found = verified({path, "--compression", "zstd"}, 1);
+    EXPECT_EQ(found.at("damaged_places"), 1);
+    EXPECT_EQ(found.at("records_lost_known"), true);
+    EXPECT_EQ(found.at("records").get<int>() + found.at("records_lost").get<int>(), 3000);
+    EXPECT_LE(found.at("bytes_lost"), 20000);
+    write_file(path, good);
+    flip(name, good.size() - 15);
+    found = verified({path}, 1);
+    EXPECT_EQ(found.at("records"), 3000);
+    EXPECT_EQ(found.at("damaged_places"), 0);
+    EXPECT_THAT(found.at("shards").at(0).at("index_problem").dump(),
+                HasSubstr(indexed ? "the last 4 KiB of the file are others" : "the seek table is broken"));
+    write_file(path, good);
+  }
+  flip(name, std::filesystem::file_size(path) - 15);
+  const ChildResult broken = index({path, "--force"});
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_THAT(broken.err, HasSubstr("index: the seek table is broken"));
+}
+
 TEST_F(DatasetTools, MissingShardsAreErrors) {
   const ChildResult result = verify({folder_.path("none.tfrecord")});
   EXPECT_EQ(result.exit_code, 1);
@@ -238,8 +283,8 @@ TEST_F(DatasetTools, MissingShardsAreErrors) {
 TEST_F(DatasetTools, WrongArgumentsAreNamed) {
   EXPECT_THAT(index({}).err, HasSubstr("SHARDS is missing"));
   EXPECT_THAT(index({all_, "--threads", "-1"}).err, HasSubstr("--threads is -1, must be at least 0"));
-  EXPECT_THAT(index({all_, "--compression", "zstd"}).err,
-              HasSubstr("--compression is 'zstd', must be none, zlib or gzip"));
+  EXPECT_THAT(index({all_, "--compression", "lz4"}).err,
+              HasSubstr("--compression is 'lz4', must be none, zlib, gzip or zstd"));
   EXPECT_THAT(verify({all_, "--max-record-bytes", "0"}).err, HasSubstr("--max-record-bytes is 0"));
   EXPECT_EQ(verify({all_, "--unknown"}).exit_code, 1);
   EXPECT_THAT(index({"--help"}).out, HasSubstr("usage: dataset_index SHARDS... [options]"));

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,34 @@ void refuse_together(const po::variables_map& given, std::string_view option,
   for (const char* other : others) {
     if (given.contains(other) && !given[other].defaulted())
       refuse(fmt::format("--{} has no effect with {}", other, option));
+  }
+}
+
+// Whether it is no name of a workload but TFRecord files.
+bool is_pattern(std::string_view text) {
+  return text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrecord") != std::string_view::npos;
+}
+
+// Options that the workload has a say in.
+void read_workload_options(const po::variables_map& given, BenchOptions& options) {
+  const Workload& workload = find_workload(options.workload);
+  const Workload::Defaults& defaults = workload.defaults;
+  const std::string with = fmt::format("the workload {}", workload.name);
+  const auto fill = [&](const char* option, const std::optional<int64_t>& by_default, int64_t& value) {
+    if (!by_default) refuse_together(given, with, {option});
+    if (!given.contains(option)) value = by_default.value_or(1);
+  };
+  fill("batch", defaults.batch, options.batch);
+  fill("shuffle", defaults.shuffle, options.shuffle);
+  fill("cycle-length", defaults.cycle_length, options.cycle_length);
+  if (!defaults.takes_seed) refuse_together(given, with, {"seed"});
+  if (!defaults.takes_cache) refuse_together(given, with, {"cache"});
+  options.cache = given.contains("cache");
+  if (!defaults.takes_shards) {
+    refuse_together(given, with,
+                    {"shards", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
+  } else if (options.shards.empty()) {
+    refuse("--shards is missing; see dataset_bench --help");
   }
 }
 
@@ -73,9 +102,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
       ("pipeline", po::value(&options.pipeline),
        "measure the pipeline of this definition, in the place of a workload: JSON in a file *.json, else protobuf's text")
-      ("batch", po::value(&options.batch)->default_value(options.batch), "rows in a batch")
-      ("shuffle", po::value(&options.shuffle)->default_value(options.shuffle), "rows in the shuffle buffer (mlm)")
-      ("cycle-length", po::value(&options.cycle_length)->default_value(options.cycle_length), "shards read in turn")
+      ("batch", po::value(&options.batch), "rows in a batch; the default is the workload's")
+      ("shuffle", po::value(&options.shuffle), "rows in the shuffle buffer; the default is the workload's")
+      ("cycle-length", po::value(&options.cycle_length), "shards read in turn; the default is the workload's")
+      ("cache", "keep the parsed rows in memory (quest)")
       ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
       ("seconds", po::value(&options.seconds)->default_value(options.seconds), "length of a timed run")
       ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
@@ -118,23 +148,28 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       "made anew without --resume");
   po::options_description positional;
   positional.add_options()("workload", po::value(&options.workload));
-  const auto given = parse_command_line(argc, argv,
-                                        {.name = "dataset_bench",
-                                         .about = about(),
-                                         .usage = "WORKLOAD --shards GLOB [options] | --pipeline FILE [options]"},
-                                        visible, {"workload"}, positional);
+  const auto given =
+      parse_command_line(argc, argv,
+                         {.name = "dataset_bench",
+                          .about = about(),
+                          .usage = "GLOB [options] | WORKLOAD --shards GLOB [options] | --pipeline FILE [options]"},
+                         visible, {"workload"}, positional);
   if (!given) return std::nullopt;
+  if (is_pattern(options.workload)) {
+    if (!options.shards.empty()) refuse(fmt::format("{} and --shards are two data sets; give one", options.workload));
+    options.shards = std::exchange(options.workload, "examples");
+  }
   if (!options.pipeline.empty()) {
     if (!options.workload.empty()) {
       refuse(fmt::format("the workload {} and --pipeline are two pipelines; give one", options.workload));
     }
     refuse_together(*given, "--pipeline, which says it",
-                    {"shards", "batch", "shuffle", "cycle-length", "seed", "unordered", "damage", "max-skipped-records",
-                     "max-skipped-bytes", "max-skipped-share"});
+                    {"shards", "batch", "shuffle", "cycle-length", "cache", "seed", "unordered", "damage",
+                     "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
     options.workload = options.pipeline;
   } else {
     if (options.workload.empty()) refuse("neither a workload nor --pipeline given; see dataset_bench --help");
-    if (options.shards.empty()) refuse("--shards is missing; see dataset_bench --help");
+    read_workload_options(*given, options);
   }
   require_at_least("batch", options.batch, 1);
   require_at_least("shuffle", options.shuffle, 1);
@@ -192,7 +227,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   if (given->contains("unordered") && (given->contains("state") || given->contains("resume"))) {
     refuse("a stream without an order (--unordered) has no place that --state or --resume could name");
   }
-  if (options.workload == "read") refuse_together(*given, "the workload read", {"shuffle", "seed"});
   options.damage = damage_policy(*given);
   if (!options.skipped_log.empty() && options.pipeline.empty() && options.damage.action == DamagePolicy::kFail) {
     refuse("--skipped-log has no effect without --damage skip");

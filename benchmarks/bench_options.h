@@ -16,9 +16,11 @@ struct BenchOptions {
   std::string workload;
   std::string pipeline;  ///< file with a pipeline definition, in the place of workload and shards; empty: none
   std::string shards;
-  int64_t batch = 128;
-  int64_t shuffle = 16384;
-  int64_t cycle_length = 16;
+  // Of a workload, its own where they are not given.
+  int64_t batch = 1;
+  int64_t shuffle = 1;
+  int64_t cycle_length = 1;
+  bool cache = false;
   int threads = 0;
   double seconds = 5;
   double warmup_seconds = 1;

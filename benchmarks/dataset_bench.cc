@@ -19,7 +19,8 @@ int run(int argc, char** argv) {
   if (!options) return 0;
   // As many workers as asked for, also on fewer cores.
   const WorkerLimit limit(checked_threads(options->threads));
-  const Dataset dataset = make_workload(*options);
+  const auto [dataset, remark] = make_workload(*options);
+  std::cerr << remark;
   if (options->explain) {
     std::cout << dataset.explain(start_options(*options));
     return 0;

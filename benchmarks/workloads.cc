@@ -1,59 +1,193 @@
 #include "benchmarks/workloads.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
+#include "formats/example/survey.h"
 #include "pipeline/definition/pipeline_def.h"
 
 namespace millrace {
 namespace {
 
-Dataset read_workload(const BenchOptions& options) {
+Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
   return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
+                                                          .shuffle_shards = shuffle_shards,
+                                                          .seed = options.seed,
                                                           .ordered = options.ordered,
-                                                          .damage = options.damage})
-      .repeat()
-      .batch(options.batch, {.drop_remainder = true})
-      .prefetch(2);
+                                                          .damage = options.damage});
+}
+
+MadeWorkload read_workload(const BenchOptions& options) {
+  return {records(options).repeat().batch(options.batch, {.drop_remainder = true}).prefetch(2)};
+}
+
+// What the records are like is found out: all features of them, as they are.
+MadeWorkload examples_workload(const BenchOptions& options) {
+  constexpr int64_t kLookedAt = 256;
+  ExampleSurvey survey;
+  Pipeline pipeline = records(options).take(kLookedAt).start({.threads = 1});
+  while (const std::optional<Batch> batch = pipeline.next()) {
+    try {
+      survey.add(batch->values<std::string_view>("record")[0]);
+    } catch (const ErrorException& exception) {
+      Error error = exception.error();
+      error.message +=
+          "; what the first records are like cannot be told: measure them as they are with the workload "
+          "read, or write the pipeline down for --pipeline";
+      error.shard = options.shards;
+      throw ErrorException(std::move(error));
+    }
+  }
+  const std::vector<FeatureDescription> proposal = survey.proposal();
+  if (proposal.empty()) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = fmt::format("the first {} records have no feature with values; measure them as "
+                                                 "they are with the workload read",
+                                                 survey.num_records()),
+                          .shard = options.shards});
+  }
+  const bool fixed = std::all_of(proposal.begin(), proposal.end(), [](const FeatureDescription& feature) {
+    return feature.kind == FeatureDescription::kFixedLen;
+  });
+  Dataset rows = records(options, /*shuffle_shards=*/true).parse_example(proposal);
+  rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
+  rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
+               : rows.padded_batch(options.batch, {.drop_remainder = true});
+  return {rows.prefetch(2),
+          fmt::format("{} records looked at; all features are parsed, shuffled and {}:\n{}", survey.num_records(),
+                      fixed ? "batched" : "batched with padding", survey.to_string())};
 }
 
 // The masked language model of RoBERTa as trained from scratch: ids and mask of 512 positions, new masks each epoch.
-Dataset mlm_workload(const BenchOptions& options) {
+MadeWorkload mlm_workload(const BenchOptions& options) {
   constexpr int64_t kLength = 512;
-  return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
-                                                          .shuffle_shards = true,
-                                                          .seed = options.seed,
-                                                          .ordered = options.ordered,
-                                                          .damage = options.damage})
-      .parse_example({fixed_len("input_ids", {kLength}, DType::kInt64).as(DType::kInt32),
-                      fixed_len("attention_mask", {kLength}, DType::kInt64)})
-      .shuffle(options.shuffle, {.seed = options.seed})
-      .repeat()
-      .batch(options.batch, {.drop_remainder = true})
-      .mask_tokens({.vocab_size = 25000, .mask_token = 4, .special_tokens = {0, 1}, .seed = options.seed})
-      .prefetch(2);
+  return {records(options, /*shuffle_shards=*/true)
+              .parse_example({fixed_len("input_ids", {kLength}, DType::kInt64).as(DType::kInt32),
+                              fixed_len("attention_mask", {kLength}, DType::kInt64)})
+              .shuffle(options.shuffle, {.seed = options.seed})
+              .repeat()
+              .batch(options.batch, {.drop_remainder = true})
+              .mask_tokens({.vocab_size = 25000, .mask_token = 4, .special_tokens = {0, 1}, .seed = options.seed})
+              .prefetch(2)};
+}
+
+// Question answering with two texts a row, as fine-tuning on a small set does it: the parsed rows may stay in memory.
+MadeWorkload quest_workload(const BenchOptions& options) {
+  const auto ids = [](const char* key, int64_t length) {
+    return fixed_len(key, {length}, DType::kInt64).as(DType::kInt32);
+  };
+  Dataset rows = records(options).parse_example({ids("input_ids_question", 416), ids("input_mask_question", 416),
+                                                 ids("input_ids_answer", 480), ids("input_mask_answer", 480),
+                                                 fixed_len("labels", {30}, DType::kFloat32)});
+  if (options.cache) rows = rows.cache();
+  return {rows.shuffle(options.shuffle, {.seed = options.seed})
+              .repeat()
+              .batch(options.batch, {.drop_remainder = true})
+              .prefetch(2)};
+}
+
+Dataset token_rows(const BenchOptions& options) {
+  return records(options)
+      .parse_example({var_len("tokens", DType::kInt64), fixed_len("label", {}, DType::kInt64)})
+      .repeat();
+}
+
+// Texts of any length, as translation models batch them.
+MadeWorkload bucket_workload(const BenchOptions& options) {
+  return {token_rows(options)
+              .bucket_by_sequence_length({"tokens"}, {32, 64, 128, 256, 512}, {256, 256, 128, 64, 32, 16})
+              .prefetch(2)};
+}
+
+MadeWorkload pad_workload(const BenchOptions& options) {
+  return {token_rows(options).shuffle(options.shuffle, {.seed = options.seed}).padded_batch(options.batch).prefetch(2)};
+}
+
+// Pairs of images for super-resolution, each a serialised TensorProto.
+MadeWorkload images_workload(const BenchOptions& options) {
+  return {records(options)
+              .parse_example(
+                  {fixed_len("low_res_image", {}, DType::kBytes), fixed_len("high_res_image", {}, DType::kBytes)})
+              .parse_tensor("low_res_image", DType::kFloat32, {128, 128, 3})
+              .parse_tensor("high_res_image", DType::kFloat32, {512, 512, 3})
+              .repeat()
+              .batch(options.batch, {.drop_remainder = true})
+              .prefetch(2)};
+}
+
+constexpr int64_t kEndless = 1'000'000'000'000;
+constexpr int kNumMaps = 4;
+
+MadeWorkload noop_workload(const BenchOptions& options) {
+  Dataset numbers = Dataset::range(0, kEndless);
+  for (int i = 0; i < kNumMaps; ++i) numbers = numbers.add("value", 1);
+  return {numbers.batch(options.batch).prefetch(2)};
+}
+
+MadeWorkload noop_rows_workload(const BenchOptions& options) {
+  Dataset numbers = Dataset::range(0, kEndless);
+  for (int i = 0; i < kNumMaps; ++i) {
+    numbers = numbers.map(RowFunction{
+        .name = "add_one",
+        .writes = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},
+        .function = [](const RowView& row, RowWriter& out) { out.set("value", row.value<int64_t>("value") + 1); }});
+  }
+  return {numbers.batch(options.batch).prefetch(2)};
 }
 
 }  // namespace
 
 std::span<const Workload> all_workloads() {
+  static constexpr Workload::Defaults kShuffled = {
+      .batch = 128, .shuffle = 16384, .cycle_length = 16, .takes_seed = true};
   static constexpr std::array kWorkloads = {
-      Workload{"read", "interleave the shards, batch the raw records, for ever", read_workload},
-      Workload{"mlm", "parse 512 ids and mask, shuffle, repeat, batch, mask tokens", mlm_workload},
+      Workload{"read", "the records as they are, in batches of 128", {.batch = 128, .cycle_length = 16}, read_workload},
+      Workload{"examples", "any tensorflow.Examples: all features, found out from the first records; shuffled",
+               kShuffled, examples_workload},
+      Workload{"mlm", "masked language model: parse 512 ids and mask, shuffle, batch 128, mask tokens", kShuffled,
+               mlm_workload},
+      Workload{"quest",
+               "two texts of 416 and 480 ids with masks and 30 labels; shuffle 2,048, batch 64",
+               {.batch = 64, .shuffle = 2048, .cycle_length = 4, .takes_seed = true, .takes_cache = true},
+               quest_workload},
+      Workload{"bucket",
+               "texts of any length in buckets of 32 to 512 tokens, 256 to 16 rows in a batch",
+               {.cycle_length = 16},
+               bucket_workload},
+      Workload{"pad",
+               "the same shuffled, in batches of 128 padded to the longest",
+               {.batch = 128, .shuffle = 4096, .cycle_length = 16, .takes_seed = true},
+               pad_workload},
+      Workload{"images",
+               "pairs of images of 128 and 512 pixels as TensorProtos, batch 8",
+               {.batch = 8, .cycle_length = 8},
+               images_workload},
+      Workload{"noop",
+               "what the stages cost: numbers, 4 maps of the engine, batch 1,024; no shards",
+               {.batch = 1024, .takes_shards = false},
+               noop_workload},
+      Workload{"noop_rows",
+               "the same with functions that are called for each row",
+               {.batch = 1024, .takes_shards = false},
+               noop_rows_workload},
   };
   return kWorkloads;
 }
 
-Dataset make_workload(const BenchOptions& options) {
-  if (!options.pipeline.empty()) return PipelineDef::load(options.pipeline).dataset();
+const Workload& find_workload(std::string_view name) {
   std::string names;
   for (const Workload& workload : all_workloads()) {
-    if (workload.name == options.workload) return workload.make(options);
+    if (workload.name == name) return workload;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", workload.name);
   }
-  throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("no workload '{}'; there are: {}", options.workload, names));
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no workload '{}'; there are: {}", name, names));
+}
+
+MadeWorkload make_workload(const BenchOptions& options) {
+  if (!options.pipeline.empty()) return {PipelineDef::load(options.pipeline).dataset()};
+  return find_workload(options.workload).make(options);
 }
 
 }  // namespace millrace

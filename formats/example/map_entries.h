@@ -12,6 +12,12 @@
 // The maps of Examples: key to Feature, or to FeatureList. Not for users.
 namespace millrace::wire {
 
+// How deep each message of an Example is in the record.
+constexpr int kExampleDepth = 0;
+constexpr int kFeaturesDepth = 1;
+constexpr int kEntryDepth = 2;
+constexpr int kFeatureDepth = 3;
+
 inline void check_key(std::string_view key) {
   const size_t valid = valid_utf8_prefix(key);
   if (valid < key.size()) throw Malformed{"a key that is not UTF-8", key.data() + valid};
@@ -47,6 +53,14 @@ inline Entry read_entry(std::string_view bytes, int depth) {
     }
   }
   return entry;
+}
+
+/// The list of an entry of an Example.
+inline ValueList list_of(const Entry& entry) {
+  ValueList list;
+  read_feature(entry.value, kFeatureDepth, list);
+  for (const std::string_view part : entry.more) read_feature(part, kFeatureDepth, list);
+  return list;
 }
 
 /// The entries of one record that are asked for, by number. More than a few need memory.

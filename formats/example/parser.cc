@@ -14,24 +14,16 @@ namespace {
 
 using wire::Entry;
 using wire::kDelimited;
+using wire::kEntryDepth;
+using wire::kExampleDepth;
+using wire::kFeatureDepth;
+using wire::kFeaturesDepth;
+using wire::list_of;
 using wire::Malformed;
 using wire::tag;
 using wire::ValueList;
 using wire::WantedEntries;
 using wire::Wire;
-
-// How deep each message of an Example is.
-constexpr int kExampleDepth = 0;
-constexpr int kFeaturesDepth = 1;
-constexpr int kEntryDepth = 2;
-constexpr int kFeatureDepth = 3;
-
-ValueList list_of(const Entry& entry) {
-  ValueList list;
-  wire::read_feature(entry.value, kFeatureDepth, list);
-  for (const std::string_view part : entry.more) wire::read_feature(part, kFeatureDepth, list);
-  return list;
-}
 
 // `wanted` must be there. Mostly it is one message.
 inline void read_list(const WantedEntries& entries, size_t wanted, ValueList& list) {

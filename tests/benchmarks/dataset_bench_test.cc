@@ -5,6 +5,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,19 @@ using ::testing::StartsWith;
 constexpr int kRecords = 300;
 constexpr int kBad = 41;
 constexpr size_t kFrame = 16;  // bytes of a record's frame: length, its CRC, the payload's CRC
+
+// A TensorProto of float32 [side, side, 3]; `side` is a multiple of 128 below 2^14.
+std::string tensor_message(int64_t side, const std::vector<float>& pixels) {
+  const auto varint = [](size_t value) {
+    std::string bytes;
+    for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+    return bytes + static_cast<char>(value);
+  };
+  const std::string dimension = "\x12\x03\x08" + varint(static_cast<size_t>(side));
+  std::string message = "\x08\x01\x12\x0e" + dimension + dimension + "\x12\x02\x08\x03\x22";
+  message += varint(pixels.size() * sizeof(float));
+  return message.append(reinterpret_cast<const char*>(pixels.data()), pixels.size() * sizeof(float));
+}
 
 /// Two shards as the workload `mlm` wants them, `a` and `b`.
 class DatasetBench : public testing::Test {
@@ -142,6 +156,98 @@ TEST_F(DatasetBench, GivesOneStreamHashForAnyNumberOfThreadsAndEveryPlan) {
     EXPECT_NE(hash({workload, "--cycle-length", "1"}), expected);
   }
   EXPECT_NE(hash({"mlm", "--seed", "1"}), hash({"mlm", "--seed", "2"}));
+}
+
+TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
+  const fs::path folder = folder_ / "workloads";
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, int records, const std::function<void(int, ExampleWriter&)>& add) {
+    for (const char* shard : {"0", "1"}) {
+      RecordWriter writer((folder / (name + shard + ".tfrecord")).string(), {});
+      ExampleWriter example;
+      for (int i = 0; i < records; ++i) {
+        add(*shard == '0' ? i : records + i, example);
+        writer.write(example.finish());
+      }
+      writer.close();
+    }
+  };
+  const auto add_ids = [](ExampleWriter& example, const char* key, size_t count, int64_t value) {
+    example.add(key, std::span<const int64_t>(std::vector<int64_t>(count, value)));
+  };
+  write("quest", 40, [&](int i, ExampleWriter& example) {
+    for (const char* key : {"input_ids_question", "input_mask_question"}) add_ids(example, key, 416, i);
+    for (const char* key : {"input_ids_answer", "input_mask_answer"}) add_ids(example, key, 480, 2 * i);
+    example.add("labels", std::span<const float>(std::vector<float>(30, 0.25F)));
+  });
+  write("tokens", 200, [&](int i, ExampleWriter& example) {
+    add_ids(example, "tokens", static_cast<size_t>(i * 37 % 600), i);
+    add_ids(example, "label", 1, i % 2);
+  });
+  write("pairs", 3, [&](int i, ExampleWriter& example) {
+    for (const int64_t side : {int64_t{128}, int64_t{512}}) {
+      const std::vector<float> pixels(static_cast<size_t>(side * side * 3), static_cast<float>(i));
+      const std::string image = tensor_message(side, pixels);
+      const std::string_view bytes(image);
+      example.add(side == 128 ? "low_res_image" : "high_res_image", std::span<const std::string_view>(&bytes, 1));
+    }
+  });
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string shards;
+    const char* batches;
+  };
+  const std::vector<Case> cases = {{{"quest"}, "quest", "9"},   {{"quest", "--cache"}, "quest", "9"},
+                                   {{"bucket"}, "tokens", "9"}, {{"pad"}, "tokens", "9"},
+                                   {{"images"}, "pairs", "3"},  {{"examples"}, "tokens", "9"},
+                                   {{"noop"}, "", "9"},         {{"noop_rows"}, "", "9"}};
+  std::map<std::string, std::string> hashes;
+  for (const Case& one : cases) {
+    for (const char* threads : {"1", "4"}) {
+      std::vector<std::string> arguments = one.arguments;
+      if (!one.shards.empty()) {
+        arguments.insert(arguments.end(), {"--shards", (folder / (one.shards + "*.tfrecord")).string()});
+      }
+      arguments.insert(arguments.end(), {"--batches", one.batches, "--threads", threads, "--json"});
+      const ChildResult result = bench(arguments);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      const auto json = ordered_json::parse(result.out);
+      EXPECT_GT(json.at("records"), 0);
+      const auto hash = json.at("stream_hash").get<std::string>();
+      const std::string name = fmt::format("{}", fmt::join(one.arguments, " "));
+      EXPECT_EQ(hashes.try_emplace(name, hash).first->second, hash) << name << " with " << threads << " threads";
+    }
+  }
+  EXPECT_EQ(hashes.at("quest"), hashes.at("quest --cache"));
+  EXPECT_EQ(hashes.at("noop"), hashes.at("noop_rows"));
+}
+
+TEST_F(DatasetBench, FindsOutWhatExamplesAreLike) {
+  const ChildResult result = bench({glob(), "--batch", "8", "--batches", "3", "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err,
+            "256 records looked at; all features are parsed, shuffled and batched:\n"
+            "parse_example({\n"
+            "    fixed_len(\"attention_mask\", {512}, DType::kInt64),  // 512 values\n"
+            "    fixed_len(\"input_ids\", {512}, DType::kInt64),       // 512 values\n"
+            "})\n");
+  const auto json = ordered_json::parse(result.out);
+  EXPECT_EQ(json.at("workload"), "examples");
+  EXPECT_EQ(json.at("records"), 24);
+  EXPECT_EQ(json.at("stream_hash"),
+            ordered_json::parse(bench({"examples", "--shards", glob(), "--batch", "8", "--batches", "3", "--json"}).out)
+                .at("stream_hash"));
+}
+
+TEST_F(DatasetBench, SaysWhatToDoAboutRecordsThatAreNoExamples) {
+  RecordWriter writer(path("c"), {});
+  writer.write("no protobuf");
+  writer.close();
+  expect_refused(bench({path("c"), "--batches", "3"}),
+                 "parse: an invalid wire type at byte 1 of the record; what the first records are "
+                 "like cannot be told: measure them as they are with the workload read, or write the pipeline down "
+                 "for --pipeline (shard " +
+                     path("c") + ")");
 }
 
 TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
@@ -282,7 +388,7 @@ TEST_F(DatasetBench, ChecksADataset) {
 TEST_F(DatasetBench, PrintsItsHelp) {
   const ChildResult result = bench({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* word : {"usage: dataset_bench WORKLOAD", "mlm", "read", "late_parse", "--consumer-us"}) {
+  for (const char* word : {"usage: dataset_bench GLOB", "mlm", "read", "late_parse", "--consumer-us"}) {
     EXPECT_THAT(result.out, HasSubstr(word));
   }
 }
@@ -293,7 +399,9 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{}, "neither a workload nor --pipeline given" + see},
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
-      {{"mln", "--shards", glob()}, "no workload 'mln'; there are: read, mlm"},
+      {{"mln", "--shards", glob()},
+       "no workload 'mln'; there are: read, examples, mlm, quest, bucket, pad, images, noop, noop_rows"},
+      {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
        "too many positional options have been specified on the command line" + see},
       {{"mlm", "--shards", glob(), "--thread", "2"}, "unrecognised option '--thread'" + see},
@@ -334,6 +442,10 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--explain", "--print", "2"}, "--print has no effect with --explain"},
       {{"read", "--shards", glob(), "--shuffle", "9"}, "--shuffle has no effect with the workload read"},
       {{"read", "--shards", glob(), "--seed", "7"}, "--seed has no effect with the workload read"},
+      {{"mlm", "--shards", glob(), "--cache"}, "--cache has no effect with the workload mlm"},
+      {{"bucket", "--shards", glob(), "--batch", "7"}, "--batch has no effect with the workload bucket"},
+      {{"noop", "--shards", glob()}, "--shards has no effect with the workload noop"},
+      {{"noop", "--unordered"}, "--unordered has no effect with the workload noop"},
   };
   for (const auto& [arguments, line] : lines) expect_refused(bench(arguments), "invalid_argument: " + line);
 }

@@ -1,0 +1,75 @@
+#include "formats/example/survey.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "formats/example/parser.h"
+#include "formats/example/writer.h"
+
+namespace millrace {
+namespace {
+
+std::string record(const std::function<void(ExampleWriter&)>& add) {
+  ExampleWriter writer;
+  add(writer);
+  return writer.finish();
+}
+
+std::string refusal(ExampleSurvey& survey, std::string_view bytes) {
+  try {
+    survey.add(bytes);
+    return "accepted";
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kParse);
+    return e.error().message;
+  }
+}
+
+TEST(ExampleSurvey, ProposesFixedShapesWhereEveryRecordHasAsManyValues) {
+  ExampleSurvey survey;
+  for (int64_t i = 0; i < 3; ++i) {
+    survey.add(record([i](ExampleWriter& writer) {
+      const std::vector<int64_t> ids(4, i);
+      const std::vector<float> weights(static_cast<size_t>(i), 0.5F);
+      const std::vector<std::string_view> names = {"a"};
+      writer.add("ids", std::span<const int64_t>(ids));
+      writer.add("weights", std::span<const float>(weights));
+      writer.add("name", std::span<const std::string_view>(names));
+      if (i == 1) writer.add("rare", std::span<const int64_t>(ids));
+      if (i == 2) writer.add("none", std::span<const int64_t>());
+    }));
+  }
+  EXPECT_EQ(survey.num_records(), 3);
+  EXPECT_EQ(survey.to_string(),
+            "parse_example({\n"
+            "    fixed_len(\"ids\", {4}, DType::kInt64),               // 4 values\n"
+            "    fixed_len(\"name\", {}, DType::kBytes),               // 1 values\n"
+            "    var_len(\"none\", DType::kInt64),                     // 0 values, in 1 of 3 records\n"
+            "    var_len(\"rare\", DType::kInt64),                     // 4 values, in 1 of 3 records\n"
+            "    var_len(\"weights\", DType::kFloat32),                // 0 to 2 values\n"
+            "})\n");
+  std::vector<std::string> found;
+  for (const FeatureDescription& feature : survey.proposal()) found.push_back(feature.to_string());
+  const std::vector<std::string> expected = {
+      fixed_len("ids", {4}, DType::kInt64).to_string(), fixed_len("name", {}, DType::kBytes).to_string(),
+      var_len("none", DType::kInt64).to_string(), var_len("rare", DType::kInt64).to_string(),
+      var_len("weights", DType::kFloat32).to_string()};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(ExampleSurvey, RefusesWhatIsNoExampleAndValuesOfAnotherType) {
+  ExampleSurvey survey;
+  const std::vector<int64_t> ids = {1};
+  const std::vector<float> reals = {1};
+  survey.add(record([&](ExampleWriter& writer) { writer.add("x", std::span<const int64_t>(ids)); }));
+  EXPECT_EQ(refusal(survey, "no protobuf"), "an invalid wire type at byte 1 of the record");
+  EXPECT_EQ(refusal(survey, record([&](ExampleWriter& writer) { writer.add("x", std::span<const float>(reals)); })),
+            "feature 'x' holds float32, and int64 in an earlier record");
+  EXPECT_EQ(survey.num_records(), 1);
+  EXPECT_EQ(survey.features().at("x").records, 1);
+}
+
+}  // namespace
+}  // namespace millrace

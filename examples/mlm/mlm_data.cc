@@ -5,17 +5,19 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "formats/storage/local.h"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kShardNames = "dataset-{index}-{count}.tfrecord";
-
 std::optional<Shards> shards_of(const fs::path& folder) {
   if (!fs::is_directory(folder) || fs::is_empty(folder)) return std::nullopt;
-  return Shards::glob((folder / "dataset-*.tfrecord").string()).counts_from(kShardNames);
+  // A set is stored in one way.
+  const bool is_zstd = !glob_local((folder / "dataset-*.tfrecord.zst").string()).empty();
+  const std::string ending = is_zstd ? ".tfrecord.zst" : ".tfrecord";
+  return Shards::glob((folder / ("dataset-*" + ending)).string()).counts_from("dataset-{index}-{count}" + ending);
 }
 
 Dataset rows_of(const Shards& shards, const TfrecordOptions& reading, const MlmDataOptions& options) {

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// The folder that prepare_tfrecord_shards wrote: `train/` and `validation/` with `dataset-{index}-{count}.tfrecord`,
-/// and `statistics.json`.
+/// The folder that prepare_tfrecord_shards wrote: `train/` and `validation/` with `dataset-{index}-{count}.tfrecord` or
+/// `.tfrecord.zst`, and `statistics.json`.
 struct MlmShards {
   Shards train;
   std::optional<Shards> validation;  ///< nothing when the text was too short to have any

@@ -16,7 +16,7 @@ constexpr const char* kAbout =
     "Every line is encoded with [CLS] and [SEP] around it; the ids of a group of lines are joined and cut into "
     "records\n"
     "of --max-length; what is left of the group is dropped. The folder --out then holds\n"
-    "  train/dataset-{i}-{n}.tfrecord     n: records in it; the same for validation\n"
+    "  train/dataset-{i}-{n}.tfrecord     n: records in it; the same for validation; of zstd .tfrecord.zst\n"
     "  split-train-records-count.txt      the same for validation\n"
     "  statistics.json                    tokens, records, unigram entropy\n"
     "Shards of an earlier run are replaced when all new ones are written.";
@@ -29,6 +29,11 @@ std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
   PrepareOptions options;
   ShardPreparationOptions& preparation = options.preparation;
   const auto with_default = [](int64_t& value) { return po::value(&value)->default_value(value); };
+  const auto set_compression = [&preparation](const std::string& name) {
+    const std::optional<Compression> compression = compression_from_name(name);
+    if (!compression) refuse(fmt::format("--compression is '{}', must be none, zlib, gzip or zstd", name));
+    preparation.compression = *compression;
+  };
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
@@ -41,6 +46,8 @@ std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
       ("validation-every", with_default(preparation.groups.validation_every),
        "every so many-th group is validation, the others train; of a text with fewer groups the last one")
       ("records-per-shard", with_default(preparation.records_per_shard), "records in a file")
+      ("compression", po::value<std::string>()->default_value("none")->notifier(set_compression),
+       "how the files are stored: none, zlib, gzip or zstd")
       ("threads", po::value(&preparation.threads)->default_value(preparation.threads),
        "threads that encode; 0: one for each core. The files do not depend on it")
       ("json", "one JSON object instead of text");

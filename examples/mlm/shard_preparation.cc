@@ -83,7 +83,7 @@ class ShardPreparation {
         threads_(checked_threads(options.threads)),
         ones_(static_cast<size_t>(options.max_length), 1),
         groups_(std::move(rows), options.groups),
-        writer_(folder, options.records_per_shard),
+        writer_(folder, options.records_per_shard, options.compression),
         in_flight_(2 * static_cast<size_t>(threads_)) {
     statistics_.vocabulary_size = encoder.vocabulary_size;
     statistics_.max_length = options.max_length;

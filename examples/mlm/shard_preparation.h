@@ -9,6 +9,7 @@
 
 #include "examples/mlm/row_groups.h"
 #include "examples/mlm/shard_statistics.h"
+#include "formats/compression/compression.h"
 
 namespace millrace {
 
@@ -40,6 +41,8 @@ struct ShardPreparationOptions {
   GroupOptions groups;
   /// Records in a file. Default: 1,000.
   int64_t records_per_shard = 1000;
+  /// How the files are stored. Default: as they are.
+  Compression compression = Compression::kNone;
   /// Threads that encode, the caller among them; 0: one for each core. Default: 0.
   int threads = 0;
   /// Called after each group, by one thread at a time, not always the same. Default: nobody.

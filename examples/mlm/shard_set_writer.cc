@@ -38,7 +38,7 @@ void move(const fs::path& from, const fs::path& to) {
 
 // A folder whose files would be replaced must hold nothing but shards.
 void require_only_shards(const fs::path& folder) {
-  static const std::regex kShardName(R"(dataset-[0-9]+-[0-9]+\.tfrecord)");
+  static const std::regex kShardName(R"(dataset-[0-9]+-[0-9]+\.tfrecord(\.zst)?)");
   std::error_code error;
   const fs::file_status status = fs::symlink_status(folder, error);
   if (status.type() == fs::file_type::not_found) return;
@@ -56,14 +56,13 @@ void require_only_shards(const fs::path& folder) {
   if (error) fail("cannot look into", folder, error);
 }
 
-std::string shard_name(int64_t index, int64_t num_records) {
-  return fmt::format("dataset-{}-{}.tfrecord", index, num_records);
-}
-
 }  // namespace
 
-ShardSetWriter::ShardSetWriter(const std::string& folder, int64_t records_per_shard)
-    : folder_(folder), incomplete_(folder_ / ".incomplete-shards"), records_per_shard_(records_per_shard) {
+ShardSetWriter::ShardSetWriter(const std::string& folder, int64_t records_per_shard, Compression compression)
+    : folder_(folder),
+      incomplete_(folder_ / ".incomplete-shards"),
+      records_per_shard_(records_per_shard),
+      compression_(compression) {
   if (records_per_shard < 1) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("records_per_shard is {}, must be at least 1", records_per_shard));
@@ -98,11 +97,17 @@ void ShardSetWriter::write(Split split, std::string_view record) {
   SplitState& state = at(split);
   if (!state.shard) {
     // The last one gets another name when its records are counted.
-    state.shard.emplace((incomplete_ / to_string(split) / shard_name(state.num_shards, records_per_shard_)).string());
+    const std::string name = shard_name(state.num_shards, records_per_shard_);
+    state.shard.emplace((incomplete_ / to_string(split) / name).string(),
+                        RecordWriterOptions{.compression = compression_});
   }
   state.shard->write(record);
   ++state.num_records;
   if (state.shard->num_records() == records_per_shard_) finish_shard(split);
+}
+
+std::string ShardSetWriter::shard_name(int64_t index, int64_t num_records) const {
+  return fmt::format("dataset-{}-{}.tfrecord{}", index, num_records, compression_ == Compression::kZstd ? ".zst" : "");
 }
 
 void ShardSetWriter::finish_shard(Split split) {

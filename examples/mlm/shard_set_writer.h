@@ -9,6 +9,7 @@
 
 #include "examples/mlm/shard_statistics.h"
 #include "examples/mlm/split.h"
+#include "formats/compression/compression.h"
 #include "formats/storage/folder_lock.h"
 #include "formats/tfrecord/writer.h"
 
@@ -22,11 +23,12 @@ namespace millrace {
 ///     split-validation-records-count.txt
 ///     statistics.json
 ///
-/// `dataset-{i}-{n}`: shard i of its split, n records in it. All is written under `.incomplete-shards` in the folder
-/// first; `commit` puts it in place, `statistics.json` last. Until then a set that was there before stays as it was;
-/// then it is replaced as a whole: at no moment are there shards of both. A writer destroyed without `commit` leaves
-/// nothing, a process that is killed leaves at most `.incomplete-shards`, or shards of one set without
-/// `statistics.json`; the next writer clears both away. One writer a folder, which it locks; one thread at a time.
+/// `dataset-{i}-{n}`: shard i of its split, n records in it; of zstd shards `.tfrecord.zst`. All is written under
+/// `.incomplete-shards` in the folder first; `commit` puts it in place, `statistics.json` last. Until then a set that
+/// was there before stays as it was; then it is replaced as a whole: at no moment are there shards of both. A writer
+/// destroyed without `commit` leaves nothing, a process that is killed leaves at most `.incomplete-shards`, or shards
+/// of one set without `statistics.json`; the next writer clears both away. One writer a folder, which it locks; one
+/// thread at a time.
 ///
 ///     ShardSetWriter writer("shards", 1000);
 ///     writer.write(Split::kTrain, record);
@@ -35,7 +37,7 @@ class ShardSetWriter {
  public:
   /// Makes the folder when it is not there. Throws `kInvalidArgument` when `train` or `validation` in it hold files
   /// that are no shards of such a set, or another process writes there; `kIo`.
-  ShardSetWriter(const std::string& folder, int64_t records_per_shard);
+  ShardSetWriter(const std::string& folder, int64_t records_per_shard, Compression compression = Compression::kNone);
   ~ShardSetWriter();
   ShardSetWriter(const ShardSetWriter&) = delete;
   ShardSetWriter& operator=(const ShardSetWriter&) = delete;
@@ -58,12 +60,14 @@ class ShardSetWriter {
   SplitState& at(Split split) { return splits_[static_cast<size_t>(split)]; }
   const SplitState& at(Split split) const { return splits_[static_cast<size_t>(split)]; }
   void finish_shard(Split split);
+  std::string shard_name(int64_t index, int64_t num_records) const;
   void clear_away() noexcept;
   std::filesystem::path counts_file(Split split) const;
 
   std::filesystem::path folder_;
   std::filesystem::path incomplete_;
   int64_t records_per_shard_;
+  Compression compression_;
   bool made_folder_ = false;
   std::optional<FolderLock> lock_;
   std::array<SplitState, kSplits.size()> splits_;

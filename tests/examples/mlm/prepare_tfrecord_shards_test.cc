@@ -146,6 +146,32 @@ TEST_F(PrepareShards, FilesAreTheSameForAnyNumberOfThreads) {
   EXPECT_GE(expected.size(), 3U + 3U);
 }
 
+TEST_F(PrepareShards, ZstdShardsHoldTheSameRecords) {
+  const Files plain = undisturbed("text.txt");
+  std::vector<std::string> arguments = command("text.txt", "out-zstd");
+  arguments.insert(arguments.end(), {"--compression", "zstd"});
+  ASSERT_EQ(run_child(arguments).exit_code, 0);
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  BufferPool pool;
+  size_t num_shards = 0;
+  for (const auto& [name, bytes] : plain) {
+    const bool is_shard = name.ends_with(".tfrecord");
+    num_shards += is_shard ? 1 : 0;
+    const std::string stored = path("out-zstd/" + name + (is_shard ? ".zst" : ""));
+    if (!is_shard) {
+      EXPECT_EQ(test::read_file(stored), bytes) << name;
+      continue;
+    }
+    test::write_file(path("plain"), bytes);
+    const test::ReadShard expected = test::read_shard(storage, pool, path("plain"), {}, true);
+    EXPECT_EQ(test::read_shard(storage, pool, stored, {.compression = Compression::kZstd}, true).records,
+              expected.records)
+        << name;
+  }
+  EXPECT_GE(num_shards, 2U);
+}
+
 TEST_F(PrepareShards, KilledAtAnyFileCallItLeavesWholeShardsOfOneSetAndTheNextRunMakesItGood) {
   ASSERT_EQ(prepare("other.txt", "before").exit_code, 0);
   const Files old_set = files_below(path("before"));
@@ -307,9 +333,10 @@ TEST_F(PrepareShards, HelpNamesEveryOptionWithItsDefault) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, StartsWith("Turns text into TFRecord shards"));
-  for (const char* option : {"--tokenizer arg", "--out arg", "--text arg", "--invalid-utf8 arg (=refuse)",
-                             "--max-length arg (=128)", "--rows-per-group arg (=1000)", "--validation-every arg (=20)",
-                             "--records-per-shard arg (=1000)", "--threads arg (=0)", "--json"}) {
+  for (const char* option :
+       {"--tokenizer arg", "--out arg", "--text arg", "--invalid-utf8 arg (=refuse)", "--max-length arg (=128)",
+        "--rows-per-group arg (=1000)", "--validation-every arg (=20)", "--records-per-shard arg (=1000)",
+        "--compression arg (=none)", "--threads arg (=0)", "--json"}) {
     EXPECT_THAT(result.out, HasSubstr(option));
   }
 }
@@ -327,6 +354,8 @@ TEST_F(PrepareShards, WrongInputIsOneLineThatSaysWhatAndWhere) {
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--validation-every", "1"}),
               HasSubstr("--validation-every is 1, must be at least 2"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--threads", "5000"}), HasSubstr("5000"));
+  EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--compression", "rar"}),
+              HasSubstr("--compression is 'rar', must be none, zlib, gzip or zstd"));
   EXPECT_THAT(error_of({"--tokenizer", path("no.json"), "--out", out, "--text", text}), HasSubstr(path("no.json")));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--text", text, path("no.txt")}),
               HasSubstr(path("no.txt")));

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "examples/mlm/mlm_data.h"
 #include "formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
@@ -19,8 +20,9 @@ using test::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-void write_set(const std::string& folder, int num_train, int num_validation, int64_t records_per_shard = 10) {
-  ShardSetWriter writer(folder, records_per_shard);
+void write_set(const std::string& folder, int num_train, int num_validation, int64_t records_per_shard = 10,
+               Compression compression = Compression::kNone) {
+  ShardSetWriter writer(folder, records_per_shard, compression);
   for (int i = 0; i < num_train; ++i) writer.write(Split::kTrain, "train " + std::to_string(i));
   for (int i = 0; i < num_validation; ++i) writer.write(Split::kValidation, "validation");
   writer.finish_shards();
@@ -59,6 +61,23 @@ TEST(ShardSetWriter, NewSetReplacesTheOldOneAsAWhole) {
   auto expected = files_below(fresh.path());
   expected["tokenizer.json"] = "{}";
   EXPECT_EQ(files_below(folder.path()), expected);
+}
+
+TEST(ShardSetWriter, ZstdShardsReplacePlainOnesAndAreFoundByTheTrainer) {
+  const TemporaryFolder folder;
+  write_set(folder.path(), 25, 3);
+  const MlmShards plain = MlmShards::find(folder.path());
+  write_set(folder.path(), 25, 3, 10, Compression::kZstd);
+  const auto files = files_below(folder.path());
+  EXPECT_TRUE(files.contains("train/dataset-2-5.tfrecord.zst"));
+  EXPECT_FALSE(files.contains("train/dataset-2-5.tfrecord"));
+  EXPECT_EQ(guess_compression(files.at("validation/dataset-0-3.tfrecord.zst")).compression, Compression::kZstd);
+  const MlmShards found = MlmShards::find(folder.path());
+  EXPECT_EQ(found.train.size(), 3U);
+  EXPECT_EQ(found.train.num_records(), plain.train.num_records());
+  EXPECT_EQ(found.validation->num_records(), 3U);
+  write_set(folder.path(), 25, 3);
+  EXPECT_EQ(MlmShards::find(folder.path()).train, plain.train);
 }
 
 TEST(ShardSetWriter, LeavingsOfAKilledRunAreClearedAway) {

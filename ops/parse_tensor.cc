@@ -31,8 +31,8 @@ Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
   const FeatureSpec& feature = (*schema())[column_];
   return decode_column(block, schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
     const TensorMessage tensor = TensorMessage::read(bytes);
-    if (tensor.dtype() != feature.dtype) {
-      throw ErrorException(ErrorCode::kParse, fmt::format("the tensor holds {}, expected {}", to_string(tensor.dtype()),
+    if (!tensor.fits(feature.dtype)) {
+      throw ErrorException(ErrorCode::kParse, fmt::format("the tensor holds {}, expected {}", tensor.type_name(),
                                                           to_string(feature.dtype)));
     }
     check_decoded_shape(feature, tensor.shape());
@@ -42,7 +42,7 @@ Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
                                        "{} are filled up",
                                        to_string(tensor.shape()), tensor.num_stored(), options_.max_filled_values));
     }
-    tensor.copy_to(decoded.append_space(tensor.num_values(), tensor.shape()));
+    tensor.copy_to(feature.dtype, decoded.append_space(tensor.num_values(), tensor.shape()));
   });
 }
 

@@ -18,8 +18,17 @@ struct ParseTensorOptions {
 ///
 ///     image bytes []  ->  parse_tensor("image", kFloat32, {kVaries, kVaries, 3})  ->  image float32 [?,?,3]
 ///
-/// A message of another type or shape, or that cannot be read, is the element's error. Integers of 8 and 16 bits and
-/// bools come as int32.
+/// Which type comes out is the caller's choice among those that hold the values, as a `tf.cast` behind tf.data's map:
+///
+/// | in the message | `dtype` | |
+/// |---|---|---|
+/// | float32, float16, bfloat16 | float32 | exactly |
+/// | float64 | float32 | rounded to the nearest; a finite value beyond float32 is an error |
+/// | bool, (u)int8, (u)int16, (u)int32, (u)int64 | int32 or int64 | exactly; a value that does not fit is an error |
+/// | string | bytes | |
+///
+/// A message of another type or shape, or that cannot be read, is the element's error; so are complex, quantized and
+/// other types.
 class ParseTensorOperator final : public MapOperator {
  public:
   /// `feature`: one `bytes` value per element. `dtype`, `shape`: of the tensors; `kVaries` where sizes differ.

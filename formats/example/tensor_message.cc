@@ -1,9 +1,14 @@
 #include "formats/example/tensor_message.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cassert>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,6 +23,7 @@ using namespace wire;
 // tensorflow.DataType, as far as columns can hold it.
 enum TensorType : int64_t {
   kFloat = 1,
+  kDouble = 2,
   kInt32 = 3,
   kUint8 = 4,
   kInt16 = 5,
@@ -25,42 +31,140 @@ enum TensorType : int64_t {
   kString = 7,
   kInt64 = 9,
   kBool = 10,
+  kBfloat16 = 14,
   kUint16 = 17,
+  kHalf = 19,
+  kUint32 = 22,
+  kUint64 = 23,
 };
 
 // The fields of TensorProto.
 constexpr uint32_t kTypeField = 1;
 constexpr uint32_t kShapeField = 2;
 constexpr uint32_t kContentField = 4;
-constexpr uint32_t kFloatField = 5;
-constexpr uint32_t kIntField = 7;
-constexpr uint32_t kStringField = 8;
-constexpr uint32_t kInt64Field = 10;
-constexpr uint32_t kBoolField = 11;
+
+// How the value of a list lies in the message, one by one.
+enum class ListOf { kFixed32s, kFixed64s, kVarints, kStrings };
+
+// The fields that list values.
+struct ListField {
+  uint32_t field;
+  ListOf of;
+};
+constexpr ListField kFloats{5, ListOf::kFixed32s};
+constexpr ListField kDoubles{6, ListOf::kFixed64s};
+constexpr ListField kInts{7, ListOf::kVarints};  // of 32 bits and fewer
+constexpr ListField kStrings{8, ListOf::kStrings};
+constexpr ListField kInt64s{10, ListOf::kVarints};
+constexpr ListField kBools{11, ListOf::kVarints};
+constexpr ListField kHalves{13, ListOf::kVarints};  // bits of either type of 16 bits
+constexpr ListField kUint32s{16, ListOf::kVarints};
+constexpr ListField kUint64s{17, ListOf::kVarints};
+constexpr std::array kListFields{kFloats, kDoubles, kInts, kStrings, kInt64s, kBools, kHalves, kUint32s, kUint64s};
 
 struct TypeTraits {
-  DType dtype;
+  TensorType type;
+  std::string_view name;
+  DType dtype;     // that holds it, of integers the narrowest
   size_t size;     // of a value in the content; of strings 0
-  uint32_t field;  // that lists the values
+  ListField list;  // of the values
+};
+constexpr std::array kTypes{
+    TypeTraits{kFloat, "float32", DType::kFloat32, 4, kFloats},
+    TypeTraits{kDouble, "float64", DType::kFloat32, 8, kDoubles},
+    TypeTraits{kInt32, "int32", DType::kInt32, 4, kInts},
+    TypeTraits{kUint8, "uint8", DType::kInt32, 1, kInts},
+    TypeTraits{kInt16, "int16", DType::kInt32, 2, kInts},
+    TypeTraits{kInt8, "int8", DType::kInt32, 1, kInts},
+    TypeTraits{kString, "bytes", DType::kBytes, 0, kStrings},
+    TypeTraits{kInt64, "int64", DType::kInt64, 8, kInt64s},
+    TypeTraits{kBool, "bool", DType::kInt32, 1, kBools},
+    TypeTraits{kBfloat16, "bfloat16", DType::kFloat32, 2, kHalves},
+    TypeTraits{kUint16, "uint16", DType::kInt32, 2, kInts},
+    TypeTraits{kHalf, "float16", DType::kFloat32, 2, kHalves},
+    TypeTraits{kUint32, "uint32", DType::kInt64, 4, kUint32s},
+    TypeTraits{kUint64, "uint64", DType::kInt64, 8, kUint64s},
 };
 
-TypeTraits traits_of(int64_t type, const char* at) {
-  switch (type) {
-    case kFloat: return {DType::kFloat32, 4, kFloatField};
-    case kInt32: return {DType::kInt32, 4, kIntField};
-    case kUint8:
-    case kInt8: return {DType::kInt32, 1, kIntField};
-    case kInt16:
-    case kUint16: return {DType::kInt32, 2, kIntField};
-    case kBool: return {DType::kInt32, 1, kBoolField};
-    case kInt64: return {DType::kInt64, 8, kInt64Field};
-    case kString: return {DType::kBytes, 0, kStringField};
-    default:
-      throw Malformed{fmt::format("a tensor of TensorFlow's type {}, which no column has; types are float, string, "
-                                  "bool and integers but uint32 and uint64",
-                                  type),
-                      at};
+const TypeTraits& traits_of(int64_t type, const char* at) {
+  const auto* const found =
+      std::find_if(kTypes.begin(), kTypes.end(), [type](const TypeTraits& traits) { return traits.type == type; });
+  if (found == kTypes.end()) {
+    throw Malformed{fmt::format("a tensor of TensorFlow's type {}, which no column has; types are strings, bools, "
+                                "integers of 8 to 64 bits, float16, bfloat16, float32 and float64",
+                                type),
+                    at};
   }
+  return *found;
+}
+
+const TypeTraits& traits_of(int64_t type) { return traits_of(type, nullptr); }
+
+// Numbers as they lie in memory that are no numbers of C++.
+struct Half {
+  uint16_t bits;
+};
+struct Bfloat16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t byte;
+};
+
+float number_of(Bfloat16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
+
+// IEEE 754 binary16.
+float number_of(Half value) {
+  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
+  const uint32_t exponent = (value.bits >> 10) & 0x1f;
+  const uint32_t fraction = value.bits & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
+  // Below the normal numbers: so many 2^-24.
+  if (exponent == 0) return (sign != 0 ? -1.0F : 1.0F) * static_cast<float>(fraction) * 0x1p-24F;
+  return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+}
+
+int32_t number_of(Bool value) { return value.byte != 0 ? 1 : 0; }
+
+template <typename T>
+T number_of(T value) {
+  return value;
+}
+
+template <typename To, typename Stored>
+To converted(Stored stored) {
+  const auto value = number_of(stored);
+  using From = std::remove_const_t<decltype(value)>;
+  if constexpr (std::is_same_v<From, double>) {
+    // Halfway between the largest float32 and what would be the next one: from here on values round to infinity.
+    constexpr double kTooLarge = 0x1.ffffffp127;
+    if (std::isfinite(value) && std::abs(value) >= kTooLarge) {
+      throw Malformed{fmt::format("the value {} is beyond float32", value), nullptr};
+    }
+  } else if constexpr (std::is_integral_v<From>) {
+    if (!std::in_range<To>(value)) {
+      throw Malformed{fmt::format("the value {} does not fit in {}", value, to_string(DTypeOf<To>::value)), nullptr};
+    }
+  }
+  return static_cast<To>(value);
+}
+
+// One value out of a list.
+template <typename Stored>
+Stored read_one(Wire& wire) {
+  Stored value;
+  if constexpr (std::is_floating_point_v<Stored>) {
+    const char* begin = wire.at();
+    wire.skip(tag(1, sizeof(Stored) == sizeof(float) ? kFixed32 : kFixed64));
+    std::memcpy(&value, begin, sizeof(Stored));
+  } else if constexpr (std::is_same_v<Stored, Bool>) {
+    value.byte = wire.varint() != 0 ? 1 : 0;
+  } else {
+    // The low bits, as every protobuf reads an int32, and TensorFlow what is narrower.
+    const uint64_t bits = wire.varint();
+    std::memcpy(&value, &bits, sizeof(Stored));
+  }
+  return value;
 }
 
 // Adds the dimensions that a TensorShapeProto has.
@@ -108,10 +212,21 @@ int64_t checked_product(const Shape& shape, const char* at) {
 }
 
 // Where a run of fields begins that lists values one by one: its bytes are those of one field's value.
-int64_t count_values(std::string_view run, DType dtype) {
-  if (dtype == DType::kBytes) return 1;
-  if (dtype == DType::kFloat32) return static_cast<int64_t>(run.size() / sizeof(float));
+int64_t count_values(std::string_view run, ListOf of) {
+  if (of == ListOf::kStrings) return 1;
+  if (of == ListOf::kFixed32s) return static_cast<int64_t>(run.size() / sizeof(float));
+  if (of == ListOf::kFixed64s) return static_cast<int64_t>(run.size() / sizeof(double));
   return std::count_if(run.begin(), run.end(), [](char byte) { return static_cast<uint8_t>(byte) < 0x80; });
+}
+
+uint32_t wire_type(ListOf of) {
+  switch (of) {
+    case ListOf::kFixed32s: return kFixed32;
+    case ListOf::kFixed64s: return kFixed64;
+    case ListOf::kVarints: return kVarint;
+    case ListOf::kStrings: return kDelimited;
+  }
+  return kDelimited;
 }
 
 }  // namespace
@@ -125,8 +240,9 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
     while (!wire.done()) {
       const uint32_t field_tag = wire.read_tag();
       const uint32_t field = field_tag >> 3;
-      const bool is_list = field == kFloatField || field == kIntField || field == kStringField ||
-                           field == kInt64Field || field == kBoolField;
+      const auto* const list = std::find_if(kListFields.begin(), kListFields.end(),
+                                            [field](const ListField& one) { return one.field == field; });
+      const bool is_list = list != kListFields.end();
       if (field_tag == tag(kTypeField, kVarint)) {
         tensor.type_ = static_cast<int64_t>(wire.varint());
       } else if (field_tag == tag(kShapeField, kDelimited)) {
@@ -135,7 +251,7 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
         tensor.content_ = wire.delimited();
       } else if (is_list && (field_tag & 7) == kDelimited) {
         lists.emplace_back(field, wire.delimited());
-      } else if (is_list && field != kStringField && (field_tag & 7) == (field == kFloatField ? kFixed32 : kVarint)) {
+      } else if (is_list && (field_tag & 7) == wire_type(list->of)) {
         const char* begin = wire.at();
         wire.skip(field_tag);
         lists.emplace_back(field, std::string_view(begin, static_cast<size_t>(wire.at() - begin)));
@@ -143,8 +259,7 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
         wire.skip(field_tag);
       }
     }
-    const TypeTraits traits = traits_of(tensor.type_, bytes.data());
-    tensor.dtype_ = traits.dtype;
+    const TypeTraits& traits = traits_of(tensor.type_, bytes.data());
     tensor.num_values_ = checked_product(tensor.shape_, bytes.data());
     const auto count = static_cast<uint64_t>(tensor.num_values_);
     if (!tensor.content_.empty()) {
@@ -158,12 +273,13 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
       }
     } else {
       for (const auto& [field, run] : lists) {
-        if (field != traits.field) continue;
-        if (field == kFloatField && run.size() % sizeof(float) != 0) {
-          throw Malformed{fmt::format("a packed float list of {} bytes", run.size()), run.data()};
+        const ListOf of = traits.list.of;
+        if (field != traits.list.field) continue;
+        if ((of == ListOf::kFixed32s || of == ListOf::kFixed64s) && run.size() % traits.size != 0) {
+          throw Malformed{fmt::format("a packed list of {} of {} bytes", traits.name, run.size()), run.data()};
         }
         tensor.fields_.push_back(run);
-        tensor.num_stored_ += count_values(run, traits.dtype);
+        tensor.num_stored_ += count_values(run, of);
       }
     }
   } catch (const Malformed& malformed) {
@@ -176,38 +292,52 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
   return tensor;
 }
 
-template <typename T>
-void TensorMessage::copy_fields(T* values) const {
+std::string_view TensorMessage::type_name() const { return traits_of(type_).name; }
+
+bool TensorMessage::fits(DType dtype) const {
+  const DType holds = traits_of(type_).dtype;
+  const auto is_integer = [](DType one) { return one == DType::kInt32 || one == DType::kInt64; };
+  return dtype == holds || (is_integer(dtype) && is_integer(holds));
+}
+
+template <typename Stored, typename To>
+void TensorMessage::copy_numbers(To* values) const {
+  if (!content_.empty()) {
+    if constexpr (std::is_same_v<Stored, To>) {
+      std::memcpy(values, content_.data(), content_.size());
+    } else {
+      for (int64_t i = 0; i < num_values_; ++i) {
+        Stored stored;
+        std::memcpy(&stored, content_.data() + static_cast<size_t>(i) * sizeof(Stored), sizeof(Stored));
+        values[i] = converted<To>(stored);
+      }
+    }
+    return;
+  }
   int64_t count = 0;
-  T last{};
+  To last{};
   for (const std::string_view run : fields_) {
     Wire wire(run, 1);
     while (!wire.done() && count < num_values_) {
-      if constexpr (std::is_same_v<T, float>) {
-        std::memcpy(&last, wire.at(), sizeof(float));
-        wire.skip(tag(1, kFixed32));
-      } else {
-        // The low bits, as every protobuf reads an int32 or bool.
-        const uint64_t value = wire.varint();
-        last = static_cast<T>(type_ == kBool ? static_cast<uint64_t>(value != 0) : value);
-        if (type_ == kUint8) last = static_cast<T>(static_cast<uint8_t>(value));
-        // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number of 8 bits, no character
-        if (type_ == kInt8) last = static_cast<T>(static_cast<int8_t>(value));
-        if (type_ == kUint16) last = static_cast<T>(static_cast<uint16_t>(value));
-        if (type_ == kInt16) last = static_cast<T>(static_cast<int16_t>(value));
-      }
+      last = converted<To>(read_one<Stored>(wire));
       values[count++] = last;
     }
   }
   std::fill(values + count, values + num_values_, last);
 }
 
-template <typename Stored>
-void TensorMessage::copy_small(int32_t* values) const {
-  for (int64_t i = 0; i < num_values_; ++i) {
-    Stored value;
-    std::memcpy(&value, content_.data() + static_cast<size_t>(i) * sizeof(Stored), sizeof(Stored));
-    values[i] = static_cast<int32_t>(value);  // NOLINT(bugprone-signed-char-misuse): no character
+template <typename To>
+void TensorMessage::copy_integers(To* values) const {
+  switch (type_) {
+    case kInt32: return copy_numbers<int32_t>(values);
+    case kUint8: return copy_numbers<uint8_t>(values);
+    case kInt16: return copy_numbers<int16_t>(values);
+    case kInt8: return copy_numbers<int8_t>(values);
+    case kInt64: return copy_numbers<int64_t>(values);
+    case kBool: return copy_numbers<Bool>(values);
+    case kUint16: return copy_numbers<uint16_t>(values);
+    case kUint32: return copy_numbers<uint32_t>(values);
+    default: return copy_numbers<uint64_t>(values);
   }
 }
 
@@ -232,26 +362,23 @@ void TensorMessage::copy_strings(std::string_view* values) const {
   if (at != lengths.end()) throw Malformed{"bytes behind the last string", at};
 }
 
-void TensorMessage::copy_to(std::byte* values) const {
+void TensorMessage::copy_to(DType dtype, std::byte* values) const {
   static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
+  assert(fits(dtype));
   if (num_values_ == 0) return;
   try {
-    if (dtype_ == DType::kBytes) return copy_strings(reinterpret_cast<std::string_view*>(values));
-    if (content_.empty()) {
-      switch (dtype_) {
-        case DType::kFloat32: return copy_fields(reinterpret_cast<float*>(values));
-        case DType::kInt64: return copy_fields(reinterpret_cast<int64_t*>(values));
-        default: return copy_fields(reinterpret_cast<int32_t*>(values));
-      }
+    auto* const floats = reinterpret_cast<float*>(values);
+    switch (dtype) {
+      case DType::kInt32: return copy_integers(reinterpret_cast<int32_t*>(values));
+      case DType::kInt64: return copy_integers(reinterpret_cast<int64_t*>(values));
+      case DType::kBytes: return copy_strings(reinterpret_cast<std::string_view*>(values));
+      case DType::kFloat32: break;
     }
-    auto* const ints = reinterpret_cast<int32_t*>(values);
     switch (type_) {
-      case kUint8:
-      case kBool: return copy_small<uint8_t>(ints);
-      case kInt8: return copy_small<int8_t>(ints);
-      case kUint16: return copy_small<uint16_t>(ints);
-      case kInt16: return copy_small<int16_t>(ints);
-      default: std::memcpy(values, content_.data(), content_.size());
+      case kDouble: return copy_numbers<double>(floats);
+      case kHalf: return copy_numbers<Half>(floats);
+      case kBfloat16: return copy_numbers<Bfloat16>(floats);
+      default: return copy_numbers<float>(floats);
     }
   } catch (const Malformed& malformed) {
     throw ErrorException(ErrorCode::kParse, malformed.what);

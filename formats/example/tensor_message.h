@@ -13,34 +13,37 @@ namespace millrace {
 ///
 ///     const TensorMessage tensor = TensorMessage::read(bytes);
 ///     std::vector<float> values(tensor.num_values());
-///     tensor.copy_to(reinterpret_cast<std::byte*>(values.data()));
+///     if (tensor.fits(DType::kFloat32)) tensor.copy_to(DType::kFloat32, reinterpret_cast<std::byte*>(values.data()));
 class TensorMessage {
  public:
   /// Throws ErrorException with `kParse`: bytes that are no such message, a type that no column has (see `dtype`), an
   /// unknown rank, content of another size than type and shape need. Values are not looked at yet.
   [[nodiscard]] static TensorMessage read(std::string_view bytes);
 
-  /// The type of a column that holds the values exactly: float32; int64; bytes for DT_STRING; int32 for DT_INT32, the
-  /// smaller integers and DT_BOOL.
-  DType dtype() const { return dtype_; }
+  /// TensorFlow's name of the type: `float32`, `float64`, `uint8`, `bfloat16`; of strings `bytes`.
+  std::string_view type_name() const;
+  /// Whether `copy_to` gives values of this type: floating-point numbers as float32, integers and bools as int32 and
+  /// as int64, strings as bytes.
+  bool fits(DType dtype) const;
   const Shape& shape() const { return shape_; }
   int64_t num_values() const { return num_values_; }
   /// How many values the message itself has. What follows them up to `num_values()` is the last one again, or zeros
   /// where there are none, as in TensorFlow: a small message may stand for a large tensor.
   int64_t num_stored() const { return num_stored_; }
 
-  /// Writes `num_values()` values of type `dtype()`; bytes are std::string_views. Throws ErrorException with `kParse`.
-  void copy_to(std::byte* values) const;
+  /// Writes `num_values()` values of a type that fits; bytes are std::string_views. float64 is rounded to the nearest
+  /// float32, everything else is exact. Throws ErrorException with `kParse`, also for an integer that the type cannot
+  /// hold and a finite float64 beyond all float32.
+  void copy_to(DType dtype, std::byte* values) const;
 
  private:
-  template <typename T>
-  void copy_fields(T* values) const;
-  template <typename Stored>
-  void copy_small(int32_t* values) const;
+  template <typename Stored, typename To>
+  void copy_numbers(To* values) const;
+  template <typename To>
+  void copy_integers(To* values) const;
   void copy_strings(std::string_view* values) const;
 
   int64_t type_ = 0;  // tensorflow.DataType
-  DType dtype_ = DType::kFloat32;
   Shape shape_;
   int64_t num_values_ = 1;
   int64_t num_stored_ = 0;

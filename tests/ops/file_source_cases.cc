@@ -7,11 +7,23 @@
 
 namespace millrace::test {
 
-std::vector<nlohmann::json> file_source_cases(const std::string& name) {
-  std::istringstream lines(read_file(std::string(MILLRACE_TEST_DATA "/file_sources/") + name));
+namespace {
+
+std::vector<nlohmann::json> cases_in(const std::string& path) {
+  std::istringstream lines(read_file(path));
   std::vector<nlohmann::json> cases;
   for (std::string line; std::getline(lines, line);) cases.push_back(nlohmann::json::parse(line));
   return cases;
+}
+
+}  // namespace
+
+std::vector<nlohmann::json> file_source_cases(const std::string& name) {
+  return cases_in(MILLRACE_TEST_DATA "/file_sources/" + name);
+}
+
+std::vector<nlohmann::json> operator_cases(const std::string& name) {
+  return cases_in(MILLRACE_TEST_DATA "/operators/" + name);
 }
 
 std::string bytes_of(const nlohmann::json& text) {

@@ -11,6 +11,8 @@ namespace millrace::test {
 
 // The cases of a file in tests/data/file_sources.
 [[nodiscard]] std::vector<nlohmann::json> file_source_cases(const std::string& name);
+// The same of tests/data/operators.
+[[nodiscard]] std::vector<nlohmann::json> operator_cases(const std::string& name);
 // Bytes that a case holds as a string.
 [[nodiscard]] std::string bytes_of(const nlohmann::json& text);
 

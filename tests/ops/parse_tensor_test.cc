@@ -1,6 +1,6 @@
 #include "ops/parse_tensor.h"
 
-#include <cstring>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/example/tensor_message.h"
+#include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace {
@@ -111,6 +112,88 @@ TEST(ParseTensor, AListThatIsTooShortEndsWithItsLastValueAndOneThatIsTooLongIsCu
   EXPECT_THAT(parsed({tensor(kInt64, {0, 1LL << 60})}, DType::kInt64, {kVaries, kVaries}), ElementsAre("t=[]"));
 }
 
+// Shape and values of a message as the golden cases have them, or that it is refused.
+nlohmann::json read_as(const std::string& message, const std::string& dtype) {
+  try {
+    const TensorMessage tensor = TensorMessage::read(message);
+    const DType as = dtype == "float32" ? DType::kFloat32
+                     : dtype == "bytes" ? DType::kBytes
+                     : dtype == "int32" ? DType::kInt32
+                                        : DType::kInt64;
+    EXPECT_TRUE(tensor.fits(as));
+    const auto count = static_cast<size_t>(tensor.num_values());
+    nlohmann::json values = nlohmann::json::array();
+    const auto read = [&]<typename T>(std::vector<T> all, auto&& shown) {
+      tensor.copy_to(as, reinterpret_cast<std::byte*>(all.data()));
+      for (const T value : all) values.push_back(shown(value));
+    };
+    const auto same = [](auto value) { return value; };
+    switch (as) {
+      case DType::kFloat32:
+        read(std::vector<float>(count), [](float value) { return std::bit_cast<uint32_t>(value); });
+        break;
+      case DType::kInt32: read(std::vector<int32_t>(count), same); break;
+      case DType::kInt64: read(std::vector<int64_t>(count), same); break;
+      case DType::kBytes:
+        read(std::vector<std::string_view>(count), [](std::string_view value) {
+          std::string text;  // as UTF-8
+          for (const char byte : value) {
+            const auto unit = static_cast<unsigned char>(byte);
+            if (unit >= 0x80) text += static_cast<char>(0xc0 | unit >> 6);
+            text += static_cast<char>(unit >= 0x80 ? 0x80 | (unit & 0x3f) : unit);
+          }
+          return text;
+        });
+        break;
+    }
+    return {{"error", false}, {"shape", tensor.shape()}, {"values", values}};
+  } catch (const ErrorException& e) {
+    EXPECT_EQ(e.error().code, ErrorCode::kParse);
+    return {{"error", true}};
+  }
+}
+
+TEST(ParseTensor, GivesWhatTensorFlowGives) {
+  size_t refused = 0;
+  for (nlohmann::json one : test::operator_cases("parse_tensor.jsonl")) {
+    SCOPED_TRACE(one.dump());
+    const std::string message = test::bytes_of(one.at("message"));
+    const std::string dtype = one.at("dtype");
+    one.erase("message");
+    one.erase("dtype");
+    EXPECT_EQ(read_as(message, dtype), one);
+    refused += one.at("error").get<bool>() ? 1 : 0;
+  }
+  EXPECT_GT(refused, 30u);
+}
+
+TEST(ParseTensor, GivesTheTypeThatIsAskedForWhereItHoldsTheValues) {
+  constexpr int kDouble = 2;
+  constexpr int kUint32 = 22;
+  constexpr int kUint64 = 23;
+  const std::string small = tensor(kUint8, {2}) + field(4, "\xff\x07");
+  EXPECT_THAT(parsed({small}, DType::kInt64, {2}), ElementsAre("t=[255,7]"));
+  const std::string wide = tensor(kInt64, {2}) + field(4, raw<int64_t>({-1, 7}));
+  EXPECT_THAT(parsed({wide}, DType::kInt32, {2}), ElementsAre("t=[-1,7]"));
+  EXPECT_THAT(parsed({tensor(kInt64, {}) + field(4, raw<int64_t>({1LL << 31}))}, DType::kInt32, {})[0],
+              HasSubstr("parse: feature 't': the value 2147483648 does not fit in int32"));
+  EXPECT_THAT(parsed({tensor(kUint32, {}) + field(16, varint(1ULL << 31))}, DType::kInt32, {})[0],
+              HasSubstr("the value 2147483648 does not fit in int32"));
+  EXPECT_THAT(parsed({tensor(kUint64, {}) + field(17, varint(1ULL << 63))}, DType::kInt64, {})[0],
+              HasSubstr("the value 9223372036854775808 does not fit in int64"));
+  EXPECT_THAT(parsed({tensor(kDouble, {2}) + field(6, raw<double>({0.1, -1e300}))}, DType::kFloat32, {2})[0],
+              HasSubstr("the value -1e+300 is beyond float32"));
+  EXPECT_THAT(parsed({tensor(kDouble, {}) + field(4, raw<double>({3.4028235677973366e38}))}, DType::kFloat32, {})[0],
+              HasSubstr("is beyond float32"));
+  EXPECT_THAT(parsed({tensor(kDouble, {}) + field(4, raw<double>({3.4028235677973362e38}))}, DType::kFloat32, {}),
+              ElementsAre("t=3.4028235e+38"));
+  EXPECT_THAT(parsed({tensor(kDouble, {2}) + field(6, "1234567")}, DType::kFloat32, {2})[0],
+              HasSubstr("a packed list of float64 of 7 bytes"));
+  EXPECT_THAT(parsed({small}, DType::kFloat32, {2})[0], HasSubstr("the tensor holds uint8, expected float32"));
+  EXPECT_THAT(parsed({tensor(kDouble, {})}, DType::kBytes, {})[0],
+              HasSubstr("the tensor holds float64, expected bytes"));
+}
+
 TEST(ParseTensor, AFewBytesCannotAskForAnyAmountOfMemory) {
   const std::string huge = tensor(kFloat, {1LL << 30, 1LL << 20}) + field(5, raw<float>({1}));
   EXPECT_THAT(
@@ -133,7 +216,7 @@ TEST(ParseTensor, WhatDoesNotFitIsTheElementsError) {
               HasSubstr("wrong_shape: feature 't': has shape [2], expected [3]"));
   EXPECT_THAT(parsed({good}, DType::kFloat32, {2, kVaries})[0], HasSubstr("has shape [2], expected [2,?]"));
   EXPECT_THAT(parsed({good.substr(0, good.size() - 1)}, DType::kFloat32, {2})[0], HasSubstr("a length of 8 where 7"));
-  EXPECT_THAT(parsed({tensor(2, {2})}, DType::kFloat32, {2})[0], HasSubstr("TensorFlow's type 2"));
+  EXPECT_THAT(parsed({tensor(8, {2})}, DType::kFloat32, {2})[0], HasSubstr("TensorFlow's type 8"));
   EXPECT_THAT(parsed({""}, DType::kFloat32, {2})[0], HasSubstr("TensorFlow's type 0"));
   EXPECT_THAT(parsed({tensor(kFloat, {2}) + field(4, "abc")}, DType::kFloat32, {2})[0],
               HasSubstr("a content of 3 bytes for the shape [2] at byte 10 of the tensor"));

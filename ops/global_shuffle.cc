@@ -355,7 +355,11 @@ GlobalShuffleOperator::GlobalShuffleOperator(Shards shards, const GlobalShuffleO
 
 std::string GlobalShuffleOperator::arguments() const {
   return fmt::format("{} shards, seed={}{}", shards_.size(), options_.seed,
-                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false");
+                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false") +
+         // A longer one is an error.
+         (options_.max_record_bytes == GlobalShuffleOptions().max_record_bytes
+              ? ""
+              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
 }
 
 std::string GlobalShuffleOperator::policy() const {

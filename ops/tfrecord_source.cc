@@ -246,7 +246,11 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
 std::string TfrecordOperator::arguments() const {
   return fmt::format("{} shards, cycle_length={}, block_length={}{}", shards_.size(), options_.cycle_length,
                      options_.block_length,
-                     options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "");
+                     options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "") +
+         // A longer one is an error.
+         (options_.max_record_bytes == TfrecordOptions().max_record_bytes
+              ? ""
+              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
 }
 
 std::string TfrecordOperator::policy() const {

@@ -221,6 +221,15 @@ TEST_F(GlobalShuffleTest, AStateIsRefusedWhenTheRecordsLieElsewhere) {
   EXPECT_THAT(error.message, HasSubstr("the indexes of the shards are others than when the state was made"));
 }
 
+TEST_F(GlobalShuffleTest, AStateIsRefusedWhereRecordsOfOtherLengthsAreErrors) {
+  write({20});
+  Pipeline pipeline = dataset().start({.threads = 1});
+  const PipelineState state = PipelineState::parse(pipeline.save().serialize());
+  const Error error = refusal_of(dataset({.max_record_bytes = 30}), {.threads = 1, .state = state});
+  EXPECT_EQ(error.code, ErrorCode::kState);
+  EXPECT_THAT(error.message, HasSubstr("max_record_bytes=30), in the state it is global_shuffle(1 shards, seed=0)"));
+}
+
 TEST_F(GlobalShuffleTest, ShardsWithoutAnIndexAreRefusedAtTheStartWithTheCommand) {
   write({5, 5, 5, 5, 5, 5});
   std::filesystem::remove(index_path(path(1)));

@@ -307,6 +307,11 @@ TEST_F(PipelineStateOfShards, OtherDataAndOtherPlansAreRefusedWithTheDifference)
                       state(Dataset::rows({{"value", std::vector<int64_t>{1, 3}}}))),
               HasSubstr("other features or contents"));
 
+  // What decides where records end, too.
+  const Shards shards = Shards::glob(folder_.path("*.tfrecord"));
+  EXPECT_THAT(refusal(Dataset::tfrecord(shards, {.max_record_bytes = 500}), state(Dataset::tfrecord(shards))),
+              HasSubstr("max_record_bytes=500), in the state it is tfrecord("));
+
   std::string bytes = test::read_file(path(3));
   bytes.back() ^= 1;
   test::write_file(path(3), bytes);

@@ -19,6 +19,9 @@ class BlockReader {
       : stage_(open_input(open, context, index)) {
     if (context.state != nullptr) begin_ = context.state->inputs[index];
   }
+  /// An input opened at a place in its stream.
+  BlockReader(const OpenStage& open, const StageContext& context, const Cursor& place)
+      : stage_(open_at(open, context, place)), begin_(place) {}
 
   /// `kBlock`: there is an element at hand.
   Poll poll() {

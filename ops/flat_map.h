@@ -1,11 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "ops/interleave.h"
 #include "ops/joined_schema.h"
-#include "ops/row_view.h"
+#include "ops/nested_function.h"
 
 namespace millrace {
 
@@ -30,14 +29,6 @@ class FlatMapInputsOperator final : public StageOperator {
   InterleaveOptions options_;
 };
 
-/// A function that makes a nested dataset of an element. It must be thread safe, and a pure function of the element: a
-/// resumed run calls it again for the element whose dataset was open.
-struct NestedFunction {
-  std::string name;  ///< appears in errors and in `explain()`
-  SchemaPtr schema;  ///< of the elements of every nested dataset
-  std::function<OpenStage(const RowView&)> open;
-};
-
 /// Makes a dataset of each element and gives their elements one after the other.
 ///
 ///     x: 2 0 3,  range(0, x)   ->   0 1,  0 1 2
@@ -45,11 +36,11 @@ struct NestedFunction {
 /// The nested dataset runs in place, one at a time, in the iteration `nested(number of the element)`. Rows get the
 /// epoch of the whole. Error elements pass; what the function throws becomes the error of its element.
 ///
-/// State: the place of the element in the input, and the place in its dataset.
+/// State: the element whose dataset is open and the place in that dataset; the place of the next element.
 class FlatMapOperator final : public StageOperator {
  public:
   explicit FlatMapOperator(NestedFunction function);
-  std::string_view name() const override { return "flat_map"; }
+  std::string_view name() const override { return kName; }
   std::string arguments() const override { return "function '" + function_.name + "'"; }
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
@@ -57,6 +48,8 @@ class FlatMapOperator final : public StageOperator {
   std::string unsavable() const override { return ""; }
 
  private:
+  static constexpr std::string_view kName = "flat_map";
+
   NestedFunction function_;
 };
 

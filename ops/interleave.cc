@@ -1,6 +1,7 @@
 #include "ops/interleave.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,11 @@ void InterleaveOptions::check() const {
   at_least_one("block_length", block_length);
 }
 
+std::string InterleaveOptions::to_string() const {
+  return fmt::format("cycle_length={}, block_length={}{}", cycle_length, block_length,
+                     ordered ? "" : ", ordered=false");
+}
+
 InterleaveOptions InterleaveOptions::of_inputs(size_t num_inputs) const {
   InterleaveOptions needed = *this;
   needed.cycle_length = std::min(cycle_length, std::max<size_t>(num_inputs, 1));
@@ -34,32 +40,59 @@ InterleaveStage::InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs>
     : options_(options), context_(context), inputs_(std::move(inputs)), builder_(std::move(schema), context.pool) {
   for (size_t lane = options_.num_lanes(); lane-- > 0;) free_lanes_.push_back(lane);
   cycle_.resize(options_.cycle_length);
-  if (context_.state != nullptr) resume(*context_.state);
+  if (context_.state == nullptr) return;
+  read_state(*context_.state);
+  (void)resume();
 }
 
-InterleaveStage::Input InterleaveStage::open(OpenStage open, const Cursor& place) {
+InterleaveStage::Input InterleaveStage::open(NestedInput nested, const Cursor& place) {
   Input input;
-  input.number = opened_++;
+  input.number = opened_;
+  input.source = std::move(nested.place);
+  if (!nested.open) {
+    input.block = std::move(nested.error);
+    // A note stands in the place of no input.
+    if (!input.block.errors()[0].is_note()) ++opened_;
+    return input;
+  }
+  ++opened_;
   input.lane = free_lanes_.back();
   input.begin = place;
-  StageContext nested = context_;
-  nested.iteration = context_.iteration.nested(input.number);
-  input.stage = context_.lanes.open(input.lane, std::move(open), nested, place);
+  StageContext context = context_;
+  context.iteration = context_.iteration.nested(input.number);
+  input.stage = context_.lanes.open(input.lane, std::move(nested.open), context, place);
   free_lanes_.pop_back();
   return input;
 }
 
 // Numbers: the input that is opened next, the turn, how much of it is taken, and for each place of the cycle the input
-// that is there, counted from 1, or 0.
+// that is there, counted from 1, or 0. Inputs: where those are.
+//
+// Of inputs that have places, the states of these follow the inputs, each once; and for each input that is open, and
+// the one that is opened next, two numbers: which of the states, and how many elements behind it.
 Cursor InterleaveStage::place() const {
-  std::vector<int64_t> numbers = {static_cast<int64_t>(opened_ - ahead_.size()), static_cast<int64_t>(turn_),
-                                  static_cast<int64_t>(taken_in_turn_)};
+  const Input* next = ahead_.empty() ? nullptr : &ahead_.front();
+  std::vector<int64_t> numbers = {static_cast<int64_t>(next == nullptr ? opened_ : next->number),
+                                  static_cast<int64_t>(turn_), static_cast<int64_t>(taken_in_turn_)};
   numbers.reserve(numbers.size() + cycle_.size());
   std::vector<Cursor> inputs;
   inputs.reserve(num_open_);
   for (const Input& input : cycle_) {
     numbers.push_back(input.stage == nullptr ? 0 : static_cast<int64_t>(input.number) + 1);
     if (input.stage != nullptr) inputs.push_back(input.place());
+  }
+  if (const std::optional<Cursor> behind = inputs_->place()) {
+    const auto add_source = [&](const Cursor& source) {
+      size_t i = num_open_;
+      while (i < inputs.size() && inputs[i].state != source.state) ++i;
+      if (i == inputs.size()) inputs.push_back({source.state, 0});
+      numbers.push_back(static_cast<int64_t>(i - num_open_));
+      numbers.push_back(source.skip);
+    };
+    for (const Input& input : cycle_) {
+      if (input.stage != nullptr) add_source(input.source);
+    }
+    add_source(next == nullptr ? *behind : next->source);
   }
   return make_cursor(kKind, std::move(numbers), std::move(inputs));
 }
@@ -77,26 +110,65 @@ void InterleaveStage::note_begin() {
   ++blocks_since_state_;
 }
 
-void InterleaveStage::resume(const StageState& state) {
-  const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3 + cycle_.size());
+void InterleaveStage::read_state(const StageState& state) {
+  const size_t num_places = 3 + cycle_.size();
+  const std::vector<int64_t>& numbers = numbers_of(state, kKind, num_places);
   turn_ = std::min(static_cast<size_t>(numbers[1]), cycle_.size() - 1);
   taken_in_turn_ = std::min(static_cast<size_t>(numbers[2]), options_.block_length - 1);
-  for (size_t i = 0; i < cycle_.size(); ++i) {
-    if (numbers[3 + i] == 0) continue;
-    opened_ = static_cast<uint64_t>(numbers[3 + i] - 1);
-    if (num_open_ == state.inputs.size()) throw ErrorException(ErrorCode::kState, "the state of an interleave is cut");
-    inputs_->seek(opened_);
-    OpenStage input;
-    if (inputs_->next(input) != Poll::kBlock) throw ErrorException(ErrorCode::kState, "an interleave has fewer inputs");
-    cycle_[i] = open(std::move(input), state.inputs[num_open_++]);
+  const auto num_open =
+      cycle_.size() - static_cast<size_t>(std::count(
+                          numbers.begin() + 3, numbers.begin() + 3 + static_cast<std::ptrdiff_t>(cycle_.size()), 0));
+  const bool has_sources = inputs_->place().has_value();
+  const auto refuse = [] { throw ErrorException(ErrorCode::kState, "the state of an interleave is cut"); };
+  if (state.inputs.size() < num_open || (has_sources && numbers.size() != num_places + 2 * (num_open + 1))) refuse();
+  const auto source = [&](size_t i) -> Cursor {
+    if (!has_sources) return {};
+    const size_t index = num_open + static_cast<size_t>(numbers[num_places + 2 * i]);
+    if (index >= state.inputs.size()) refuse();
+    return state.inputs[index].behind(numbers[num_places + 2 * i + 1]);
+  };
+  for (size_t turn = 0; turn < cycle_.size(); ++turn) {
+    if (numbers[3 + turn] == 0) continue;
+    const size_t i = to_resume_.size();
+    to_resume_.push_back({.number = static_cast<uint64_t>(numbers[3 + turn] - 1),
+                          .source = source(i),
+                          .turn = turn,
+                          .place = state.inputs[i]});
   }
-  opened_ = static_cast<uint64_t>(numbers[0]);
-  inputs_->seek(opened_);
+  std::sort(to_resume_.begin(), to_resume_.end(),
+            [](const Resumed& a, const Resumed& b) { return a.number < b.number; });
+  to_resume_.push_back(
+      {.number = static_cast<uint64_t>(numbers[0]), .source = source(num_open), .turn = 0, .place = {}});
 }
 
+// Opens what was open. `kBlock`: all of it.
+Poll InterleaveStage::resume() {
+  for (; !to_resume_.empty(); to_resume_.pop_front(), sought_ = false) {
+    const Resumed& resumed = to_resume_.front();
+    if (!sought_) inputs_->seek(resumed.number, resumed.source);
+    sought_ = true;
+    opened_ = resumed.number;
+    if (to_resume_.size() == 1) continue;
+    NestedInput input;
+    const Poll poll = inputs_->next(input);
+    if (poll == Poll::kPending) return poll;
+    if (poll == Poll::kEnd) throw ErrorException(ErrorCode::kState, "an interleave has fewer inputs");
+    if (!input.open) {
+      Error error = *input.error.errors()[0].error;
+      error.code = ErrorCode::kState;
+      error.message = "an input that was open cannot be opened again: " + error.message;
+      throw ErrorException(std::move(error));
+    }
+    cycle_[resumed.turn] = open(std::move(input), resumed.place);
+    ++num_open_;
+  }
+  return Poll::kBlock;
+}
+
+// Errors take no lane; no more of them than there are lanes.
 void InterleaveStage::open_ahead() {
-  while (!inputs_ended_ && !free_lanes_.empty()) {
-    OpenStage input;
+  while (!inputs_ended_ && !free_lanes_.empty() && ahead_.size() < options_.num_lanes()) {
+    NestedInput input;
     switch (inputs_->next(input)) {
       case Poll::kPending: return;
       case Poll::kEnd: inputs_ended_ = true; return;
@@ -143,6 +215,22 @@ void InterleaveStage::take_run(Input& input) {
   input.taken += run;
 }
 
+// The error in the place of the next input. False: what is gathered must go out first, and is in `out`.
+bool InterleaveStage::take_error(Block& out) {
+  const Block& error = ahead_.front().block;
+  if (!builder_.empty() && error.rows_per_element != rows_per_element_) {
+    deliver(out);
+    return false;
+  }
+  if (builder_.empty()) {
+    note_begin();
+    rows_per_element_ = error.rows_per_element;
+  }
+  builder_.append(error, 0);
+  ahead_.pop_front();
+  return true;
+}
+
 Poll InterleaveStage::deliver(Block& out) {
   if (whole_.num_elements() > 0) {
     out = std::move(whole_);
@@ -158,12 +246,20 @@ Poll InterleaveStage::deliver(Block& out) {
 }
 
 Poll InterleaveStage::next(Block& out) {
+  if (!to_resume_.empty() && resume() == Poll::kPending) return Poll::kPending;
+  open_ahead();
   size_t turns_in_vain = 0;
+  size_t ends_in_vain = 0;
   while (true) {
     if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
     Input& input = cycle_[turn_];
     if (input.stage == nullptr) {
       open_ahead();
+      if (!ahead_.empty() && ahead_.front().stage == nullptr) {
+        if (!take_error(out)) return Poll::kBlock;
+        turns_in_vain = 0;
+        continue;
+      }
       if (!ahead_.empty()) {
         input = std::move(ahead_.front());
         ahead_.pop_front();
@@ -191,6 +287,11 @@ Poll InterleaveStage::next(Block& out) {
         end_turn();
         turns_in_vain = 0;
         open_ahead();
+        if (++ends_in_vain == kBlockElements) {
+          // There may never be an element: somebody who wants to stop all must get his turn.
+          context_.waker.wake();
+          return builder_.empty() ? Poll::kPending : deliver(out);
+        }
         continue;
       }
       if (poll == Poll::kPending) {
@@ -210,24 +311,12 @@ Poll InterleaveStage::next(Block& out) {
   }
 }
 
-void ListedInputs::seek(uint64_t number) {
-  if (number > inputs_.size()) {
-    throw ErrorException(ErrorCode::kState, fmt::format("there is no input {}, only {}", number, inputs_.size()));
-  }
-  next_ = number;
-}
-
 InterleaveOperator::InterleaveOperator(JoinedSchema inputs, const InterleaveOptions& options)
     : StageOperator(inputs.schema()),
       inputs_(std::move(inputs)),
       options_(options),
       needed_(options.of_inputs(inputs_.num_inputs())) {
   options_.check();
-}
-
-std::string InterleaveOperator::arguments() const {
-  return fmt::format("cycle_length={}, block_length={}{}", options_.cycle_length, options_.block_length,
-                     options_.ordered ? "" : ", ordered=false");
 }
 
 std::unique_ptr<Stage> InterleaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "formats/columnar/block_builder.h"
 #include "ops/joined_schema.h"
+#include "ops/nested_inputs.h"
 
 namespace millrace {
 
@@ -19,46 +20,25 @@ struct InterleaveOptions {
 
   /// Throws `kInvalidArgument`.
   void check() const;
+  /// What decides the stream.
+  std::string to_string() const;
   /// The same stream from so many inputs with no more lanes than they need: places without an input are passed over.
   InterleaveOptions of_inputs(size_t num_inputs) const;
   /// Inputs that are open at the same time.
   size_t num_lanes() const { return cycle_length + read_ahead; }
 };
 
-/// The inputs of an interleave, in the order in which they are opened.
-class NestedInputs {
- public:
-  virtual ~NestedInputs() = default;
-  /// `kBlock`: `out` opens the next input. `kEnd`: there are no more. `kPending`: as for a stage.
-  virtual Poll next(OpenStage& out) = 0;
-  /// `next` goes on with the input of this number, counted from 0; for inputs that were given before. Throws `kState`
-  /// when there is no such input.
-  virtual void seek(uint64_t number) = 0;
-};
-
-/// Inputs that are known from the start.
-class ListedInputs final : public NestedInputs {
- public:
-  explicit ListedInputs(std::vector<OpenStage> inputs) : inputs_(std::move(inputs)) {}
-  Poll next(OpenStage& out) override {
-    if (next_ == inputs_.size()) return Poll::kEnd;
-    out = inputs_[next_++];
-    return Poll::kBlock;
-  }
-  void seek(uint64_t number) override;
-
- private:
-  std::vector<OpenStage> inputs_;
-  size_t next_ = 0;
-};
-
 /// Takes `block_length` elements from an input, then the next one's turn comes. An input is found to have ended when it
 /// is asked in its turn; it loses what is left of that turn, and the next input takes its place when the turn comes
-/// back. This is tf.data's order. Errors of elements pass and do not count as elements of a turn. Rows get the epoch of
-/// the context: those that nested inputs count are no epochs of the data.
+/// back. This is tf.data's order. Errors of elements pass and do not count as elements of a turn; an error in the place
+/// of an input passes when that input would be opened, and the next input takes the place. Rows get the epoch of the
+/// context: those that nested inputs count are no epochs of the data.
 ///
 /// Each input runs in a lane of its own, in the iteration `context.iteration.nested(ordinal of the input)`; up to
 /// `read_ahead` inputs are opened before there is a place for them.
+///
+/// State: the input that is opened next, whose turn it is and how much of the turn is gone, and of each open input its
+/// number and where it is. With inputs that have places (`NestedInputs::place`), theirs too.
 class InterleaveStage final : public Stage {
  public:
   InterleaveStage(SchemaPtr schema, std::unique_ptr<NestedInputs> inputs, const InterleaveOptions& options,
@@ -67,9 +47,10 @@ class InterleaveStage final : public Stage {
 
  private:
   struct Input {
-    std::unique_ptr<Stage> stage;
+    std::unique_ptr<Stage> stage;  // null: an error, which is in `block`
     size_t lane = 0;
     uint64_t number = 0;  // of the input, in the order of opening
+    Cursor source;        // as NestedInput::place
     Block block;
     size_t taken = 0;  // elements of `block` that went out
     Cursor begin;      // of `block`, also when it is gone; before the first block where the stage was opened
@@ -77,22 +58,34 @@ class InterleaveStage final : public Stage {
     Cursor place() const { return begin.behind(static_cast<int64_t>(taken)); }
   };
 
+  // What a state says of an input that was open, or, last, of the one that is opened next.
+  struct Resumed {
+    uint64_t number = 0;
+    Cursor source;
+    size_t turn = 0;  // its place of the cycle
+    Cursor place;
+  };
+
   void open_ahead();
-  Input open(OpenStage open, const Cursor& place);
-  void resume(const StageState& state);
+  Input open(NestedInput nested, const Cursor& place);
+  void read_state(const StageState& state);
+  Poll resume();
   Cursor place() const;
   void note_begin();
   void end_turn();
   void close(Input& input);
   void take_run(Input& input);
+  bool take_error(Block& out);
   Poll deliver(Block& out);
 
   InterleaveOptions options_;
   StageContext context_;
   std::unique_ptr<NestedInputs> inputs_;
+  std::deque<Resumed> to_resume_;  // by number; empty: everything is open
+  bool sought_ = false;            // the first of them
   bool inputs_ended_ = false;
   uint64_t opened_ = 0;
-  std::deque<Input> ahead_;
+  std::deque<Input> ahead_;  // inputs, and errors in the place of some
   std::vector<size_t> free_lanes_;
   std::vector<Input> cycle_;  // places without a stage are empty
   size_t num_open_ = 0;       // places with a stage
@@ -115,7 +108,7 @@ class InterleaveOperator final : public StageOperator {
   InterleaveOperator(const SchemaPtr& schema, const InterleaveOptions& options, size_t num_inputs)
       : InterleaveOperator(std::vector<SchemaPtr>(std::max<size_t>(num_inputs, 1), schema), options) {}
   std::string_view name() const override { return "interleave"; }
-  std::string arguments() const override;
+  std::string arguments() const override { return options_.to_string(); }
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

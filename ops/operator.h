@@ -83,6 +83,9 @@ class StageOperator : public Operator {
   virtual int64_t prepare(SharedByRuns* /*shared*/, Storage& /*storage*/) const { return 0; }
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
+  /// Whether what runs in the lanes are its inputs; otherwise it is what the operator makes of their elements. Default:
+  /// its inputs.
+  virtual bool lanes_run_inputs() const { return true; }
   /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each
   /// then runs in a segment of its own. Default: no, an input runs in the chain of the operator.
   virtual bool inputs_run_ahead() const { return false; }

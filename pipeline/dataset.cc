@@ -12,6 +12,7 @@
 #include "ops/enumerate.h"
 #include "ops/flat_map.h"
 #include "ops/ignore_errors.h"
+#include "ops/interleave_function.h"
 #include "ops/parse_sequence_example.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
@@ -37,6 +38,28 @@ namespace {
 template <typename Op, typename... Arguments>
 MakeOperator of_inputs(Arguments... arguments) {
   return [=](std::span<const SchemaPtr> inputs) { return std::make_shared<const Op>(inputs, arguments...); };
+}
+
+// What `function` makes as the operator called `name` runs it.
+NestedFunction nested_function(std::string_view name, const DatasetFunction& function) {
+  if (!function.make) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: no function given", name));
+  }
+  NestedFunction nested;
+  nested.name = function.name;
+  nested.schema = std::make_shared<const Schema>(function.gives);
+  // What the maps of nested datasets drop is nobody's to report.
+  nested.open = [name, make = function.make, schema = nested.schema,
+                 statistics = std::make_shared<StageStatistics>()](const RowView& row) {
+    const Dataset dataset = make(row);
+    const JoinedSchema joined(name, std::array{schema, dataset.plan()->op->schema()});
+    if (!(*joined.schema() == *schema)) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a nested dataset gives {}, not {}",
+                                                                    dataset.schema().to_string(), schema->to_string()));
+    }
+    return joined.opener(1, inline_opener(*dataset.plan(), *statistics));
+  };
+  return nested;
 }
 
 }  // namespace
@@ -125,24 +148,19 @@ Dataset Dataset::flat_map(const std::vector<Dataset>& inputs) {
 }
 
 Dataset Dataset::flat_map(const DatasetFunction& function) const {
-  if (!function.make) throw ErrorException(ErrorCode::kInvalidArgument, "flat_map: no function given");
-  NestedFunction nested;
-  nested.name = function.name;
-  nested.schema = std::make_shared<const Schema>(function.gives);
-  // What the maps of nested datasets drop is nobody's to report.
-  nested.open = [make = function.make, schema = nested.schema,
-                 statistics = std::make_shared<StageStatistics>()](const RowView& row) {
-    const Dataset dataset = make(row);
-    const JoinedSchema joined("flat_map", std::array{schema, dataset.plan()->op->schema()});
-    if (!(*joined.schema() == *schema)) {
-      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a nested dataset gives {}, not {}",
-                                                                    dataset.schema().to_string(), schema->to_string()));
-    }
-    return joined.opener(1, inline_opener(*dataset.plan(), *statistics));
-  };
+  const NestedFunction nested = nested_function("flat_map", function);
   return from_operator({*this},
                        [nested](std::span<const SchemaPtr>) { return std::make_shared<const FlatMapOperator>(nested); })
       .called(calls::FlatMap{function});
+}
+
+Dataset Dataset::interleave(const DatasetFunction& function, const InterleaveOptions& options) const {
+  const NestedFunction nested = nested_function("interleave", function);
+  return from_operator({*this},
+                       [nested, options](std::span<const SchemaPtr>) {
+                         return std::make_shared<const InterleaveFunctionOperator>(nested, options);
+                       })
+      .called(calls::InterleaveFunction{function, options});
 }
 
 Dataset Dataset::zip(const std::vector<Dataset>& inputs) {

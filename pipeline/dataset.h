@@ -49,9 +49,9 @@ namespace millrace {
 
 class Dataset;
 
-/// A function of yours that makes a dataset of an element. It must be thread safe and a pure function of the element.
-/// What it makes runs without rewrites and segments of its own, and its shards are no part of what a state is checked
-/// against.
+/// A function of yours that makes a dataset of an element. It must be thread safe and a pure function of the element,
+/// which is there only during the call. What it makes runs without rewrites and segments of its own, and its shards are
+/// no part of what a state is checked against.
 struct DatasetFunction {
   std::string name;                ///< appears in errors and in `explain()`
   std::vector<FeatureSpec> gives;  ///< the features of every dataset that it makes, `kVaries` where sizes differ
@@ -154,6 +154,8 @@ class Dataset {
   [[nodiscard]] Dataset take_while(RowPredicate predicate) const;
   /// A function of yours that carries numbers from element to element; see ScanOperator.
   [[nodiscard]] Dataset scan(ScanFunction function) const;
+  /// The same with several of the datasets in turn; see InterleaveFunctionOperator.
+  [[nodiscard]] Dataset interleave(const DatasetFunction& function, const InterleaveOptions& options = {}) const;
   /// The number of each element, from `start` on, as the int64 scalar `feature`; see EnumerateOperator.
   [[nodiscard]] Dataset enumerate(int64_t start = 0, const std::string& feature = "index") const;
   /// Of all elements with one value of a feature the first; see UniqueOperator for memory and resuming.

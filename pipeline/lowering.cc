@@ -181,9 +181,11 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     lane_segment = &segment_records_.emplace_back();
     lane_segment->lanes = op->num_lanes();
     lane_segment->credits = kLaneCredits;
-    if (node->inputs.empty()) {
-      // The nested inputs are no operators of the plan (the shards of a source); their work is counted here.
-      OperatorRecord& entry = record_operator(fmt::format("{}.read", op->name()), *lane_segment);
+    if (node->inputs.empty() || !op->lanes_run_inputs()) {
+      // The nested inputs are no operators of the plan (the shards of a source, datasets that a function makes); their
+      // work is counted here.
+      OperatorRecord& entry =
+          record_operator(fmt::format("{}.{}", op->name(), node->inputs.empty() ? "read" : "nested"), *lane_segment);
       lane_segment->chain.push_back(entry.statistics.name);
       reading = &entry.statistics;
     }
@@ -195,8 +197,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
       segment.inputs.push_back(numbered_segments_.back()->number);
       continue;
     }
-    inputs.push_back(
-        lower(input, lane_segment != nullptr ? *lane_segment : segment, nested || lane_segment != nullptr));
+    const bool in_lanes = lane_segment != nullptr && op->lanes_run_inputs();
+    inputs.push_back(lower(input, in_lanes ? *lane_segment : segment, nested || in_lanes));
   }
   Lanes* lanes = nullptr;
   if (lane_segment != nullptr) {

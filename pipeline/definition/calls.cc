@@ -446,11 +446,16 @@ void visit(Fields& fields, calls::Tfrecord& call) {
 }
 
 template <typename Fields>
+void visit_options(Fields& fields, InterleaveOptions& options) {
+  fields.optional("cycle_length", options.cycle_length);
+  fields.optional("block_length", options.block_length);
+  fields.optional("read_ahead", options.read_ahead);
+  fields.optional("ordered", options.ordered);
+}
+
+template <typename Fields>
 void visit(Fields& fields, calls::Interleave& call) {
-  fields.optional("cycle_length", call.options.cycle_length);
-  fields.optional("block_length", call.options.block_length);
-  fields.optional("read_ahead", call.options.read_ahead);
-  fields.optional("ordered", call.options.ordered);
+  visit_options(fields, call.options);
 }
 
 template <typename Fields>
@@ -519,6 +524,11 @@ void visit(Fields& fields, calls::FilterBlocks& call) {
 template <typename Fields>
 void visit(Fields& fields, calls::FlatMap& call) {
   fields.function("function", call.function);
+}
+template <typename Fields>
+void visit(Fields& fields, calls::InterleaveFunction& call) {
+  fields.function("function", call.function);
+  visit_options(fields, call.options);
 }
 template <typename Fields>
 void visit(Fields& fields, calls::TakeWhile& call) {

@@ -159,6 +159,12 @@ struct FlatMap {
   DatasetFunction function;
   Dataset build(const Dataset& input) const { return input.flat_map(function); }
 };
+struct InterleaveFunction {
+  static constexpr std::string_view kField = "interleave_function";
+  DatasetFunction function;
+  InterleaveOptions options;
+  Dataset build(const Dataset& input) const { return input.interleave(function, options); }
+};
 struct TakeWhile {
   static constexpr std::string_view kField = "take_while";
   RowPredicate predicate;
@@ -365,10 +371,10 @@ using AnyCall =
     std::variant<Range, Rows, Tfrecord, TextLines, GlobalShuffle, FixedLengthRecords, CsvRecords, FromGenerator,
                  Interleave, Concatenate, FlatMapInputs, Zip, ChooseFromDatasets, SampleFromDatasets, ParseExample,
                  ParseSequenceExample, ParseCsv, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap,
-                 TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens, Rename, Select, Drop,
-                 Truncate, TruncatePair, RejectionResample, AugmentImages, Mixup, Cutmix, Take, Skip, Shard, Repeat,
-                 Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch,
-                 Rebatch, BucketBySequenceLength, GroupByWindow, Window, Pack>;
+                 InterleaveFunction, TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens,
+                 Rename, Select, Drop, Truncate, TruncatePair, RejectionResample, AugmentImages, Mixup, Cutmix, Take,
+                 Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch, Batch, PaddedBatch,
+                 RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow, Window, Pack>;
 
 }  // namespace millrace::calls
 

@@ -184,6 +184,52 @@ Model model_of_flat_map(Model input, std::function<std::optional<Model>(const Mo
   };
 }
 
+Model model_of_interleave_function(Model input, std::function<std::optional<Model>(const ModelElement&)> make,
+                                   size_t cycle_length, size_t block_length) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), cycle = std::vector<ModelStream>(cycle_length), ended = false,
+            ordinal = uint64_t{0}, turn = size_t{0}, taken = size_t{0}]() mutable -> std::optional<ModelElement> {
+      const auto end_turn = [&] {
+        taken = 0;
+        turn = (turn + 1) % cycle_length;
+      };
+      while (true) {
+        if (cycle[turn]) {
+          std::optional<ModelElement> element = cycle[turn]();
+          if (!element) {
+            cycle[turn] = nullptr;
+            end_turn();
+            continue;
+          }
+          if (!element->error && ++taken == block_length) end_turn();
+          element->epoch = iteration.epoch;
+          return element;
+        }
+        if (ended) {
+          if (std::none_of(cycle.begin(), cycle.end(), [](const ModelStream& s) { return bool(s); })) {
+            return std::nullopt;
+          }
+          end_turn();
+          continue;
+        }
+        std::optional<ModelElement> element = stream();
+        ended = !element;
+        if (ended) continue;
+        element->epoch = iteration.epoch;
+        if (element->is_note) return element;
+        const uint64_t number = ordinal++;
+        const std::optional<Model> made = element->error ? std::nullopt : make(*element);
+        if (made) {
+          cycle[turn] = (*made)(iteration.nested(number));
+          continue;
+        }
+        if (!element->error) element->fail(ErrorCode::kUserFunction);
+        return element;
+      }
+    };
+  };
+}
+
 Model model_of_concatenate(std::vector<Model> inputs) {
   return [=](const Iteration& iteration) {
     return [=, current = size_t{0}, stream = ModelStream()]() mutable -> std::optional<ModelElement> {

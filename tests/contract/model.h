@@ -80,6 +80,10 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make);
 [[nodiscard]] Model model_of_concatenate(std::vector<Model> inputs);
 [[nodiscard]] Model model_of_zip(std::vector<Model> inputs);
+// The same with `cycle_length` of them in turn.
+[[nodiscard]] Model model_of_interleave_function(Model input,
+                                                 std::function<std::optional<Model>(const ModelElement&)> make,
+                                                 size_t cycle_length, size_t block_length);
 // `choices`: of one int64.
 [[nodiscard]] Model model_of_choose(std::vector<Model> inputs, Model choices, bool stop_on_empty);
 [[nodiscard]] Model model_of_sample(std::vector<Model> inputs, SampleOptions options, uint64_t occurrence);

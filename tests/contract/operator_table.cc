@@ -514,6 +514,11 @@ const std::array kOperators{
                    const int64_t buffer_size = p.between(1, 50);
                    const auto seed = static_cast<uint64_t>(p.between(0, 5));
                    return in.shuffle(buffer_size, {.seed = seed, .reshuffle_each_iteration = !p.chance(4)});
+    OperatorLine{"interleave", 8, can_repeat,
+                 [](const Twin& in, Picks& p) {
+                   const auto cycle_length = static_cast<size_t>(p.chance(4) ? p.between(6, 40) : p.between(1, 5));
+                   return in.interleave_few_numbers(cycle_length, static_cast<size_t>(p.between(1, 4)));
+                 }},
                  }},
     OperatorLine{"batch", 9, can_batch,
                  [](const Twin& in, Picks& p) {

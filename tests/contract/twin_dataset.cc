@@ -693,6 +693,17 @@ TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) con
 TwinDataset TwinDataset::enumerate(int64_t start, const std::string& feature) const {
   const int found = schema().find(feature);
   return then("enumerate", dataset_.enumerate(start, feature),
+TwinDataset TwinDataset::interleave_few_numbers(size_t cycle_length, size_t block_length) const {
+  const InterleaveOptions options{.cycle_length = cycle_length, .block_length = block_length};
+  TwinDataset twin = then("interleave", dataset_.interleave(few_numbers(), options),
+                          model_of_interleave_function(
+                              model_, [](const ModelElement& e) { return few_numbers(e); }, cycle_length, block_length),
+                          fmt::format(".interleave(few_numbers(), {{.cycle_length = {}, .block_length = {}}})",
+                                      cycle_length, block_length));
+  twin.most_ = infinite() ? -1 : 3 * most_;
+  return twin;
+}
+
               model_of_enumerate(model_, start, found < 0 ? schema().size() : static_cast<size_t>(found)),
               fmt::format(".enumerate({}, \"{}\")", start, feature));
 }

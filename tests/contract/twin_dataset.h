@@ -83,6 +83,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset flat_map_few_numbers() const;
   // Until the digest of an element modulo `divisor` is `remainder`.
   [[nodiscard]] TwinDataset take_while_rows(int64_t divisor, int64_t remainder) const;
+  [[nodiscard]] TwinDataset interleave_few_numbers(size_t cycle_length, size_t block_length) const;
   [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;
   [[nodiscard]] TwinDataset scan_add_up_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset unique(const std::string& feature) const;

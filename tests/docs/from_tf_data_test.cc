@@ -75,10 +75,11 @@ Dataset pipeline_8() {
 }
 
 Dataset pipeline_9() {
-  Dataset dataset = Dataset::range(0, 4).flat_map(DatasetFunction{
-      .name = "count up", .gives = {{.name = "value", .dtype = DType::kInt64}}, .make = [](const RowView& row) {
-        return Dataset::range(0, row.value<int64_t>("value"));
-      }});
+  Dataset dataset = Dataset::range(0, 6).interleave(
+      DatasetFunction{.name = "count up",
+                      .gives = {{.name = "value", .dtype = DType::kInt64}},
+                      .make = [](const RowView& row) { return Dataset::range(0, row.value<int64_t>("value")); }},
+      {.cycle_length = 2, .block_length = 2});
   return dataset;
 }
 

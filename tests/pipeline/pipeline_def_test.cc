@@ -245,6 +245,7 @@ constexpr std::array kCalls = {
     "filter { predicate: 'f' }",
     "filter_blocks { predicate: 'f' }",
     "flat_map { function: 'f' }",
+    "interleave_function { function: 'f' }",
     "take_while { predicate: 'f' }",
     "scan { function: 'f' }",
     "add { feature: 'i' k { integer: 1 } }",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/choose_places.h"
 #include "ops/philox_words.h"
 
 namespace millrace {
@@ -46,20 +47,17 @@ void MaskChoice::choose_spans(const CounterRng& rng, uint64_t row, size_t num_un
   // The last one is cut to the share; it may stand anywhere.
   const auto num_spans = static_cast<uint32_t>(chosen.size());
   std::swap(chosen.back(), chosen[uniform_below(rounding[1], num_spans)]);
-  // One unit more than is left out makes as many places, of which each takes one span at most: so many of so many,
-  // every choice alike (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+  // One unit more than is left out makes as many places, of which each takes one span at most.
   const size_t num_places = num_units - share + 1;
   std::vector<uint32_t> words((num_places + 3) / 4 * 4);
   philox_words(rng, row, words.size() / 4, words);
   size_t span = 0;
   size_t before = 0;  // units in the spans so far
-  for (size_t place = 0; span < chosen.size(); ++place) {
-    const auto places_left = static_cast<uint32_t>(num_places - place);
-    if (uniform_below(words[place], places_left) >= chosen.size() - span) continue;
+  choose_places(words, num_places, chosen.size(), [&](size_t place) {
     chosen[span].first = place + before;
     before += chosen[span].count;
     ++span;
-  }
+  });
 }
 
 }  // namespace millrace

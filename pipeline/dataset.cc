@@ -253,6 +253,10 @@ Dataset Dataset::drop(const std::vector<std::string>& features) const {
   return call<calls::Drop, DropOperator>(features);
 }
 
+Dataset Dataset::one_hot(const std::string& feature, int64_t depth, const OneHotOptions& options) const {
+  return call<calls::OneHot, OneHotOperator>(feature, depth, options);
+}
+
 Dataset Dataset::truncate(const TruncateOptions& options) const {
   return call<calls::Truncate, TruncateOperator>(options);
 }
@@ -309,6 +313,11 @@ Dataset Dataset::ignore_errors() const { return call<calls::IgnoreErrors, Ignore
 
 Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
   return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens")).called(calls::MaskTokens{options});
+}
+
+Dataset Dataset::corrupt_spans(const CorruptSpansOptions& options) const {
+  return then<CorruptSpansOperator>(options, num_on_the_way(*plan_, "corrupt_spans"))
+      .called(calls::CorruptSpans{options});
 }
 
 Dataset Dataset::augment_images(const AugmentImagesOptions& options) const {

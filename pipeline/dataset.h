@@ -12,6 +12,7 @@
 #include "ops/bucket_by_sequence_length.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
+#include "ops/corrupt_spans.h"
 #include "ops/csv_records.h"
 #include "ops/cutmix.h"
 #include "ops/decode_raw.h"
@@ -24,6 +25,7 @@
 #include "ops/map.h"
 #include "ops/mask_tokens.h"
 #include "ops/mixup.h"
+#include "ops/one_hot.h"
 #include "ops/operator.h"
 #include "ops/pack.h"
 #include "ops/padded_batch.h"
@@ -141,6 +143,8 @@ class Dataset {
   [[nodiscard]] Dataset select(const std::vector<std::string>& features) const;
   /// All features but these; see DropOperator.
   [[nodiscard]] Dataset drop(const std::vector<std::string>& features) const;
+  /// A vector with one value that is on in the place of each number; see OneHotOperator.
+  [[nodiscard]] Dataset one_hot(const std::string& feature, int64_t depth, const OneHotOptions& options = {}) const;
   /// Head, tail or both of long sequences; see TruncateOperator.
   [[nodiscard]] Dataset truncate(const TruncateOptions& options) const;
   /// Two sequences to a length of both together; see TruncatePairOperator.
@@ -150,12 +154,12 @@ class Dataset {
   [[nodiscard]] Dataset filter(BlockPredicate predicate) const;
   /// The elements of a dataset that your function makes of each element; see FlatMapOperator.
   [[nodiscard]] Dataset flat_map(const DatasetFunction& function) const;
+  /// The same with several of the datasets in turn; see InterleaveFunctionOperator.
+  [[nodiscard]] Dataset interleave(const DatasetFunction& function, const InterleaveOptions& options = {}) const;
   /// The elements before the first for which the predicate is false.
   [[nodiscard]] Dataset take_while(RowPredicate predicate) const;
   /// A function of yours that carries numbers from element to element; see ScanOperator.
   [[nodiscard]] Dataset scan(ScanFunction function) const;
-  /// The same with several of the datasets in turn; see InterleaveFunctionOperator.
-  [[nodiscard]] Dataset interleave(const DatasetFunction& function, const InterleaveOptions& options = {}) const;
   /// The number of each element, from `start` on, as the int64 scalar `feature`; see EnumerateOperator.
   [[nodiscard]] Dataset enumerate(int64_t start = 0, const std::string& feature = "index") const;
   /// Of all elements with one value of a feature the first; see UniqueOperator for memory and resuming.
@@ -199,6 +203,8 @@ class Dataset {
   [[nodiscard]] Dataset pack(int64_t length, const PackOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.
   [[nodiscard]] Dataset mask_tokens(const MaskTokensOptions& options) const;
+  /// Leaves out spans of tokens for a text-to-text model; see CorruptSpansOperator.
+  [[nodiscard]] Dataset corrupt_spans(const CorruptSpansOptions& options) const;
   /// Turns, flips, brightens images at random, pairs of them alike; see AugmentImagesOperator.
   [[nodiscard]] Dataset augment_images(const AugmentImagesOptions& options) const;
   /// Mixes the rows of batches with each other; see MixupOperator.

@@ -597,6 +597,26 @@ void visit(Fields& fields, calls::MaskTokens& call) {
 }
 
 template <typename Fields>
+void visit(Fields& fields, calls::CorruptSpans& call) {
+  fields.required("vocab_size", call.options.vocab_size);
+  fields.optional("noise_density", call.options.noise_density);
+  fields.optional("mean_span_length", call.options.mean_span_length);
+  fields.optional("first_sentinel", call.options.first_sentinel);
+  fields.optional("num_sentinels", call.options.num_sentinels);
+  fields.optional("end_token", call.options.end_token);
+  fields.optional("seed", call.options.seed);
+  fields.optional("input_ids", call.options.input_ids);
+  fields.optional("labels", call.options.labels);
+}
+template <typename Fields>
+void visit(Fields& fields, calls::OneHot& call) {
+  fields.required("feature", call.feature);
+  fields.required("depth", call.depth);
+  fields.optional("dtype", call.options.dtype);
+  fields.optional("on_value", call.options.on_value);
+  fields.optional("off_value", call.options.off_value);
+}
+template <typename Fields>
 void visit(Fields& fields, calls::Rename& call) {
   visit_by_feature(fields, "names", call.names);
 }

@@ -219,6 +219,11 @@ struct MaskTokens {
   MaskTokensOptions options;
   Dataset build(const Dataset& input) const { return input.mask_tokens(options); }
 };
+struct CorruptSpans {
+  static constexpr std::string_view kField = "corrupt_spans";
+  CorruptSpansOptions options;
+  Dataset build(const Dataset& input) const { return input.corrupt_spans(options); }
+};
 struct Rename {
   static constexpr std::string_view kField = "rename";
   std::map<std::string, std::string> names;
@@ -233,6 +238,13 @@ struct Drop {
   static constexpr std::string_view kField = "drop";
   std::vector<std::string> features;
   Dataset build(const Dataset& input) const { return input.drop(features); }
+};
+struct OneHot {
+  static constexpr std::string_view kField = "one_hot";
+  std::string feature;
+  int64_t depth{};
+  OneHotOptions options;
+  Dataset build(const Dataset& input) const { return input.one_hot(feature, depth, options); }
 };
 struct Truncate {
   static constexpr std::string_view kField = "truncate";
@@ -372,9 +384,10 @@ using AnyCall =
                  Interleave, Concatenate, FlatMapInputs, Zip, ChooseFromDatasets, SampleFromDatasets, ParseExample,
                  ParseSequenceExample, ParseCsv, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap,
                  InterleaveFunction, TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens,
-                 Rename, Select, Drop, Truncate, TruncatePair, RejectionResample, AugmentImages, Mixup, Cutmix, Take,
-                 Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch, Batch, PaddedBatch,
-                 RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow, Window, Pack>;
+                 CorruptSpans, Rename, Select, Drop, OneHot, Truncate, TruncatePair, RejectionResample, AugmentImages,
+                 Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch,
+                 Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow, Window,
+                 Pack>;
 
 }  // namespace millrace::calls
 

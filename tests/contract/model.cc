@@ -1310,4 +1310,110 @@ Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occu
   });
 }
 
+Model model_of_one_hot(Model input, size_t column, int64_t depth, OneHotOptions options) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
+    const ModelValue indices = std::move(element.values[column]);
+    ModelValue& value = element.values[column] = ModelValue();
+    value.dtype = options.dtype;
+    value.shape = indices.shape;
+    value.shape.push_back(depth);
+    for (const int64_t index : indices.integers) {
+      for (int64_t place = 0; place < depth; ++place) {
+        std::visit(
+            [&](auto number) {
+              if (options.dtype == DType::kFloat32) {
+                value.floats.push_back(static_cast<float>(number));
+              } else {
+                value.integers.push_back(static_cast<int64_t>(number));
+              }
+            },
+            place == index ? options.on_value : options.off_value);
+      }
+    }
+  });
+}
+
+namespace {
+
+// Cuts `count` tokens at `spans` - 1 places between them, by the words from `first` on.
+std::vector<int64_t> cut_at_random(int64_t count, int64_t spans, const CounterRng& rng, uint64_t row, uint64_t first) {
+  std::vector<int64_t> lengths{1};
+  int64_t left = spans - 1;
+  for (int64_t place = 0; place < count - 1; ++place) {
+    const uint64_t word = first + static_cast<uint64_t>(place);
+    const auto places_left = static_cast<uint32_t>(count - 1 - place);
+    if (uniform_below(rng.words(row, word / 4)[word % 4], places_left) < left) {
+      lengths.push_back(0);
+      --left;
+    }
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+// Which tokens of a row are left out.
+std::vector<bool> noise_mask(const CorruptSpansOptions& options, int64_t length, const CounterRng& rng, uint64_t row) {
+  std::vector<bool> noise;
+  if (length < 2) {
+    noise.resize(static_cast<size_t>(length));
+    return noise;
+  }
+  const auto rounded = [](float value) {
+    const auto below = static_cast<int64_t>(std::floor(value));
+    const float rest = value - std::floor(value);
+    return rest > 0.5F || (rest == 0.5F && below % 2 == 1) ? below + 1 : below;
+  };
+  int64_t tokens = rounded(static_cast<float>(length) * static_cast<float>(options.noise_density));
+  tokens = std::min(std::max<int64_t>(tokens, 1), length - 1);
+  int64_t spans = rounded(static_cast<float>(tokens) / static_cast<float>(options.mean_span_length));
+  spans = std::max<int64_t>(1, std::min({spans, tokens, length - tokens}));
+  const std::vector<int64_t> left_out = cut_at_random(tokens, spans, rng, row, 0);
+  const std::vector<int64_t> stays = cut_at_random(length - tokens, spans, rng, row, static_cast<uint64_t>(tokens - 1));
+  for (size_t span = 0; span < left_out.size(); ++span) {
+    noise.insert(noise.end(), static_cast<size_t>(stays[span]), false);
+    noise.insert(noise.end(), static_cast<size_t>(left_out[span]), true);
+  }
+  return noise;
+}
+
+}  // namespace
+
+Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t occurrence, int ids) {
+  return model_of_map(std::move(input), [=](ModelElement& element, int64_t ordinal, const Iteration& iteration) {
+    const ModelValue rows = std::move(element.values[static_cast<size_t>(ids)]);
+    const int64_t length = rows.shape.back();
+    const int64_t num_rows = rows.shape.size() == 2 ? rows.shape[0] : 1;
+    const int64_t first = options.first_sentinel.value_or(options.vocab_size - 1);
+    const CounterRng rng(options.seed, operator_id("corrupt_spans", occurrence), iteration);
+    for (const int64_t id : rows.integers) {
+      if (id <= first && id > first - options.num_sentinels) return element.fail(ErrorCode::kInvalidArgument);
+    }
+    std::vector<int64_t> kept;
+    std::vector<int64_t> targets;
+    for (int64_t row = 0; row < num_rows; ++row) {
+      const std::vector<bool> noise = noise_mask(options, length, rng, static_cast<uint64_t>(ordinal + row));
+      int64_t num_spans = 0;   // that are left out
+      int64_t num_others = 0;  // that stay
+      for (size_t p = 0; p < noise.size(); ++p) {
+        const int64_t id = rows.integers[static_cast<size_t>(row * length) + p];
+        const bool begins = p == 0 || noise[p] != noise[p - 1];
+        if (begins) (noise[p] ? kept : targets).push_back(first - (noise[p] ? num_spans++ : num_others++));
+        (noise[p] ? targets : kept).push_back(id);
+      }
+      if (num_spans > options.num_sentinels) return element.fail(ErrorCode::kInvalidArgument);
+      if (options.end_token) {
+        kept.push_back(*options.end_token);
+        targets.push_back(*options.end_token);
+      }
+    }
+    const auto shaped = [&](std::vector<int64_t> values) {
+      Shape shape = rows.shape;
+      shape.back() = static_cast<int64_t>(values.size()) / num_rows;
+      return integers(shape, std::move(values), rows.dtype);
+    };
+    element.values[static_cast<size_t>(ids)] = shaped(std::move(kept));
+    element.values.push_back(shaped(std::move(targets)));
+  });
+}
+
 }  // namespace millrace::test

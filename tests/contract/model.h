@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "ops/augment_images.h"
+#include "ops/corrupt_spans.h"
 #include "ops/counter_rng.h"
 #include "ops/cutmix.h"
 #include "ops/mask_tokens.h"
 #include "ops/mixup.h"
+#include "ops/one_hot.h"
 #include "ops/padded_batch.h"
 #include "ops/rejection_resample.h"
 #include "ops/sample_from_datasets.h"
@@ -78,12 +80,12 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length);
 // `make`: the dataset of an element; without one the function throws.
 [[nodiscard]] Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make);
-[[nodiscard]] Model model_of_concatenate(std::vector<Model> inputs);
-[[nodiscard]] Model model_of_zip(std::vector<Model> inputs);
 // The same with `cycle_length` of them in turn.
 [[nodiscard]] Model model_of_interleave_function(Model input,
                                                  std::function<std::optional<Model>(const ModelElement&)> make,
                                                  size_t cycle_length, size_t block_length);
+[[nodiscard]] Model model_of_concatenate(std::vector<Model> inputs);
+[[nodiscard]] Model model_of_zip(std::vector<Model> inputs);
 // `choices`: of one int64.
 [[nodiscard]] Model model_of_choose(std::vector<Model> inputs, Model choices, bool stop_on_empty);
 [[nodiscard]] Model model_of_sample(std::vector<Model> inputs, SampleOptions options, uint64_t occurrence);
@@ -121,6 +123,7 @@ using Model = std::function<ModelStream(const Iteration&)>;
 // The same, with the iteration too.
 [[nodiscard]] Model model_of_map(Model input,
                                  std::function<void(ModelElement&, int64_t ordinal, const Iteration&)> change);
+[[nodiscard]] Model model_of_one_hot(Model input, size_t column, int64_t depth, OneHotOptions options);
 // The columns of the input with these numbers, in this order.
 [[nodiscard]] Model model_of_columns(Model input, std::vector<size_t> columns);
 // Vectors cut to head and tail, and the marker 7 or "cut".
@@ -156,5 +159,8 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
 // Columns of ids, attention and starts of words (-1: none) in the input; labels come last.
 [[nodiscard]] Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occurrence, int ids,
                                          int attention, int starts);
+
+// The column of ids; labels come last.
+[[nodiscard]] Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t occurrence, int ids);
 
 }  // namespace millrace::test

@@ -29,6 +29,12 @@ bool has_numbers(const Twin& in) { return !in.features_of(std::nullopt).empty();
 bool has_integers(const Twin& in) {
   return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
 }
+bool has_indices(const Twin& in) {
+  const std::vector<FeatureSpec>& features = in.schema().features();
+  return in.rank() <= 2 && std::any_of(features.begin(), features.end(), [](const FeatureSpec& feature) {
+           return (feature.dtype == DType::kInt64 || feature.dtype == DType::kInt32) && !feature.is_ragged();
+         });
+}
 bool has_int64(const Twin& in) { return !in.features_of(DType::kInt64).empty(); }
 bool has_several_features(const Twin& in) { return in.schema().size() >= 2; }
 bool can_batch(const Twin& in) { return in.rank() <= 2; }
@@ -369,6 +375,34 @@ Twin mask_words(const Twin& in, Picks& p) {
   return in.mask_words(probability, seed, p.of(starts));
 }
 
+bool can_corrupt(const Twin& in) {
+  const int tokens = in.schema().find("tokens");
+  if (tokens < 0 || in.schema().find("labels") >= 0) return false;
+  const FeatureSpec& ids = in.schema()[static_cast<size_t>(tokens)];
+  return (ids.dtype == DType::kInt64 || ids.dtype == DType::kInt32) && !ids.is_ragged() && !ids.shape.empty() &&
+         ids.shape.size() <= 2;
+}
+
+Twin corrupt_spans(const Twin& in, Picks& p) {
+  const double density = 0.125 * static_cast<double>(p.between(1, 6));
+  const double mean = 1 + 0.5 * static_cast<double>(p.between(0, 4));
+  const FeatureSpec& ids = in.schema()[static_cast<size_t>(in.schema().column("tokens"))];
+  // Few sentinels are an error of long rows; where all have one length, of the arguments.
+  const bool few = ids.shape.back() == kVaries && p.chance(2);
+  return in.corrupt_spans(density, mean, few ? p.between(1, 2) : 500, p.chance(2),
+                          static_cast<uint64_t>(p.between(0, 5)));
+}
+
+Twin one_hot(const Twin& in, Picks& p) {
+  static const std::vector<DType> kDTypes{DType::kInt32, DType::kInt64, DType::kFloat32};
+  std::vector<std::string> names;
+  for (const std::string& name : integer_features(in)) {
+    if (!in.schema()[static_cast<size_t>(in.schema().column(name))].is_ragged()) names.push_back(name);
+  }
+  const std::string& name = p.of(names);
+  return in.one_hot(name, p.between(1, 5), p.of(kDTypes));
+}
+
 // Batches of images, of some that may be errors. Where there are batches already, those of batches are refused.
 Twin image_batches(const Twin& in, Picks& p) {
   const int64_t size = p.between(1, 5);
@@ -480,6 +514,11 @@ const std::array kOperators{
                  }},
     OperatorLine{"cache", 6, is_finite, [](const Twin& in, Picks&) { return in.cache(); }},
     OperatorLine{"flat_map", 5, can_repeat, [](const Twin& in, Picks&) { return in.flat_map_few_numbers(); }},
+    OperatorLine{"interleave", 8, can_repeat,
+                 [](const Twin& in, Picks& p) {
+                   const auto cycle_length = static_cast<size_t>(p.chance(4) ? p.between(6, 40) : p.between(1, 5));
+                   return in.interleave_few_numbers(cycle_length, static_cast<size_t>(p.between(1, 4)));
+                 }},
     OperatorLine{"take_while", 5, always,
                  [](const Twin& in, Picks& p) {
                    const int64_t divisor = p.between(5, 60);
@@ -514,11 +553,6 @@ const std::array kOperators{
                    const int64_t buffer_size = p.between(1, 50);
                    const auto seed = static_cast<uint64_t>(p.between(0, 5));
                    return in.shuffle(buffer_size, {.seed = seed, .reshuffle_each_iteration = !p.chance(4)});
-    OperatorLine{"interleave", 8, can_repeat,
-                 [](const Twin& in, Picks& p) {
-                   const auto cycle_length = static_cast<size_t>(p.chance(4) ? p.between(6, 40) : p.between(1, 5));
-                   return in.interleave_few_numbers(cycle_length, static_cast<size_t>(p.between(1, 4)));
-                 }},
                  }},
     OperatorLine{"batch", 9, can_batch,
                  [](const Twin& in, Picks& p) {
@@ -586,6 +620,7 @@ const std::array kOperators{
                    const double stop = 0.25 * static_cast<double>(p.between(1, 4));
                    return in.mask_spans(probability, seed, of_words, stop, p.between(1, 5));
                  }},
+    OperatorLine{"corrupt_spans", 15, can_corrupt, corrupt_spans},
     OperatorLine{"augment_images", 8, always, augment_images},
     OperatorLine{"mixup", 7, can_batch, mixup},
     OperatorLine{"cutmix", 7, can_batch, cutmix},
@@ -613,6 +648,7 @@ const std::array kOperators{
                  [](const Twin& in, Picks& p) { return in.select(some_features(in, p, in.schema().size())); }},
     OperatorLine{"drop", 7, has_several_features,
                  [](const Twin& in, Picks& p) { return in.drop(some_features(in, p, in.schema().size() - 1)); }},
+    OperatorLine{"one_hot", 7, has_indices, one_hot},
     OperatorLine{"truncate", 9, has_vectors, truncate},
     OperatorLine{"truncate_pair", 24, has_two_vectors, truncate_pair},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},

@@ -322,6 +322,7 @@ TwinDataset TwinDataset::of_inputs(const std::string& name, TwinDataset twin, co
     twin.most_ = input.infinite() || twin.infinite() ? -1 : twin.most_ + input.most_;
     twin.num_shuffles_ = std::max(twin.num_shuffles_, input.num_shuffles_);
     twin.num_masks_ = std::max(twin.num_masks_, input.num_masks_);
+    twin.num_corruptions_ = std::max(twin.num_corruptions_, input.num_corruptions_);
     twin.num_samples_ = std::max(twin.num_samples_, input.num_samples_);
     twin.num_resamples_ = std::max(twin.num_resamples_, input.num_resamples_);
     twin.num_augments_ = std::max(twin.num_augments_, input.num_augments_);
@@ -633,6 +634,15 @@ TwinDataset TwinDataset::drop(const std::vector<std::string>& features) const {
               fmt::format(".drop({})", quoted(features)));
 }
 
+TwinDataset TwinDataset::one_hot(const std::string& feature, int64_t depth, DType dtype) const {
+  OneHotOptions options{.dtype = dtype, .on_value = int64_t{5}, .off_value = int64_t{-2}};
+  if (dtype == DType::kFloat32) options.on_value = 5.5;
+  return then("one_hot", dataset_.one_hot(feature, depth, options),
+              model_of_one_hot(model_, column(feature), depth, options),
+              fmt::format(".one_hot(\"{}\", {}, {{.dtype = {}, .on_value = {}, .off_value = int64_t{{-2}}}})", feature,
+                          depth, dtype_code(dtype), dtype == DType::kFloat32 ? "5.5" : "int64_t{5}"));
+}
+
 TwinDataset TwinDataset::truncate(const std::vector<std::string>& features, int64_t head, int64_t tail,
                                   bool marks) const {
   TruncateOptions options{.features = features, .head = head, .tail = tail};
@@ -683,16 +693,6 @@ TwinDataset TwinDataset::flat_map_few_numbers() const {
   return twin;
 }
 
-TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) const {
-  return then(
-      "take_while", dataset_.take_while(drop_rows(divisor, remainder)),
-      model_of_take_while(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
-      fmt::format(".take_while(drop_rows({}, {}))", divisor, remainder));
-}
-
-TwinDataset TwinDataset::enumerate(int64_t start, const std::string& feature) const {
-  const int found = schema().find(feature);
-  return then("enumerate", dataset_.enumerate(start, feature),
 TwinDataset TwinDataset::interleave_few_numbers(size_t cycle_length, size_t block_length) const {
   const InterleaveOptions options{.cycle_length = cycle_length, .block_length = block_length};
   TwinDataset twin = then("interleave", dataset_.interleave(few_numbers(), options),
@@ -704,6 +704,16 @@ TwinDataset TwinDataset::interleave_few_numbers(size_t cycle_length, size_t bloc
   return twin;
 }
 
+TwinDataset TwinDataset::take_while_rows(int64_t divisor, int64_t remainder) const {
+  return then(
+      "take_while", dataset_.take_while(drop_rows(divisor, remainder)),
+      model_of_take_while(model_, [=](const ModelElement& e) { return !digest_is(digest(e), divisor, remainder); }),
+      fmt::format(".take_while(drop_rows({}, {}))", divisor, remainder));
+}
+
+TwinDataset TwinDataset::enumerate(int64_t start, const std::string& feature) const {
+  const int found = schema().find(feature);
+  return then("enumerate", dataset_.enumerate(start, feature),
               model_of_enumerate(model_, start, found < 0 ? schema().size() : static_cast<size_t>(found)),
               fmt::format(".enumerate({}, \"{}\")", start, feature));
 }
@@ -928,6 +938,25 @@ TwinDataset TwinDataset::mask_spans(double probability, uint64_t seed, bool of_w
   options.spans = MaskSpans{.stop = stop, .max_length = max_length};
   return mask(options, fmt::format("{}, .spans = MaskSpans{{.stop = {}, .max_length = {}}}",
                                    of_words ? ", .starts_word = even_ids()" : "", stop, max_length));
+}
+
+TwinDataset TwinDataset::corrupt_spans(double noise_density, double mean_span_length, int64_t num_sentinels,
+                                       bool with_end, uint64_t seed) const {
+  CorruptSpansOptions options{.vocab_size = 1000,
+                              .noise_density = noise_density,
+                              .mean_span_length = mean_span_length,
+                              .num_sentinels = num_sentinels,
+                              .seed = seed,
+                              .input_ids = "tokens"};
+  if (with_end) options.end_token = 1;
+  TwinDataset twin = then(
+      "corrupt_spans", dataset_.corrupt_spans(options),
+      model_of_corrupt_spans(model_, options, num_corruptions_, schema().find("tokens")),
+      fmt::format(".corrupt_spans({{.vocab_size = 1000, .noise_density = {}, .mean_span_length = {}, .num_sentinels = "
+                  "{}{}, .seed = {}, .input_ids = \"tokens\"}})",
+                  noise_density, mean_span_length, num_sentinels, with_end ? ", .end_token = 1" : "", seed));
+  ++twin.num_corruptions_;
+  return twin;
 }
 
 TwinDataset TwinDataset::augment_images(const AugmentImagesOptions& drawn) const {

@@ -72,6 +72,8 @@ class TwinDataset {
   [[nodiscard]] TwinDataset rename(const std::string& from, const std::string& to) const;
   [[nodiscard]] TwinDataset select(const std::vector<std::string>& features) const;
   [[nodiscard]] TwinDataset drop(const std::vector<std::string>& features) const;
+  // With 5 and -2 for on and off, of float32 5.5 and -2.
+  [[nodiscard]] TwinDataset one_hot(const std::string& feature, int64_t depth, DType dtype) const;
   // With `marks`: 7 where something was left out, in a feature of bytes "cut".
   [[nodiscard]] TwinDataset truncate(const std::vector<std::string>& features, int64_t head, int64_t tail,
                                      bool marks) const;
@@ -81,9 +83,9 @@ class TwinDataset {
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;
   [[nodiscard]] TwinDataset cache() const;
   [[nodiscard]] TwinDataset flat_map_few_numbers() const;
+  [[nodiscard]] TwinDataset interleave_few_numbers(size_t cycle_length, size_t block_length) const;
   // Until the digest of an element modulo `divisor` is `remainder`.
   [[nodiscard]] TwinDataset take_while_rows(int64_t divisor, int64_t remainder) const;
-  [[nodiscard]] TwinDataset interleave_few_numbers(size_t cycle_length, size_t block_length) const;
   [[nodiscard]] TwinDataset enumerate(int64_t start, const std::string& feature) const;
   [[nodiscard]] TwinDataset scan_add_up_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset unique(const std::string& feature) const;
@@ -121,6 +123,9 @@ class TwinDataset {
   [[nodiscard]] TwinDataset mask_words(double probability, uint64_t seed, const std::string& starts) const;
   [[nodiscard]] TwinDataset mask_spans(double probability, uint64_t seed, bool of_words, double stop,
                                        int64_t max_length) const;
+  // On `tokens`; sentinels are from 999 down, `num_sentinels` of them.
+  [[nodiscard]] TwinDataset corrupt_spans(double noise_density, double mean_span_length, int64_t num_sentinels,
+                                          bool with_end, uint64_t seed) const;
   // On `image` and `large` of `map_image_rows`.
   [[nodiscard]] TwinDataset augment_images(const AugmentImagesOptions& options) const;
   [[nodiscard]] TwinDataset mixup(const std::vector<std::string>& features, double alpha, double probability,
@@ -184,6 +189,7 @@ class TwinDataset {
   int64_t most_ = 0;
   uint64_t num_shuffles_ = 0;  // on the way with the most
   uint64_t num_masks_ = 0;
+  uint64_t num_corruptions_ = 0;
   uint64_t num_samples_ = 0;
   uint64_t num_resamples_ = 0;
   uint64_t num_augments_ = 0;

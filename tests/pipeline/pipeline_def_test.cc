@@ -255,6 +255,8 @@ constexpr std::array kCalls = {
     "enumerate {}",
     "unique { feature: 'i' }",
     "mask_tokens { vocab_size: 9 mask_token: 1 input_ids: 'v' attention_mask: '' spans {} }",
+    "corrupt_spans { vocab_size: 120 input_ids: 'v' }",
+    "one_hot { feature: 'i' depth: 1 on_value { integer: 1 } off_value { integer: 1 } }",
     "rename { names { feature: 'i' to: 'j' } }",
     "select { features: 'i' }",
     "drop { features: 'i' }",

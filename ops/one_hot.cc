@@ -1,0 +1,113 @@
+#include "ops/one_hot.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+using Number = std::variant<int64_t, double>;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw ErrorException(ErrorCode::kInvalidArgument, "one_hot: " + why);
+}
+
+std::string to_string(const Number& number) {
+  return std::visit([](auto value) { return fmt::format("{}", value); }, number);
+}
+
+void check_value(const char* which, const Number& value, DType dtype) {
+  const int64_t* integer = std::get_if<int64_t>(&value);
+  const bool holds =
+      dtype == DType::kFloat32 || (integer != nullptr && (dtype == DType::kInt64 || std::in_range<int32_t>(*integer)));
+  if (!holds)
+    refuse(fmt::format("{} is {}, which {} cannot hold", which, to_string(value), millrace::to_string(dtype)));
+}
+
+SchemaPtr one_hot_schema(const Schema& input, const std::string& name, int64_t depth, const OneHotOptions& options) {
+  std::vector<FeatureSpec> features = input.features();
+  FeatureSpec& feature = features[static_cast<size_t>(input.column(name))];
+  if ((feature.dtype != DType::kInt32 && feature.dtype != DType::kInt64) || feature.is_ragged()) {
+    refuse(fmt::format("feature '{}' is {} {}, needs int32 or int64 that is not ragged", name,
+                       millrace::to_string(feature.dtype), millrace::to_string(feature.shape)));
+  }
+  if (depth < 0 || depth > INT32_MAX) refuse(fmt::format("depth is {}, must be from 0 to {}", depth, INT32_MAX));
+  if (options.dtype == DType::kBytes) refuse("dtype is bytes, must be of numbers");
+  check_value("on_value", options.on_value, options.dtype);
+  check_value("off_value", options.off_value, options.dtype);
+  feature.dtype = options.dtype;
+  feature.shape.push_back(depth);
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+struct Values {
+  const OneHotOptions& options;
+  int64_t depth;
+
+  template <typename To, typename Index>
+  void set(std::span<const Index> indices, std::span<To> values) const {
+    const auto number = [](const Number& of) { return std::visit([](auto one) { return static_cast<To>(one); }, of); };
+    const To on = number(options.on_value);
+    std::fill(values.begin(), values.end(), number(options.off_value));
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= depth) continue;
+      values[i * static_cast<size_t>(depth) + static_cast<size_t>(indices[i])] = on;
+    }
+  }
+};
+
+template <typename To, typename Index>
+Column one_hot(const Block& block, const Column& from, const FeatureSpec& feature, const Values& rule,
+               BufferPool& pool) {
+  ColumnBuilder builder(pool, feature);
+  for (size_t element = 0; element < block.num_elements(); ++element) {
+    if (!block.errors().empty() && block.error_at(element) != nullptr) {
+      builder.append_nothing();
+      continue;
+    }
+    Shape shape = from.shape(element);
+    shape.push_back(rule.depth);
+    rule.set(from.values<Index>(element), builder.append_space<To>(shape));
+  }
+  return builder.finish();
+}
+
+template <typename To>
+Column one_hot(const Block& block, const Column& from, const FeatureSpec& feature, const Values& rule,
+               BufferPool& pool) {
+  return from.dtype() == DType::kInt32 ? one_hot<To, int32_t>(block, from, feature, rule, pool)
+                                       : one_hot<To, int64_t>(block, from, feature, rule, pool);
+}
+
+}  // namespace
+
+OneHotOperator::OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth,
+                               const OneHotOptions& options)
+    : MapOperator(one_hot_schema(*input, feature, depth, options)),
+      column_(static_cast<size_t>(input->column(feature))),
+      depth_(depth),
+      options_(options) {}
+
+std::string OneHotOperator::arguments() const {
+  const FeatureSpec& feature = (*schema())[column_];
+  return fmt::format("feature={}, depth={}, dtype={}, on_value={}, off_value={}", feature.name, depth_,
+                     millrace::to_string(feature.dtype), to_string(options_.on_value), to_string(options_.off_value));
+}
+
+Block OneHotOperator::apply(Block block, BufferPool& pool) const {
+  const FeatureSpec& feature = (*schema())[column_];
+  const Column& from = block.column(column_);
+  const Values rule{options_, depth_};
+  Block::Columns columns = block.columns();
+  switch (feature.dtype) {
+    case DType::kInt32: columns[column_] = one_hot<int32_t>(block, from, feature, rule, pool); break;
+    case DType::kInt64: columns[column_] = one_hot<int64_t>(block, from, feature, rule, pool); break;
+    case DType::kFloat32: columns[column_] = one_hot<float>(block, from, feature, rule, pool); break;
+    case DType::kBytes: break;
+  }
+  return block.with_columns(schema(), std::move(columns));
+}
+
+}  // namespace millrace

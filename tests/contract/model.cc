@@ -124,66 +124,6 @@ Model model_of_range(int64_t start, int64_t stop, int64_t step) {
   return model_of_elements(std::move(elements));
 }
 
-Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length) {
-  return [=](const Iteration& iteration) {
-    std::vector<ModelStream> cycle(cycle_length);
-    return [=, next = size_t{0}, turn = size_t{0}, taken = size_t{0}]() mutable -> std::optional<ModelElement> {
-      const auto end_turn = [&] {
-        taken = 0;
-        turn = (turn + 1) % cycle_length;
-      };
-      while (true) {
-        if (!cycle[turn]) {
-          if (next < inputs.size()) {
-            cycle[turn] = inputs[next](iteration.nested(next));
-            ++next;
-          } else if (std::none_of(cycle.begin(), cycle.end(), [](const ModelStream& s) { return bool(s); })) {
-            return std::nullopt;
-          } else {
-            end_turn();
-            continue;
-          }
-        }
-        std::optional<ModelElement> element = cycle[turn]();
-        if (!element) {
-          cycle[turn] = nullptr;
-          end_turn();
-          continue;
-        }
-        if (!element->error && ++taken == block_length) end_turn();
-        element->epoch = iteration.epoch;
-        return element;
-      }
-    };
-  };
-}
-
-Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make) {
-  return [=](const Iteration& iteration) {
-    return [=, stream = input(iteration), nested = ModelStream(),
-            ordinal = uint64_t{0}]() mutable -> std::optional<ModelElement> {
-      while (true) {
-        std::optional<ModelElement> element = nested ? nested() : stream();
-        if (element) element->epoch = iteration.epoch;
-        if (nested) {
-          if (element) return element;
-          nested = nullptr;
-          continue;
-        }
-        if (!element || element->is_note) return element;
-        const uint64_t number = ordinal++;
-        const std::optional<Model> made = element->error ? std::nullopt : make(*element);
-        if (made) {
-          nested = (*made)(iteration.nested(number));
-          continue;
-        }
-        if (!element->error) element->fail(ErrorCode::kUserFunction);
-        return element;
-      }
-    };
-  };
-}
-
 Model model_of_interleave_function(Model input, std::function<std::optional<Model>(const ModelElement&)> make,
                                    size_t cycle_length, size_t block_length) {
   return [=](const Iteration& iteration) {
@@ -228,6 +168,18 @@ Model model_of_interleave_function(Model input, std::function<std::optional<Mode
       }
     };
   };
+}
+
+Model model_of_flat_map(Model input, std::function<std::optional<Model>(const ModelElement&)> make) {
+  return model_of_interleave_function(std::move(input), std::move(make), 1, SIZE_MAX);
+}
+
+Model model_of_interleave(std::vector<Model> inputs, size_t cycle_length, size_t block_length) {
+  const Model numbers = model_of_range(0, static_cast<int64_t>(inputs.size()), 1);
+  const auto numbered = [inputs = std::move(inputs)](const ModelElement& number) -> std::optional<Model> {
+    return inputs[static_cast<size_t>(number.values[0].integers[0])];
+  };
+  return model_of_interleave_function(numbers, numbered, cycle_length, block_length);
 }
 
 Model model_of_concatenate(std::vector<Model> inputs) {

@@ -36,14 +36,7 @@ Chain tens(const Chain& input, const InterleaveOptions& options) {
   return Chain::of(std::make_shared<InterleaveFunctionOperator>(function, options), {input});
 }
 
-std::string joined(const Chain& chain) {
-  std::string text;
-  for (const std::string& element : chain.elements()) {
-    if (!text.empty()) text += ' ';
-    text += element.substr(0, 2) == "y=" ? element.substr(2) : element;
-  }
-  return text;
-}
+std::string joined(const Chain& chain) { return test::joined(chain, "y"); }
 
 TEST(InterleaveFunction, TakesTurnsAndANewDatasetEntersInThePlaceOfAnEndedOne) {
   const Chain numbers =

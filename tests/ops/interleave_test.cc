@@ -25,14 +25,7 @@ Chain ranges(const std::vector<std::pair<int64_t, int64_t>>& limits, const Inter
   return interleave(inputs, options);
 }
 
-std::string joined(const Chain& chain) {
-  std::string text;
-  for (const std::string& element : chain.elements()) {
-    if (!text.empty()) text += ' ';
-    text += element.substr(0, 2) == "x=" ? element.substr(2) : element;
-  }
-  return text;
-}
+std::string joined(const Chain& chain) { return test::joined(chain, "x"); }
 
 TEST(InterleaveTest, TakesBlocksInTurnAndRefillsAPlaceWhenItsTurnComesBack) {
   std::vector<Chain> inputs;

@@ -261,6 +261,16 @@ class Chain {
   std::vector<Chain> inputs_;
 };
 
+// The elements of a chain in one line; values of the feature without its name.
+inline std::string joined(const Chain& chain, const std::string& feature) {
+  std::string text;
+  for (const std::string& element : chain.elements()) {
+    if (!text.empty()) text += ' ';
+    text += element.starts_with(feature + "=") ? element.substr(feature.size() + 1) : element;
+  }
+  return text;
+}
+
 // A source of int64 scalars in which chosen values are errors, or notes of what was left out.
 class FaultyRange final : public StageOperator {
  public:

@@ -1,11 +1,13 @@
 #include "examples/mlm/mlm_data.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
 #include "formats/storage/local.h"
+#include "ops/counter_rng.h"
 
 namespace millrace {
 namespace {
@@ -54,6 +56,31 @@ Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& opti
                 options)
       .prefetch(2)
       .repeat();
+}
+
+Dataset mlm_synthetic_batches(const MlmDataOptions& options) {
+  constexpr int64_t kRows = 16384;
+  constexpr uint32_t kSpecialTokens = 5;
+  const auto draw = [length = options.max_length, vocab_size = static_cast<uint32_t>(options.vocab_size),
+                     rng = CounterRng(options.seed, operator_id("synthetic_tokens"))](const RowView& row,
+                                                                                      RowWriter& out) {
+    const auto number = static_cast<uint64_t>(row.value<int64_t>("row"));
+    const auto ids = out.make<int32_t>("input_ids", {{length}});
+    for (int64_t i = 0; i < length; ++i) {
+      const uint32_t random = rng.words(number, static_cast<uint64_t>(i))[0];
+      ids[static_cast<size_t>(i)] =
+          static_cast<int32_t>(kSpecialTokens + uniform_below(random, vocab_size - kSpecialTokens));
+    }
+    std::ranges::fill(out.make<int64_t>("attention_mask", {{length}}), 1);
+  };
+  const Dataset rows =
+      Dataset::range(0, kRows, 1, "row")
+          .map({.name = "synthetic_tokens",
+                .writes = {{.name = "input_ids", .dtype = DType::kInt32, .shape = {options.max_length}},
+                           {.name = "attention_mask", .dtype = DType::kInt64, .shape = {options.max_length}}},
+                .function = draw,
+                .keep_others = false});
+  return masked(rows.batch(options.global_batch, {.drop_remainder = true}), options).prefetch(2).repeat();
 }
 
 Dataset mlm_evaluation_batches(const MlmShards& shards, const MlmDataOptions& options) {

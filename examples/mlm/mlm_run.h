@@ -5,10 +5,10 @@
 #include <span>
 #include <string>
 
-#include "examples/mlm/mlm_data.h"
+#include "command_line/skipped_at_error.h"
+#include "examples/mlm/mlm_input.h"
 #include "examples/mlm/train_mlm_options.h"
 #include "formats/storage/folder_lock.h"
-#include "tokenizer/tokenizer.h"
 #include "trainer/models/roberta.h"
 #include "trainer/trainer.h"
 
@@ -19,48 +19,40 @@ namespace millrace {
 /// names.
 void check_output_folder(const TrainMlmOptions& options);
 
-/// One training of `train_mlm` and its folder: what its options mean for data, model, trainer and files.
+/// One training of `train_mlm` and its folder: what its options mean for data, model, trainer and files. A synthetic
+/// one has no folder and writes nothing. Made before the trainer, so that an error finds the trainer's progress bar
+/// gone when this says what was skipped.
 class MlmRun {
  public:
-  /// Makes OUT and keeps other trainings out of it. An earlier run there stays, but for its log, until
-  /// `earlier_run_remover` is told of the first step. Throws as `check_output_folder`, `MlmShards::find` and reading
-  /// the tokenizer do; `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, when the shards'
-  /// statistics say another length or tokenizer, or when an epoch has not one global batch.
+  /// Makes OUT and keeps other trainings out of it. An earlier run there stays, but for its log, until this one's first
+  /// step. Throws as `check_output_folder` and `MlmInput` do.
   explicit MlmRun(TrainMlmOptions options);
 
-  /// Removes the earlier run that `--overwrite` gives up when this one has come through its first step; before that
-  /// most of what can be wrong with it has been found. One that goes on from a checkpoint elsewhere replaces it when it
-  /// starts. Must not outlive this.
-  std::unique_ptr<Callback> earlier_run_remover() const;
-
   RobertaConfig model_config() const;
+  std::unique_ptr<Optimizer> optimizer(const Model& model) const;
+  std::unique_ptr<Schedule> schedule() const;
   /// `model` and this must outlive the trainer.
   TrainerOptions trainer_options(const RobertaForMaskedLm& model) const;
-  Dataset training_batches() const { return mlm_training_batches(shards_, data_); }
-  std::string log_file() const { return options_.out + "/log.jsonl"; }
-  /// Where what is left out of damaged training shards is listed (SkippedLog).
-  std::string skipped_file() const { return options_.out + "/skipped.jsonl"; }
-  /// Makes that list, of a run that goes on from a checkpoint, the one that the checkpoint holds, wherever its own run
-  /// was. Throws `kIo`.
-  void take_over_skipped_file() const;
-  /// What a run that ends early says about them; empty when nothing was left out.
-  std::string skipped_text(const SkipReport& skipped) const;
-  void save_model(const RobertaForMaskedLm& model, std::span<const float> weights) const;
-  /// What came out, as a table or as one JSON object, on standard output.
-  void print_summary(const TrainingSummary& summary, const SkipReport& skipped) const;
+  /// Takes the trainer to the checkpoint of `--resume` and adds the callbacks. Throws as `Trainer::resume`.
+  void prepare(Trainer& trainer) const;
+  /// Starts the training batches where the trainer is. Throws `kState` when its checkpoint does not say where.
+  BatchSource& start_batches(const Trainer& trainer);
+
+  /// After a stop: how the training goes on.
+  void print_stopped(const TrainingSummary& summary) const;
+  /// Writes OUT/model and prints what came out, as a table or as one JSON object, on standard output.
+  void finish(const RobertaForMaskedLm& model, std::span<const float> weights, const TrainingSummary& summary) const;
 
  private:
-  std::string batches_text() const;
+  std::string path(const char* name) const;
+  std::string skipped_text() const;
   void save_skipped_file(const std::string& directory) const;
-  void check_statistics(const Tokenizer& tokenizer) const;
+  void take_over_skipped_file() const;
 
   TrainMlmOptions options_;
+  MlmInput input_;
   std::optional<FolderLock> lock_;
-  MlmShards shards_;
-  MlmDataOptions data_;
-  int32_t pad_token_ = 0;
-  int32_t cls_token_ = 0;
-  int32_t sep_token_ = 0;
+  SkippedAtError at_error_;  // last: it asks the input
 };
 
 }  // namespace millrace

@@ -36,13 +36,14 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options; one that is not in OUT/checkpoints needs an OUT "
        "without an earlier run, or --overwrite")
       ("overwrite", "replace the log, models and checkpoints of an earlier run in OUT")
+      ("synthetic", "measure: train on rows of random tokens, without shards and tokenizer, and write no files")
       ("check", "see whether these options and OUT allow a run, and stop; shards and tokenizer may be missing");
   po::options_description model("model");
   model.add_options()
       ("layers", value(options.layers), "encoder layers")
       ("hidden", value(options.hidden), "width of the hidden states; the feed-forward layers are 4 times as wide")
       ("heads", value(options.heads), "attention heads; 0: hidden / 64")
-      ("vocab-size", value(options.vocab_size), "entries of the vocabulary; 0: the tokenizer's")
+      ("vocab-size", value(options.vocab_size), "entries of the vocabulary; 0: the tokenizer's, or 10048")
       ("dropout", po::value(&options.dropout)->default_value(options.dropout, "0.1"), "of hidden states and attention")
       ("max-length", value(options.max_length), "tokens in a row, as in the shards");
   po::options_description training("training");
@@ -89,6 +90,12 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   options.overwrite = given->contains("overwrite");
   options.check = given->contains("check");
   options.json = given->contains("json");
+  options.synthetic = given->contains("synthetic");
+  for (const char* file : {"resume", "shards", "tokenizer", "overwrite", "check"}) {
+    require(!options.synthetic || !given->contains(file),
+            fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
+  }
+  require(!options.synthetic || options.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");
   if (options.shards.empty()) options.shards = options.out + "/shards";
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
@@ -96,6 +103,9 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("hidden", options.hidden, 1);
   require_at_least("heads", options.heads, 0);
   require_at_least("vocab-size", options.vocab_size, 0);
+  require(!options.synthetic || options.vocab_size == 0 || options.vocab_size >= 6,
+          fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",
+                      options.vocab_size));
   require_at_least("max-length", options.max_length, 2);
   require_at_least("global-batch", options.global_batch, 1);
   require_at_least("replicas", options.replicas, 1);

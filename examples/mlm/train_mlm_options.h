@@ -39,7 +39,8 @@ struct TrainMlmOptions {
   int keep_checkpoints = 3;
   std::string resume;
   bool overwrite = false;
-  bool check = false;  ///< only see whether the options and OUT allow a run
+  bool check = false;      ///< only see whether the options and OUT allow a run
+  bool synthetic = false;  ///< rows of random tokens: no files are read or written
   bool json = false;
 };
 

@@ -158,6 +158,27 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   EXPECT_LE(sum, 1.0);
 }
 
+TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
+  const std::string out = folder_.path("nowhere");
+  const std::vector<std::string> arguments = {
+      MILLRACE_TRAIN_MLM, "--synthetic", "--out",        out, "--layers",       "1",  "--hidden", "16",
+      "--vocab-size",     "64",          "--max-length", "8", "--global-batch", "16", "--steps",  "5",
+      "--warmup-steps",   "1",           "--json"};
+  const ChildResult result = run_child(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = nlohmann::json::parse(result.out);
+  EXPECT_EQ(summary.at("steps"), 5);
+  EXPECT_NEAR(summary.at("first_loss").get<double>(), std::log(64.0), 0.1);
+  EXPECT_GT(summary.at("tokens_per_s").get<double>(), 0);
+  EXPECT_TRUE(summary.at("model").is_null());
+  EXPECT_FALSE(fs::exists(out));
+  std::vector<std::string> with_files = arguments;
+  with_files.insert(with_files.end(), {"--resume", "checkpoint"});
+  const ChildResult refused = run_child(with_files);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--resume cannot be given with it"));
+}
+
 TEST_F(TrainMlm, GivesTheSameModelForAnyNumberOfThreads) {
   ASSERT_EQ(run_child(command("1", {"--threads", "1"})).exit_code, 0);
   const std::string expected = model_file("1");

@@ -1,0 +1,128 @@
+#include "examples/mlm/mlm_input.h"
+
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "pipeline/executor.h"
+
+namespace millrace {
+namespace {
+
+// Of a vocabulary that no tokenizer gives.
+constexpr int64_t kSyntheticVocabulary = 10048;
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+int32_t special_token(const Tokenizer& tokenizer, std::string_view token, const std::string& path) {
+  const auto id = tokenizer.id_of(token);
+  if (!id) refuse(fmt::format("the tokenizer has no token {} ({})", token, path));
+  return *id;
+}
+
+// Of the validation shards there is no list: each evaluation tells.
+void print_skipped(const SkippedRegion& region) {
+  std::cerr << "train_mlm: evaluation without " << region.to_string() << "\n";
+}
+
+}  // namespace
+
+MlmInput::MlmInput(const TrainMlmOptions& options)
+    : options_(options),
+      data_{.max_length = options.max_length,
+            .global_batch = options.global_batch,
+            .shuffle = options.shuffle,
+            .vocab_size = options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary,
+            .seed = static_cast<uint64_t>(options.seed),
+            .damage = options.damage} {
+  if (!options.synthetic) read_files();
+}
+
+void MlmInput::read_files() {
+  shards_ = MlmShards::find(options_.shards);
+  const Tokenizer tokenizer = Tokenizer::load(options_.tokenizer);
+  data_.vocab_size = options_.vocab_size == 0 ? tokenizer.size() : options_.vocab_size;
+  if (data_.vocab_size < tokenizer.size()) {
+    refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", data_.vocab_size, tokenizer.size()));
+  }
+  pad_token_ = special_token(tokenizer, "<pad>", options_.tokenizer);
+  cls_token_ = special_token(tokenizer, "[CLS]", options_.tokenizer);
+  sep_token_ = special_token(tokenizer, "[SEP]", options_.tokenizer);
+  data_.mask_token = special_token(tokenizer, "[MASK]", options_.tokenizer);
+  data_.special_tokens = {cls_token_, sep_token_};
+  const uint64_t rows = shards_->train.num_records().value();
+  if (rows < static_cast<uint64_t>(options_.global_batch)) {
+    refuse(
+        fmt::format("the training shards have {} rows, less than one global batch of {}", rows, options_.global_batch));
+  }
+  check_statistics(tokenizer);
+  if (shards_->validation) return;
+  if (options_.keep_best > 0) {
+    refuse(fmt::format("--keep-best needs validation shards, and {} has none", options_.shards));
+  }
+  std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
+}
+
+// The set is the one that prepare_tfrecord_shards wrote, for this tokenizer and length, and all of it is there.
+void MlmInput::check_statistics(const Tokenizer& tokenizer) const {
+  if (!shards_->statistics) {
+    std::cerr << "train_mlm: no statistics.json in " << options_.shards << ": whether the set is whole is not known\n";
+    return;
+  }
+  const ShardStatistics& statistics = *shards_->statistics;
+  if (statistics.max_length != options_.max_length) {
+    refuse(fmt::format("--max-length is {}, but the records of {} have {} tokens", options_.max_length, options_.shards,
+                       statistics.max_length));
+  }
+  if (statistics.vocabulary_size != tokenizer.size()) {
+    refuse(fmt::format("the shards in {} were written with a tokenizer of {} tokens, {} has {}", options_.shards,
+                       statistics.vocabulary_size, options_.tokenizer, tokenizer.size()));
+  }
+  const auto check_split = [&](Split split, const std::optional<Shards>& there) {
+    const SplitStatistics& expected = statistics.of(split);
+    const auto files = there ? static_cast<int64_t>(there->size()) : 0;
+    const auto records = there ? static_cast<int64_t>(there->num_records().value()) : 0;
+    if (files == expected.shards && records == expected.records) return;
+    refuse(fmt::format("shards are missing: {}/{} has {} files with {} records, statistics.json says {} with {}",
+                       options_.shards, to_string(split), files, records, expected.shards, expected.records));
+  };
+  check_split(Split::kTrain, shards_->train);
+  check_split(Split::kValidation, shards_->validation);
+}
+
+std::string MlmInput::describe() const {
+  if (!shards_) return "synthetic";
+  return fmt::format("{} rows of {} tokens in {} shards, global batch {}, shuffle {}, vocabulary {}, dropout {}",
+                     shards_->train.num_records().value(), options_.max_length, shards_->train.size(),
+                     options_.global_batch, options_.shuffle, data_.vocab_size, options_.dropout);
+}
+
+std::optional<double> MlmInput::unigram_entropy() const {
+  if (!shards_ || !shards_->statistics) return std::nullopt;
+  return shards_->statistics->unigram_entropy;
+}
+
+std::function<std::unique_ptr<BatchSource>()> MlmInput::evaluation() const {
+  if (!shards_ || !shards_->validation) return nullptr;
+  return [batches = mlm_evaluation_batches(*shards_, data_), threads = options_.threads, watchdog = options_.watchdog] {
+    return std::make_unique<PipelineSource>(
+        batches.start({.threads = threads, .on_skip = print_skipped, .watchdog = watchdog, .on_stall = exit_on_stall}));
+  };
+}
+
+Dataset MlmInput::training_batches() const {
+  return shards_ ? mlm_training_batches(*shards_, data_) : mlm_synthetic_batches(data_);
+}
+
+BatchSource& MlmInput::start(const std::optional<PipelineState>& state, const std::string& skipped_list) {
+  skipped_log_.emplace(skipped_list, state ? state->skipped().regions : 0);
+  return batches_.emplace(
+      training_batches().start({.threads = options_.threads,
+                                .state = state,
+                                .on_skip = [this](const SkippedRegion& region) { skipped_log_->add(region); },
+                                .watchdog = options_.watchdog,
+                                .on_stall = exit_on_stall}));
+}
+
+}  // namespace millrace

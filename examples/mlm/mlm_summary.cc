@@ -1,0 +1,100 @@
+#include "examples/mlm/mlm_summary.h"
+
+#include <cmath>
+#include <iostream>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+namespace millrace {
+namespace {
+
+double peak_rss_mb() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+double uniform_loss(const MlmSummary& summary) { return std::log(static_cast<double>(summary.vocab_size)); }
+
+void print_json(const MlmSummary& summary) {
+  const TrainingSummary& training = summary.training;
+  const TrainingReport& whole = training.whole;
+  nlohmann::ordered_json json = {{"steps", training.step},
+                                 {"first_loss", nullptr},
+                                 {"ln_vocab_size", uniform_loss(summary)},
+                                 {"evaluation_loss", nullptr},
+                                 {"evaluation_rows", nullptr},
+                                 {"unigram_entropy", nullptr},
+                                 {"seconds", whole.seconds},
+                                 {"tokens_per_s", whole.tokens_per_s},
+                                 {"input_wait_share", whole.input_wait_share},
+                                 {"after_backward_share", whole.after_backward_share},
+                                 {"limiting_stage", whole.limiting_stage},
+                                 {"skipped_updates", whole.skipped_updates},
+                                 {"threads", summary.threads},
+                                 {"peak_rss_mb", peak_rss_mb()},
+                                 {"model", nullptr}};
+  if (training.first_loss) json["first_loss"] = *training.first_loss;
+  if (training.last_evaluation) {
+    json["evaluation_loss"] = training.last_evaluation->loss;
+    json["evaluation_rows"] = training.last_evaluation->rows;
+  }
+  if (summary.unigram_entropy) json["unigram_entropy"] = *summary.unigram_entropy;
+  if (!summary.model.empty()) json["model"] = summary.model;
+  for (const BestModel& best : training.best_models) {
+    json["best"].push_back({{"step", best.step}, {"evaluation_loss", best.value}, {"model", best.path}});
+  }
+  if (summary.skipped) {
+    const SkipCounts& counts = summary.skipped->counts;
+    json["skipped"] = {{"regions", counts.regions},
+                       {"records", counts.records},
+                       {"regions_of_unknown_records", counts.regions_of_unknown_records},
+                       {"bytes", counts.bytes},
+                       {"list", summary.skipped_list}};
+  }
+  std::cout << json.dump() << "\n";
+}
+
+void row(std::string_view name, const std::string& value) { std::cout << fmt::format("{:<22}{}\n", name, value); }
+
+void print_table(const MlmSummary& summary) {
+  const TrainingSummary& training = summary.training;
+  const TrainingReport& whole = training.whole;
+  row("steps", fmt::format("{}", training.step));
+  if (training.first_loss) {
+    row("first loss",
+        fmt::format("{:.4f}  (ln of the vocabulary: {:.4f})", *training.first_loss, uniform_loss(summary)));
+  }
+  if (training.last_evaluation) {
+    row("evaluation loss",
+        fmt::format("{:.4f}  over {} rows", training.last_evaluation->loss, training.last_evaluation->rows));
+  }
+  if (summary.unigram_entropy) row("unigram entropy", fmt::format("{:.4f}", *summary.unigram_entropy));
+  row("time in steps",
+      fmt::format("{:.1f} s, {:.0f} tokens/s on {} threads", whole.seconds, whole.tokens_per_s, summary.threads));
+  // A consumer that the input waits for limits nothing.
+  const bool named = !whole.limiting_stage.empty() && whole.limiting_stage != "consumer";
+  row("waiting for input", fmt::format("{:.2f}%{}", 100 * whole.input_wait_share,
+                                       named ? ", limited by " + whole.limiting_stage : std::string()));
+  row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
+  if (!summary.model.empty()) row("model", summary.model);
+  for (const BestModel& best : training.best_models) {
+    row("best model", fmt::format("{}  evaluation loss {:.4f}", best.path, best.value));
+  }
+  if (summary.skipped) std::cout << summary.skipped->to_string();
+}
+
+}  // namespace
+
+void print_mlm_summary(const MlmSummary& summary, bool json) {
+  if (json) {
+    print_json(summary);
+  } else {
+    print_table(summary);
+  }
+}
+
+}  // namespace millrace

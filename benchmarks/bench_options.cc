@@ -139,6 +139,9 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("save-pipeline", po::value(&options.save_pipeline),
        "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
+      ("floor", "compare with plain loops that do the unavoidable work of the workload, in turn; says how many times as "
+       "long the engine takes")
+      ("rounds", po::value(&options.rounds)->default_value(options.rounds), "with --floor: how often both are measured")
       ("json", "one JSON object instead of a table");
   // clang-format on
   add_damage_options(visible);
@@ -211,6 +214,16 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
         refuse(fmt::format("--{} has no effect without --check", option));
     }
   }
+  options.floor = given->contains("floor");
+  if (options.floor) {
+    refuse_together(*given, "--floor",
+                    {"pipeline", "batches", "consumer-us", "state", "state-every", "hash-log", "skipped-log", "print",
+                     "resume", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share",
+                     "explain", "explain-dot", "save-pipeline", "check"});
+  } else {
+    refuse_together(*given, "a run without --floor", {"rounds"});
+  }
+  require_at_least("rounds", options.rounds, 1);
   const std::initializer_list<const char*> looking = {"explain", "explain-dot", "save-pipeline", "check"};
   for (const char* option : looking) {
     if (!given->contains(option)) continue;

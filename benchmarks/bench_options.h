@@ -40,6 +40,8 @@ struct BenchOptions {
   bool fixed_shapes = false;
   bool known_cardinality = false;
   std::string save_pipeline;  ///< file for the definition of the pipeline; empty: none
+  bool floor = false;
+  int64_t rounds = 3;
   bool json = false;
   DamagePolicy damage;
   std::string skipped_log;    ///< file for a line for each region that was left out; empty: none

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "benchmarks/hash_log.h"
+#include "benchmarks/process_usage.h"
 #include "benchmarks/touch_rows.h"
 #include "command_line/skipped_at_error.h"
 #include "command_line/skipped_log.h"
@@ -21,19 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-rusage usage() {
-  rusage used = {};
-  getrusage(RUSAGE_SELF, &used);
-  return used;
-}
-
-double cpu_seconds(const rusage& used) {
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
 
 /// What has come so far, and since the measurement began.
 class Progress {
@@ -119,7 +106,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   };
   // A run of a number of batches measures all of them; a timed one begins after the first batch and the warm-up.
   auto measured_from = started;
-  rusage before = usage();
+  ProcessUsage before = process_usage();
   bool measuring = options.batches.has_value();
   bool first = true;
   Progress line(options);
@@ -141,7 +128,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
       if (1e-3 * result.first_batch_ms + options.warmup_seconds > seconds_since(started)) continue;
       measuring = true;
       measured_from = Clock::now();
-      before = usage();
+      before = process_usage();
       continue;
     }
     ++result.batches;
@@ -161,9 +148,9 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
                          fmt::format("the data ends after {} batches of the measurement", result.batches));
   }
   result.wall_seconds = seconds_since(measured_from);
-  const rusage after = usage();
-  result.cpu_seconds = cpu_seconds(after) - cpu_seconds(before);
-  result.peak_rss_mb = static_cast<double>(after.ru_maxrss) / 1024;
+  const ProcessUsage after = process_usage();
+  result.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+  result.peak_rss_mb = after.peak_rss_mb;
   result.statistics = pipeline.stats();
   if (options.damage.action == DamagePolicy::kSkip) result.skipped = pipeline.skipped();
   result.threads = result.statistics.threads;

@@ -4,6 +4,7 @@
 #include "benchmarks/bench_options.h"
 #include "benchmarks/bench_run.h"
 #include "benchmarks/check_run.h"
+#include "benchmarks/floor/floor_run.h"
 #include "benchmarks/print_element.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
@@ -43,6 +44,11 @@ int run(int argc, char** argv) {
       if (!batch) break;
       std::cout << "element " << first + i << "\n" << print_element(*batch);
     }
+    return 0;
+  }
+  if (options->floor) {
+    const FloorResult result = run_floor(dataset, *options);
+    std::cout << (options->json ? to_json(result) + "\n" : to_table(result));
     return 0;
   }
   const BenchResult result = run_bench(dataset, *options);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/workload_features.h"
 #include "formats/example/survey.h"
 #include "pipeline/definition/pipeline_def.h"
 
@@ -62,25 +63,18 @@ MadeWorkload examples_workload(const BenchOptions& options) {
 
 // The masked language model of RoBERTa as trained from scratch: ids and mask of 512 positions, new masks each epoch.
 MadeWorkload mlm_workload(const BenchOptions& options) {
-  constexpr int64_t kLength = 512;
   return {records(options, /*shuffle_shards=*/true)
-              .parse_example({fixed_len("input_ids", {kLength}, DType::kInt64).as(DType::kInt32),
-                              fixed_len("attention_mask", {kLength}, DType::kInt64)})
+              .parse_example(mlm_features())
               .shuffle(options.shuffle, {.seed = options.seed})
               .repeat()
               .batch(options.batch, {.drop_remainder = true})
-              .mask_tokens({.vocab_size = 25000, .mask_token = 4, .special_tokens = {0, 1}, .seed = options.seed})
+              .mask_tokens(mlm_masking(options.seed))
               .prefetch(2)};
 }
 
 // Question answering with two texts a row, as fine-tuning on a small set does it: the parsed rows may stay in memory.
 MadeWorkload quest_workload(const BenchOptions& options) {
-  const auto ids = [](const char* key, int64_t length) {
-    return fixed_len(key, {length}, DType::kInt64).as(DType::kInt32);
-  };
-  Dataset rows = records(options).parse_example({ids("input_ids_question", 416), ids("input_mask_question", 416),
-                                                 ids("input_ids_answer", 480), ids("input_mask_answer", 480),
-                                                 fixed_len("labels", {30}, DType::kFloat32)});
+  Dataset rows = records(options).parse_example(quest_features());
   if (options.cache) rows = rows.cache();
   return {rows.shuffle(options.shuffle, {.seed = options.seed})
               .repeat()
@@ -88,11 +82,7 @@ MadeWorkload quest_workload(const BenchOptions& options) {
               .prefetch(2)};
 }
 
-Dataset token_rows(const BenchOptions& options) {
-  return records(options)
-      .parse_example({var_len("tokens", DType::kInt64), fixed_len("label", {}, DType::kInt64)})
-      .repeat();
-}
+Dataset token_rows(const BenchOptions& options) { return records(options).parse_example(token_features()).repeat(); }
 
 // Texts of any length, as translation models batch them.
 MadeWorkload bucket_workload(const BenchOptions& options) {
@@ -107,28 +97,26 @@ MadeWorkload pad_workload(const BenchOptions& options) {
 
 // Pairs of images for super-resolution, each a serialised TensorProto.
 MadeWorkload images_workload(const BenchOptions& options) {
-  return {records(options)
-              .parse_example(
-                  {fixed_len("low_res_image", {}, DType::kBytes), fixed_len("high_res_image", {}, DType::kBytes)})
-              .parse_tensor("low_res_image", DType::kFloat32, {128, 128, 3})
-              .parse_tensor("high_res_image", DType::kFloat32, {512, 512, 3})
-              .repeat()
-              .batch(options.batch, {.drop_remainder = true})
-              .prefetch(2)};
+  std::vector<FeatureDescription> features;
+  for (const WorkloadImage& image : workload_images()) features.push_back(fixed_len(image.feature, {}, DType::kBytes));
+  Dataset images = records(options).parse_example(std::move(features));
+  for (const WorkloadImage& image : workload_images()) {
+    images = images.parse_tensor(image.feature, DType::kFloat32, image.shape);
+  }
+  return {images.repeat().batch(options.batch, {.drop_remainder = true}).prefetch(2)};
 }
 
 constexpr int64_t kEndless = 1'000'000'000'000;
-constexpr int kNumMaps = 4;
 
 MadeWorkload noop_workload(const BenchOptions& options) {
   Dataset numbers = Dataset::range(0, kEndless);
-  for (int i = 0; i < kNumMaps; ++i) numbers = numbers.add("value", 1);
+  for (int i = 0; i < kNoopMaps; ++i) numbers = numbers.add("value", 1);
   return {numbers.batch(options.batch).prefetch(2)};
 }
 
 MadeWorkload noop_rows_workload(const BenchOptions& options) {
   Dataset numbers = Dataset::range(0, kEndless);
-  for (int i = 0; i < kNumMaps; ++i) {
+  for (int i = 0; i < kNoopMaps; ++i) {
     numbers = numbers.map(RowFunction{
         .name = "add_one",
         .writes = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "benchmarks/bench_options.h"
+#include "pipeline/dataset.h"
+
+namespace millrace {
+
+/// The engine and its floor on the same data, in turn.
+struct FloorResult {
+  struct Round {
+    double engine_wall_us = 0;  ///< all four: for a record
+    double engine_cpu_us = 0;
+    double floor_wall_us = 0;
+    double floor_cpu_us = 0;
+  };
+  std::string workload;
+  int threads = 0;
+  size_t compared_batches = 0;  ///< whose content was the same
+  std::vector<Round> rounds;
+
+  /// Medians over the rounds of the engine's time over the floor's of the same round.
+  double wall_ratio() const;
+  double cpu_ratio() const;
+};
+
+/// Measures both `options.rounds` times for `options.seconds` each, one after the other; before that, untimed, the
+/// content of the floor's batches is compared with the engine's. Throws `kCardinality` when it differs.
+[[nodiscard]] FloorResult run_floor(const Dataset& dataset, const BenchOptions& options);
+
+/// One JSON object on one line.
+[[nodiscard]] std::string to_json(const FloorResult& result);
+/// A table for people.
+[[nodiscard]] std::string to_table(const FloorResult& result);
+
+}  // namespace millrace

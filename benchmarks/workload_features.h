@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/example/feature_description.h"
+#include "ops/mask_tokens.h"
+
+namespace millrace {
+
+/// What the records of the workloads hold, for those that make their batches: the pipelines and their floors.
+
+/// `mlm`: ids as int32 and attention mask of 512 positions.
+[[nodiscard]] std::vector<FeatureDescription> mlm_features();
+[[nodiscard]] MaskTokensOptions mlm_masking(uint64_t seed);
+/// `quest`: two texts of 416 and 480 ids as int32 with masks, and 30 labels.
+[[nodiscard]] std::vector<FeatureDescription> quest_features();
+/// `bucket` and `pad`: tokens of any number and a label.
+[[nodiscard]] std::vector<FeatureDescription> token_features();
+
+/// `images`: two features, each the TensorProto of an image of this shape.
+struct WorkloadImage {
+  const char* feature;
+  Shape shape;
+};
+[[nodiscard]] std::vector<WorkloadImage> workload_images();
+
+/// `noop`: how often 1 is added.
+constexpr int kNoopMaps = 4;
+
+}  // namespace millrace

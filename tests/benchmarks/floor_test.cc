@@ -1,0 +1,220 @@
+#include "benchmarks/floor/floor.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "benchmarks/floor/read_plan.h"
+#include "formats/error.h"
+#include "formats/example/writer.h"
+#include "formats/tfrecord/writer.h"
+#include "pipeline/worker_limit.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::ordered_json;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+
+constexpr int kShards = 5;
+constexpr int kRecords = 700;  // in a shard
+
+/// Shards as the workloads want them, whose records have different lengths.
+class FloorTest : public testing::Test {
+ protected:
+  void write(const std::function<std::string(int)>& record, Compression compression = Compression::kNone) {
+    for (int shard = 0; shard < kShards; ++shard) {
+      RecordWriter writer(folder_.path(fmt::format("{}.tfrecord", shard)), {.compression = compression});
+      for (int r = 0; r < kRecords; ++r) writer.write(record(shard * kRecords + r));
+      writer.close();
+    }
+  }
+
+  static void add_ints(ExampleWriter& example, const char* feature, int count, int seed) {
+    std::vector<int64_t> values;
+    for (int i = 0; i < count; ++i) values.push_back((i * 7919 + seed * 31) % 25000);
+    example.add(feature, std::span<const int64_t>(values));
+  }
+  static std::string mlm_record(int number) {
+    ExampleWriter example;
+    add_ints(example, "input_ids", 512, number);
+    const std::vector<int64_t> mask(512, 1);
+    example.add("attention_mask", std::span<const int64_t>(mask));
+    return std::string(example.finish());
+  }
+  static std::string quest_record(int number) {
+    ExampleWriter example;
+    add_ints(example, "input_ids_question", 416, number);
+    add_ints(example, "input_mask_question", 416, number + 1);
+    add_ints(example, "input_ids_answer", 480, number + 2);
+    add_ints(example, "input_mask_answer", 480, number + 3);
+    const std::vector<float> labels(30, static_cast<float>(number));
+    example.add("labels", std::span<const float>(labels));
+    return std::string(example.finish());
+  }
+
+  BenchOptions options(const std::string& workload, int threads) const {
+    BenchOptions options;
+    options.workload = workload;
+    options.shards = folder_.path("*.tfrecord");
+    options.threads = threads;
+    options.batch = 8;
+    options.shuffle = 1000;
+    options.cycle_length = 3;
+    return options;
+  }
+
+  // What its batches hold, whatever the threads, and pass after pass.
+  static void expect_the_engines_batches(BenchOptions options, const std::vector<int>& all_threads = {1, 2, 8}) {
+    for (const int threads : all_threads) {
+      const WorkerLimit limit(threads);
+      options.threads = threads;
+      const std::unique_ptr<Floor> floor = make_floor(options);
+      ASSERT_GT(floor->expected().size(), 100U);
+      EXPECT_GT(floor->rows(), 1000);
+      EXPECT_GT(floor->bytes(), floor->rows());
+      for (int pass = 0; pass < 2; ++pass) {
+        std::vector<uint64_t> digests;
+        floor->pass(&digests);
+        EXPECT_THAT(digests, ElementsAreArray(floor->expected())) << threads << " threads, pass " << pass;
+      }
+    }
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfRecords) {
+  write([](int number) { return std::string(static_cast<size_t>(number * 37 % 900), static_cast<char>(number)); });
+  expect_the_engines_batches(options("read", 1));
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfMaskedTokens) {
+  write(mlm_record);
+  expect_the_engines_batches(options("mlm", 1));
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfCompressedShards) {
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    write(mlm_record, compression);
+    expect_the_engines_batches(options("mlm", 1), {3});
+  }
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfQuestionsAndAnswers) {
+  write(quest_record);
+  expect_the_engines_batches(options("quest", 1));
+}
+
+TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {
+  write(mlm_record);
+  const std::unique_ptr<Floor> floor = make_floor(options("mlm", 2));
+  const std::string path = folder_.path("3.tfrecord");
+  std::string bytes = test::read_file(path);
+  bytes[bytes.size() / 2] ^= 4;
+  test::write_file(path, bytes);
+  try {
+    floor->pass(nullptr);
+    FAIL() << "the damage was not seen";
+  } catch (const ErrorException& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path));
+  }
+}
+
+TEST_F(FloorTest, IsPrintedAsTheEnginesTimeOverItsOwn) {
+  write(mlm_record);
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {MILLRACE_DATASET_BENCH, "mlm", "--shards", folder_.path("*.tfrecord"),
+                                         "--floor", "--threads", "2", "--seconds", "0.05", "--warmup-seconds", "0"});
+    return test::run_child(arguments);
+  };
+  const test::ChildResult result = run({"--json", "--rounds", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const ordered_json json = ordered_json::parse(result.out);
+  EXPECT_EQ(json["threads"], 2);
+  EXPECT_GT(json["compared_batches"], 100);
+  ASSERT_EQ(json["rounds"].size(), 3U);
+  std::vector<double> ratios;
+  for (const ordered_json& round : json["rounds"]) {
+    EXPECT_GT(round["floor_us_cpu_per_record"], 0);
+    ratios.push_back(round["engine_us_wall_per_record"].get<double>() /
+                     round["floor_us_wall_per_record"].get<double>());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  EXPECT_DOUBLE_EQ(json["engine_over_floor"], ratios[1]);
+  EXPECT_THAT(run({}).out, HasSubstr("mlm on 2 threads"));
+  const test::ChildResult refused = run({"--state", "x"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--state has no effect with --floor"));
+}
+
+// Memory is not given to a record before the batch that needed it was written.
+TEST(ReadPlan, GivesMemoryToOneRecordAtATime) {
+  constexpr uint32_t kRows = 4000;
+  Schedule schedule;
+  schedule.shards.resize(3);
+  for (ScheduledShard& shard : schedule.shards) {
+    uint64_t offset = 0;
+    for (uint32_t r = 0; r < kRows; ++r) {
+      shard.records.push_back({offset, 500 + r * 97 % 1000});
+      offset += shard.records.back().bytes + 16;
+    }
+  }
+  for (uint32_t pass = 0; pass < 2; ++pass) {
+    for (uint32_t i = 0; i < 3 * kRows; ++i) {
+      // Neighbours change places, as in a shuffle.
+      const uint32_t at = i / 3;
+      schedule.rows.push_back({i % 3, at < kRows / 64 * 64 ? at / 64 * 64 + 63 - at % 64 : at, pass});
+    }
+  }
+  for (size_t row = 0; row + 16 <= schedule.rows.size(); row += 16) {
+    schedule.batches.push_back({.first_row = row, .num_rows = 16});
+  }
+  for (const bool copies : {true, false}) {
+    const ReadPlan plan(schedule, copies, 2);
+    ASSERT_GT(plan.windows.size(), 10U);
+    std::vector<size_t> read_in(schedule.rows.size(), SIZE_MAX);
+    std::vector<size_t> used_until(plan.memory / 64, 0);  // window behind the last one that uses these 64 bytes
+    std::vector<size_t> needed_in(schedule.rows.size());
+    for (size_t w = 0; w < plan.windows.size(); ++w) {
+      const ReadPlan::Window& window = plan.windows[w];
+      for (size_t b = window.first_batch; b < window.first_batch + window.num_batches; ++b) {
+        for (size_t i = 0; i < 16; ++i) needed_in[schedule.batches[b].first_row + i] = w;
+      }
+    }
+    for (size_t w = 0; w < plan.windows.size(); ++w) {
+      const ReadPlan::Window& window = plan.windows[w];
+      for (size_t c = window.first_chunk; c < window.first_chunk + window.num_chunks; ++c) {
+        const ReadPlan::Chunk& chunk = plan.chunks[c];
+        size_t last = w;
+        for (size_t r = chunk.first_record; r < chunk.first_record + chunk.num_records; ++r) {
+          const ReadPlan::Record& record = plan.records[r];
+          if (record.row == ReadPlan::kNoRow) continue;
+          EXPECT_EQ(read_in[record.row], SIZE_MAX);
+          read_in[record.row] = w;
+          EXPECT_LE(w, needed_in[record.row]);
+          last = std::max(last, needed_in[record.row]);
+          if (!copies) continue;
+          const uint64_t bytes = schedule.record(schedule.rows[record.row]).bytes;
+          for (uint64_t at = record.place / 64; at <= (record.place + bytes - 1) / 64; ++at) {
+            ASSERT_LE(used_until[at], w);
+            used_until[at] = needed_in[record.row] + ReadPlan::kWindowsApart;
+          }
+        }
+        if (copies) continue;
+        for (uint64_t at = chunk.place / 64; at <= (chunk.place + chunk.end - chunk.begin - 1) / 64; ++at) {
+          ASSERT_LE(used_until[at], w);
+          used_until[at] = last + ReadPlan::kWindowsApart;
+        }
+      }
+    }
+    for (size_t row = 0; row < 16 * schedule.batches.size(); ++row) EXPECT_NE(read_in[row], SIZE_MAX) << row;
+  }
+}
+
+}  // namespace
+}  // namespace millrace

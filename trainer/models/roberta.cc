@@ -1,18 +1,19 @@
 #include "trainer/models/roberta.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numbers>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
 #include "ops/counter_rng.h"
+#include "trainer/models/labelled_positions.h"
+#include "trainer/models/normal_weights.h"
 #include "trainer/tensor/attention.h"
 #include "trainer/tensor/cross_entropy.h"
 #include "trainer/tensor/dropout.h"
 #include "trainer/tensor/embedding.h"
+#include "trainer/tensor/feed_forward.h"
 #include "trainer/tensor/gelu.h"
 #include "trainer/tensor/layer_norm.h"
 #include "trainer/tensor/linear.h"
@@ -29,26 +30,8 @@ class RobertaWorkspace final : public Workspace {
  public:
   Arena arena;
   Tape<float> tape{arena};
-  std::vector<int32_t> indices;  // labelled positions
-  std::vector<int32_t> labels;   // theirs
-
-  void collect(std::span<const int32_t> all_labels) {
-    indices.clear();
-    labels.clear();
-    for (size_t i = 0; i < all_labels.size(); ++i) {
-      if (all_labels[i] == kNoLabel) continue;
-      indices.push_back(static_cast<int32_t>(i));
-      labels.push_back(all_labels[i]);
-    }
-  }
+  LabelledPositions labelled;
 };
-
-// Two numbers of the normal distribution from two random words (Box and Muller 1958).
-std::array<double, 2> normal_pair(uint32_t first, uint32_t second) {
-  const double radius = std::sqrt(-2 * std::log((first + 1.0) / 4294967296.0));
-  const double angle = 2 * std::numbers::pi * (second / 4294967296.0);
-  return {radius * std::cos(angle), radius * std::sin(angle)};
-}
 
 }  // namespace
 
@@ -162,15 +145,7 @@ void RobertaForMaskedLm::initialize(std::span<float> weights, uint64_t seed) con
       std::fill(values.begin(), values.end(), gamma ? 1.0F : 0.0F);
       continue;
     }
-    for (size_t i = 0; i < values.size(); i += 4) {
-      const CounterRng::Words words = rng.words(id, i / 4);
-      const std::array<double, 2> first = normal_pair(words[0], words[1]);
-      const std::array<double, 2> second = normal_pair(words[2], words[3]);
-      const std::array<double, 4> four = {first[0], first[1], second[0], second[1]};
-      for (size_t j = 0; j < four.size() && i + j < values.size(); ++j) {
-        values[i + j] = static_cast<float>(config_.initializer_range * four[j]);
-      }
-    }
+    fill_normal(rng, id, config_.initializer_range, values);
   }
   for (const int table : {word_embeddings_, position_embeddings_}) {
     const Parameter& parameter = parameters[static_cast<size_t>(table)];
@@ -203,7 +178,8 @@ std::vector<Tensor<T>> RobertaForMaskedLm::encode(Tape<T>& tape, const RobertaIn
 
   const auto mask_of = [&](double probability, uint64_t place) {
     if (dropout_key == nullptr) return DropoutMask();
-    return DropoutMask(probability, dropout_key->seed, dropout_key->batch, place, input.first_row);
+    return DropoutMask(probability, dropout_key->seed, dropout_key->batch, dropout_key->call << 32U | place,
+                       input.first_row);
   };
   const auto dense = [&](const Tensor<T>& x, const Dense& d) {
     return linear(tape, x, tape.parameter(d.weight), tape.parameter(d.bias));
@@ -226,7 +202,7 @@ std::vector<Tensor<T>> RobertaForMaskedLm::encode(Tape<T>& tape, const RobertaIn
   std::vector<Tensor<T>> states = {hidden};
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    const AttentionOptions options{
+    const AttentionOptions<T> options{
         .batch_rows = input.rows,
         .heads = config_.num_attention_heads,
         .dropout = mask_of(config_.attention_probs_dropout_prob, place_of(i, LayerDropout::kAttention)),
@@ -235,8 +211,12 @@ std::vector<Tensor<T>> RobertaForMaskedLm::encode(Tape<T>& tape, const RobertaIn
         attention(tape, dense(hidden, layer.query), dense(hidden, layer.key), dense(hidden, layer.value), options);
     hidden = add_and_norm(dense(context, layer.attention_output), hidden, layer.attention_norm,
                           place_of(i, LayerDropout::kAttentionOutput));
-    hidden = add_and_norm(dense(gelu(tape, dense(hidden, layer.intermediate)), layer.output), hidden, layer.output_norm,
-                          place_of(i, LayerDropout::kOutput));
+    const FeedForwardWeights<T> weights{.in = tape.parameter(layer.intermediate.weight),
+                                        .in_bias = tape.parameter(layer.intermediate.bias),
+                                        .out = tape.parameter(layer.output.weight),
+                                        .out_bias = tape.parameter(layer.output.bias)};
+    hidden = add_and_norm(feed_forward(tape, hidden, weights, {.activation = Activation::kGelu}), hidden,
+                          layer.output_norm, place_of(i, LayerDropout::kOutput));
     states.push_back(hidden);
   }
   return states;
@@ -254,22 +234,24 @@ Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden, std
 StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {
   auto& workspace = static_cast<RobertaWorkspace&>(*context.workspace);
   const DropoutKey key{.seed = context.seed, .batch = context.batch};
-  workspace.collect(rows.feature("labels").values<int32_t>());
+  workspace.labelled.collect(rows.feature("labels").values<int32_t>());
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});
   const Tensor<float> hidden = encode(tape, RobertaInput::of(rows), &key).back();
-  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden, workspace.indices), workspace.labels);
+  const SummedLoss<float> loss =
+      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
   tape.backward(loss.tensor);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 
 StepResult RobertaForMaskedLm::evaluate(const BatchView& rows, const float* weights, Workspace& replica) const {
   auto& workspace = static_cast<RobertaWorkspace&>(replica);
-  workspace.collect(rows.feature("labels").values<int32_t>());
+  workspace.labelled.collect(rows.feature("labels").values<int32_t>());
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights);
   const Tensor<float> hidden = encode(tape, RobertaInput::of(rows)).back();
-  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden, workspace.indices), workspace.labels);
+  const SummedLoss<float> loss =
+      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 

@@ -73,6 +73,7 @@ class RobertaForMaskedLm final : public Model {
   struct DropoutKey {
     uint64_t seed = 0;
     int64_t batch = 0;
+    uint64_t call = 0;  ///< which call of the encoder in the step, where there are several. Default: 0
   };
   /// The encoder's hidden states, `[rows * length, hidden_size]`, after the embeddings and after each layer:
   /// num_hidden_layers + 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The input must outlive

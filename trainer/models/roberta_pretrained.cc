@@ -1,10 +1,6 @@
 #include "trainer/models/roberta_pretrained.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +9,7 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_file.h"
+#include "trainer/models/config_file.h"
 #include "trainer/parameter_file.h"
 
 namespace millrace {
@@ -21,16 +18,6 @@ namespace {
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
 constexpr const char* kPositionIds = "roberta.embeddings.position_ids";  // a constant that old versions wrote
-
-std::string path_of(const std::string& directory, const char* name) {
-  return (std::filesystem::path(directory) / name).string();
-}
-
-template <typename T>
-void read(const nlohmann::json& json, const char* name, T& value) {
-  const auto found = json.find(name);
-  if (found != json.end() && !found->is_null()) found->get_to(value);
-}
 
 // A copy of the word embeddings that some files have.
 void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
@@ -49,51 +36,32 @@ void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
 }  // namespace
 
 RobertaConfig load_roberta_config(const std::string& directory) {
-  const std::string path = path_of(directory, "config.json");
-  std::ifstream stream(path);
-  if (!stream) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot open the file: {}", std::strerror(errno)),
-                          .shard = path});
-  }
-  try {
-    const nlohmann::json json = nlohmann::json::parse(stream);
-    const auto need = [&](const char* name, const nlohmann::json& expected, bool required) {
-      const auto found = json.find(name);
-      if (found == json.end() ? !required : *found == expected) return;
-      throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                            .message = fmt::format("{} is {}; only {} is known", name,
-                                                   found == json.end() ? "missing" : found->dump(), expected.dump()),
-                            .shard = path});
-    };
-    need("model_type", "roberta", true);
-    need("hidden_act", "gelu", false);
-    need("position_embedding_type", "absolute", false);
-    need("tie_word_embeddings", true, false);
-    need("is_decoder", false, false);
-    RobertaConfig config;
-    read(json, "vocab_size", config.vocab_size);
-    read(json, "hidden_size", config.hidden_size);
-    read(json, "num_hidden_layers", config.num_hidden_layers);
-    read(json, "num_attention_heads", config.num_attention_heads);
-    read(json, "intermediate_size", config.intermediate_size);
-    read(json, "max_position_embeddings", config.max_position_embeddings);
-    read(json, "type_vocab_size", config.type_vocab_size);
-    read(json, "pad_token_id", config.pad_token_id);
-    read(json, "bos_token_id", config.bos_token_id);
-    read(json, "eos_token_id", config.eos_token_id);
-    read(json, "layer_norm_eps", config.layer_norm_eps);
-    read(json, "hidden_dropout_prob", config.hidden_dropout_prob);
-    read(json, "attention_probs_dropout_prob", config.attention_probs_dropout_prob);
-    read(json, "initializer_range", config.initializer_range);
-    return config;
-  } catch (const nlohmann::json::exception& error) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = path});
-  }
+  const ConfigFile file(directory);
+  file.need("model_type", "roberta", true);
+  file.need("hidden_act", "gelu", false);
+  file.need("position_embedding_type", "absolute", false);
+  file.need("tie_word_embeddings", true, false);
+  file.need("is_decoder", false, false);
+  RobertaConfig config;
+  file.read("vocab_size", config.vocab_size);
+  file.read("hidden_size", config.hidden_size);
+  file.read("num_hidden_layers", config.num_hidden_layers);
+  file.read("num_attention_heads", config.num_attention_heads);
+  file.read("intermediate_size", config.intermediate_size);
+  file.read("max_position_embeddings", config.max_position_embeddings);
+  file.read("type_vocab_size", config.type_vocab_size);
+  file.read("pad_token_id", config.pad_token_id);
+  file.read("bos_token_id", config.bos_token_id);
+  file.read("eos_token_id", config.eos_token_id);
+  file.read("layer_norm_eps", config.layer_norm_eps);
+  file.read("hidden_dropout_prob", config.hidden_dropout_prob);
+  file.read("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
+  file.read("initializer_range", config.initializer_range);
+  return config;
 }
 
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model) {
-  const std::string path = path_of(directory, "model.safetensors");
+  const std::string path = model_file(directory, "model.safetensors");
   const SafetensorsFile file(path);
   check_tied_matrix(file, path);
   FlatBuffer weights(model.layout().size());
@@ -124,12 +92,12 @@ void save_roberta_config(const std::string& directory, const RobertaConfig& conf
                                        {"torch_dtype", "float32"},
                                        {"type_vocab_size", config.type_vocab_size},
                                        {"vocab_size", config.vocab_size}};
-  write_atomically(path_of(directory, "config.json"), json.dump(2) + "\n");
+  write_atomically(model_file(directory, "config.json"), json.dump(2) + "\n");
 }
 
 void save_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model,
                           std::span<const float> weights) {
-  write_safetensors(path_of(directory, "model.safetensors"), parameter_tensors(model.layout(), weights),
+  write_safetensors(model_file(directory, "model.safetensors"), parameter_tensors(model.layout(), weights),
                     {{"format", "pt"}});
 }
 

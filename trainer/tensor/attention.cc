@@ -1,5 +1,6 @@
 #include "trainer/tensor/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -17,12 +18,14 @@ namespace {
 struct Tiles {
   int64_t batch_rows;
   int64_t heads;
-  int64_t length;
+  int64_t queries;
+  int64_t keys;
   int64_t columns;
 
   int64_t width() const { return columns / heads; }
-  int64_t size() const { return length * length; }
-  int64_t offset(int64_t row, int64_t head) const { return row * length * columns + head * width(); }
+  int64_t size() const { return queries * keys; }
+  int64_t query_offset(int64_t row, int64_t head) const { return row * queries * columns + head * width(); }
+  int64_t key_offset(int64_t row, int64_t head) const { return row * keys * columns + head * width(); }
   template <typename Body>
   void for_each(const Body& body) const {
     for (int64_t row = 0; row < batch_rows; ++row) {
@@ -31,116 +34,174 @@ struct Tiles {
   }
 };
 
+// The tensors and options of one call, as the backward pass needs them.
 template <typename T>
-void hide_masked_keys(std::span<const int64_t> key_mask, const Tiles& tiles, int64_t row, T* scores) {
-  if (key_mask.empty()) return;
-  const std::span<const int64_t> keys =
-      key_mask.subspan(static_cast<size_t>(row * tiles.length), static_cast<size_t>(tiles.length));
-  for (int64_t key = 0; key < tiles.length; ++key) {
-    if (keys[static_cast<size_t>(key)] != 0) continue;
-    for (int64_t query = 0; query < tiles.length; ++query) {
-      scores[query * tiles.length + key] = std::numeric_limits<T>::lowest();
+struct Call {
+  Tiles tiles;
+  Tensor<T> query;
+  Tensor<T> key;
+  Tensor<T> value;
+  Tensor<T> bias;  // without values: none
+  DropoutMask mask;
+  T scale;
+  T* probabilities;  // of all tiles
+
+  T* tile(int64_t row, int64_t head) const { return probabilities + (row * tiles.heads + head) * tiles.size(); }
+};
+
+// Memory for one tile with dropout.
+template <typename T>
+class DroppedTile {
+ public:
+  DroppedTile(Arena& arena, const Call<T>& call)
+      : arena_(arena), call_(call), values_(arena.allocate<T>(size())), words_(arena.allocate<uint32_t>(room())) {}
+  DroppedTile(const DroppedTile&) = delete;
+  DroppedTile& operator=(const DroppedTile&) = delete;
+  ~DroppedTile() {
+    arena_.release(values_, size());
+    arena_.release(words_, room());
+  }
+
+  // The probabilities of a tile with some dropped.
+  const T* of(int64_t row, int64_t head) {
+    const T* p = call_.tile(row, head);
+    if (!call_.mask.drops()) return p;
+    call_.mask.words(row, call_.tiles.heads, head, size(), words_);
+    drop(p, values_);
+    return values_;
+  }
+  // The same choice of the tile that `of` was asked for last, on other values.
+  void drop(const T* x, T* y) const {
+    kernels<T>().dropout(x, words_, call_.mask.threshold(), static_cast<T>(call_.mask.scale()), size(), false, y);
+  }
+
+ private:
+  int64_t size() const { return call_.tiles.size(); }
+  int64_t room() const { return DropoutMask::room(size()); }
+
+  Arena& arena_;
+  const Call<T>& call_;
+  T* values_;
+  uint32_t* words_;
+};
+
+template <typename T>
+void hide_keys(const AttentionOptions<T>& options, const Tiles& tiles, int64_t row, T* scores) {
+  constexpr T kHidden = std::numeric_limits<T>::lowest();
+  if (!options.key_mask.empty()) {
+    const std::span<const int64_t> keys =
+        options.key_mask.subspan(static_cast<size_t>(row * tiles.keys), static_cast<size_t>(tiles.keys));
+    for (int64_t key = 0; key < tiles.keys; ++key) {
+      if (keys[static_cast<size_t>(key)] != 0) continue;
+      for (int64_t query = 0; query < tiles.queries; ++query) scores[query * tiles.keys + key] = kHidden;
     }
   }
+  if (!options.causal) return;
+  for (int64_t query = 0; query < tiles.queries; ++query) {
+    for (int64_t key = query + 1; key < tiles.keys; ++key) scores[query * tiles.keys + key] = kHidden;
+  }
+}
+
+template <typename T>
+void check(const Tiles& tiles, const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
+           const AttentionOptions<T>& options) {
+  check_shape("query of attention", query.shape, {tiles.batch_rows * tiles.queries, tiles.columns});
+  check_shape("key of attention", key.shape, {tiles.batch_rows * tiles.keys, tiles.columns});
+  check_shape("value of attention", value.shape, key.shape);
+  if (options.heads < 1 || tiles.columns % options.heads != 0) {
+    throw ErrorException(ErrorCode::kWrongShape,
+                         fmt::format("{} columns do not split into {} heads", tiles.columns, options.heads));
+  }
+  if (options.bias) check_shape("bias of attention", options.bias->shape, {tiles.heads, tiles.queries, tiles.keys});
+  if (!options.key_mask.empty() && static_cast<int64_t>(options.key_mask.size()) != key.rows()) {
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("the key mask of attention has {} values for {} keys",
+                                                             options.key_mask.size(), key.rows()));
+  }
+}
+
+template <typename T>
+void backward(Tape<T>& tape, const Call<T>& call, const T* dy) {
+  const Tiles& tiles = call.tiles;
+  const int64_t stride = tiles.columns;
+  Arena& arena = tape.arena();
+  // In the order in which they are written below: two of the inputs may be one tensor.
+  const auto slot_of = [&](const Tensor<T>& x) { return tape.wants(x) ? tape.gradient_of(x) : GradientSlot<T>{}; };
+  const GradientSlot<T> dv = slot_of(call.value);
+  const GradientSlot<T> dbias = slot_of(call.bias);
+  const GradientSlot<T> dq = slot_of(call.query);
+  const GradientSlot<T> dk = slot_of(call.key);
+  if (dbias.values != nullptr && !dbias.add) std::fill_n(dbias.values, call.bias.count(), T{0});
+  T* dp = arena.allocate<T>(tiles.size());
+  DroppedTile<T> dropped(arena, call);
+  tiles.for_each([&](int64_t row, int64_t head) {
+    const int64_t at_query = tiles.query_offset(row, head);
+    const int64_t at_key = tiles.key_offset(row, head);
+    const T* weights = dropped.of(row, head);
+    if (dv.values != nullptr) {
+      gemm<T>(Transposed::kYes, Transposed::kNo, tiles.keys, tiles.width(), tiles.queries, 1, weights, tiles.keys,
+              dy + at_query, stride, dv.beta(), dv.values + at_key, stride);
+    }
+    gemm<T>(Transposed::kNo, Transposed::kYes, tiles.queries, tiles.keys, tiles.width(), 1, dy + at_query, stride,
+            call.value.values + at_key, stride, 0, dp, tiles.keys);
+    if (call.mask.drops()) dropped.drop(dp, dp);
+    kernels<T>().softmax_backward(call.tile(row, head), dp, tiles.queries, tiles.keys, dp);
+    if (dbias.values != nullptr) kernels<T>().add(dp, tiles.size(), dbias.values + head * tiles.size());
+    if (dq.values != nullptr) {
+      gemm<T>(Transposed::kNo, Transposed::kNo, tiles.queries, tiles.width(), tiles.keys, call.scale, dp, tiles.keys,
+              call.key.values + at_key, stride, dq.beta(), dq.values + at_query, stride);
+    }
+    if (dk.values != nullptr) {
+      gemm<T>(Transposed::kYes, Transposed::kNo, tiles.keys, tiles.width(), tiles.queries, call.scale, dp, tiles.keys,
+              call.query.values + at_query, stride, dk.beta(), dk.values + at_key, stride);
+    }
+  });
+  arena.release(dp, tiles.size());
 }
 
 }  // namespace
 
 template <typename T>
 Tensor<T> attention(Tape<T>& tape, const Tensor<T>& query, const Tensor<T>& key, const Tensor<T>& value,
-                    const AttentionOptions& options) {
-  const Tiles tiles{.batch_rows = options.batch_rows,
+                    const AttentionOptions<T>& options) {
+  const int64_t rows = options.batch_rows;
+  const Tiles tiles{.batch_rows = rows,
                     .heads = options.heads,
-                    .length = options.batch_rows == 0 ? 0 : query.rows() / options.batch_rows,
+                    .queries = rows == 0 ? 0 : query.rows() / rows,
+                    .keys = rows == 0 ? 0 : key.rows() / rows,
                     .columns = query.columns()};
-  check_shape("query of attention", query.shape, {tiles.batch_rows * tiles.length, tiles.columns});
-  check_shape("key of attention", key.shape, query.shape);
-  check_shape("value of attention", value.shape, query.shape);
-  if (options.heads < 1 || tiles.columns % options.heads != 0) {
-    throw ErrorException(ErrorCode::kWrongShape,
-                         fmt::format("{} columns do not split into {} heads", tiles.columns, options.heads));
-  }
-  if (!options.key_mask.empty() && static_cast<int64_t>(options.key_mask.size()) != query.rows()) {
-    throw ErrorException(ErrorCode::kWrongShape, fmt::format("the key mask of attention has {} values for {} keys",
-                                                             options.key_mask.size(), query.rows()));
-  }
-  const int64_t length = tiles.length;
-  const int64_t width = tiles.width();
+  check(tiles, query, key, value, options);
+  const Call<T> call{.tiles = tiles,
+                     .query = query,
+                     .key = key,
+                     .value = value,
+                     .bias = options.bias.value_or(Tensor<T>{}),
+                     .mask = options.dropout,
+                     .scale = static_cast<T>(options.scale.value_or(1 / std::sqrt(static_cast<double>(tiles.width())))),
+                     .probabilities = tape.template keep<T>(rows * tiles.heads * tiles.size())};
   const int64_t stride = tiles.columns;
-  const T scale = 1 / std::sqrt(static_cast<T>(width));
-  const DropoutMask mask = options.dropout;
   const Tensor<T> y = tape.make(query.shape);
-  T* probabilities = tape.template keep<T>(tiles.batch_rows * tiles.heads * tiles.size());
-  T* dropped = tape.arena().template allocate<T>(tiles.size());
-  auto* words = tape.arena().template allocate<uint32_t>(DropoutMask::room(tiles.size()));
-  tiles.for_each([&](int64_t row, int64_t head) {
-    const int64_t offset = tiles.offset(row, head);
-    T* p = probabilities + (row * tiles.heads + head) * tiles.size();
-    gemm<T>(Transposed::kNo, Transposed::kYes, length, length, width, scale, query.values + offset, stride,
-            key.values + offset, stride, 0, p, length);
-    hide_masked_keys(options.key_mask, tiles, row, p);
-    kernels<T>().softmax(length, length, p);
-    const T* weights = p;
-    if (mask.drops()) {
-      mask.words(row, tiles.heads, head, tiles.size(), words);
-      kernels<T>().dropout(p, words, mask.threshold(), static_cast<T>(mask.scale()), tiles.size(), false, dropped);
-      weights = dropped;
-    }
-    gemm<T>(Transposed::kNo, Transposed::kNo, length, width, length, 1, weights, length, value.values + offset, stride,
-            0, y.values + offset, stride);
-  });
-  tape.arena().release(dropped, tiles.size());
-  tape.arena().release(words, DropoutMask::room(tiles.size()));
-
-  tape.record({query, key, value}, y, [=](Tape<T>& t, const T* dy) {
-    Arena& arena = t.arena();
-    T* kept = arena.template allocate<T>(tiles.size());
-    T* dp = arena.template allocate<T>(tiles.size());
-    auto* random = arena.template allocate<uint32_t>(DropoutMask::room(tiles.size()));
-    // In the order in which they are written below: two of the inputs may be one tensor.
-    const GradientSlot<T> none;
-    const GradientSlot<T> dv = value.needs_gradient() ? t.gradient_of(value) : none;
-    const GradientSlot<T> dq = query.needs_gradient() ? t.gradient_of(query) : none;
-    const GradientSlot<T> dk = key.needs_gradient() ? t.gradient_of(key) : none;
-    const T keep_scale = static_cast<T>(mask.scale());
+  {
+    DroppedTile<T> dropped(tape.arena(), call);
     tiles.for_each([&](int64_t row, int64_t head) {
-      const int64_t offset = tiles.offset(row, head);
-      const T* p = probabilities + (row * tiles.heads + head) * tiles.size();
-      const T* weights = p;
-      if (mask.drops()) {
-        mask.words(row, tiles.heads, head, tiles.size(), random);
-        kernels<T>().dropout(p, random, mask.threshold(), keep_scale, tiles.size(), false, kept);
-        weights = kept;
-      }
-      if (dv.values != nullptr) {
-        gemm<T>(Transposed::kYes, Transposed::kNo, length, width, length, 1, weights, length, dy + offset, stride,
-                dv.beta(), dv.values + offset, stride);
-      }
-      gemm<T>(Transposed::kNo, Transposed::kYes, length, length, width, 1, dy + offset, stride, value.values + offset,
-              stride, 0, dp, length);
-      if (mask.drops()) {
-        kernels<T>().dropout(dp, random, mask.threshold(), keep_scale, tiles.size(), false, dp);
-      }
-      kernels<T>().softmax_backward(p, dp, length, length, dp);
-      if (dq.values != nullptr) {
-        gemm<T>(Transposed::kNo, Transposed::kNo, length, width, length, scale, dp, length, key.values + offset, stride,
-                dq.beta(), dq.values + offset, stride);
-      }
-      if (dk.values != nullptr) {
-        gemm<T>(Transposed::kYes, Transposed::kNo, length, width, length, scale, dp, length, query.values + offset,
-                stride, dk.beta(), dk.values + offset, stride);
-      }
+      const int64_t at_query = tiles.query_offset(row, head);
+      const int64_t at_key = tiles.key_offset(row, head);
+      T* p = call.tile(row, head);
+      if (options.bias) std::copy_n(call.bias.values + head * tiles.size(), tiles.size(), p);
+      gemm<T>(Transposed::kNo, Transposed::kYes, tiles.queries, tiles.keys, tiles.width(), call.scale,
+              query.values + at_query, stride, key.values + at_key, stride, options.bias ? 1 : 0, p, tiles.keys);
+      hide_keys(options, tiles, row, p);
+      kernels<T>().softmax(tiles.queries, tiles.keys, p);
+      gemm<T>(Transposed::kNo, Transposed::kNo, tiles.queries, tiles.width(), tiles.keys, 1, dropped.of(row, head),
+              tiles.keys, value.values + at_key, stride, 0, y.values + at_query, stride);
     });
-    arena.release(kept, tiles.size());
-    arena.release(dp, tiles.size());
-    arena.release(random, DropoutMask::room(tiles.size()));
-  });
+  }
+  tape.record({query, key, value, call.bias}, y, [call](Tape<T>& t, const T* dy) { backward(t, call, dy); });
   return y;
 }
 
 template Tensor<float> attention(Tape<float>&, const Tensor<float>&, const Tensor<float>&, const Tensor<float>&,
-                                 const AttentionOptions&);
+                                 const AttentionOptions<float>&);
 template Tensor<double> attention(Tape<double>&, const Tensor<double>&, const Tensor<double>&, const Tensor<double>&,
-                                  const AttentionOptions&);
+                                  const AttentionOptions<double>&);
 
 }  // namespace millrace

@@ -24,4 +24,8 @@ constexpr int32_t kNoLabel = -100;
 template <typename T>
 SummedLoss<T> cross_entropy(Tape<T>& tape, const Tensor<T>& logits, std::span<const int32_t> labels);
 
+/// The same without the sum: the loss of each row, `[rows]`, 0 where there is no label.
+template <typename T>
+Tensor<T> cross_entropy_rows(Tape<T>& tape, const Tensor<T>& logits, std::span<const int32_t> labels);
+
 }  // namespace millrace

@@ -44,7 +44,6 @@ Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const D
   const Tensor<T> y = tape.make(x.shape);
   apply_dropout(tape.arena(), mask, x.values, batch_rows, x.count(), false, y.values);
   tape.record({x}, y, [=](Tape<T>& t, const T* dy) {
-    if (!x.needs_gradient()) return;
     const GradientSlot<T> slot = t.gradient_of(x);
     apply_dropout(t.arena(), mask, dy, batch_rows, x.count(), slot.add, slot.values);
   });

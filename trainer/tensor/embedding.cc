@@ -37,7 +37,7 @@ void check(const EmbeddingLookup<T>& lookup, const EmbeddingLookup<T>& first) {
 
 template <typename T>
 void scatter(Tape<T>& tape, const EmbeddingLookup<T>& lookup, const T* dy) {
-  if (!lookup.table.needs_gradient()) return;
+  if (!tape.wants(lookup.table)) return;
   const int64_t columns = lookup.table.columns();
   const GradientSlot<T> slot = tape.gradient_of(lookup.table);
   if (!slot.add) std::fill_n(slot.values, lookup.table.count(), T{0});

@@ -101,6 +101,19 @@ HWY_ATTR void AddTo(const T* x, int64_t n, T* y) {
 }
 
 template <typename T>
+HWY_ATTR void Scale(const T* x, T factor, int64_t n, bool add, T* y) {
+  const auto by = hn::Set(Tag<T>(), factor);
+  transform(
+      n, add, y, [&](auto v) HWY_ATTR { return hn::Mul(v, by); }, x);
+}
+
+template <typename T>
+HWY_ATTR void Multiply(const T* x, const T* y, int64_t n, bool add, T* z) {
+  transform(
+      n, add, z, [](auto a, auto b) HWY_ATTR { return hn::Mul(a, b); }, x, y);
+}
+
+template <typename T>
 void FillRows(const T* row, int64_t rows, int64_t columns, T* y) {
   for (int64_t i = 0; i < rows; ++i) std::copy_n(row, columns, y + i * columns);
 }
@@ -161,6 +174,126 @@ HWY_ATTR void GeluBackward(const T* x, const T* dy, int64_t n, bool add, T* dx) 
     return hn::Mul(dv, hn::MulAdd(v, distribution.density, distribution.cumulative));
   };
   transform(n, add, dx, gradient, x, dy);
+}
+
+// What the approximation of GELU takes tanh of.
+template <typename T, typename V>
+HWY_ATTR HWY_INLINE V gelu_argument(V x) {
+  const Tag<T> d;
+  const auto cubic = hn::Mul(hn::Mul(x, x), hn::Set(d, static_cast<T>(0.044715)));
+  return hn::Mul(hn::MulAdd(cubic, x, x), hn::Set(d, static_cast<T>(0.79788456080286535588)));
+}
+
+template <typename T>
+HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> tanh_of(hn::Vec<Tag<T>> x) {
+  return hn::Tanh(Tag<T>(), x);
+}
+
+template <typename T>
+HWY_ATTR void GeluTanh(const T* x, int64_t n, T* y) {
+  const Tag<T> d;
+  const auto half = hn::Set(d, T{0.5});
+  transform(
+      n, false, y, [&](auto v) HWY_ATTR { return hn::Mul(v, hn::MulAdd(tanh_of<T>(gelu_argument<T>(v)), half, half)); },
+      x);
+}
+
+template <typename T>
+HWY_ATTR void GeluTanhBackward(const T* x, const T* dy, int64_t n, bool add, T* dx) {
+  const Tag<T> d;
+  const auto half = hn::Set(d, T{0.5});
+  const auto gradient = [&](auto v, auto dv) HWY_ATTR {
+    const auto t = tanh_of<T>(gelu_argument<T>(v));
+    const auto square = hn::Mul(hn::Mul(v, v), hn::Set(d, static_cast<T>(3 * 0.044715)));
+    const auto root = hn::Set(d, static_cast<T>(0.79788456080286535588));
+    const auto slope = hn::MulAdd(square, root, root);  // of the argument of tanh
+    const auto rest = hn::Mul(hn::Mul(hn::NegMulAdd(t, t, hn::Set(d, T{1})), slope), v);
+    return hn::Mul(dv, hn::MulAdd(hn::Add(t, rest), half, half));
+  };
+  transform(n, add, dx, gradient, x, dy);
+}
+
+template <typename T>
+HWY_ATTR void Relu(const T* x, T slope, int64_t n, T* y) {
+  const Tag<T> d;
+  const auto factor = hn::Set(d, slope);
+  transform(
+      n, false, y, [&](auto v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(d)), v, hn::Mul(v, factor)); }, x);
+}
+
+template <typename T>
+HWY_ATTR void ReluBackward(const T* x, T slope, const T* dy, int64_t n, bool add, T* dx) {
+  const Tag<T> d;
+  const auto factor = hn::Set(d, slope);
+  transform(
+      n, add, dx,
+      [&](auto v, auto dv) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(d)), dv, hn::Mul(dv, factor)); }, x, dy);
+}
+
+// exp of what is not positive, so that nothing overflows.
+template <typename T>
+HWY_ATTR void Sigmoid(const T* x, int64_t n, T* y) {
+  const Tag<T> d;
+  const auto one = hn::Set(d, T{1});
+  const auto function = [&](auto v) HWY_ATTR {
+    const auto e = hn::Exp(d, hn::Neg(hn::Abs(v)));
+    return hn::Div(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), e, one), hn::Add(one, e));
+  };
+  transform(n, false, y, function, x);
+}
+
+template <typename T>
+HWY_ATTR void SigmoidBackward(const T* y, const T* dy, int64_t n, bool add, T* dx) {
+  transform(
+      n, add, dx, [](auto v, auto dv) HWY_ATTR { return hn::Mul(dv, hn::NegMulAdd(v, v, v)); }, y, dy);
+}
+
+template <typename T>
+HWY_ATTR void Tanh(const T* x, int64_t n, T* y) {
+  transform(
+      n, false, y, [](auto v) HWY_ATTR { return tanh_of<T>(v); }, x);
+}
+
+template <typename T>
+HWY_ATTR void TanhBackward(const T* y, const T* dy, int64_t n, bool add, T* dx) {
+  const auto one = hn::Set(Tag<T>(), T{1});
+  transform(
+      n, add, dx, [&](auto v, auto dv) HWY_ATTR { return hn::Mul(dv, hn::NegMulAdd(v, v, one)); }, y, dy);
+}
+
+template <typename T>
+HWY_ATTR void RmsNorm(const T* x, const T* gamma, int64_t rows, int64_t columns, T epsilon, T* inverse_root, T* y) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* in = x + row * columns;
+    const T squares = sum_of<T>(
+        columns, [](auto v) HWY_ATTR { return hn::Mul(v, v); }, in);
+    inverse_root[row] = 1 / std::sqrt(squares / static_cast<T>(columns) + epsilon);
+    const auto inverse = hn::Set(Tag<T>(), inverse_root[row]);
+    transform(
+        columns, false, y + row * columns, [&](auto v, auto g) HWY_ATTR { return hn::Mul(hn::Mul(v, inverse), g); }, in,
+        gamma);
+  }
+}
+
+template <typename T>
+HWY_ATTR void RmsNormBackward(const T* x, const T* inverse_root, const T* gamma, const T* dy, int64_t rows,
+                              int64_t columns, bool add, T* dx, T* dgamma) {
+  const Tag<T> d;
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* v = x + row * columns;
+    const T* dv = dy + row * columns;
+    const T inverse = inverse_root[row];
+    const auto triple = [](auto g, auto a, auto b) HWY_ATTR { return hn::Mul(hn::Mul(g, a), b); };
+    const T slope = sum_of<T>(columns, triple, gamma, dv, v) * inverse * inverse / static_cast<T>(columns);
+    const auto by = hn::Set(d, inverse);
+    const auto less = hn::Set(d, slope);
+    transform(
+        columns, add, dx + row * columns,
+        [&](auto g, auto a, auto b) HWY_ATTR { return hn::Mul(by, hn::NegMulAdd(b, less, hn::Mul(g, a))); }, gamma, dv,
+        v);
+    transform(
+        columns, true, dgamma, [&](auto a, auto b) HWY_ATTR { return hn::Mul(hn::Mul(a, b), by); }, dv, v);
+  }
 }
 
 template <typename T>
@@ -285,12 +418,24 @@ HWY_ATTR void ScaledExp(const T* x, T log_sum, T scale, int64_t n, bool add, T* 
 
 template <typename T>
 constexpr Kernels<T> kTable = {.add = &AddTo<T>,
+                               .scale = &Scale<T>,
+                               .multiply = &Multiply<T>,
                                .fill_rows = &FillRows<T>,
                                .column_sums = &ColumnSums<T>,
                                .gelu = &Gelu<T>,
                                .gelu_backward = &GeluBackward<T>,
+                               .gelu_tanh = &GeluTanh<T>,
+                               .gelu_tanh_backward = &GeluTanhBackward<T>,
+                               .relu = &Relu<T>,
+                               .relu_backward = &ReluBackward<T>,
+                               .sigmoid = &Sigmoid<T>,
+                               .sigmoid_backward = &SigmoidBackward<T>,
+                               .tanh = &Tanh<T>,
+                               .tanh_backward = &TanhBackward<T>,
                                .layer_norm = &LayerNorm<T>,
                                .layer_norm_backward = &LayerNormBackward<T>,
+                               .rms_norm = &RmsNorm<T>,
+                               .rms_norm_backward = &RmsNormBackward<T>,
                                .softmax = &Softmax<T>,
                                .softmax_backward = &SoftmaxBackward<T>,
                                .dropout = &Dropout<T>,

@@ -12,6 +12,10 @@ template <typename T>
 struct Kernels {
   /// `y += x`, n values.
   void (*add)(const T* x, int64_t n, T* y);
+  /// `y (+)= factor x`, n values; `y` may be `x`.
+  void (*scale)(const T* x, T factor, int64_t n, bool add, T* y);
+  /// `z (+)= x y`, value by value, n values; `z` may be `x` or `y`.
+  void (*multiply)(const T* x, const T* y, int64_t n, bool add, T* z);
   /// Each row of `y` becomes `row`.
   void (*fill_rows)(const T* row, int64_t rows, int64_t columns, T* y);
   /// `sums[j] (+)= sum over rows of x[i, j]`.
@@ -22,6 +26,18 @@ struct Kernels {
   void (*gelu)(const T* x, int64_t n, T* y);
   /// `dx (+)= dy (Phi(x) + x phi(x))`.
   void (*gelu_backward)(const T* x, const T* dy, int64_t n, bool add, T* dx);
+  /// Its approximation `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and the gradient of that.
+  void (*gelu_tanh)(const T* x, int64_t n, T* y);
+  void (*gelu_tanh_backward)(const T* x, const T* dy, int64_t n, bool add, T* dx);
+  /// `y = x > 0 ? x : slope x`, and its gradient, which at 0 is `slope dy`.
+  void (*relu)(const T* x, T slope, int64_t n, T* y);
+  void (*relu_backward)(const T* x, T slope, const T* dy, int64_t n, bool add, T* dx);
+  /// `y = 1 / (1 + exp(-x))`, and its gradient from its result.
+  void (*sigmoid)(const T* x, int64_t n, T* y);
+  void (*sigmoid_backward)(const T* y, const T* dy, int64_t n, bool add, T* dx);
+  /// `y = tanh(x)`, and its gradient from its result.
+  void (*tanh)(const T* x, int64_t n, T* y);
+  void (*tanh_backward)(const T* y, const T* dy, int64_t n, bool add, T* dx);
 
   /// Each row less its mean, divided by its standard deviation: `normalized[i, j] = (x[i, j] - mean_i) / sqrt(var_i +
   /// epsilon)`, `y = gamma * normalized + beta` (arXiv 1607.06450). `inverse_deviation` is `[rows]`. `x` may be
@@ -31,6 +47,13 @@ struct Kernels {
   /// `dx (+)=` the gradient of `layer_norm`. `dgamma` and `dbeta`, `[columns]`, are always added to.
   void (*layer_norm_backward)(const T* normalized, const T* inverse_deviation, const T* gamma, const T* dy,
                               int64_t rows, int64_t columns, bool add, T* dx, T* dgamma, T* dbeta);
+
+  /// Each row divided by its root mean square: `y[i, j] = gamma[j] x[i, j] inverse_root[i]` with `inverse_root[i] = 1 /
+  /// sqrt(mean_j(x[i, j]^2) + epsilon)`, `[rows]` (arXiv 1910.07467).
+  void (*rms_norm)(const T* x, const T* gamma, int64_t rows, int64_t columns, T epsilon, T* inverse_root, T* y);
+  /// `dx (+)=` the gradient of `rms_norm`. `dgamma`, `[columns]`, is always added to.
+  void (*rms_norm_backward)(const T* x, const T* inverse_root, const T* gamma, const T* dy, int64_t rows,
+                            int64_t columns, bool add, T* dx, T* dgamma);
 
   /// Each row becomes its softmax, in place.
   void (*softmax)(int64_t rows, int64_t columns, T* x);

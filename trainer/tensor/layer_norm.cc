@@ -30,7 +30,7 @@ void normalization_backward(Tape<T>& tape, const Kept<T>& kept, const Tensor<T>&
   // A frozen gamma or beta has no place for its gradient: it goes to one that is thrown away.
   T* spare = tape.arena().template allocate<T>(columns);
   const auto place_of = [&](const Tensor<T>& parameter) {
-    if (!parameter.needs_gradient()) return spare;
+    if (!tape.wants(parameter)) return spare;
     const GradientSlot<T> slot = tape.gradient_of(parameter);
     if (!slot.add) std::fill_n(slot.values, columns, T{0});
     return slot.values;
@@ -51,7 +51,7 @@ Tensor<T> layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, 
   kernels<T>().layer_norm(x.values, gamma.values, beta.values, x.rows(), x.columns(), static_cast<T>(epsilon),
                           kept.normalized, kept.inverse_deviation, y.values);
   tape.record({x, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
-    if (x.needs_gradient()) {
+    if (t.wants(x)) {
       const GradientSlot<T> slot = t.gradient_of(x);
       normalization_backward(t, kept, gamma, beta, dy, x.rows(), slot.add, slot.values);
     } else {
@@ -88,11 +88,11 @@ Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>
         std::copy_n(sum, x.count(), slot.values);
       }
     };
-    if (residual.needs_gradient()) pass_on(residual);
-    if (x.needs_gradient() && mask.drops()) {
+    if (t.wants(residual)) pass_on(residual);
+    if (t.wants(x) && mask.drops()) {
       const GradientSlot<T> slot = t.gradient_of(x);
       apply_dropout(t.arena(), mask, static_cast<const T*>(sum), batch_rows, x.count(), slot.add, slot.values);
-    } else if (x.needs_gradient()) {
+    } else if (t.wants(x)) {
       pass_on(x);
     }
     t.arena().release(sum, x.count());

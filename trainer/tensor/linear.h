@@ -9,4 +9,8 @@ namespace millrace {
 template <typename T>
 Tensor<T> linear(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias);
 
+/// The same without a bias.
+template <typename T>
+Tensor<T> linear(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& weight);
+
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "formats/error.h"
 
@@ -25,6 +26,15 @@ int64_t TensorShape::rows() const {
   int64_t rows = 1;
   for (int i = 0; i + 1 < rank_; ++i) rows *= sizes_[static_cast<size_t>(i)];
   return rows;
+}
+
+template <typename T>
+Tensor<T> Tensor<T>::reshaped(const TensorShape& sizes) const {
+  if (sizes.count() != count()) {
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("a tensor of {} values cannot have the shape [{}]",
+                                                             count(), fmt::join(sizes.sizes(), ", ")));
+  }
+  return {.values = values, .shape = sizes, .gradient = gradient};
 }
 
 template <typename T>
@@ -52,6 +62,11 @@ Tensor<T> Tape<T>::parameter(int id) const {
 }
 
 template <typename T>
+Tensor<T> Tape<T>::constant(const T* values, const TensorShape& shape) const {
+  return {.values = const_cast<T*>(values), .shape = shape};
+}
+
+template <typename T>
 Tensor<T> Tape<T>::make(const TensorShape& shape) {
   Tensor<T> tensor{.values = arena_.allocate<T>(shape.count()), .shape = shape};
   if (recording()) {
@@ -62,14 +77,12 @@ Tensor<T> Tape<T>::make(const TensorShape& shape) {
 }
 
 template <typename T>
-void Tape<T>::add_record(std::initializer_list<Tensor<T>> inputs, const Tensor<T>& output, const void* closure,
-                         Run run) {
+void Tape<T>::add_record(std::span<const Tensor<T>> inputs, const Tensor<T>& output, const void* closure, Run run) {
   Record record{
       .run = run, .closure = closure, .output = output.gradient, .first_input = static_cast<int>(inputs_.size())};
   for (const Tensor<T>& input : inputs) {
     if (!input.needs_gradient()) continue;
     inputs_.push_back(input.gradient);
-    ++table_[static_cast<size_t>(input.gradient)].uses;
     ++record.num_inputs;
   }
   records_.push_back(record);
@@ -87,21 +100,52 @@ GradientSlot<T> Tape<T>::gradient_of(const Tensor<T>& tensor) {
 template <typename T>
 void Tape<T>::announce_if_final(int id) {
   const auto num_parameters = layout_->parameters().size();
-  if (static_cast<size_t>(id) >= num_parameters || table_[static_cast<size_t>(id)].uses > 0) return;
   Gradient& gradient = table_[static_cast<size_t>(id)];
+  if (static_cast<size_t>(id) >= num_parameters || !gradient.wanted || gradient.uses > 0) return;
   if (!gradient.written) std::fill_n(gradient.values, gradient.count, T{0});
   if (gradients_.listener != nullptr) gradients_.listener->gradient_final(id);
 }
 
+// Finds out what leads to the parameters, and how often each tensor is used on the way.
 template <typename T>
-void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream) {
+void Tape<T>::prepare_walk(std::span<const int> parameters) {
+  const size_t num_parameters = layout_->parameters().size();
+  for (size_t id = 0; id < table_.size(); ++id) {
+    Gradient& gradient = table_[id];
+    gradient.wanted = parameters.empty() && id < num_parameters;
+    gradient.uses = 0;
+    if (id < num_parameters) continue;
+    gradient.values = nullptr;  // an earlier walk has given it back
+    gradient.written = false;
+  }
+  for (const int id : parameters) table_.at(static_cast<size_t>(id)).wanted = true;
+  for (size_t id = 0; id < num_parameters; ++id) {
+    Gradient& gradient = table_[id];
+    if (!gradient.wanted) continue;
+    if (gradient.walked) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("a second backward pass for the parameter {}", layout_->parameters()[id].name));
+    }
+    gradient.walked = true;
+  }
+  for (const Record& record : records_) {
+    bool wanted = false;
+    for (const int id : inputs_of(record)) wanted = wanted || table_[static_cast<size_t>(id)].wanted;
+    table_[static_cast<size_t>(record.output)].wanted = wanted;
+    for (const int id : inputs_of(record)) ++table_[static_cast<size_t>(id)].uses;
+  }
+}
+
+template <typename T>
+void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream, std::span<const int> parameters) {
   const T one = 1;
   if (upstream.empty() && output.count() == 1) upstream = {&one, 1};
   if (!output.needs_gradient() || static_cast<int64_t>(upstream.size()) != output.count()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          "backward needs an output that was computed while recording, and its gradient");
   }
-  std::copy(upstream.begin(), upstream.end(), gradient_of(output).values);
+  prepare_walk(parameters);
+  if (wants(output)) std::copy(upstream.begin(), upstream.end(), gradient_of(output).values);
   for (int id = 0; id < static_cast<int>(layout_->parameters().size()); ++id) announce_if_final(id);
   for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
     const Gradient reached = table_[static_cast<size_t>(record->output)];
@@ -109,14 +153,15 @@ void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream) {
       record->run(record->closure, *this, reached.values);
       arena_.release(reached.values, reached.count);
     }
-    for (int input = 0; input < record->num_inputs; ++input) {
-      const int id = inputs_[static_cast<size_t>(record->first_input) + static_cast<size_t>(input)];
+    for (const int id : inputs_of(*record)) {
       --table_[static_cast<size_t>(id)].uses;
       announce_if_final(id);
     }
   }
 }
 
+template struct Tensor<float>;
+template struct Tensor<double>;
 template class Tape<float>;
 template class Tape<double>;
 

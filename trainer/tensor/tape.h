@@ -46,6 +46,8 @@ struct Tensor {
   int64_t columns() const { return shape.columns(); }
   int64_t count() const { return shape.count(); }
   bool needs_gradient() const { return gradient >= 0; }
+  /// The same values under other sizes, and the same gradient. Throws `kWrongShape` for another number of values.
+  Tensor reshaped(const TensorShape& sizes) const;
 };
 
 /// Where an operator puts the gradient of one of its inputs.
@@ -68,6 +70,14 @@ struct GradientSlot {
 /// straight into the flat buffer; a parameter is announced as final when all operators that use it have been walked
 /// (a tied one after its last use), and as soon as backward begins when none does: its gradient is then 0. Everything
 /// else lies in the arena and is given back once it has been used. One thread at a time; a tape belongs to a replica.
+///
+/// Two losses of one forward pass, each for parameters of its own (a generator and its discriminator), are two calls:
+///
+///     tape.backward(generator_loss, {}, generator_ids);
+///     tape.backward(discriminator_loss, {}, discriminator_ids);
+///
+/// Nothing is computed that does not lead to a parameter that is asked for. What another tape or the batch holds (a
+/// teacher's output) enters as a `constant`.
 template <typename T>
 class Tape {
  public:
@@ -84,6 +94,8 @@ class Tape {
 
   /// A parameter of the model by its id.
   Tensor<T> parameter(int id) const;
+  /// Values that somebody else keeps until the tape begins anew, `shape.count()` of them; they have no gradient.
+  Tensor<T> constant(const T* values, const TensorShape& shape) const;
   /// A new tensor, undefined, that has a gradient while the tape records.
   Tensor<T> make(const TensorShape& shape);
   /// Memory for what an operator keeps for its backward pass; it is given back when the tape begins anew.
@@ -95,22 +107,32 @@ class Tape {
   Arena& arena() { return arena_; }
 
   /// Records how the gradient of `output` becomes that of `inputs`. `backward(tape, dy)` is called with the values of
-  /// the output's gradient, once, unless nothing depended on it; it writes, with `gradient_of`, the gradient of each
-  /// input that needs one. It must be trivially copyable: capture tensors and pointers by value.
+  /// the output's gradient, once a walk, unless nothing depended on it or no input wants its gradient; it writes, with
+  /// `gradient_of`, the gradient of each input that `wants` one. It must be trivially copyable: capture tensors and
+  /// pointers by value.
   template <typename Backward>
   void record(std::initializer_list<Tensor<T>> inputs, const Tensor<T>& output, const Backward& backward) {
+    record(std::span<const Tensor<T>>(inputs.begin(), inputs.size()), output, backward);
+  }
+  template <typename Backward>
+  void record(std::span<const Tensor<T>> inputs, const Tensor<T>& output, const Backward& backward) {
     static_assert(std::is_trivially_copyable_v<Backward> && std::is_trivially_destructible_v<Backward>);
     if (!output.needs_gradient()) return;
     void* closure = arena_.template allocate<std::byte>(sizeof(Backward));
     add_record(inputs, output, new (closure) Backward(backward),
                [](const void* self, Tape& tape, const T* dy) { (*static_cast<const Backward*>(self))(tape, dy); });
   }
-  /// Where the gradient of `tensor` (which needs one) goes. Each call counts as a write.
+  /// During a walk: whether the gradient of `tensor` leads to a parameter that is asked for.
+  bool wants(const Tensor<T>& tensor) const {
+    return tensor.needs_gradient() && table_[static_cast<size_t>(tensor.gradient)].wanted;
+  }
+  /// Where the gradient of `tensor` (which `wants` one) goes. Each call counts as a write.
   GradientSlot<T> gradient_of(const Tensor<T>& tensor);
 
   /// Walks back from `output`. `upstream` is its gradient, as many values; Default: 1, for an output of one value.
-  /// Throws `kInvalidArgument` when the output was not computed while recording. Once per `begin`.
-  void backward(const Tensor<T>& output, std::span<const T> upstream = {});
+  /// `parameters`: ids of those whose gradients are computed and announced. Default: all. Throws `kInvalidArgument`
+  /// when the output was not computed while recording, or a parameter has been asked for since `begin` before.
+  void backward(const Tensor<T>& output, std::span<const T> upstream = {}, std::span<const int> parameters = {});
 
  private:
   using Run = void (*)(const void* closure, Tape& tape, const T* dy);
@@ -125,10 +147,16 @@ class Tape {
     T* values = nullptr;
     int64_t count = 0;
     bool written = false;
-    int uses = 0;  // records that have it as an input and are still to be walked
+    bool wanted = false;
+    bool walked = false;  // a parameter that some walk was asked for
+    int uses = 0;         // records that have it as an input and are still to be walked
   };
 
-  void add_record(std::initializer_list<Tensor<T>> inputs, const Tensor<T>& output, const void* closure, Run run);
+  void add_record(std::span<const Tensor<T>> inputs, const Tensor<T>& output, const void* closure, Run run);
+  std::span<const int> inputs_of(const Record& record) const {
+    return std::span(inputs_).subspan(static_cast<size_t>(record.first_input), static_cast<size_t>(record.num_inputs));
+  }
+  void prepare_walk(std::span<const int> parameters);
   void announce_if_final(int id);
 
   Arena& arena_;
@@ -140,6 +168,8 @@ class Tape {
   std::vector<int> inputs_;
 };
 
+extern template struct Tensor<float>;
+extern template struct Tensor<double>;
 extern template class Tape<float>;
 extern template class Tape<double>;
 

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace millrace {
+
+/// A model's `config.json` in Hugging Face's layout. Its messages name file and field. Immutable; any thread.
+class ConfigFile {
+ public:
+  /// Throws `kIo` when it cannot be opened, `kParse` when it is no JSON object.
+  explicit ConfigFile(const std::string& directory);
+
+  /// Throws `kInvalidArgument` unless the field is `expected`, or missing where it is not `required`.
+  void need(const char* name, const nlohmann::json& expected, bool required) const;
+  /// Leaves `value` as it is when the field is missing or null. Throws `kParse` for another type.
+  template <typename T>
+  void read(const char* name, T& value) const {
+    try {
+      const auto found = json_.find(name);
+      if (found != json_.end() && !found->is_null()) found->get_to(value);
+    } catch (const nlohmann::json::exception& error) {
+      refuse_type(name, error.what());
+    }
+  }
+  /// Throws `kInvalidArgument`.
+  [[noreturn]] void refuse(const std::string& message) const;
+
+ private:
+  [[noreturn]] void refuse_type(const char* name, const char* why) const;
+
+  std::string path_;
+  nlohmann::json json_;
+};
+
+/// `directory/name`.
+std::string model_file(const std::string& directory, const char* name);
+
+}  // namespace millrace

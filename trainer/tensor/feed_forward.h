@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/tensor/dropout.h"
+#include "trainer/tensor/tape.h"
+
+namespace millrace {
+
+/// The function between the two products of a feed-forward block.
+enum class Activation {
+  kRelu,      ///< `max(x, 0)`
+  kGelu,      ///< with the exact error function
+  kGeluTanh,  ///< its approximation by the hyperbolic tangent
+};
+
+template <typename T>
+struct FeedForwardWeights {
+  Tensor<T> in;                            ///< `[inner, columns]`
+  std::optional<Tensor<T>> in_bias = {};   ///< `[inner]`. Default: none
+  std::optional<Tensor<T>> gate = {};      ///< `[inner, columns]`; see `feed_forward`. Default: none
+  Tensor<T> out;                           ///< `[columns, inner]`
+  std::optional<Tensor<T>> out_bias = {};  ///< `[columns]`. Default: none
+};
+
+struct FeedForwardOptions {
+  Activation activation = Activation::kGelu;  ///< Default: kGelu
+  DropoutMask dropout;                        ///< of what goes into the second product. Default: none
+  int64_t batch_rows = 1;                     ///< rows of the batch, for the dropout: x has as many times the length
+};
+
+/// The feed-forward block of a transformer, `y = dropout(h) out^T + out_bias` with `h = activation(x in^T + in_bias)`;
+/// with a gate `h = activation(x in^T + in_bias) (x gate^T)` (arXiv 2002.05202). x `[rows, columns]`; same shape.
+/// Of the inner values only those before the activation are kept for the backward pass. Throws `kWrongShape` when the
+/// sizes do not fit.
+template <typename T>
+Tensor<T> feed_forward(Tape<T>& tape, const Tensor<T>& x, const FeedForwardWeights<T>& weights,
+                       const FeedForwardOptions& options);
+
+}  // namespace millrace

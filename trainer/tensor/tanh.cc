@@ -1,0 +1,20 @@
+#include "trainer/tensor/tanh.h"
+
+#include "trainer/tensor/kernels.h"
+#include "trainer/tensor/pointwise.h"
+
+namespace millrace {
+
+template <typename T>
+Tensor<T> tanh(Tape<T>& tape, const Tensor<T>& x) {
+  return pointwise(
+      tape, x, [](const T* v, int64_t n, T* y) { kernels<T>().tanh(v, n, y); },
+      [](const T*, const T* v, const T* dy, int64_t n, bool add, T* dx) {
+        kernels<T>().tanh_backward(v, dy, n, add, dx);
+      });
+}
+
+template Tensor<float> tanh(Tape<float>&, const Tensor<float>&);
+template Tensor<double> tanh(Tape<double>&, const Tensor<double>&);
+
+}  // namespace millrace

@@ -75,9 +75,10 @@ FilledText MaskFiller::fill(std::string_view text, int64_t num_candidates) {
     const auto row = std::span<const float>(filled.logits).subspan(position * width, width);
     const double denominator = log_sum_exp(row);
     std::vector<MaskCandidate>& candidates = filled.masks.emplace_back();
-    std::vector<int32_t> ids = filled.ids;
     for (int32_t id : best_ids(row, num_candidates)) {
+      std::vector<int32_t> ids = filled.ids;
       ids[position] = id;
+      std::erase(ids, model_.config().pad_token_id);  // transformers shows no padding, not even as a proposal
       candidates.push_back({.score = std::exp(row[static_cast<size_t>(id)] - denominator),
                             .token = id,
                             .token_str = tokenizer_.decode({&id, 1}, false),

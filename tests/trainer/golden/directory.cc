@@ -1,0 +1,55 @@
+#include "tests/trainer/golden/directory.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/golden/models.h"
+#include "tests/trainer/golden/operators.h"
+#include "tests/trainer/golden/rules.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The float32 form of an operator is compared with figures of float64; a row that is nearly constant loses digits when
+// it is normalised.
+constexpr double kFloatLimit = 1e-5;
+
+void check_model(const fs::path& folder, GoldenReport& report) {
+  const std::string name = folder.filename().string();
+  report.guard(name, [&] {
+    const auto type = nlohmann::json::parse(std::ifstream(folder / "config.json")).value("model_type", "");
+    if (type == "roberta") return check_golden_roberta(folder.string(), report);
+    if (type == "t5") return check_golden_t5(folder.string(), report);
+    report.expect(name, false, "unknown model_type '" + type + "'");
+  });
+}
+
+}  // namespace
+
+void check_golden_directory(const std::string& directory, GoldenReport& report) {
+  if (!fs::is_directory(directory)) throw std::runtime_error(directory + " is not a directory");
+  std::set<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(directory)) paths.insert(entry.path());
+  for (const fs::path& path : paths) {
+    if (fs::exists(path / "config.json")) {
+      check_model(path, report);
+    } else if (path.filename() == "optimizers.json") {
+      check_golden_optimizers(path.string(), report);
+    } else if (path.filename() == "schedules.json") {
+      check_golden_schedules(path.string(), report);
+    } else if (path.extension() == ".safetensors") {
+      check_golden_operators((path.parent_path() / path.stem()).string(), std::nullopt, report);
+    }
+  }
+  if (report.passed() + report.failures().size() == 0) {
+    throw std::runtime_error("there is nothing to check in " + directory);
+  }
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,106 @@
+// Operators, models, optimizers and schedules against PyTorch, transformers, TensorFlow and the original codes: what
+// model_golden_test does with a directory, on the committed one.
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "formats/safetensors/reader.h"
+#include "formats/safetensors/writer.h"
+#include "tests/trainer/golden/directory.h"
+#include "tests/trainer/golden/models.h"
+#include "tests/trainer/golden/operators.h"
+#include "tests/trainer/golden/rules.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kData = std::string(MILLRACE_TEST_DATA) + "/trainer";
+
+TEST(Golden, Operators) {
+  GoldenReport report;
+  check_golden_operators(kData + "/ops", 2e-5, report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_EQ(report.passed(), 124U);
+}
+
+TEST(Golden, Convolutions) {
+  GoldenReport report;
+  check_golden_operators(kData + "/ops_conv", 1e-5, report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_EQ(report.passed(), 80U);
+}
+
+TEST(Golden, Roberta) {
+  GoldenReport report;
+  check_golden_roberta(kData + "/roberta_tiny", report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_GT(report.passed(), 300U);
+}
+
+TEST(Golden, T5) {
+  GoldenReport report;
+  check_golden_t5(kData + "/t5_tiny", report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_GT(report.passed(), 700U);
+}
+
+TEST(Golden, OptimizersAndSchedules) {
+  GoldenReport report;
+  check_golden_optimizers(kData + "/optimizers.json", report);
+  check_golden_schedules(kData + "/schedules.json", report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_GT(report.passed(), 300U);
+}
+
+// The program is no use when it cannot fail: each kind of file with one figure changed.
+TEST(Golden, AChangedFigureIsFound) {
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_changed_figures";
+  fs::remove_all(copy);
+  const auto changed = [&](const std::string& file, const std::string& tensor, size_t index) {
+    fs::remove_all(copy);
+    fs::copy(kData, copy, fs::copy_options::recursive);
+    fs::permissions(copy / file, fs::perms::owner_write, fs::perm_options::add);
+    {
+      const SafetensorsFile original(kData + "/" + file);
+      std::vector<NamedTensor> tensors = original.tensors();
+      std::vector<std::vector<std::byte>> bytes;
+      for (NamedTensor& t : tensors) {
+        if (t.name != tensor) continue;
+        bytes.emplace_back(t.bytes.begin(), t.bytes.end());
+        const size_t size = size_of(t.type);
+        // The first bit of the last byte but one: a factor of about 2 for floats.
+        bytes.back().at((index + 1) * size - 2) ^= std::byte{0x40};
+        t.bytes = bytes.back();
+      }
+      EXPECT_EQ(bytes.size(), 1U) << tensor;
+      write_safetensors((copy / file).string(), tensors);
+    }
+    GoldenReport report;
+    check_golden_directory(copy.string(), report);
+    return report.failures();
+  };
+  EXPECT_THAT(changed("ops.safetensors", "rms_norm.grad.x", 7),
+              Contains(HasSubstr("rms_norm float64 y, gradient of x")));
+  EXPECT_THAT(changed("t5_tiny/io.safetensors", "len5.logits", 100), Contains(HasSubstr("t5_tiny len5.logits")));
+  EXPECT_THAT(changed("t5_tiny/grads_len2.safetensors", "shared.weight", 64),
+              Contains(HasSubstr("t5_tiny len2 gradient of shared.weight")));
+  EXPECT_THAT(changed("roberta_tiny/model.safetensors", "lm_head.dense.bias", 3),
+              Contains(HasSubstr("roberta_tiny logits")));
+  fs::remove_all(copy);
+}
+
+TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {
+  GoldenReport report;
+  EXPECT_THROW(check_golden_directory(kData + "/none", report), std::runtime_error);
+  EXPECT_THROW(check_golden_directory(std::string(MILLRACE_TEST_DATA) + "/zstd", report), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,217 @@
+#include "tests/trainer/golden/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "trainer/optimizers/adam.h"
+#include "trainer/optimizers/lamb.h"
+#include "trainer/optimizers/radam.h"
+#include "trainer/optimizers/sgd.h"
+#include "trainer/schedules/schedule.h"
+
+namespace millrace::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::unique_ptr<Optimizer> optimizer_of(const std::string& rule, const Json& config, const ParameterLayout& layout) {
+  const auto number = [&](const char* name) { return config.value(name, 0.0); };
+  const std::string exclude = config.value("exclude_regex", std::string());
+  if (rule == "sgd" || rule == "momentum") return std::make_unique<Sgd>(SgdOptions{.momentum = number("momentum")});
+  if (rule == "radam") {
+    return std::make_unique<Radam>(
+        layout, RadamOptions{number("beta1"), number("beta2"), number("eps"), number("weight_decay"), exclude});
+  }
+  if (rule == "lamb") {
+    return std::make_unique<Lamb>(
+        layout, LambOptions{number("beta1"), number("beta2"), number("eps"), number("weight_decay"), exclude});
+  }
+  AdamOptions options;
+  if (rule == "adamw") {
+    options = adamw(number("weight_decay"), exclude);
+  } else if (rule == "adam_weight_decay") {
+    options = adam_weight_decay(number("weight_decay"), exclude);
+  } else if (rule == "adam_epsilon_hat") {
+    options.epsilon_form = AdamEpsilon::kHat;
+  } else if (rule != "adam") {
+    throw std::runtime_error("unknown rule " + rule);
+  }
+  options.beta1 = number("beta1");
+  options.beta2 = number("beta2");
+  options.epsilon = number("eps");
+  return std::make_unique<Adam>(layout, options);
+}
+
+ClipForm clip_form(const Json& form) { return form == "tf" ? ClipForm::kTf : ClipForm::kTorch; }
+
+// One update in buckets of the smallest size, so that tensors are torn apart.
+void update(const Optimizer& optimizer, const ParameterLayout& layout, const UpdateStep& step,
+            const UpdateBuffers& buffers) {
+  std::vector<LayerSquares> norms(layout.parameters().size());
+  for (int pass = 0; pass < (optimizer.layerwise() ? 2 : 1); ++pass) {
+    for (const Bucket& bucket : layout.buckets()) {
+      for (const UpdateRange& range : ranges_of(layout, bucket)) {
+        LayerSquares& norm = norms[static_cast<size_t>(range.parameter)];
+        if (!optimizer.layerwise()) {
+          optimizer.update(range, step, buffers);
+        } else if (pass == 0) {
+          const LayerSquares part = optimizer.direction(range, step, buffers);
+          norm.weights += part.weights;
+          norm.direction += part.direction;
+        } else {
+          optimizer.apply(range, step, buffers, norm);
+        }
+      }
+    }
+  }
+}
+
+void check_case(const std::string& label, const Json& example, const Json& problem, const Json& expected,
+                GoldenReport& report) {
+  ParameterLayout layout;
+  for (const auto& [tensor, values] : problem.at("params").items()) {
+    layout.add(tensor, {static_cast<int64_t>(values.size())});
+  }
+  layout.finish(64);
+  const Json& config = example.at("config");
+  const std::unique_ptr<Optimizer> optimizer = optimizer_of(example.at("rule"), config, layout);
+  FlatBuffer weights(layout.size());
+  FlatBuffer gradients(layout.size());
+  std::vector<FlatBuffer> slots;
+  std::vector<float*> slot_data;
+  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) {
+    slots.emplace_back(layout.size());
+    slot_data.push_back(slots.back().data());
+  }
+  for (const Parameter& parameter : layout.parameters()) {
+    const auto values = problem.at("params").at(parameter.name).get<std::vector<float>>();
+    std::copy(values.begin(), values.end(), weights.data() + parameter.offset);
+  }
+  const Json& trajectory = expected.at("trajectory");
+  const size_t steps = trajectory.begin()->size();
+  std::vector<std::vector<double>> found(layout.parameters().size());
+  for (size_t k = 0; k < steps; ++k) {
+    double squares = 0;
+    for (const Parameter& parameter : layout.parameters()) {
+      const auto values = problem.at("grads").at(parameter.name).at(k).get<std::vector<float>>();
+      std::copy(values.begin(), values.end(), gradients.data() + parameter.offset);
+      for (float value : values) squares += static_cast<double>(value) * value;
+    }
+    double scale = 1;
+    if (config.contains("clip_norm")) {
+      scale = clip_scale(std::sqrt(squares), config.at("clip_norm").get<double>(), clip_form(config.at("clip_form")));
+    }
+    const UpdateStep step{static_cast<int64_t>(k) + 1, config.at("lr").get<double>(), static_cast<float>(scale)};
+    update(*optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
+    for (size_t id = 0; id < found.size(); ++id) {
+      const Parameter& parameter = layout.parameters()[id];
+      found[id].insert(found[id].end(), weights.data() + parameter.offset,
+                       weights.data() + parameter.offset + parameter.size);
+    }
+  }
+  for (size_t id = 0; id < found.size(); ++id) {
+    const Parameter& parameter = layout.parameters()[id];
+    std::vector<double> values;
+    double largest = 1;
+    for (const Json& row : trajectory.at(parameter.name)) {
+      for (const auto value : row.get<std::vector<double>>()) {
+        values.push_back(value);
+        largest = std::max(largest, std::abs(value));
+      }
+    }
+    report.compare(label + " " + parameter.name, found[id], values, 0, 4e-7 * largest);
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      const std::string name = parameter.name + "." + std::string(optimizer->slot_names()[slot]);
+      if (!expected.at("final_slots").contains(name)) {
+        report.expect(label + " slot " + name, false, "not in the file");
+        continue;
+      }
+      report.compare(label + " slot " + name, slots[slot].data() + parameter.offset,
+                     expected.at("final_slots").at(name).get<std::vector<double>>(), 1e-6, 1e-8);
+    }
+  }
+}
+
+std::unique_ptr<Schedule> schedule_of(const std::string& kind, const Json& c) {
+  const auto rate = [&](const char* name) { return c.at(name).get<double>(); };
+  const auto steps = [&](const char* name) { return c.at(name).get<int64_t>(); };
+  if (kind == "hf_linear_warmup_decay") {
+    return linear_warmup_decay({rate("lr"), steps("W"), steps("N"), rate("end_lr")});
+  }
+  if (kind == "models_repo_warmup_decay") {
+    return models_repo_warmup_decay({rate("lr"), steps("W"), steps("N"), rate("end_lr"), rate("power")});
+  }
+  if (kind == "cosine_warmup") {
+    return cosine_warmup({rate("init"), rate("max"), steps("W"), steps("D"), rate("alpha")});
+  }
+  if (kind == "milestones") {
+    return milestones(rate("lr"), c.at("milestones").get<std::vector<int64_t>>(), rate("factor"),
+                      c.at("at_milestone") == "new value" ? AtMilestone::kNewValue : AtMilestone::kOldValue);
+  }
+  throw std::runtime_error("unknown kind " + kind);
+}
+
+}  // namespace
+
+void check_golden_optimizers(const std::string& path, GoldenReport& report) {
+  report.guard("optimizers", [&] {
+    const Json golden = Json::parse(std::ifstream(path));
+    for (const auto& [name, example] : golden.at("cases").items()) {
+      for (const auto& [problem_name, problem] : golden.at("problems").items()) {
+        const std::string key = problem_name + ".float32";
+        if (!example.contains(key)) continue;
+        const std::string label = fmt::format("optimizers {} {}", name, problem_name);
+        const Json& json = example;
+        const Json& posed = problem;
+        report.guard(label, [&] { check_case(label, json, posed, json.at(key), report); });
+      }
+    }
+    for (const Json& example : golden.at("clip_by_global_norm")) {
+      const std::string label = fmt::format("clip_by_global_norm {} {}", example.at("name").get<std::string>(),
+                                            example.at("form").get<std::string>());
+      double squares = 0;
+      for (const Json& values : example.at("grads")) {
+        for (const auto value : values.get<std::vector<double>>()) squares += value * value;
+      }
+      report.compare(label + " norm", {std::sqrt(squares)}, {example.at("norm").get<double>()}, 1e-12, 0);
+      const double scale = clip_scale(std::sqrt(squares), example.at("clip_norm"), clip_form(example.at("form")));
+      report.compare(label + " scale", {scale}, {example.at("scale").get<double>()}, 1e-12, 0);
+    }
+    for (const auto& [name, table] : golden.at("radam_rectification").items()) {
+      const double beta2 = std::stod(name.substr(name.find('=') + 1));
+      for (const Json& row : table.at("rows")) {
+        const auto t = row.at("t").get<int64_t>();
+        const RadamRectification found = radam_rectification(beta2, t);
+        report.compare(fmt::format("radam {} update {}", name, t), {found.sma, found.r},
+                       {row.at("sma").get<double>(), row.at("r").is_null() ? 0.0 : row.at("r").get<double>()}, 0, 1e-9);
+      }
+    }
+  });
+}
+
+void check_golden_schedules(const std::string& path, GoldenReport& report) {
+  report.guard("schedules", [&] {
+    const Json golden = Json::parse(std::ifstream(path));
+    for (const Json& table : golden.at("tables")) {
+      const std::string label =
+          fmt::format("schedules {} {}", table.at("kind").get<std::string>(), table.at("config").dump());
+      report.guard(label, [&] {
+        const std::unique_ptr<Schedule> schedule = schedule_of(table.at("kind"), table.at("config"));
+        for (const Json& row : table.at("table")) {
+          const auto step = row.at(0).get<int64_t>();
+          report.compare(fmt::format("{} at step {}", label, step), {schedule->learning_rate(step)},
+                         {row.at(1).get<double>()}, 1e-12, 1e-19);
+        }
+      });
+    }
+  });
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "tests/trainer/golden/report.h"
+
+namespace millrace::test {
+
+/// The cases of `optimizers.json` on each of its problems: float32 trajectories within 4e-7 of the largest weight above
+/// 1, final slots within 1e-6 relative and 1e-8, norms and scales of clipping, RAdam's rectification.
+void check_golden_optimizers(const std::string& path, GoldenReport& report);
+
+/// The tables of `schedules.json`: 1e-12 relative.
+void check_golden_schedules(const std::string& path, GoldenReport& report);
+
+}  // namespace millrace::test

@@ -1,0 +1,135 @@
+#include "tests/trainer/golden/trajectory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "formats/safetensors/reader.h"
+#include "trainer/optimizers/adam.h"
+#include "trainer/optimizers/sgd.h"
+#include "trainer/step_graph.h"
+
+namespace millrace::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Silent final : public GradientListener {
+ public:
+  void gradient_final(int) override {}
+};
+
+std::unique_ptr<Optimizer> optimizer_of(const std::string& run, const Json& config, const ParameterLayout& layout) {
+  if (run.starts_with("sgd")) return std::make_unique<Sgd>(SgdOptions{.momentum = config.value("momentum", 0.0)});
+  AdamOptions options;
+  if (run.starts_with("adamw")) {
+    options = adamw(config.at("weight_decay").get<double>(), config.value("exclude_regex", ""));
+  } else if (run.starts_with("adam_weight_decay")) {
+    options = adam_weight_decay(config.at("weight_decay").get<double>(), config.value("exclude_regex", ""));
+  } else if (!run.starts_with("adam")) {
+    throw std::runtime_error("unknown rule");
+  }
+  options.beta1 = config.value("beta1", options.beta1);
+  options.beta2 = config.value("beta2", options.beta2);
+  options.epsilon = config.value("eps", options.epsilon);
+  return std::make_unique<Adam>(layout, options);
+}
+
+void check_not_decayed(const std::string& name, const Json& run, const ParameterLayout& layout, GoldenReport& report) {
+  if (!run.contains("not_decayed")) return;
+  const std::vector<double> decays = weight_decays(layout, 1, run.at("config").value("exclude_regex", ""));
+  std::set<std::string> found;
+  for (size_t id = 0; id < decays.size(); ++id) {
+    if (decays[id] == 0) found.insert(layout.parameters()[id].name);
+  }
+  const bool same = found == run.at("not_decayed").get<std::set<std::string>>();
+  report.expect(name + " names without decay", same, "other names");
+}
+
+void check_run(const std::string& name, const std::string& rule, const Json& run, int64_t steps, const Model& model,
+               std::span<const float> weights, const BatchView& batch,
+               const std::function<bool(const std::string&)>& is_noise, GoldenReport& report) {
+  const ParameterLayout& layout = model.layout();
+  const std::unique_ptr<Optimizer> optimizer = optimizer_of(rule, run.at("config"), layout);
+  check_not_decayed(name, run, layout, report);
+  TrainedState state(layout, *optimizer);
+  std::copy(weights.begin(), weights.end(), state.weights.data());
+  StepGraph graph(model, *optimizer, state, {.replicas = 8, .threads = 2});
+  const auto rate = run.at("config").at("lr").get<double>();
+  std::vector<double> losses;
+  for (int64_t step = 0; step < steps; ++step) {
+    losses.push_back(graph.train(batch, {step, step, step + 1}, rate).loss);
+  }
+  const StepResult last = graph.evaluate(batch);
+  losses.push_back(last.sum_loss / last.weight);
+  report.compare(name + " losses", losses, run.at("losses").get<std::vector<double>>(), 0, 1e-5);
+  for (const auto& [parameter_name, expected] : run.at("final").items()) {
+    const auto id = layout.find(parameter_name);
+    if (!id) {
+      report.expect(name + " " + parameter_name, false, "the model has no such parameter");
+      continue;
+    }
+    if (is_noise(parameter_name) && !rule.starts_with("sgd")) continue;
+    const Parameter& parameter = layout.parameters()[static_cast<size_t>(*id)];
+    double sum = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < parameter.size; ++i) {
+      const double value = state.weights.data()[parameter.offset + i];
+      sum += value;
+      squares += value * value;
+    }
+    report.compare(fmt::format("{} {} l2", name, parameter_name), {std::sqrt(squares)},
+                   {expected.at("l2").get<double>()}, 1e-5, 0);
+    report.compare(fmt::format("{} {} sum", name, parameter_name), {sum}, {expected.at("sum").get<double>()}, 0, 5e-5);
+  }
+}
+
+}  // namespace
+
+void check_golden_gradients(const std::string& name, const std::string& path, const Model& model,
+                            std::span<const float> weights, const BatchView& batch, double loss_sum, double num_labels,
+                            GoldenReport& report) {
+  const SafetensorsFile expected(path);
+  const std::unique_ptr<Workspace> workspace = model.make_workspace();
+  FlatBuffer gradients(model.layout().size());
+  Silent listener;
+  ReplicaContext context{.gradients = gradients.span(), .listener = &listener, .workspace = workspace.get()};
+  const StepResult result = model.train_step(batch, weights.data(), context);
+  report.compare(name + " loss_sum", {result.sum_loss}, {loss_sum}, 1e-5, 1e-6);
+  report.compare(name + " num_labels", {result.weight}, {num_labels}, 0, 0);
+  report.expect(
+      name + " gradients", expected.tensors().size() == model.layout().parameters().size(),
+      fmt::format("{} in the file, {} in the model", expected.tensors().size(), model.layout().parameters().size()));
+  for (const NamedTensor& tensor : expected.tensors()) {
+    const std::string label = name + " gradient of " + tensor.name;
+    const auto id = model.layout().find(tensor.name);
+    if (!id) {
+      report.expect(label, false, "the model has no such parameter");
+      continue;
+    }
+    const Parameter& parameter = model.layout().parameters()[static_cast<size_t>(*id)];
+    std::vector<double> found(gradients.data() + parameter.offset,
+                              gradients.data() + parameter.offset + parameter.size);
+    for (double& value : found) value /= num_labels;
+    const std::vector<float> values = expected.values<float>(tensor.name);
+    report.compare(label, found, {values.begin(), values.end()}, 1e-4, 1e-7);
+  }
+}
+
+void check_golden_runs(const std::string& name, const Json& trajectory, const Model& model,
+                       std::span<const float> weights, const BatchView& batch,
+                       const std::function<bool(const std::string&)>& is_noise, GoldenReport& report) {
+  for (const auto& [rule, run] : trajectory.at("runs").items()) {
+    const std::string label = name + " " + rule;
+    report.guard(label, [&, &rule_name = rule, &run_json = run] {
+      check_run(label, rule_name, run_json, trajectory.at("steps").get<int64_t>(), model, weights, batch, is_noise,
+                report);
+    });
+  }
+}
+
+}  // namespace millrace::test

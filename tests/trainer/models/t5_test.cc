@@ -1,0 +1,230 @@
+// T5 beside its golden figures (tests/trainer/golden): forms that those do not have, files, refusals.
+#include "trainer/models/t5.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "formats/safetensors/reader.h"
+#include "formats/safetensors/writer.h"
+#include "trainer/models/t5_pretrained.h"
+#include "trainer/optimizers/adam.h"
+#include "trainer/step_graph.h"
+#include "trainer/tensor/cross_entropy.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kGolden = std::string(MILLRACE_TEST_DATA) + "/trainer/t5_tiny";
+
+T5Config small(const std::string& feed_forward, bool tied) {
+  return {.vocab_size = 11,
+          .d_model = 6,
+          .d_kv = 4,
+          .d_ff = 10,
+          .num_layers = 2,
+          .num_decoder_layers = 1,
+          .num_heads = 2,
+          .relative_attention_num_buckets = 8,
+          .relative_attention_max_distance = 12,
+          .feed_forward_proj = feed_forward,
+          .tie_word_embeddings = tied,
+          .dropout_rate = 0.2};
+}
+
+struct Batch {
+  std::vector<int32_t> ids = {3, 5, 7, 2, 9, 1, 4, 10, 2, 0};
+  std::vector<int64_t> mask = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
+  std::vector<int32_t> labels = {5, 1, kNoLabel, 8, 9, 1};
+  BatchView view() const {
+    return BatchView({{"input_ids", std::span<const int32_t>(ids), {2, 5}},
+                      {"attention_mask", std::span<const int64_t>(mask), {2, 5}},
+                      {"labels", std::span<const int32_t>(labels), {2, 3}}});
+  }
+};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ErrorException& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class T5Gradients : public testing::TestWithParam<std::pair<const char*, bool>> {};
+
+TEST_P(T5Gradients, WithDropoutAreThoseOfCentralDifferences) {
+  const T5ForConditionalGeneration model(small(GetParam().first, GetParam().second));
+  FlatBuffer start(model.layout().size());
+  model.initialize(start.span(), 3);
+  std::vector<double> weights(start.span().begin(), start.span().end());
+  const Batch batch;
+  const T5Input input{.rows = 2, .length = 5, .first_row = 6, .ids = batch.ids, .attention_mask = batch.mask};
+  const std::vector<int32_t> decoder_ids = model.shift_right(batch.labels, 3);
+  EXPECT_EQ(decoder_ids, (std::vector<int32_t>{0, 5, 1, 0, 8, 9}));
+  const std::vector<int32_t> positions = {0, 1, 3, 4, 5};
+  const std::vector<int32_t> labels = {5, 1, 8, 9, 1};
+  const T5ForConditionalGeneration::DropoutKey key{.seed = 5, .batch = 12};
+  Arena arena;
+  Tape<double> tape(arena);
+  const auto loss = [&](Tape<double>::Gradients gradients) {
+    tape.begin(model.layout(), weights.data(), gradients);
+    const Tensor<double> encoded = model.encode(tape, input, &key).back();
+    const Tensor<double> decoded = model.decode(tape, encoded, input, {.length = 3, .ids = decoder_ids}, &key).back();
+    return cross_entropy(tape, model.logits(tape, decoded, positions), labels);
+  };
+  std::vector<double> gradients(weights.size(), NAN);
+  tape.backward(loss({.values = gradients.data()}).tensor);
+  for (const Parameter& parameter : model.layout().parameters()) {
+    for (int64_t i = 0; i < parameter.size; i += std::max<int64_t>(1, parameter.size / 7)) {
+      double& weight = weights[static_cast<size_t>(parameter.offset + i)];
+      const double before = weight;
+      weight = before + 1e-6;
+      const double above = loss({}).sum;
+      weight = before - 1e-6;
+      const double below = loss({}).sum;
+      weight = before;
+      EXPECT_NEAR(gradients[static_cast<size_t>(parameter.offset + i)], (above - below) / 2e-6, 2e-7)
+          << parameter.name << " [" << i << "]";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, T5Gradients,
+                         testing::Values(std::pair("relu", true), std::pair("gated-gelu", false),
+                                         std::pair("gelu", true), std::pair("gated-relu", true)));
+
+TEST(T5, DropoutDoesNotDependOnHowTheBatchIsSplit) {
+  const T5ForConditionalGeneration model(small("gated-gelu", false));
+  const Adam optimizer(model.layout(), adamw());
+  const Batch batch;
+  std::vector<double> losses;
+  for (int replicas : {1, 2}) {
+    TrainedState state(model.layout(), optimizer);
+    model.initialize(state.weights.span(), 1);
+    StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = 1, .seed = 4});
+    losses.push_back(graph.train(batch.view(), {7, 7, 1}, 0).loss);
+    losses.push_back(graph.train(batch.view(), {8, 8, 2}, 0).loss);
+  }
+  EXPECT_NEAR(losses[0], losses[2], 1e-5);
+  EXPECT_NEAR(losses[1], losses[3], 1e-5);
+  EXPECT_GT(std::abs(losses[0] - losses[1]), 1e-4);  // so the comparison can fail
+}
+
+TEST(T5, GreedyDecodingFindsTheMostLikelyIdsAndEndsARowAtItsEnd) {
+  const T5ForConditionalGeneration model(load_t5_config(kGolden));
+  FlatBuffer weights = load_t5_weights(kGolden, model);
+  const SafetensorsFile io(kGolden + "/io.safetensors");
+  const std::vector<int64_t> wide = io.values<int64_t>("input_ids");
+  const std::vector<int32_t> ids(wide.begin(), wide.end());
+  const std::vector<int64_t> mask = io.values<int64_t>("attention_mask");
+  const T5Input input{.rows = 6, .length = 20, .ids = ids, .attention_mask = mask};
+  const auto workspace = model.make_workspace();
+  const std::vector<int32_t> found = model.generate(input, 4, weights.data(), *workspace);
+  ASSERT_EQ(found.size(), 24U);
+  // Each id against the logits of a pass over the ids before it.
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(model.layout(), weights.data());
+  const Tensor<float> encoded = model.encode(tape, input).back();
+  const std::vector<int32_t> before = model.shift_right(found, 4);
+  const Tensor<float> decoded = model.decode(tape, encoded, input, {.length = 4, .ids = before}).back();
+  std::vector<int32_t> all(24);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+  const Tensor<float> logits = model.logits(tape, decoded, all);
+  for (int64_t row = 0; row < 6; ++row) {
+    bool ended = false;
+    for (int64_t i = 4 * row; i < 4 * row + 4; ++i) {
+      const float* begin = logits.values + i * 101;
+      const auto best = std::max_element(begin, begin + 101) - begin;
+      EXPECT_EQ(found[static_cast<size_t>(i)], ended ? 0 : best) << i;
+      ended = ended || best == 1;
+    }
+  }
+  // A model that always says the end.
+  std::fill(weights.span().begin(), weights.span().end(), 0.0F);
+  T5Config ends = model.config();
+  ends.eos_token_id = 0;
+  ends.pad_token_id = 7;
+  const T5ForConditionalGeneration ending(ends);
+  EXPECT_EQ(ending.generate({.rows = 1, .length = 20, .ids = std::span(ids).first(20)}, 3, weights.data(), *workspace),
+            (std::vector<int32_t>{0, 7, 7}));
+}
+
+TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_layout";
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  const T5ForConditionalGeneration model(load_t5_config(kGolden));
+  const FlatBuffer weights = load_t5_weights(kGolden, model);
+  save_t5_config(directory.string(), model.config());
+  save_t5_weights(directory.string(), model, weights.span());
+  const T5ForConditionalGeneration again(load_t5_config(directory.string()));
+  EXPECT_TRUE(std::ranges::equal(load_t5_weights(directory.string(), again).span(), weights.span()));
+  // All fields of the golden config but the version of the library that wrote it.
+  nlohmann::json ours = nlohmann::json::parse(std::ifstream(directory / "config.json"));
+  nlohmann::json theirs = nlohmann::json::parse(std::ifstream(kGolden + "/config.json"));
+  theirs.erase("transformers_version");
+  theirs.erase("use_cache");
+  EXPECT_EQ(ours, theirs);
+
+  const std::string path = (directory / "model.safetensors").string();
+  const SafetensorsFile kept(path);  // the tensors point into its memory
+  std::vector<NamedTensor> tensors = kept.tensors();
+  std::vector<float> other = kept.values<float>("shared.weight");
+  NamedTensor copy = *kept.find("shared.weight");
+  copy.name = "encoder.embed_tokens.weight";
+  tensors.push_back(copy);
+  write_safetensors(path, tensors);
+  (void)load_t5_weights(directory.string(), again);  // an equal copy is fine
+  other[5] += 1;
+  tensors.back().bytes = std::as_bytes(std::span<const float>(other));
+  write_safetensors(path, tensors);
+  EXPECT_THAT(message_of([&] { (void)load_t5_weights(directory.string(), again); }),
+              HasSubstr("encoder.embed_tokens.weight differs from shared.weight"));
+
+  tensors.pop_back();
+  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "encoder.final_layer_norm.weight"; });
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name == "decoder.final_layer_norm.weight") tensor.name = "decoder.norm";
+    if (tensor.name == "decoder.block.0.layer.2.DenseReluDense.wi.weight") tensor.shape = {32, 64};
+  }
+  write_safetensors(path, tensors);
+  const std::string message = message_of([&] { (void)load_t5_weights(directory.string(), again); });
+  EXPECT_THAT(message, HasSubstr("missing: encoder.final_layer_norm.weight, decoder.final_layer_norm.weight"));
+  EXPECT_THAT(message, HasSubstr("unexpected: decoder.norm"));
+  EXPECT_THAT(message, HasSubstr("wi.weight (F32 [32,64], the model has F32 [64,32])"));
+  fs::remove_all(directory);
+}
+
+TEST(T5, RefusesWhatItDoesNotHave) {
+  const auto refused = [](T5Config config) {
+    return message_of([&] { const T5ForConditionalGeneration model(config); });
+  };
+  EXPECT_THAT(refused({.d_kv = 0}), HasSubstr("d_kv is 0; at least 1"));
+  EXPECT_THAT(refused({.feed_forward_proj = "swish"}), HasSubstr("feed_forward_proj is swish; relu, gelu"));
+  EXPECT_THAT(refused({.vocab_size = 4, .eos_token_id = 4}), HasSubstr("eos_token_id is 4"));
+  EXPECT_THAT(refused({.dropout_rate = 1}), HasSubstr("dropout_rate is 1"));
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_config";
+  fs::create_directories(directory);
+  const auto message_for = [&](const std::string& text) {
+    std::ofstream(directory / "config.json") << text;
+    return message_of([&] { (void)load_t5_config(directory.string()); });
+  };
+  EXPECT_THAT(message_for(R"({"model_type": "mt5"})"), HasSubstr("model_type is \"mt5\"; only \"t5\""));
+  EXPECT_THAT(message_for(R"({"model_type": "t5", "d_kv": "wide"})"), HasSubstr("d_kv: "));
+  EXPECT_THAT(message_for("[]"), HasSubstr("not a JSON object"));
+  fs::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace millrace

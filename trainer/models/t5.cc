@@ -1,0 +1,406 @@
+#include "trainer/models/t5.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "ops/counter_rng.h"
+#include "trainer/models/labelled_positions.h"
+#include "trainer/models/normal_weights.h"
+#include "trainer/tensor/add.h"
+#include "trainer/tensor/attention.h"
+#include "trainer/tensor/cross_entropy.h"
+#include "trainer/tensor/dropout.h"
+#include "trainer/tensor/embedding.h"
+#include "trainer/tensor/linear.h"
+#include "trainer/tensor/relative_position_bias.h"
+#include "trainer/tensor/rms_norm.h"
+#include "trainer/tensor/scale.h"
+
+namespace millrace {
+namespace {
+
+class T5Workspace final : public Workspace {
+ public:
+  Arena arena;
+  Tape<float> tape{arena};
+  LabelledPositions labelled;
+  std::vector<int32_t> decoder_ids;
+};
+
+struct FeedForwardKind {
+  Activation activation;
+  bool gated;
+};
+
+FeedForwardKind feed_forward_kind(const std::string& name) {
+  constexpr std::string_view kGated = "gated-";
+  const bool gated = name.starts_with(kGated);
+  const std::string activation = gated ? name.substr(kGated.size()) : name;
+  if (activation == "relu") return {Activation::kRelu, gated};
+  if (activation == "gelu_new" || name == "gated-gelu") return {Activation::kGeluTanh, gated};
+  if (activation == "gelu") return {Activation::kGelu, gated};
+  throw ErrorException(
+      ErrorCode::kInvalidArgument,
+      fmt::format("feed_forward_proj is {}; relu, gelu, gelu_new and gated- before each are known", name));
+}
+
+// The places of dropout in a stack: its embeddings, its end, then five for each block. The decoder's are far behind the
+// encoder's.
+enum class BlockDropout : uint64_t { kAttention, kAttentionOutput, kCross, kCrossOutput, kInner, kOutput };
+constexpr uint64_t kEmbeddingDropout = 0;
+constexpr uint64_t kFinalDropout = 1;
+constexpr uint64_t kPlacesOfBlock = 6;
+constexpr uint64_t kDecoderPlaces = uint64_t{1} << 32U;
+uint64_t place_of(size_t block, BlockDropout dropout) {
+  return 2 + kPlacesOfBlock * block + static_cast<uint64_t>(dropout);
+}
+
+std::span<const int64_t> mask_of(const BatchView& rows, std::string_view name, size_t count) {
+  for (const FeatureView& feature : rows.features()) {
+    if (feature.name() != name) continue;
+    const std::span<const int64_t> mask = feature.values<int64_t>();
+    if (mask.size() == count) return mask;
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values for {} ids", name, mask.size(), count));
+  }
+  return {};
+}
+
+}  // namespace
+
+void T5Config::check() const {
+  const auto at_least = [](const char* name, int64_t value, int64_t least) {
+    if (value >= least) return;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} is {}; at least {} is needed", name, value, least));
+  };
+  at_least("vocab_size", vocab_size, 1);
+  at_least("d_model", d_model, 1);
+  at_least("d_kv", d_kv, 1);
+  at_least("d_ff", d_ff, 1);
+  at_least("num_layers", num_layers, 1);
+  at_least("num_decoder_layers", num_decoder_layers, 1);
+  at_least("num_heads", num_heads, 1);
+  at_least("relative_attention_num_buckets", relative_attention_num_buckets, 4);
+  at_least("relative_attention_max_distance", relative_attention_max_distance, relative_attention_num_buckets / 2 + 1);
+  const auto token = [&](const char* name, int32_t value) {
+    if (value >= 0 && value < vocab_size) return;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} is {}; the vocabulary has {} entries", name, value, vocab_size));
+  };
+  token("pad_token_id", pad_token_id);
+  token("eos_token_id", eos_token_id);
+  token("decoder_start_token_id", decoder_start_token_id);
+  if (!(dropout_rate >= 0 && dropout_rate < 1)) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("dropout_rate is {}; 0 <= dropout_rate < 1 is needed", dropout_rate));
+  }
+  if (!(layer_norm_epsilon > 0)) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("layer_norm_epsilon is {}; more than 0 is needed", layer_norm_epsilon));
+  }
+  if (!(initializer_factor >= 0 && std::isfinite(initializer_factor))) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("initializer_factor is {}; a number from 0 on is needed", initializer_factor));
+  }
+  (void)feed_forward_kind(feed_forward_proj);
+}
+
+T5Input T5Input::of(const BatchView& rows) {
+  const FeatureView& ids = rows.feature("input_ids");
+  const std::span<const int32_t> values = ids.values<int32_t>();
+  return {.rows = rows.rows(),
+          .length = ids.row_size(),
+          .first_row = rows.first_row(),
+          .ids = values,
+          .attention_mask = mask_of(rows, "attention_mask", values.size())};
+}
+
+T5ForConditionalGeneration::T5ForConditionalGeneration(T5Config config, int64_t bucket_bytes)
+    : config_(std::move(config)) {
+  config_.check();
+  const FeedForwardKind kind = feed_forward_kind(config_.feed_forward_proj);
+  activation_ = kind.activation;
+  gated_ = kind.gated;
+  embeddings_ = layout_.add("shared.weight", {config_.vocab_size, config_.d_model});
+  encoder_ = add_stack("encoder", config_.num_layers, false);
+  decoder_ = add_stack("decoder", config_.num_decoder_layers, true);
+  output_matrix_ =
+      config_.tie_word_embeddings ? embeddings_ : layout_.add("lm_head.weight", {config_.vocab_size, config_.d_model});
+  layout_.finish(bucket_bytes);
+}
+
+T5ForConditionalGeneration::Stack T5ForConditionalGeneration::add_stack(const std::string& name, int64_t num_blocks,
+                                                                        bool decoder) {
+  Stack stack;
+  for (int64_t i = 0; i < num_blocks; ++i) {
+    const auto layer = [&](int number) { return fmt::format("{}.block.{}.layer.{}.", name, i, number); };
+    Block block;
+    block.self = add_attention(layer(0), "SelfAttention");
+    if (i == 0) {
+      stack.position_table = layout_.add(layer(0) + "SelfAttention.relative_attention_bias.weight",
+                                         {config_.relative_attention_num_buckets, config_.num_heads});
+    }
+    if (decoder) block.cross = add_attention(layer(1), "EncDecAttention");
+    const std::string last = layer(decoder ? 2 : 1);
+    block.feed_forward_norm = layout_.add(last + "layer_norm.weight", {config_.d_model});
+    const std::string dense = last + "DenseReluDense.";
+    block.in = layout_.add(dense + (gated_ ? "wi_0.weight" : "wi.weight"), {config_.d_ff, config_.d_model});
+    if (gated_) block.gate = layout_.add(dense + "wi_1.weight", {config_.d_ff, config_.d_model});
+    block.out = layout_.add(dense + "wo.weight", {config_.d_model, config_.d_ff});
+    stack.blocks.push_back(block);
+  }
+  stack.final_norm = layout_.add(name + ".final_layer_norm.weight", {config_.d_model});
+  return stack;
+}
+
+T5ForConditionalGeneration::Attention T5ForConditionalGeneration::add_attention(const std::string& layer,
+                                                                                const std::string& name) {
+  const int64_t inner = config_.num_heads * config_.d_kv;
+  Attention attention;
+  attention.norm = layout_.add(layer + "layer_norm.weight", {config_.d_model});
+  attention.query = layout_.add(layer + name + ".q.weight", {inner, config_.d_model});
+  attention.key = layout_.add(layer + name + ".k.weight", {inner, config_.d_model});
+  attention.value = layout_.add(layer + name + ".v.weight", {inner, config_.d_model});
+  attention.output = layout_.add(layer + name + ".o.weight", {config_.d_model, inner});
+  return attention;
+}
+
+double T5ForConditionalGeneration::deviation(const std::string& name) const {
+  const auto root = [](int64_t count) { return 1 / std::sqrt(static_cast<double>(count)); };
+  if (name == "shared.weight" || name == "lm_head.weight") return 1;
+  if (name.ends_with(".q.weight")) return root(config_.d_model * config_.d_kv);
+  if (name.ends_with(".o.weight")) return root(config_.num_heads * config_.d_kv);
+  if (name.ends_with(".wo.weight")) return root(config_.d_ff);
+  return root(config_.d_model);  // keys, values, the first product of a feed-forward block, relative positions
+}
+
+void T5ForConditionalGeneration::initialize(std::span<float> weights, uint64_t seed) const {
+  const CounterRng rng(seed, operator_id("initialize"));
+  const std::span<const Parameter> parameters = layout_.parameters();
+  for (size_t id = 0; id < parameters.size(); ++id) {
+    const Parameter& parameter = parameters[id];
+    const std::span<float> values =
+        weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+    if (parameter.shape.size() == 1) {
+      std::fill(values.begin(), values.end(), static_cast<float>(config_.initializer_factor));
+    } else {
+      fill_normal(rng, id, config_.initializer_factor * deviation(parameter.name), values);
+    }
+  }
+}
+
+std::unique_ptr<Workspace> T5ForConditionalGeneration::make_workspace() const {
+  return std::make_unique<T5Workspace>();
+}
+
+// One way through a stack.
+template <typename T>
+class T5ForConditionalGeneration::Pass {
+ public:
+  // `places`: where the stack's dropouts begin.
+  Pass(const T5ForConditionalGeneration& model, Tape<T>& tape, const T5Input& input, const DropoutKey* dropout,
+       uint64_t places)
+      : model_(model), config_(model.config_), tape_(tape), input_(input), dropout_(dropout), places_(places) {}
+
+  Tensor<T> embed(std::span<const int32_t> ids) {
+    const Tensor<T> table = tape_.parameter(model_.embeddings_);
+    return dropped(embedding_sum<T>(tape_, {{.table = table, .ids = ids}}), kEmbeddingDropout);
+  }
+  Tensor<T> position_bias(const Stack& stack, int64_t length, bool bidirectional) {
+    return relative_position_bias(tape_, tape_.parameter(stack.position_table),
+                                  {.queries = length,
+                                   .keys = length,
+                                   .bidirectional = bidirectional,
+                                   .max_distance = config_.relative_attention_max_distance});
+  }
+  Tensor<T> self_attention(const Block& block, size_t i, const Tensor<T>& hidden, AttentionOptions<T> options) {
+    options.dropout = mask(place_of(i, BlockDropout::kAttention));
+    const Tensor<T> x = norm(hidden, block.self.norm);
+    return attend(block.self, hidden, x, x, options, place_of(i, BlockDropout::kAttentionOutput));
+  }
+  Tensor<T> cross_attention(const Block& block, size_t i, const Tensor<T>& hidden, const Tensor<T>& encoded) {
+    AttentionOptions<T> options{.dropout = mask(place_of(i, BlockDropout::kCross)), .key_mask = input_.attention_mask};
+    return attend(*block.cross, hidden, norm(hidden, block.cross->norm), encoded, options,
+                  place_of(i, BlockDropout::kCrossOutput));
+  }
+  Tensor<T> feed_forward_block(const Block& block, size_t i, const Tensor<T>& hidden) {
+    FeedForwardWeights<T> weights{.in = tape_.parameter(block.in), .out = tape_.parameter(block.out)};
+    if (block.gate) weights.gate = tape_.parameter(*block.gate);
+    const Tensor<T> y = feed_forward(tape_, norm(hidden, block.feed_forward_norm), weights,
+                                     {.activation = model_.activation_,
+                                      .dropout = mask(place_of(i, BlockDropout::kInner)),
+                                      .batch_rows = input_.rows});
+    return add(tape_, hidden, dropped(y, place_of(i, BlockDropout::kOutput)));
+  }
+  Tensor<T> finish(const Stack& stack, const Tensor<T>& hidden) {
+    return dropped(norm(hidden, stack.final_norm), kFinalDropout);
+  }
+
+ private:
+  DropoutMask mask(uint64_t place) const {
+    if (dropout_ == nullptr) return {};
+    return {config_.dropout_rate, dropout_->seed, dropout_->batch, places_ + place, input_.first_row};
+  }
+  Tensor<T> dropped(const Tensor<T>& x, uint64_t place) { return dropout(tape_, x, input_.rows, mask(place)); }
+  Tensor<T> norm(const Tensor<T>& x, int gamma) {
+    return rms_norm(tape_, x, tape_.parameter(gamma), config_.layer_norm_epsilon);
+  }
+  Tensor<T> attend(const Attention& weights, const Tensor<T>& hidden, const Tensor<T>& queries, const Tensor<T>& keys,
+                   AttentionOptions<T> options, uint64_t output_place) {
+    options.batch_rows = input_.rows;
+    options.heads = config_.num_heads;
+    options.scale = 1;
+    const auto dense = [&](const Tensor<T>& x, int weight) { return linear(tape_, x, tape_.parameter(weight)); };
+    const Tensor<T> context =
+        attention(tape_, dense(queries, weights.query), dense(keys, weights.key), dense(keys, weights.value), options);
+    return add(tape_, hidden, dropped(dense(context, weights.output), output_place));
+  }
+
+  const T5ForConditionalGeneration& model_;
+  const T5Config& config_;
+  Tape<T>& tape_;
+  const T5Input& input_;
+  const DropoutKey* dropout_;
+  uint64_t places_;
+};
+
+template <typename T>
+std::vector<Tensor<T>> T5ForConditionalGeneration::encode(Tape<T>& tape, const T5Input& input,
+                                                          const DropoutKey* dropout) const {
+  Pass<T> pass(*this, tape, input, dropout, 0);
+  std::vector<Tensor<T>> states = {pass.embed(input.ids)};
+  const Tensor<T> bias = pass.position_bias(encoder_, input.length, true);
+  for (size_t i = 0; i < encoder_.blocks.size(); ++i) {
+    const Block& block = encoder_.blocks[i];
+    const Tensor<T> hidden =
+        pass.self_attention(block, i, states.back(), {.key_mask = input.attention_mask, .bias = bias});
+    states.push_back(pass.feed_forward_block(block, i, hidden));
+  }
+  states.back() = pass.finish(encoder_, states.back());
+  return states;
+}
+
+template <typename T>
+std::vector<Tensor<T>> T5ForConditionalGeneration::decode(Tape<T>& tape, const Tensor<T>& encoded, const T5Input& input,
+                                                          const T5DecoderInput& decoder_input,
+                                                          const DropoutKey* dropout) const {
+  Pass<T> pass(*this, tape, input, dropout, kDecoderPlaces);
+  std::vector<Tensor<T>> states = {pass.embed(decoder_input.ids)};
+  const Tensor<T> bias = pass.position_bias(decoder_, decoder_input.length, false);
+  for (size_t i = 0; i < decoder_.blocks.size(); ++i) {
+    const Block& block = decoder_.blocks[i];
+    Tensor<T> hidden = pass.self_attention(block, i, states.back(),
+                                           {.key_mask = decoder_input.attention_mask, .causal = true, .bias = bias});
+    hidden = pass.cross_attention(block, i, hidden, encoded);
+    states.push_back(pass.feed_forward_block(block, i, hidden));
+  }
+  states.back() = pass.finish(decoder_, states.back());
+  return states;
+}
+
+template <typename T>
+Tensor<T> T5ForConditionalGeneration::logits(Tape<T>& tape, const Tensor<T>& hidden,
+                                             std::span<const int32_t> indices) const {
+  Tensor<T> x = embedding_sum<T>(tape, {{.table = hidden, .ids = indices}});
+  if (config_.tie_word_embeddings) x = scale(tape, x, 1 / std::sqrt(static_cast<double>(config_.d_model)));
+  return linear(tape, x, tape.parameter(output_matrix_));
+}
+
+std::vector<int32_t> T5ForConditionalGeneration::shift_right(std::span<const int32_t> labels, int64_t length) const {
+  std::vector<int32_t> ids(labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (i % static_cast<size_t>(length) == 0) {
+      ids[i] = config_.decoder_start_token_id;
+    } else {
+      ids[i] = labels[i - 1] == kNoLabel ? config_.pad_token_id : labels[i - 1];
+    }
+  }
+  return ids;
+}
+
+// The loss of the tape that has begun; the caller walks back from it.
+StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& replica,
+                                            const DropoutKey* dropout) const {
+  auto& workspace = static_cast<T5Workspace&>(replica);
+  Tape<float>& tape = workspace.tape;
+  const T5Input input = T5Input::of(rows);
+  const FeatureView& labels = rows.feature("labels");
+  workspace.labelled.collect(labels.values<int32_t>());
+  workspace.decoder_ids = shift_right(labels.values<int32_t>(), labels.row_size());
+  const T5DecoderInput decoder_input{
+      .length = labels.row_size(),
+      .ids = workspace.decoder_ids,
+      .attention_mask = mask_of(rows, "decoder_attention_mask", workspace.decoder_ids.size())};
+  const Tensor<float> encoded = encode(tape, input, dropout).back();
+  const Tensor<float> hidden = decode(tape, encoded, input, decoder_input, dropout).back();
+  const SummedLoss<float> loss =
+      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
+  if (tape.recording()) tape.backward(loss.tensor);
+  return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
+}
+
+StepResult T5ForConditionalGeneration::train_step(const BatchView& rows, const float* weights,
+                                                  ReplicaContext& context) const {
+  const DropoutKey key{.seed = context.seed, .batch = context.batch};
+  static_cast<T5Workspace&>(*context.workspace)
+      .tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});
+  return loss(rows, *context.workspace, &key);
+}
+
+StepResult T5ForConditionalGeneration::evaluate(const BatchView& rows, const float* weights,
+                                                Workspace& workspace) const {
+  static_cast<T5Workspace&>(workspace).tape.begin(layout_, weights);
+  return loss(rows, workspace, nullptr);
+}
+
+std::vector<int32_t> T5ForConditionalGeneration::generate(const T5Input& input, int64_t max_length,
+                                                          const float* weights, Workspace& replica) const {
+  const auto rows = static_cast<size_t>(input.rows);
+  std::vector<int32_t> result(rows * static_cast<size_t>(max_length), config_.pad_token_id);
+  std::vector<bool> ended(rows, false);
+  Tape<float>& tape = static_cast<T5Workspace&>(replica).tape;
+  tape.begin(layout_, weights);
+  const Tensor<float> encoded = encode(tape, input).back();
+  for (int64_t length = 1; length <= max_length; ++length) {
+    std::vector<int32_t> ids;
+    std::vector<int32_t> last;
+    for (size_t row = 0; row < rows; ++row) {
+      ids.push_back(config_.decoder_start_token_id);
+      const auto begin = result.begin() + static_cast<ptrdiff_t>(row) * max_length;
+      ids.insert(ids.end(), begin, begin + length - 1);
+      last.push_back(static_cast<int32_t>(ids.size()) - 1);
+    }
+    const Tensor<float> hidden = decode(tape, encoded, input, {.length = length, .ids = ids}).back();
+    const Tensor<float> scores = logits(tape, hidden, last);
+    for (size_t row = 0; row < rows; ++row) {
+      if (ended[row]) continue;
+      const float* begin = scores.values + static_cast<int64_t>(row) * config_.vocab_size;
+      const auto best = static_cast<int32_t>(std::max_element(begin, begin + config_.vocab_size) - begin);
+      result[row * static_cast<size_t>(max_length) + static_cast<size_t>(length) - 1] = best;
+      ended[row] = best == config_.eos_token_id;
+    }
+    if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+  }
+  return result;
+}
+
+template std::vector<Tensor<float>> T5ForConditionalGeneration::encode(Tape<float>&, const T5Input&,
+                                                                       const DropoutKey*) const;
+template std::vector<Tensor<double>> T5ForConditionalGeneration::encode(Tape<double>&, const T5Input&,
+                                                                        const DropoutKey*) const;
+template std::vector<Tensor<float>> T5ForConditionalGeneration::decode(Tape<float>&, const Tensor<float>&,
+                                                                       const T5Input&, const T5DecoderInput&,
+                                                                       const DropoutKey*) const;
+template std::vector<Tensor<double>> T5ForConditionalGeneration::decode(Tape<double>&, const Tensor<double>&,
+                                                                        const T5Input&, const T5DecoderInput&,
+                                                                        const DropoutKey*) const;
+template Tensor<float> T5ForConditionalGeneration::logits(Tape<float>&, const Tensor<float>&,
+                                                          std::span<const int32_t>) const;
+template Tensor<double> T5ForConditionalGeneration::logits(Tape<double>&, const Tensor<double>&,
+                                                           std::span<const int32_t>) const;
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#include "trainer/models/t5_pretrained.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "formats/safetensors/reader.h"
+#include "formats/safetensors/writer.h"
+#include "formats/storage/atomic_file.h"
+#include "trainer/models/config_file.h"
+#include "trainer/parameter_file.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kEmbeddings = "shared.weight";
+
+// What transformers calls the activation of a feed_forward_proj.
+std::string activation_of(const T5Config& config) {
+  const std::string& name = config.feed_forward_proj;
+  if (name == "gated-gelu") return "gelu_new";
+  return name.starts_with("gated-") ? name.substr(6) : name;
+}
+
+}  // namespace
+
+T5Config load_t5_config(const std::string& directory) {
+  const ConfigFile file(directory);
+  file.need("model_type", "t5", true);
+  T5Config config;
+  file.read("vocab_size", config.vocab_size);
+  file.read("d_model", config.d_model);
+  file.read("d_kv", config.d_kv);
+  file.read("d_ff", config.d_ff);
+  file.read("num_layers", config.num_layers);
+  config.num_decoder_layers = config.num_layers;
+  file.read("num_decoder_layers", config.num_decoder_layers);
+  file.read("num_heads", config.num_heads);
+  file.read("relative_attention_num_buckets", config.relative_attention_num_buckets);
+  file.read("relative_attention_max_distance", config.relative_attention_max_distance);
+  file.read("feed_forward_proj", config.feed_forward_proj);
+  file.read("tie_word_embeddings", config.tie_word_embeddings);
+  file.read("dropout_rate", config.dropout_rate);
+  file.read("layer_norm_epsilon", config.layer_norm_epsilon);
+  file.read("initializer_factor", config.initializer_factor);
+  file.read("pad_token_id", config.pad_token_id);
+  file.read("eos_token_id", config.eos_token_id);
+  config.decoder_start_token_id = config.pad_token_id;
+  file.read("decoder_start_token_id", config.decoder_start_token_id);
+  return config;
+}
+
+FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model) {
+  const std::string path = model_file(directory, "model.safetensors");
+  const SafetensorsFile file(path);
+  std::vector<std::string> copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+  if (model.config().tie_word_embeddings) copies.emplace_back("lm_head.weight");
+  const NamedTensor* matrix = file.find(kEmbeddings);
+  for (const std::string& name : copies) {
+    const NamedTensor* copy = file.find(name);
+    if (copy == nullptr || matrix == nullptr) continue;
+    if (copy->type == matrix->type && copy->shape == matrix->shape && std::ranges::equal(copy->bytes, matrix->bytes)) {
+      continue;
+    }
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = fmt::format("{} differs from {}, to which the model ties it", name, kEmbeddings),
+                          .shard = path});
+  }
+  FlatBuffer weights(model.layout().size());
+  const ParameterBuffer buffer{.values = weights.span()};
+  read_parameters(file, path, model.layout(), {&buffer, 1}, copies);
+  return weights;
+}
+
+void save_t5_config(const std::string& directory, const T5Config& config) {
+  nlohmann::ordered_json json = {{"architectures", {"T5ForConditionalGeneration"}},
+                                 {"classifier_dropout", 0.0},
+                                 {"d_ff", config.d_ff},
+                                 {"d_kv", config.d_kv},
+                                 {"d_model", config.d_model},
+                                 {"decoder_start_token_id", config.decoder_start_token_id},
+                                 {"dense_act_fn", activation_of(config)},
+                                 {"dropout_rate", config.dropout_rate},
+                                 {"eos_token_id", config.eos_token_id},
+                                 {"feed_forward_proj", config.feed_forward_proj},
+                                 {"initializer_factor", config.initializer_factor},
+                                 {"is_encoder_decoder", true},
+                                 {"is_gated_act", config.feed_forward_proj.starts_with("gated-")},
+                                 {"layer_norm_epsilon", config.layer_norm_epsilon},
+                                 {"model_type", "t5"},
+                                 {"num_decoder_layers", config.num_decoder_layers},
+                                 {"num_heads", config.num_heads},
+                                 {"num_layers", config.num_layers},
+                                 {"pad_token_id", config.pad_token_id},
+                                 {"relative_attention_max_distance", config.relative_attention_max_distance},
+                                 {"relative_attention_num_buckets", config.relative_attention_num_buckets},
+                                 {"torch_dtype", "float32"},
+                                 {"vocab_size", config.vocab_size}};
+  if (!config.tie_word_embeddings) json["tie_word_embeddings"] = false;
+  write_atomically(model_file(directory, "config.json"), json.dump(2) + "\n");
+}
+
+void save_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model,
+                     std::span<const float> weights) {
+  write_safetensors(model_file(directory, "model.safetensors"), parameter_tensors(model.layout(), weights),
+                    {{"format", "pt"}});
+}
+
+}  // namespace millrace

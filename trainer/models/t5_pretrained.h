@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "trainer/models/t5.h"
+
+namespace millrace {
+
+/// A T5 in a directory, in the layout of Hugging Face transformers: `config.json` and `model.safetensors`, as
+/// `T5ForConditionalGeneration.save_pretrained` writes them and `from_pretrained` reads them.
+
+/// Reads `config.json`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` naming the field for a model
+/// that is no T5 or has a part that we do not have (another activation, ...).
+T5Config load_t5_config(const std::string& directory);
+
+/// The weights of `directory/model.safetensors` in the model's layout. Copies of the embeddings
+/// (`encoder.embed_tokens`, `decoder.embed_tokens`, and `lm_head` where it is tied) may be in the file. Throws `kIo`,
+/// `kParse`, and `kInvalidArgument` listing tensors that are missing, unexpected or of another shape, or a copy that
+/// differs.
+FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model);
+
+/// Writes `config.json`; the directory must exist. Throws `kIo` naming the file.
+void save_t5_config(const std::string& directory, const T5Config& config);
+
+/// Writes `model.safetensors`, as `save_t5_config` does.
+void save_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model,
+                     std::span<const float> weights);
+
+}  // namespace millrace

@@ -111,23 +111,6 @@ class TrainMlm : public testing::Test {
 
 TemporaryFolder* TrainMlm::data_ = nullptr;
 
-TEST_F(TrainMlm, TrainsOnRandomTokensWithoutAnyFile) {
-  const auto synthetic = [](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {MILLRACE_TRAIN_MLM, "--synthetic", "--layers", "1", "--hidden", "16"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_child(arguments);
-  };
-  const ChildResult run = synthetic(
-      {"--vocab-size", "50", "--max-length", "8", "--global-batch", "9", "--steps", "3", "--threads", "1", "--json"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  const nlohmann::json json = nlohmann::json::parse(run.out);
-  EXPECT_EQ(json["steps"], 3);
-  EXPECT_NEAR(json["first_loss"].get<double>(), std::log(50.0), 0.2);
-  EXPECT_NEAR(json["tokens_per_s"].get<double>(), 3 * 9 * 8 / json["seconds"].get<double>(), 1e-6);
-  EXPECT_THAT(synthetic({"--vocab-size", "50", "--shards", "x"}).err, HasSubstr("--shards has no meaning with"));
-  EXPECT_THAT(synthetic({}).err, HasSubstr("--synthetic needs --vocab-size"));
-}
-
 TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   const ChildResult result = run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64",
                                                        "--checkpoint-every", "0", "--learning-rate", "0.01"}));

@@ -25,17 +25,19 @@ void DropoutMask::words(int64_t row, int64_t parts, int64_t part, int64_t count,
 }
 
 template <typename T>
+void RowDropout<T>::apply(int64_t row, const T* x, bool add, T* y) const {
+  if (words_ == nullptr) return kernels<T>().scale(x, 1, row_size_, add, y);
+  mask_.words(row, 1, 0, row_size_, words_);
+  kernels<T>().dropout(x, words_, mask_.threshold(), static_cast<T>(mask_.scale()), row_size_, add, y);
+}
+
+template <typename T>
 void apply_dropout(Arena& arena, const DropoutMask& mask, const T* x, int64_t batch_rows, int64_t count, bool add,
                    T* y) {
   if (count == 0) return;
   const int64_t row_size = count / batch_rows;
-  auto* words = arena.allocate<uint32_t>(DropoutMask::room(row_size));
-  for (int64_t row = 0; row < batch_rows; ++row) {
-    mask.words(row, 1, 0, row_size, words);
-    kernels<T>().dropout(x + row * row_size, words, mask.threshold(), static_cast<T>(mask.scale()), row_size, add,
-                         y + row * row_size);
-  }
-  arena.release(words, DropoutMask::room(row_size));
+  const RowDropout<T> dropout(arena, mask, row_size);
+  for (int64_t row = 0; row < batch_rows; ++row) dropout.apply(row, x + row * row_size, add, y + row * row_size);
 }
 
 template <typename T>
@@ -50,6 +52,8 @@ Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const D
   return y;
 }
 
+template class RowDropout<float>;
+template class RowDropout<double>;
 template void apply_dropout(Arena&, const DropoutMask&, const float*, int64_t, int64_t, bool, float*);
 template void apply_dropout(Arena&, const DropoutMask&, const double*, int64_t, int64_t, bool, double*);
 template Tensor<float> dropout(Tape<float>&, const Tensor<float>&, int64_t, const DropoutMask&);

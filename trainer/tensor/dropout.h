@@ -40,8 +40,33 @@ class DropoutMask {
 template <typename T>
 Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const DropoutMask& mask);
 
-/// `y (+)= mask * scale * x` on `batch_rows` rows of `count / batch_rows` values each: what operators that drop on
-/// their way use, forwards and backwards.
+/// `y (+)= mask * scale * x` row of the batch by row, for operators that do so on their way, forwards and backwards. A
+/// mask that drops nothing copies or adds.
+template <typename T>
+class RowDropout {
+ public:
+  /// Rows of `row_size` values. The arena must outlive it.
+  RowDropout(Arena& arena, const DropoutMask& mask, int64_t row_size)
+      : arena_(arena),
+        mask_(mask),
+        row_size_(row_size),
+        words_(mask.drops() ? arena.allocate<uint32_t>(DropoutMask::room(row_size)) : nullptr) {}
+  RowDropout(const RowDropout&) = delete;
+  RowDropout& operator=(const RowDropout&) = delete;
+  ~RowDropout() {
+    if (words_ != nullptr) arena_.release(words_, DropoutMask::room(row_size_));
+  }
+  /// `x` and `y` are the row's values; `y` may be `x`.
+  void apply(int64_t row, const T* x, bool add, T* y) const;
+
+ private:
+  Arena& arena_;
+  const DropoutMask& mask_;
+  int64_t row_size_;
+  uint32_t* words_;
+};
+
+/// The same on `batch_rows` rows of `count / batch_rows` values each.
 template <typename T>
 void apply_dropout(Arena& arena, const DropoutMask& mask, const T* x, int64_t batch_rows, int64_t count, bool add,
                    T* y);

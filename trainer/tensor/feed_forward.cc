@@ -1,7 +1,5 @@
 #include "trainer/tensor/feed_forward.h"
 
-#include <algorithm>
-
 #include "trainer/tensor/gemm.h"
 #include "trainer/tensor/kernels.h"
 #include "trainer/tensor/shape_check.h"
@@ -9,21 +7,13 @@
 namespace millrace {
 namespace {
 
+// The activation, and its slope in place of x.
 template <typename T>
-void activate(Activation activation, const T* x, int64_t n, T* y) {
+void activate(Activation activation, T* x, int64_t n, T* y) {
   switch (activation) {
-    case Activation::kRelu: return kernels<T>().relu(x, 0, n, y);
-    case Activation::kGelu: return kernels<T>().gelu(x, n, y);
-    case Activation::kGeluTanh: return kernels<T>().gelu_tanh(x, n, y);
-  }
-}
-
-template <typename T>
-void activate_backward(Activation activation, const T* x, const T* dy, int64_t n, T* dx) {
-  switch (activation) {
-    case Activation::kRelu: return kernels<T>().relu_backward(x, 0, dy, n, false, dx);
-    case Activation::kGelu: return kernels<T>().gelu_backward(x, dy, n, false, dx);
-    case Activation::kGeluTanh: return kernels<T>().gelu_tanh_backward(x, dy, n, false, dx);
+    case Activation::kRelu: return kernels<T>().relu_with_slope(x, n, y, x);
+    case Activation::kGelu: return kernels<T>().gelu_with_slope(x, n, y, x);
+    case Activation::kGeluTanh: return kernels<T>().gelu_tanh_with_slope(x, n, y, x);
   }
 }
 
@@ -32,19 +22,21 @@ template <typename T>
 struct Call {
   Tensor<T> x, in, in_bias, gate, out, out_bias;
   FeedForwardOptions options;
-  T* before = nullptr;  // the activation
+  T* slopes = nullptr;     // of the activation
+  T* activated = nullptr;  // its values, where there is a gate
   T* gates = nullptr;
+  T* inner = nullptr;  // what went into the second product
 
   int64_t rows() const { return x.rows(); }
   int64_t columns() const { return x.columns(); }
-  int64_t inner() const { return in.rows(); }
-  int64_t count() const { return rows() * inner(); }
+  int64_t inner_size() const { return in.rows(); }
+  int64_t count() const { return rows() * inner_size(); }
 };
 
 template <typename T>
 void check(const Call<T>& call) {
   const int64_t columns = call.columns();
-  const int64_t inner = call.inner();
+  const int64_t inner = call.inner_size();
   check_shape("in of feed_forward", call.in.shape, {inner, columns});
   check_shape("out of feed_forward", call.out.shape, {columns, inner});
   if (call.in_bias.values != nullptr) check_shape("in_bias of feed_forward", call.in_bias.shape, {inner});
@@ -90,35 +82,23 @@ void drop(Arena& arena, const Call<T>& call, T* values) {
 
 template <typename T>
 void backward(Tape<T>& tape, const Call<T>& call, const T* dy) {
-  Arena& arena = tape.arena();
   const int64_t count = call.count();
-  T* inner = arena.allocate<T>(count);  // first what went into the second product, then the gradient before that
-  activate(call.options.activation, static_cast<const T*>(call.before), count, inner);
-  T* activated = nullptr;
-  if (call.gates != nullptr) {
-    activated = arena.allocate<T>(count);
-    std::copy_n(inner, count, activated);
-    kernels<T>().multiply(inner, call.gates, count, false, inner);
-  }
-  drop(arena, call, inner);
-  T* gradient = arena.allocate<T>(count);
-  multiply_backward(tape, static_cast<const T*>(inner), call.rows(), call.out, call.out_bias, dy,
+  T* gradient = tape.arena().template allocate<T>(count);
+  multiply_backward(tape, static_cast<const T*>(call.inner), call.rows(), call.out, call.out_bias, dy,
                     GradientSlot<T>{gradient, false});
-  drop(arena, call, gradient);
+  drop(tape.arena(), call, gradient);
+  const T* x = call.x.values;
   const auto dx = [&] { return tape.wants(call.x) ? tape.gradient_of(call.x) : GradientSlot<T>{}; };
   if (call.gates != nullptr) {
-    kernels<T>().multiply(gradient, activated, count, false, inner);
-    multiply_backward(tape, static_cast<const T*>(call.x.values), call.rows(), call.gate, Tensor<T>{},
-                      static_cast<const T*>(inner), dx());
+    T* gate_gradient = tape.arena().template allocate<T>(count);
+    kernels<T>().multiply(gradient, call.activated, count, false, gate_gradient);
+    multiply_backward(tape, x, call.rows(), call.gate, Tensor<T>{}, static_cast<const T*>(gate_gradient), dx());
+    tape.arena().release(gate_gradient, count);
     kernels<T>().multiply(gradient, call.gates, count, false, gradient);
-    arena.release(activated, count);
   }
-  activate_backward(call.options.activation, static_cast<const T*>(call.before), static_cast<const T*>(gradient), count,
-                    inner);
-  multiply_backward(tape, static_cast<const T*>(call.x.values), call.rows(), call.in, call.in_bias,
-                    static_cast<const T*>(inner), dx());
-  arena.release(gradient, count);
-  arena.release(inner, count);
+  kernels<T>().multiply(gradient, call.slopes, count, false, gradient);
+  multiply_backward(tape, x, call.rows(), call.in, call.in_bias, static_cast<const T*>(gradient), dx());
+  tape.arena().release(gradient, count);
 }
 
 }  // namespace
@@ -135,19 +115,21 @@ Tensor<T> feed_forward(Tape<T>& tape, const Tensor<T>& x, const FeedForwardWeigh
                .options = options};
   check(call);
   const int64_t count = call.count();
-  call.before = tape.template keep<T>(count);
-  multiply(static_cast<const T*>(x.values), call.rows(), call.in, call.in_bias, call.before);
-  T* inner = tape.arena().template allocate<T>(count);
-  activate(options.activation, static_cast<const T*>(call.before), count, inner);
+  call.slopes = tape.template keep<T>(count);
+  call.inner = tape.template keep<T>(count);
+  multiply(static_cast<const T*>(x.values), call.rows(), call.in, call.in_bias, call.slopes);
   if (weights.gate) {
+    call.activated = tape.template keep<T>(count);
     call.gates = tape.template keep<T>(count);
+    activate(options.activation, call.slopes, count, call.activated);
     multiply(static_cast<const T*>(x.values), call.rows(), call.gate, Tensor<T>{}, call.gates);
-    kernels<T>().multiply(inner, call.gates, count, false, inner);
+    kernels<T>().multiply(call.activated, call.gates, count, false, call.inner);
+  } else {
+    activate(options.activation, call.slopes, count, call.inner);
   }
-  drop(tape.arena(), call, inner);
+  drop(tape.arena(), call, call.inner);
   const Tensor<T> y = tape.make({call.rows(), call.columns()});
-  multiply(static_cast<const T*>(inner), call.rows(), call.out, call.out_bias, y.values);
-  tape.arena().release(inner, count);
+  multiply(static_cast<const T*>(call.inner), call.rows(), call.out, call.out_bias, y.values);
   tape.record({call.x, call.in, call.in_bias, call.gate, call.out, call.out_bias}, y,
               [call](Tape<T>& t, const T* dy) { backward(t, call, dy); });
   return y;

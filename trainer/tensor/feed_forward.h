@@ -32,8 +32,8 @@ struct FeedForwardOptions {
 
 /// The feed-forward block of a transformer, `y = dropout(h) out^T + out_bias` with `h = activation(x in^T + in_bias)`;
 /// with a gate `h = activation(x in^T + in_bias) (x gate^T)` (arXiv 2002.05202). x `[rows, columns]`; same shape.
-/// Of the inner values only those before the activation are kept for the backward pass. Throws `kWrongShape` when the
-/// sizes do not fit.
+/// The activation's slope is computed with its value, so the backward pass only multiplies. Throws `kWrongShape` when
+/// the sizes do not fit.
 template <typename T>
 Tensor<T> feed_forward(Tape<T>& tape, const Tensor<T>& x, const FeedForwardWeights<T>& weights,
                        const FeedForwardOptions& options);

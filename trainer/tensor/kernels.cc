@@ -62,6 +62,29 @@ HWY_ATTR HWY_INLINE void transform(int64_t n, bool add, T* y, const Function& fu
   store_rest(rest, y + i, n - i);
 }
 
+// A value and the slope of the function there.
+template <typename V>
+struct WithSlope {
+  V value;
+  V slope;
+};
+
+// y[i], slope[i] = function(x[i]), vector by vector.
+template <typename T, typename Function>
+HWY_ATTR HWY_INLINE void transform_with_slope(const T* x, int64_t n, T* y, T* slope, const Function& function) {
+  const Tag<T> d;
+  int64_t i = 0;
+  for (; i + lanes<T>() <= n; i += lanes<T>()) {
+    const auto found = function(hn::LoadU(d, x + i));
+    hn::StoreU(found.value, d, y + i);
+    hn::StoreU(found.slope, d, slope + i);
+  }
+  if (i == n) return;
+  const auto found = function(load_rest(x + i, n - i));
+  store_rest(found.value, y + i, n - i);
+  store_rest(found.slope, slope + i, n - i);
+}
+
 // The sum of function(x[i]...) over n values.
 template <typename T, typename Function, typename... Inputs>
 HWY_ATTR HWY_INLINE T sum_of(int64_t n, const Function& function, const Inputs*... x) {
@@ -167,13 +190,21 @@ HWY_ATTR void Gelu(const T* x, int64_t n, T* y) {
       n, false, y, [](auto v) HWY_ATTR { return hn::Mul(v, normal<T>(v).cumulative); }, x);
 }
 
+template <typename T, typename V>
+HWY_ATTR HWY_INLINE WithSlope<V> gelu_of(V v) {
+  const auto distribution = normal<T>(v);
+  return {hn::Mul(v, distribution.cumulative), hn::MulAdd(v, distribution.density, distribution.cumulative)};
+}
+
 template <typename T>
 HWY_ATTR void GeluBackward(const T* x, const T* dy, int64_t n, bool add, T* dx) {
-  const auto gradient = [](auto v, auto dv) HWY_ATTR {
-    const auto distribution = normal<T>(v);
-    return hn::Mul(dv, hn::MulAdd(v, distribution.density, distribution.cumulative));
-  };
-  transform(n, add, dx, gradient, x, dy);
+  transform(
+      n, add, dx, [](auto v, auto dv) HWY_ATTR { return hn::Mul(dv, gelu_of<T>(v).slope); }, x, dy);
+}
+
+template <typename T>
+HWY_ATTR void GeluWithSlope(const T* x, int64_t n, T* y, T* slope) {
+  transform_with_slope(x, n, y, slope, [](auto v) HWY_ATTR { return gelu_of<T>(v); });
 }
 
 // What the approximation of GELU takes tanh of.
@@ -189,28 +220,42 @@ HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> tanh_of(hn::Vec<Tag<T>> x) {
   return hn::Tanh(Tag<T>(), x);
 }
 
-template <typename T>
-HWY_ATTR void GeluTanh(const T* x, int64_t n, T* y) {
+template <typename T, typename V>
+HWY_ATTR HWY_INLINE WithSlope<V> gelu_tanh_of(V v) {
   const Tag<T> d;
   const auto half = hn::Set(d, T{0.5});
+  const auto root = hn::Set(d, static_cast<T>(0.79788456080286535588));
+  const auto t = tanh_of<T>(gelu_argument<T>(v));
+  const auto square = hn::Mul(hn::Mul(v, v), hn::Set(d, static_cast<T>(3 * 0.044715)));
+  const auto rest = hn::Mul(hn::Mul(hn::NegMulAdd(t, t, hn::Set(d, T{1})), hn::MulAdd(square, root, root)), v);
+  return {hn::Mul(v, hn::MulAdd(t, half, half)), hn::MulAdd(hn::Add(t, rest), half, half)};
+}
+
+template <typename T>
+HWY_ATTR void GeluTanh(const T* x, int64_t n, T* y) {
   transform(
-      n, false, y, [&](auto v) HWY_ATTR { return hn::Mul(v, hn::MulAdd(tanh_of<T>(gelu_argument<T>(v)), half, half)); },
-      x);
+      n, false, y, [](auto v) HWY_ATTR { return gelu_tanh_of<T>(v).value; }, x);
 }
 
 template <typename T>
 HWY_ATTR void GeluTanhBackward(const T* x, const T* dy, int64_t n, bool add, T* dx) {
+  transform(
+      n, add, dx, [](auto v, auto dv) HWY_ATTR { return hn::Mul(dv, gelu_tanh_of<T>(v).slope); }, x, dy);
+}
+
+template <typename T>
+HWY_ATTR void GeluTanhWithSlope(const T* x, int64_t n, T* y, T* slope) {
+  transform_with_slope(x, n, y, slope, [](auto v) HWY_ATTR { return gelu_tanh_of<T>(v); });
+}
+
+template <typename T>
+HWY_ATTR void ReluWithSlope(const T* x, int64_t n, T* y, T* slope) {
   const Tag<T> d;
-  const auto half = hn::Set(d, T{0.5});
-  const auto gradient = [&](auto v, auto dv) HWY_ATTR {
-    const auto t = tanh_of<T>(gelu_argument<T>(v));
-    const auto square = hn::Mul(hn::Mul(v, v), hn::Set(d, static_cast<T>(3 * 0.044715)));
-    const auto root = hn::Set(d, static_cast<T>(0.79788456080286535588));
-    const auto slope = hn::MulAdd(square, root, root);  // of the argument of tanh
-    const auto rest = hn::Mul(hn::Mul(hn::NegMulAdd(t, t, hn::Set(d, T{1})), slope), v);
-    return hn::Mul(dv, hn::MulAdd(hn::Add(t, rest), half, half));
-  };
-  transform(n, add, dx, gradient, x, dy);
+  const auto one = hn::Set(d, T{1});
+  transform_with_slope(x, n, y, slope, [&](auto v) HWY_ATTR {
+    const auto positive = hn::Gt(v, hn::Zero(d));
+    return WithSlope<decltype(v)>{hn::IfThenElseZero(positive, v), hn::IfThenElseZero(positive, one)};
+  });
 }
 
 template <typename T>
@@ -426,6 +471,9 @@ constexpr Kernels<T> kTable = {.add = &AddTo<T>,
                                .gelu_backward = &GeluBackward<T>,
                                .gelu_tanh = &GeluTanh<T>,
                                .gelu_tanh_backward = &GeluTanhBackward<T>,
+                               .relu_with_slope = &ReluWithSlope<T>,
+                               .gelu_with_slope = &GeluWithSlope<T>,
+                               .gelu_tanh_with_slope = &GeluTanhWithSlope<T>,
                                .relu = &Relu<T>,
                                .relu_backward = &ReluBackward<T>,
                                .sigmoid = &Sigmoid<T>,

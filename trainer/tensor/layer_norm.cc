@@ -22,25 +22,35 @@ Kept<T> keep(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, const Te
   return {.normalized = tape.template keep<T>(x.count()), .inverse_deviation = tape.template keep<T>(x.rows())};
 }
 
-// The gradient of a normalisation's input goes to `dx`, those of gamma and beta to the tape.
+// Where the gradients of gamma and beta are added to. That of a frozen one goes to a place that is thrown away.
 template <typename T>
-void normalization_backward(Tape<T>& tape, const Kept<T>& kept, const Tensor<T>& gamma, const Tensor<T>& beta,
-                            const T* dy, int64_t rows, bool add, T* dx) {
-  const int64_t columns = gamma.columns();
-  // A frozen gamma or beta has no place for its gradient: it goes to one that is thrown away.
-  T* spare = tape.arena().template allocate<T>(columns);
-  const auto place_of = [&](const Tensor<T>& parameter) {
-    if (!tape.wants(parameter)) return spare;
+class GradientPlaces {
+ public:
+  GradientPlaces(Tape<T>& tape, const Tensor<T>& gamma, const Tensor<T>& beta)
+      : arena_(tape.arena()), columns_(gamma.columns()), spare_(arena_.allocate<T>(columns_)) {
+    gamma_ = place_of(tape, gamma);
+    beta_ = place_of(tape, beta);
+  }
+  GradientPlaces(const GradientPlaces&) = delete;
+  GradientPlaces& operator=(const GradientPlaces&) = delete;
+  ~GradientPlaces() { arena_.release(spare_, columns_); }
+  T* gamma() const { return gamma_; }
+  T* beta() const { return beta_; }
+
+ private:
+  T* place_of(Tape<T>& tape, const Tensor<T>& parameter) {
+    if (!tape.wants(parameter)) return spare_;
     const GradientSlot<T> slot = tape.gradient_of(parameter);
-    if (!slot.add) std::fill_n(slot.values, columns, T{0});
+    if (!slot.add) std::fill_n(slot.values, columns_, T{0});
     return slot.values;
-  };
-  T* dgamma = place_of(gamma);
-  T* dbeta = place_of(beta);
-  kernels<T>().layer_norm_backward(kept.normalized, kept.inverse_deviation, gamma.values, dy, rows, columns, add, dx,
-                                   dgamma, dbeta);
-  tape.arena().release(spare, columns);
-}
+  }
+
+  Arena& arena_;
+  int64_t columns_;
+  T* spare_;
+  T* gamma_ = nullptr;
+  T* beta_ = nullptr;
+};
 
 }  // namespace
 
@@ -51,14 +61,13 @@ Tensor<T> layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, 
   kernels<T>().layer_norm(x.values, gamma.values, beta.values, x.rows(), x.columns(), static_cast<T>(epsilon),
                           kept.normalized, kept.inverse_deviation, y.values);
   tape.record({x, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
-    if (t.wants(x)) {
-      const GradientSlot<T> slot = t.gradient_of(x);
-      normalization_backward(t, kept, gamma, beta, dy, x.rows(), slot.add, slot.values);
-    } else {
-      T* unused = t.arena().template allocate<T>(x.count());
-      normalization_backward(t, kept, gamma, beta, dy, x.rows(), false, unused);
-      t.arena().release(unused, x.count());
-    }
+    const bool wanted = t.wants(x);
+    const GradientPlaces<T> places(t, gamma, beta);
+    const GradientSlot<T> dx =
+        wanted ? t.gradient_of(x) : GradientSlot<T>{t.arena().template allocate<T>(x.count()), false};
+    kernels<T>().layer_norm_backward(kept.normalized, kept.inverse_deviation, gamma.values, dy, x.rows(), x.columns(),
+                                     dx.add, dx.values, places.gamma(), places.beta());
+    if (!wanted) t.arena().release(dx.values, x.count());
   });
   return y;
 }
@@ -69,33 +78,36 @@ Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>
   check_shape("residual of residual_layer_norm", residual.shape, x.shape);
   const Kept<T> kept = keep(tape, x, gamma, beta);
   const Tensor<T> y = tape.make(x.shape);
-  std::copy_n(residual.values, x.count(), kept.normalized);
-  if (mask.drops()) {
-    apply_dropout(tape.arena(), mask, x.values, batch_rows, x.count(), true, kept.normalized);
-  } else {
-    kernels<T>().add(x.values, x.count(), kept.normalized);
+  // A row of the batch at a time, which stays in the cache from the sum to the norm.
+  const int64_t columns = x.columns();
+  const int64_t length = batch_rows == 0 ? 0 : x.rows() / batch_rows;
+  const int64_t size = length * columns;
+  RowDropout<T> dropout(tape.arena(), mask, size);
+  for (int64_t row = 0; row < batch_rows; ++row) {
+    T* sum = kept.normalized + row * size;
+    std::copy_n(residual.values + row * size, size, sum);
+    dropout.apply(row, x.values + row * size, true, sum);
+    kernels<T>().layer_norm(sum, gamma.values, beta.values, length, columns, static_cast<T>(epsilon), sum,
+                            kept.inverse_deviation + row * length, y.values + row * size);
   }
-  kernels<T>().layer_norm(kept.normalized, gamma.values, beta.values, x.rows(), x.columns(), static_cast<T>(epsilon),
-                          kept.normalized, kept.inverse_deviation, y.values);
   tape.record({x, residual, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
-    T* sum = t.arena().template allocate<T>(x.count());
-    normalization_backward(t, kept, gamma, beta, dy, x.rows(), false, sum);
-    const auto pass_on = [&](const Tensor<T>& input) {
-      const GradientSlot<T> slot = t.gradient_of(input);
-      if (slot.add) {
-        kernels<T>().add(sum, x.count(), slot.values);
-      } else {
-        std::copy_n(sum, x.count(), slot.values);
+    Arena& arena = t.arena();
+    T* sum = arena.allocate<T>(size);
+    const GradientPlaces<T> places(t, gamma, beta);
+    // Two slots of one tensor: what is written to the first is added to in the second.
+    const GradientSlot<T> dresidual = t.wants(residual) ? t.gradient_of(residual) : GradientSlot<T>{};
+    const GradientSlot<T> dx = t.wants(x) ? t.gradient_of(x) : GradientSlot<T>{};
+    RowDropout<T> dropped(arena, mask, size);
+    for (int64_t row = 0; row < batch_rows; ++row) {
+      kernels<T>().layer_norm_backward(kept.normalized + row * size, kept.inverse_deviation + row * length,
+                                       gamma.values, dy + row * size, length, columns, false, sum, places.gamma(),
+                                       places.beta());
+      if (dresidual.values != nullptr) {
+        kernels<T>().scale(sum, 1, size, dresidual.add, dresidual.values + row * size);
       }
-    };
-    if (t.wants(residual)) pass_on(residual);
-    if (t.wants(x) && mask.drops()) {
-      const GradientSlot<T> slot = t.gradient_of(x);
-      apply_dropout(t.arena(), mask, static_cast<const T*>(sum), batch_rows, x.count(), slot.add, slot.values);
-    } else if (t.wants(x)) {
-      pass_on(x);
+      if (dx.values != nullptr) dropped.apply(row, sum, dx.add, dx.values + row * size);
     }
-    t.arena().release(sum, x.count());
+    arena.release(sum, size);
   });
   return y;
 }

@@ -13,6 +13,7 @@ packages=(
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer
   nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output
+  libicu-dev libonig-dev                    # tokenizers: Unicode, regular expressions
   libsentencepiece-dev                      # training subword tokenizers
   dict-gcide                                # the default corpus of examples/mlm: a dictionary of English prose
 )

@@ -2,9 +2,18 @@
 
 #include <algorithm>
 
-#include "tokenizer/white_space.h"
+#include "tokenizer/character_classes.h"
+#include "tokenizer/utf8_characters.h"
 
 namespace millrace {
+namespace {
+
+bool is_inside_words(std::string_view text, size_t begin, size_t end) {
+  return (begin > 0 && is_word_character(character_before(text, begin).value)) ||
+         (end < text.size() && is_word_character(character_at(text, end).value));
+}
+
+}  // namespace
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens, const std::vector<std::string>& contents)
     : tokens_(std::move(tokens)) {
@@ -32,11 +41,21 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::Cursor::next() {
     }
     if (found < 0) continue;
     const AddedToken& token = matcher_.tokens_[static_cast<size_t>(found)];
+    if (token.single_word && is_inside_words(text_, begin, found_end)) {
+      // What it covers is not searched again.
+      begin = found_end - 1;
+      continue;
+    }
     Match match{begin, found_end, token.id};
     search_from_ = found_end;
     if (token.lstrip) match.begin = std::max(taken_, begin - white_space_at_end(text_.substr(0, begin)));
     if (token.rstrip) match.end += white_space_at_begin(text_.substr(found_end));
-    taken_ = match.end;
+    taken_ = std::max(taken_, match.end);
+    // White space that the token before took whole.
+    if (match.begin >= match.end) {
+      begin = found_end - 1;
+      continue;
+    }
     return match;
   }
   search_from_ = text_.size();

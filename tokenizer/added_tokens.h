@@ -15,13 +15,14 @@ namespace millrace {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool lstrip = false;      ///< takes the white space before it
-  bool rstrip = false;      ///< takes the white space behind it
-  bool normalized = false;  ///< looked for in the normalised text instead of the raw one
-  bool special = false;     ///< left out of decoded text when special tokens are skipped
+  bool single_word = false;  ///< not inside words
+  bool lstrip = false;       ///< takes the white space before it
+  bool rstrip = false;       ///< takes the white space behind it
+  bool normalized = false;   ///< looked for in the normalised text instead of the raw one
+  bool special = false;      ///< left out of decoded text when special tokens are skipped
 };
 
-/// Finds added tokens in a text: leftmost, then longest, also inside words. Immutable; any thread.
+/// Finds added tokens in a text: leftmost, then longest. Immutable; any thread.
 class AddedTokenMatcher {
  public:
   struct Match {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,14 @@ namespace millrace {
 struct ByteSpan {
   uint32_t begin = 0;
   uint32_t end = 0;
+};
+
+/// A character of a changed text, and what it stands for.
+struct CharacterChange {
+  char32_t character = 0;
+  /// 0: the next character of the text before. Above 0: it is new, and stands where the one before it does. -n: the
+  /// next character, behind which n are dropped.
+  int32_t change = 0;
 };
 
 /// A text on its way through normalizers and pre-tokenizers, which for each of its bytes knows the character of the
@@ -28,6 +37,14 @@ class AlignedText {
   /// New bytes that stand where `source` has its byte `at`: what the Python package gives characters that it inserts or
   /// puts in another one's place.
   void append_new(std::string_view bytes, const AlignedText& source, size_t at);
+  /// New bytes in front of all of `source`, which is not empty.
+  void append_new_before(std::string_view bytes, const AlignedText& source);
+  /// The characters of `changes`, which together use the characters of `source` from byte `begin` on.
+  void append_changed(std::span<const CharacterChange> changes, const AlignedText& source, size_t begin = 0);
+  /// For each byte of a piece of `source` the character that stands for it (`byte_characters`).
+  void append_byte_characters(const AlignedText& source, size_t begin, size_t end);
+  /// Puts small letters in the place of capital ones. The text is ASCII.
+  void lower_ascii();
 
   std::string_view text() const { return text_; }
   bool tracking() const { return tracking_; }

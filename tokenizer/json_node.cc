@@ -57,9 +57,13 @@ bool JsonNode::boolean() const {
   return value_->get<bool>();
 }
 
-int32_t JsonNode::id() const {
+int32_t JsonNode::id() const { return whole_number("an id"); }
+
+size_t JsonNode::count() const { return static_cast<size_t>(whole_number("a count")); }
+
+int32_t JsonNode::whole_number(std::string_view what) const {
   if (!value_->is_number_unsigned() || value_->get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-    fail(fmt::format("expected an id, found {}", value_->dump()));
+    fail(fmt::format("expected {}, found {}", what, value_->dump()));
   }
   return value_->get<int32_t>();
 }

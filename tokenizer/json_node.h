@@ -31,7 +31,8 @@ class JsonNode {
 
   std::string string() const;
   bool boolean() const;
-  int32_t id() const;  ///< a whole number from 0 to 2^31 - 1
+  int32_t id() const;    ///< a whole number from 0 to 2^31 - 1
+  size_t count() const;  ///< a whole number from 0 to 2^31 - 1
 
   /// An object with these members only: another one would be an option that is silently ignored.
   void require_members_among(std::initializer_list<std::string_view> names) const;
@@ -44,6 +45,7 @@ class JsonNode {
   JsonNode child(const nlohmann::json& value, std::string path) const {
     return {value, file_, std::move(path), depth_ + 1};
   }
+  int32_t whole_number(std::string_view what) const;
   std::string path_of(std::string_view name) const;
 
   const nlohmann::json* value_;

@@ -1,8 +1,9 @@
 #include "tokenizer/metaspace_options.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tokenizer/utf8_characters.h"
 
 namespace millrace {
 
@@ -11,9 +12,8 @@ MetaspaceOptions MetaspaceOptions::read(const JsonNode& node) {
   MetaspaceOptions options;
   const JsonNode replacement = node.member("replacement");
   options.replacement = replacement.string();
-  const auto characters = std::count_if(options.replacement.begin(), options.replacement.end(),
-                                        [](char byte) { return (static_cast<uint8_t>(byte) & 0xc0) != 0x80; });
-  if (characters != 1) replacement.fail(fmt::format("expected one character, found '{}'", options.replacement));
+  if (num_characters(options.replacement) != 1)
+    replacement.fail(fmt::format("expected one character, found '{}'", options.replacement));
   if (const auto scheme = node.find("prepend_scheme")) {
     const std::string name = scheme->string();
     if (name == "always") {
@@ -33,6 +33,11 @@ MetaspaceOptions MetaspaceOptions::read(const JsonNode& node) {
   }
   if (const auto split = node.find("split")) options.split = split->boolean();
   return options;
+}
+
+nlohmann::ordered_json MetaspaceOptions::to_json() const {
+  const char* scheme = prepend == Prepend::kAlways ? "always" : prepend == Prepend::kFirst ? "first" : "never";
+  return {{"type", "Metaspace"}, {"replacement", replacement}, {"prepend_scheme", scheme}, {"split", split}};
 }
 
 }  // namespace millrace

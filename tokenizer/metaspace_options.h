@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/json_node.h"
 
 namespace millrace {
@@ -21,6 +23,7 @@ struct MetaspaceOptions {
   /// Reads `{"type": "Metaspace", "replacement": …, "prepend_scheme": …, "split": …}`, also with the older
   /// `add_prefix_space`.
   static MetaspaceOptions read(const JsonNode& node);
+  nlohmann::ordered_json to_json() const;
 };
 
 }  // namespace millrace

@@ -1,8 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <unordered_set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,19 +9,22 @@
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
 #include "formats/utf8.h"
-#include "tokenizer/added_tokens.h"
+#include "tokenizer/added_vocabulary.h"
 #include "tokenizer/decoders/decoder.h"
 #include "tokenizer/json_node.h"
+#include "tokenizer/json_text.h"
 #include "tokenizer/models/model.h"
 #include "tokenizer/normalizers/normalizer.h"
+#include "tokenizer/offset_trimming.h"
 #include "tokenizer/post_processors/post_processor.h"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {
 
-// A U+2581 is three times as long as the space it stands for, and positions are 32 bits.
-constexpr size_t kMaxTextBytes = size_t{1} << 30;
+// Normalization makes texts longer, and positions are 32 bits.
+constexpr size_t kMaxTextBytes = size_t{1} << 28;
 
 // What encoding one text needs. Each thread keeps one, so that steady work allocates nothing.
 struct WorkSpace {
@@ -52,133 +53,120 @@ void require_text(std::string_view text) {
   }
 }
 
-std::vector<AddedToken> read_added_tokens(const JsonNode& list) {
-  std::vector<AddedToken> tokens;
-  for (size_t i = 0; i < list.num_elements(); ++i) {
-    const JsonNode node = list.element(i);
-    node.require_members_among({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-    const auto flag = [&](std::string_view name) {
-      const auto member = node.find(name);
-      return member && member->boolean();
-    };
-    if (flag("single_word")) node.member("single_word").fail("added tokens that match whole words are not supported");
-    tokens.push_back({.id = node.member("id").id(),
-                      .content = node.member("content").string(),
-                      .lstrip = flag("lstrip"),
-                      .rstrip = flag("rstrip"),
-                      .normalized = flag("normalized"),
-                      .special = flag("special")});
-    if (tokens.back().content.empty()) node.member("content").fail("an added token of no characters");
-  }
-  return tokens;
-}
-
-// The model keeps the ids of its own tokens; others follow behind them without gaps.
-std::vector<std::string> tokens_behind_model(const JsonNode& list, const std::vector<AddedToken>& tokens,
-                                             const TokenModel& model) {
-  std::vector<std::string> behind;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const AddedToken& token = tokens[i];
-    const std::optional<int32_t> in_model = model.id_of(token.content);
-    const int32_t expected = in_model ? *in_model : model.size() + static_cast<int32_t>(behind.size());
-    if (token.id != expected) {
-      list.element(i).member("id").fail(fmt::format(
-          "is {}, but '{}' {} {}", token.id, token.content,
-          in_model ? "has in the model's vocabulary the id" : "is the next behind the model's vocabulary and must be",
-          expected));
-    }
-    if (!in_model) behind.push_back(token.content);
-  }
-  return behind;
-}
-
-// Code points before each byte of `text`, and all of them at the end.
-std::vector<int64_t> code_points_before(std::string_view text) {
-  std::vector<int64_t> before(text.size() + 1);
-  int64_t count = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    before[i] = count;
-    // The bytes inside a character never begin or end a span.
-    if ((static_cast<uint8_t>(text[i]) & 0xc0) != 0x80) ++count;
-  }
-  before[text.size()] = count;
-  return before;
-}
-
-// A token of a text with its place there in bytes.
-struct PlacedToken {
-  int32_t id;
-  std::string text;
-  TextSpan bytes;
-};
-
-}  // namespace
-
-struct Tokenizer::State {
-  std::string json_text;
-  std::unique_ptr<const Normalizer> normalizer;       // null: none
-  std::unique_ptr<const PreTokenizer> pre_tokenizer;  // null: none
-  std::unique_ptr<const TokenModel> model;
-  std::unique_ptr<const PostProcessor> post_processor;
-  std::unique_ptr<const Decoder> decoder;
-  AddedTokenMatcher raw_matcher;         // in the text as it is given
-  AddedTokenMatcher normalized_matcher;  // in what the normalizer makes of it
-  ByteTrie behind_model_ids;
-  std::vector<std::string> behind_model;  // added tokens that the model does not have
-  std::unordered_set<int32_t> special_ids;
-
-  State(std::string text, const std::string& name);
-
-  int32_t size() const { return model->size() + static_cast<int32_t>(behind_model.size()); }
-  std::string_view token_of(int32_t id) const {
-    return id < model->size() ? model->token_of(id) : behind_model[static_cast<size_t>(id - model->size())];
-  }
-
-  // Calls take_added(id, matched text, place) and take_word(word, its place in `words.text`, tokens of the word) in
-  // order of the text.
-  template <typename TakeAdded, typename TakeWord>
-  void encode(std::string_view text, bool tracking, const TakeAdded& take_added, const TakeWord& take_word) const;
-
-  void encode_ids(std::string_view text, std::vector<int32_t>& out) const;
-  TokenEncoding encode_template(const std::vector<TemplatePiece>& pieces, std::string_view text, std::string_view pair,
-                                bool add_special_tokens) const;
-
- private:
-  void read_added(const JsonNode& added);
-  std::vector<PlacedToken> encode_placed(std::string_view text) const;
-
-  template <typename TakeWord>
-  void encode_words(WorkSpace& space, const TakeWord& take_word) const;
-};
-
-Tokenizer::State::State(std::string text, const std::string& name) : json_text(std::move(text)) {
-  nlohmann::json document;
+nlohmann::json parse_json(const std::string& text, const std::string& name) {
   try {
-    document = nlohmann::json::parse(json_text);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& e) {
     throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON (byte {})", name, e.byte));
   } catch (const nlohmann::json::exception& e) {
     throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON ({})", name, e.what()));
   }
+}
+
+// Where the code points of a text begin, and its end.
+std::vector<int64_t> character_begins(std::string_view text) {
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!is_continuation_byte(text[i])) begins.push_back(static_cast<int64_t>(i));
+  }
+  begins.push_back(static_cast<int64_t>(text.size()));
+  return begins;
+}
+
+size_t num_special_tokens(const std::vector<TemplatePiece>& pieces) {
+  return static_cast<size_t>(std::count_if(pieces.begin(), pieces.end(), [](const TemplatePiece& piece) {
+    return piece.kind == TemplatePiece::Kind::kSpecialToken;
+  }));
+}
+
+void append_token(TokenEncoding& encoding, int32_t id, std::string token, TextSpan bytes) {
+  encoding.ids.push_back(id);
+  encoding.tokens.push_back(std::move(token));
+  encoding.special_tokens_mask.push_back(0);
+  encoding.byte_offsets.push_back(bytes);
+}
+
+// Calls `change` with each member, whatever its type.
+template <typename Change>
+void for_each_member(TokenEncoding& encoding, const Change& change) {
+  change(encoding.ids);
+  change(encoding.tokens);
+  change(encoding.type_ids);
+  change(encoding.special_tokens_mask);
+  change(encoding.attention_mask);
+  change(encoding.offsets);
+  change(encoding.byte_offsets);
+}
+
+// Keeps so many of a row's elements from `first` on.
+template <typename Row>
+void keep_tokens(Row& row, size_t first, size_t count, TokenEnd cut) {
+  const auto begin = row.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto too_many = static_cast<std::ptrdiff_t>(row.size() - first - count);
+  cut == TokenEnd::kRight ? row.erase(row.end() - too_many, row.end()) : row.erase(begin, begin + too_many);
+}
+
+}  // namespace
+
+struct Tokenizer::State {
+  std::shared_ptr<const Normalizer> normalizer;       // null: none
+  std::shared_ptr<const PreTokenizer> pre_tokenizer;  // null: none
+  std::shared_ptr<const TokenModel> model;
+  std::shared_ptr<const PostProcessor> post_processor;  // null: none
+  std::shared_ptr<const Decoder> decoder;               // null: tokens with spaces between them
+  std::shared_ptr<const AddedVocabulary> added;
+  std::optional<TokenTruncation> truncation;
+  std::optional<TokenPadding> padding;
+
+  State(const std::string& json_text, const std::string& name);
+
+  int32_t size() const { return model->size() + added->size(); }
+  std::string_view token_of(int32_t id) const {
+    return id < model->size() ? model->token_of(id) : added->token(id - model->size());
+  }
+  const std::vector<TemplatePiece>& single() const;
+  const std::vector<TemplatePiece>& pair() const;
+  nlohmann::ordered_json to_json() const;
+
+  void encode_ids(std::string_view text, std::vector<int32_t>& out) const;
+  // The tokens of a text: their ids, texts, masks and places in bytes.
+  TokenEncoding encode_text(std::string_view text) const;
+  TokenEncoding encode_template(const std::vector<TemplatePiece>& pieces, std::string_view text, std::string_view pair,
+                                bool add_special_tokens) const;
+
+ private:
+  // Calls take_added(id, matched text, place) and take_word(word, its place in `words.text`, tokens of the word) in
+  // order of the text.
+  template <typename TakeAdded, typename TakeWord>
+  void encode(std::string_view text, bool tracking, const TakeAdded& take_added, const TakeWord& take_word) const;
+  template <typename TakeWord>
+  void encode_words(WorkSpace& space, const TakeWord& take_word) const;
+
+  // Code points of all places, and what the post-processor makes of them.
+  void set_offsets(std::string_view text, TokenEncoding& encoding) const;
+  void pad(TokenEncoding& encoding) const;
+};
+
+Tokenizer::State::State(const std::string& json_text, const std::string& name) {
+  const nlohmann::json document = parse_json(json_text, name);
   const JsonNode root(document, name);
   root.require_members_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                               "post_processor", "decoder", "model"});
   if (const JsonNode version = root.member("version"); version.string() != "1.0") {
     version.fail(fmt::format("expected '1.0', found '{}'", version.string()));
   }
-  for (const char* option : {"truncation", "padding"}) {
-    if (const auto node = root.find(option)) node->fail("must be null: lengths are the caller's");
-  }
+  if (const auto node = root.find("truncation")) truncation = TokenTruncation::read(*node);
+  if (const auto node = root.find("padding")) padding = TokenPadding::read(*node);
   if (const auto node = root.find("normalizer")) normalizer = read_normalizer(*node);
   if (const auto node = root.find("pre_tokenizer")) pre_tokenizer = read_pre_tokenizer(*node);
   model = read_model(root.member("model"));
   const auto post = root.find("post_processor");
-  post_processor = post ? read_post_processor(*post) : plain_post_processor();
-  const auto decoding = root.find("decoder");
-  decoder = decoding ? read_decoder(*decoding) : plain_decoder();
-
-  if (const auto added = root.find("added_tokens")) read_added(*added);
-  for (const auto* pieces : {&post_processor->single(), &post_processor->pair()}) {
+  if (post) post_processor = read_post_processor(*post);
+  if (const auto node = root.find("decoder")) decoder = read_decoder(*node);
+  const auto list = root.find("added_tokens");
+  added = list ? std::make_shared<const AddedVocabulary>(*list, *model, normalizer.get())
+               : std::make_shared<const AddedVocabulary>();
+  for (const auto* pieces : {&single(), &pair()}) {
     for (const TemplatePiece& piece : *pieces) {
       if (piece.id < size()) continue;
       post->fail(fmt::format("'{}' has the id {}; the vocabulary has {}", piece.token, piece.id, size()));
@@ -186,29 +174,29 @@ Tokenizer::State::State(std::string text, const std::string& name) : json_text(s
   }
 }
 
-void Tokenizer::State::read_added(const JsonNode& added) {
-  const std::vector<AddedToken> tokens = read_added_tokens(added);
-  behind_model = tokens_behind_model(added, tokens, *model);
-  std::vector<std::pair<std::string_view, int32_t>> entries;
-  for (size_t i = 0; i < behind_model.size(); ++i) {
-    entries.emplace_back(behind_model[i], model->size() + static_cast<int32_t>(i));
-  }
-  behind_model_ids = ByteTrie(std::move(entries));
-  std::vector<AddedToken> raw;
-  std::vector<AddedToken> normalized;
-  std::vector<std::string> raw_contents;
-  std::vector<std::string> normalized_contents;
-  for (const AddedToken& token : tokens) {
-    if (token.special) special_ids.insert(token.id);
-    (token.normalized ? normalized : raw).push_back(token);
-    if (token.normalized) {
-      normalized_contents.push_back(normalizer ? normalizer->apply_to(token.content) : token.content);
-    } else {
-      raw_contents.push_back(token.content);
-    }
-  }
-  raw_matcher = AddedTokenMatcher(std::move(raw), raw_contents);
-  normalized_matcher = AddedTokenMatcher(std::move(normalized), normalized_contents);
+const std::vector<TemplatePiece>& Tokenizer::State::single() const {
+  const std::vector<TemplatePiece>* pieces = post_processor ? post_processor->single() : nullptr;
+  return pieces != nullptr ? *pieces : plain_single();
+}
+
+const std::vector<TemplatePiece>& Tokenizer::State::pair() const {
+  const std::vector<TemplatePiece>* pieces = post_processor ? post_processor->pair() : nullptr;
+  return pieces != nullptr ? *pieces : plain_pair();
+}
+
+nlohmann::ordered_json Tokenizer::State::to_json() const {
+  const auto or_null = [](const auto& component) {
+    return component ? component->to_json() : nlohmann::ordered_json();
+  };
+  return {{"version", "1.0"},
+          {"truncation", or_null(truncation)},
+          {"padding", or_null(padding)},
+          {"added_tokens", added->to_json()},
+          {"normalizer", or_null(normalizer)},
+          {"pre_tokenizer", or_null(pre_tokenizer)},
+          {"post_processor", or_null(post_processor)},
+          {"decoder", or_null(decoder)},
+          {"model", model->to_json()}};
 }
 
 template <typename TakeWord>
@@ -238,7 +226,7 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
     part.clear(tracking);
     part.append_original(text.substr(begin, end - begin), static_cast<uint32_t>(begin));
     if (normalizer) normalizer->apply(part, space.spare.text);
-    if (normalized_matcher.empty()) {
+    if (added->normalized().empty()) {
       encode_words(space, take_word);
       return;
     }
@@ -251,7 +239,7 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
       encode_words(space, take_word);
     };
     size_t done = 0;
-    AddedTokenMatcher::Cursor cursor(normalized_matcher, whole.text());
+    AddedTokenMatcher::Cursor cursor(added->normalized(), whole.text());
     while (const auto match = cursor.next()) {
       encode_piece(done, std::max(done, match->begin));
       const ByteSpan place = tracking ? whole.original(match->begin, match->end) : ByteSpan{};
@@ -262,7 +250,7 @@ void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAd
   };
 
   size_t done = 0;
-  AddedTokenMatcher::Cursor cursor(raw_matcher, text);
+  AddedTokenMatcher::Cursor cursor(added->raw(), text);
   while (const auto match = cursor.next()) {
     encode_part(done, std::max(done, match->begin));
     take_added(match->id, text.substr(match->begin, match->end - match->begin),
@@ -281,65 +269,131 @@ void Tokenizer::State::encode_ids(std::string_view text, std::vector<int32_t>& o
       });
 }
 
-std::vector<PlacedToken> Tokenizer::State::encode_placed(std::string_view text) const {
-  std::vector<PlacedToken> placed;
+TokenEncoding Tokenizer::State::encode_text(std::string_view text) const {
+  TokenEncoding encoding;
   const AlignedText& words = work_space().words.text;
   const auto place = [&](int32_t id, std::string_view token, ByteSpan bytes) {
-    placed.push_back({id, std::string(token), {bytes.begin, bytes.end}});
+    append_token(encoding, id, std::string(token), {bytes.begin, bytes.end});
   };
   encode(text, /*tracking=*/true, place,
          [&](std::string_view word, uint32_t word_begin, const std::vector<ModelToken>& tokens) {
            for (const ModelToken& token : tokens) {
-             place(token.id, word.substr(token.begin, token.end - token.begin),
-                   words.original(word_begin + token.begin, word_begin + token.end));
+             // Bytes of a prefix or suffix that is not in the word can be tokens too.
+             const bool inside = token.end <= word.size();
+             const uint32_t begin = word_begin + (inside ? token.begin : 0);
+             const uint32_t end = word_begin + (inside ? token.end : static_cast<uint32_t>(word.size()));
+             place(token.id, model->text_of(token, word), words.original(begin, end));
            }
          });
-  return placed;
+  return encoding;
+}
+
+void Tokenizer::State::set_offsets(std::string_view text, TokenEncoding& encoding) const {
+  const std::vector<int64_t> begins = character_begins(text);
+  const auto code_points_before = [&](int64_t byte) {
+    return std::lower_bound(begins.begin(), begins.end(), byte) - begins.begin();
+  };
+  for (const TextSpan& bytes : encoding.byte_offsets) {
+    encoding.offsets.push_back({code_points_before(bytes.begin), code_points_before(bytes.end)});
+  }
+  const std::vector<OffsetTrimming> trimmings =
+      post_processor ? post_processor->trimmings() : std::vector<OffsetTrimming>{};
+  if (trimmings.empty()) return;
+  for (const OffsetTrimming& trimming : trimmings) trim_offsets(trimming.add_prefix_space, 0, encoding);
+  for (size_t i = 0; i < encoding.offsets.size(); ++i) {
+    const TextSpan& offsets = encoding.offsets[i];
+    encoding.byte_offsets[i] = {begins[static_cast<size_t>(offsets.begin)], begins[static_cast<size_t>(offsets.end)]};
+  }
 }
 
 TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>& pieces, std::string_view text,
-                                                std::string_view pair, bool add_special_tokens) const {
+                                                std::string_view pair_text, bool add_special_tokens) const {
   require_text(text);
-  require_text(pair);
-  TokenEncoding encoding;
-  const auto add = [&](int32_t id, std::string token, int32_t type_id, bool special, TextSpan offsets,
-                       TextSpan byte_offsets) {
-    encoding.ids.push_back(id);
-    encoding.tokens.push_back(std::move(token));
-    encoding.type_ids.push_back(type_id);
-    encoding.special_tokens_mask.push_back(special ? 1 : 0);
-    encoding.offsets.push_back(offsets);
-    encoding.byte_offsets.push_back(byte_offsets);
-  };
-  for (const TemplatePiece& piece : pieces) {
-    if (piece.kind == TemplatePiece::Kind::kSpecialToken) {
-      if (add_special_tokens) add(piece.id, piece.token, piece.type_id, /*special=*/true, {}, {});
-      continue;
-    }
-    const std::string_view source = piece.kind == TemplatePiece::Kind::kFirstText ? text : pair;
-    const std::vector<int64_t> code_points = code_points_before(source);
-    for (PlacedToken& token : encode_placed(source)) {
-      const TextSpan offsets{code_points[static_cast<size_t>(token.bytes.begin)],
-                             code_points[static_cast<size_t>(token.bytes.end)]};
-      add(token.id, std::move(token.text), piece.type_id, /*special=*/false, offsets, token.bytes);
+  require_text(pair_text);
+  const bool is_pair = &pieces == &pair();
+  TokenEncoding first = encode_text(text);
+  TokenEncoding second = is_pair ? encode_text(pair_text) : TokenEncoding();
+  if (truncation) {
+    const auto [first_length, second_length] = truncation->lengths(first.ids.size(), second.ids.size(), is_pair,
+                                                                   add_special_tokens ? num_special_tokens(pieces) : 0);
+    for (const auto& [part, length] : {std::pair(&first, first_length), std::pair(&second, second_length)}) {
+      for_each_member(*part, [&, kept = length](auto& row) {
+        if (row.size() > kept) keep_tokens(row, 0, kept, truncation->direction);
+      });
     }
   }
+  set_offsets(text, first);
+  set_offsets(pair_text, second);
+  TokenEncoding encoding;
+  for (const TemplatePiece& piece : pieces) {
+    const size_t begin = encoding.ids.size();
+    if (piece.kind == TemplatePiece::Kind::kSpecialToken) {
+      if (!add_special_tokens) continue;
+      append_token(encoding, piece.id, piece.token, {});
+      encoding.special_tokens_mask.back() = 1;
+      encoding.offsets.push_back({});
+    } else {
+      TokenEncoding& part = piece.kind == TemplatePiece::Kind::kFirstText ? first : second;
+      const auto append = [](auto& all, auto& rows) { std::move(rows.begin(), rows.end(), std::back_inserter(all)); };
+      append(encoding.ids, part.ids);
+      append(encoding.tokens, part.tokens);
+      append(encoding.special_tokens_mask, part.special_tokens_mask);
+      append(encoding.offsets, part.offsets);
+      append(encoding.byte_offsets, part.byte_offsets);
+    }
+    encoding.type_ids.insert(encoding.type_ids.end(), encoding.ids.size() - begin, piece.type_id);
+  }
+  encoding.attention_mask.assign(encoding.ids.size(), 1);
+  pad(encoding);
   return encoding;
+}
+
+void Tokenizer::State::pad(TokenEncoding& encoding) const {
+  if (!padding) return;
+  const size_t count = padding->padded_length(encoding.ids.size()) - encoding.ids.size();
+  const auto add = [&](auto& row, const auto& value) {
+    row.insert(padding->direction == TokenEnd::kRight ? row.end() : row.begin(), count, value);
+  };
+  add(encoding.ids, padding->pad_id);
+  add(encoding.tokens, padding->pad_token);
+  add(encoding.type_ids, padding->pad_type_id);
+  add(encoding.special_tokens_mask, uint8_t{1});
+  add(encoding.attention_mask, uint8_t{0});
+  add(encoding.offsets, TextSpan{});
+  add(encoding.byte_offsets, TextSpan{});
 }
 
 Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_file(path, "tokenizer"), path); }
 
 Tokenizer Tokenizer::from_json(std::string json_text, const std::string& name) {
-  return Tokenizer(std::make_shared<const State>(std::move(json_text), name));
+  return Tokenizer(std::make_shared<const State>(json_text, name));
 }
 
-void Tokenizer::save(const std::string& path) const { write_atomically(path, state_->json_text); }
+std::string Tokenizer::to_json() const { return json_text(state_->to_json()); }
+
+void Tokenizer::save(const std::string& path) const { write_atomically(path, to_json()); }
+
+const std::optional<TokenTruncation>& Tokenizer::truncation() const { return state_->truncation; }
+
+const std::optional<TokenPadding>& Tokenizer::padding() const { return state_->padding; }
+
+Tokenizer Tokenizer::with_truncation(std::optional<TokenTruncation> truncation) const {
+  auto changed = std::make_shared<State>(*state_);
+  changed->truncation = truncation;
+  return Tokenizer(std::move(changed));
+}
+
+Tokenizer Tokenizer::with_padding(std::optional<TokenPadding> padding) const {
+  auto changed = std::make_shared<State>(*state_);
+  changed->padding = std::move(padding);
+  return Tokenizer(std::move(changed));
+}
 
 int32_t Tokenizer::size() const { return state_->size(); }
 
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
-  const auto behind = state_->behind_model_ids.find(token);
-  return behind ? behind : state_->model->id_of(token);
+  const auto added = state_->added->id_of(token);
+  return added ? added : state_->model->id_of(token);
 }
 
 std::string_view Tokenizer::token_of(int32_t id) const {
@@ -351,48 +405,47 @@ std::string_view Tokenizer::token_of(int32_t id) const {
 }
 
 TokenEncoding Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  return state_->encode_template(state_->post_processor->single(), text, {}, add_special_tokens);
+  return state_->encode_template(state_->single(), text, {}, add_special_tokens);
 }
 
 TokenEncoding Tokenizer::encode_pair(std::string_view text, std::string_view pair, bool add_special_tokens) const {
-  return state_->encode_template(state_->post_processor->pair(), text, pair, add_special_tokens);
+  return state_->encode_template(state_->pair(), text, pair, add_special_tokens);
 }
 
 void Tokenizer::encode_ids(std::string_view text, bool add_special_tokens, std::vector<int32_t>& out) const {
   require_text(text);
-  for (const TemplatePiece& piece : state_->post_processor->single()) {
-    if (piece.kind == TemplatePiece::Kind::kFirstText) {
-      state_->encode_ids(text, out);
-    } else if (add_special_tokens) {
-      out.push_back(piece.id);
+  const std::vector<TemplatePiece>& pieces = state_->single();
+  const size_t begin = out.size();
+  for (const TemplatePiece& piece : pieces) {
+    if (piece.kind == TemplatePiece::Kind::kSpecialToken) {
+      if (add_special_tokens) out.push_back(piece.id);
+      continue;
     }
+    const size_t text_begin = out.size();
+    state_->encode_ids(text, out);
+    if (!state_->truncation) continue;
+    const size_t num_added = add_special_tokens ? num_special_tokens(pieces) : 0;
+    const auto lengths = state_->truncation->lengths(out.size() - text_begin, 0, /*pair=*/false, num_added);
+    keep_tokens(out, text_begin, lengths.first, state_->truncation->direction);
   }
+  if (!state_->padding) return;
+  const TokenPadding& padding = *state_->padding;
+  const size_t length = out.size() - begin;
+  const auto place =
+      padding.direction == TokenEnd::kRight ? out.end() : out.begin() + static_cast<std::ptrdiff_t>(begin);
+  out.insert(place, padding.padded_length(length) - length, padding.pad_id);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {
-  std::vector<std::string_view> tokens;
-  tokens.reserve(ids.size());
+  std::vector<std::string> pieces;
+  pieces.reserve(ids.size());
   for (const int32_t id : ids) {
-    if (id < 0 || id >= size() || (skip_special_tokens && state_->special_ids.contains(id))) continue;
-    tokens.push_back(state_->token_of(id));
+    if (id < 0 || id >= size() || (skip_special_tokens && state_->added->is_special(id))) continue;
+    pieces.emplace_back(state_->token_of(id));
   }
-  return state_->decoder->decode(tokens);
-}
-
-void fuzz_tokenizer(std::string_view bytes) {
-  try {
-    const Tokenizer tokenizer = Tokenizer::from_json(std::string(bytes));
-    for (const std::string_view text : {"", " the ``mill'' [MASK] a\n", "\u65e5\u2581 \u00e9<mark>zz"}) {
-      const TokenEncoding encoding = tokenizer.encode(text);
-      std::vector<int32_t> ids;
-      tokenizer.encode_ids(text, /*add_special_tokens=*/true, ids);
-      if (ids != encoding.ids) throw std::logic_error("encode and encode_ids differ");
-      for (const int32_t id : ids) (void)tokenizer.token_of(id);
-      (void)tokenizer.decode(ids, /*skip_special_tokens=*/false);
-    }
-  } catch (const ErrorException&) {
-    // Most bytes are no tokenizer.
-  }
+  if (!state_->decoder) return fmt::format("{}", fmt::join(pieces, " "));
+  state_->decoder->apply(pieces);
+  return fmt::format("{}", fmt::join(pieces, ""));
 }
 
 }  // namespace millrace

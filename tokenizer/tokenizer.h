@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/token_padding.h"
+#include "tokenizer/token_truncation.h"
+
 namespace millrace {
 
 /// A piece of the original text, from `begin` up to but not including `end`.
@@ -20,22 +23,25 @@ struct TextSpan {
 /// A text as tokens. All members have one entry for each token.
 struct TokenEncoding {
   std::vector<int32_t> ids;
-  /// The tokens' texts after normalisation; an unknown token's is the text that it stands for.
+  /// The tokens' texts after normalisation. An unknown token's is the text that it stands for (Unigram) or its own
+  /// (BPE).
   std::vector<std::string> tokens;
   /// 0 for the first text and what belongs to it, 1 for the second of a pair.
   std::vector<int32_t> type_ids;
-  /// 1 for the special tokens that the template adds; a special token found in the text itself has 0.
+  /// 1 for the special tokens that the template adds, and for padding; a special token found in the text itself has 0.
   std::vector<uint8_t> special_tokens_mask;
+  /// 0 for padding, else 1.
+  std::vector<uint8_t> attention_mask;
   /// Where the token is in its text, in code points; {0, 0} for tokens that the template adds.
   std::vector<TextSpan> offsets;
   /// The same in bytes of UTF-8.
   std::vector<TextSpan> byte_offsets;
 };
 
-/// A subword tokenizer as a Hugging Face `tokenizer.json` describes it. Ids, texts, offsets and decoded text are those
-/// of the Python package `tokenizers`. Supported components: normalizers Replace (of a string) and Sequence,
-/// pre-tokenizer Metaspace, model Unigram, post-processor TemplateProcessing, decoder Metaspace; added tokens.
-/// Truncation and padding are the caller's. Immutable and cheap to copy; any number of threads may use one.
+/// A subword tokenizer as a Hugging Face `tokenizer.json` describes it, of a Unigram or a BPE model. Ids, texts,
+/// offsets and decoded text are those of the Python package `tokenizers`; docs/tokenizers.md lists the components.
+/// Immutable and cheap to copy; any number of threads may use one. A thread that encodes keeps the tokens of the words
+/// that it met last (512 KiB for all tokenizers).
 ///
 ///     const Tokenizer tokenizer = Tokenizer::load("model/tokenizer.json");
 ///     const TokenEncoding encoding = tokenizer.encode("A mill race drives the wheel.");
@@ -48,9 +54,17 @@ class Tokenizer {
   /// The same from the text of such a file; `name` stands for the file in messages.
   [[nodiscard]] static Tokenizer from_json(std::string json_text, const std::string& name = "tokenizer.json");
 
-  /// Writes the `tokenizer.json` that this was loaded from, byte for byte. The file has its name only when it is whole.
-  /// Throws `kIo`.
+  /// The text of a `tokenizer.json` that describes this, as the Python package lays it out.
+  std::string to_json() const;
+  /// Writes `to_json` to a file, which has its name only when it is whole. Throws `kIo`.
   void save(const std::string& path) const;
+
+  /// How encodings are cut and padded; none unless the file says so.
+  const std::optional<TokenTruncation>& truncation() const;
+  const std::optional<TokenPadding>& padding() const;
+  /// The same tokenizer with another way to do so, or with none.
+  [[nodiscard]] Tokenizer with_truncation(std::optional<TokenTruncation> truncation) const;
+  [[nodiscard]] Tokenizer with_padding(std::optional<TokenPadding> padding) const;
 
   /// Tokens in the vocabulary, added tokens included: ids are below this.
   int32_t size() const;
@@ -60,7 +74,8 @@ class Tokenizer {
   std::string_view token_of(int32_t id) const;
 
   /// Encodes a text of UTF-8, with the special tokens of the template for one text unless told otherwise. Throws
-  /// `kParse` with the offset of the first byte that is not UTF-8, `kInvalidArgument` for texts of 1 GiB and more.
+  /// `kParse` with the offset of the first byte that is not UTF-8, `kInvalidArgument` for texts of 256 MiB and more,
+  /// for an unknown character where the model has no unknown token, and when truncation cannot make the text fit.
   TokenEncoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// Encodes two texts with the template for a pair. Offsets count from the beginning of the token's own text.
   TokenEncoding encode_pair(std::string_view text, std::string_view pair, bool add_special_tokens = true) const;
@@ -77,9 +92,5 @@ class Tokenizer {
 
   std::shared_ptr<const State> state_;
 };
-
-/// Loads any bytes as a `tokenizer.json` and encodes with what comes of it: never crashes or hangs, and every id is in
-/// the vocabulary. The entry point for fuzzers, and a unit test.
-void fuzz_tokenizer(std::string_view bytes);
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "tests/tokenizer/golden_cases.h"
 
-#include <array>
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -38,6 +39,7 @@ json encode_case(const Tokenizer& tokenizer, const json& expected) {
                 {"tokens", encoding.tokens},
                 {"type_ids", encoding.type_ids},
                 {"special_tokens_mask", encoding.special_tokens_mask},
+                {"attention_mask", encoding.attention_mask},
                 {"offsets", to_json(encoding.offsets)},
                 {"byte_offsets", to_json(encoding.byte_offsets)},
                 {"decoded", tokenizer.decode(encoding.ids)},
@@ -73,20 +75,37 @@ bool check_line(const Tokenizer& tokenizer, const std::string& place, const json
   return false;
 }
 
+void check_file(const Tokenizer& tokenizer, const std::filesystem::path& path, TokenizerReport& report) {
+  std::ifstream file(path);
+  if (!file) throw ErrorException(ErrorCode::kIo, fmt::format("cannot read '{}'", path.string()));
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    const bool pair = check_line(tokenizer, fmt::format("{}:{}", path.string(), ++number), json::parse(line), report);
+    ++(pair ? report.num_pairs : report.num_texts);
+  }
+}
+
 }  // namespace
 
 TokenizerReport check_tokenizer_cases(const std::string& folder) {
-  const Tokenizer tokenizer = Tokenizer::load(folder + "/tokenizer.json");
+  constexpr std::string_view kName = "tokenizer.json";
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().ends_with(kName)) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  if (names.empty()) throw ErrorException(ErrorCode::kIo, fmt::format("no tokenizer.json in '{}'", folder));
   TokenizerReport report;
-  for (const char* name : {"encodings.jsonl", "pairs.jsonl"}) {
-    const std::string path = folder + "/" + name;
-    std::ifstream file(path);
-    if (!file) throw ErrorException(ErrorCode::kIo, fmt::format("cannot read '{}'", path));
-    int number = 0;
-    for (std::string line; std::getline(file, line);) {
-      const bool pair = check_line(tokenizer, fmt::format("{}:{}", path, ++number), json::parse(line), report);
-      ++(pair ? report.num_pairs : report.num_texts);
+  for (const std::string& name : names) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    const std::string prefix = name.substr(0, name.size() - kName.size());
+    const Tokenizer read = Tokenizer::load(path.string());
+    // What is written must say the same.
+    for (const Tokenizer& tokenizer : {read, Tokenizer::from_json(read.to_json(), name + ", written again")}) {
+      check_file(tokenizer, path.parent_path() / (prefix + "encodings.jsonl"), report);
+      check_file(tokenizer, path.parent_path() / (prefix + "pairs.jsonl"), report);
     }
+    ++report.num_tokenizers;
   }
   return report;
 }

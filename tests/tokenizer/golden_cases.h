@@ -7,14 +7,16 @@ namespace millrace::test {
 
 /// What a comparison with the Python package came to.
 struct TokenizerReport {
-  int num_texts = 0;
-  int num_pairs = 0;
+  int num_tokenizers = 0;
+  int num_texts = 0;                  ///< each counts twice: with the file as it is, and as we write it
+  int num_pairs = 0;                  ///< the same
   std::vector<std::string> failures;  ///< one line each: file, line, field, what was expected, what was found
 };
 
-/// Encodes the texts of `FOLDER/encodings.jsonl` and `FOLDER/pairs.jsonl` with `FOLDER/tokenizer.json` and compares
-/// every field that a line holds: ids, tokens, masks, types, offsets in code points and in bytes, decoded texts.
-/// `encode_ids` is compared as well. Throws ErrorException when a file cannot be read.
+/// Encodes the texts of `FOLDER/Xencodings.jsonl` and `FOLDER/Xpairs.jsonl` with each `FOLDER/Xtokenizer.json`, for any
+/// X, and with what we write of it, and compares every field that a line holds: ids, tokens, masks, types, offsets in
+/// code points and in bytes, decoded texts. `encode_ids` is compared as well. Throws ErrorException when a file cannot
+/// be read.
 TokenizerReport check_tokenizer_cases(const std::string& folder);
 
 }  // namespace millrace::test

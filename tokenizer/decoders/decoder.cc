@@ -1,29 +1,29 @@
 #include "tokenizer/decoders/decoder.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "tokenizer/decoders/byte_fallback.h"
+#include "tokenizer/decoders/byte_level.h"
+#include "tokenizer/decoders/fuse.h"
 #include "tokenizer/decoders/metaspace.h"
+#include "tokenizer/decoders/replace.h"
+#include "tokenizer/decoders/sequence.h"
+#include "tokenizer/decoders/strip.h"
 
 namespace millrace {
-namespace {
-
-class PlainDecoder final : public Decoder {
- public:
-  std::string decode(std::span<const std::string_view> tokens) const override {
-    return fmt::format("{}", fmt::join(tokens, " "));
-  }
-};
-
-}  // namespace
 
 std::unique_ptr<const Decoder> read_decoder(const JsonNode& node) {
   const JsonNode type = node.member("type");
   const std::string name = type.string();
   if (name == "Metaspace") return std::make_unique<MetaspaceDecoder>(node);
-  type.fail(fmt::format("no decoder '{}'; there is Metaspace", name));
+  if (name == "ByteLevel") return std::make_unique<ByteLevelDecoder>(node);
+  if (name == "Replace") return std::make_unique<ReplaceDecoder>(node);
+  if (name == "Strip") return std::make_unique<StripDecoder>(node);
+  if (name == "Fuse") return std::make_unique<FuseDecoder>(node);
+  if (name == "ByteFallback") return std::make_unique<ByteFallbackDecoder>(node);
+  if (name == "Sequence") return std::make_unique<DecoderSequence>(node);
+  type.fail(fmt::format(
+      "no decoder '{}'; there are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence and Strip", name));
 }
-
-std::unique_ptr<const Decoder> plain_decoder() { return std::make_unique<PlainDecoder>(); }
 
 }  // namespace millrace

@@ -10,7 +10,8 @@ class MetaspaceDecoder final : public Decoder {
  public:
   explicit MetaspaceDecoder(const JsonNode& node) : options_(MetaspaceOptions::read(node)) {}
 
-  std::string decode(std::span<const std::string_view> tokens) const override;
+  void apply(std::vector<std::string>& pieces) const override;
+  nlohmann::ordered_json to_json() const override;
 
  private:
   MetaspaceOptions options_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tokenizer/models/bpe.h"
 #include "tokenizer/models/unigram.h"
 
 namespace millrace {
@@ -10,7 +11,8 @@ std::unique_ptr<const TokenModel> read_model(const JsonNode& node) {
   const JsonNode type = node.member("type");
   const std::string name = type.string();
   if (name == "Unigram") return std::make_unique<UnigramModel>(node);
-  type.fail(fmt::format("no model '{}'; there is Unigram", name));
+  if (name == "BPE") return std::make_unique<BpeModel>(node);
+  type.fail(fmt::format("no model '{}'; there are BPE and Unigram", name));
 }
 
 }  // namespace millrace

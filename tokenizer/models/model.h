@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/json_node.h"
 
 namespace millrace {
@@ -23,12 +25,16 @@ struct ModelToken {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  /// Appends the tokens of a word, which is not empty; together they cover it.
+  /// Appends the tokens of a word, which is not empty, in its order.
   virtual void tokenize(std::string_view word, std::vector<ModelToken>& tokens) const = 0;
+  /// What the encoding of `word` shows for one of its tokens. Valid as long as the word and the model.
+  virtual std::string_view text_of(const ModelToken& token, std::string_view word) const = 0;
   virtual int32_t size() const = 0;
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   /// `id` is in [0, size()).
   virtual std::string_view token_of(int32_t id) const = 0;
+  /// What `read_model` reads.
+  virtual nlohmann::ordered_json to_json() const = 0;
 };
 
 /// The model that `node` describes. Throws `kParse` with its place for one that we do not have.

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tokenizer/models/word_cache.h"
+#include "tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {
@@ -21,18 +23,10 @@ struct BestPath {
   int32_t id;      // of its last piece
 };
 
-size_t character_size(char first) {
-  const auto byte = static_cast<uint8_t>(first);
-  return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-}
-
 }  // namespace
 
-UnigramModel::UnigramModel(const JsonNode& node) {
+UnigramModel::UnigramModel(const JsonNode& node) : cache_owner_(WordCache::new_owner()) {
   node.require_members_among({"type", "unk_id", "vocab", "byte_fallback"});
-  if (const auto fallback = node.find("byte_fallback"); fallback && fallback->boolean()) {
-    fallback->fail("pieces for single bytes are not supported");
-  }
   const JsonNode vocabulary = node.member("vocab");
   const size_t size = vocabulary.num_elements();
   if (size == 0) vocabulary.fail("no pieces");
@@ -58,9 +52,22 @@ UnigramModel::UnigramModel(const JsonNode& node) {
   entries.reserve(size);
   for (size_t i = 0; i < size; ++i) entries.emplace_back(pieces_[i], static_cast<int32_t>(i));
   trie_ = ByteTrie(std::move(entries));
+  if (const auto fallback = node.find("byte_fallback"); fallback && fallback->boolean()) {
+    for (int byte = 0; byte < 256; ++byte) {
+      byte_ids_.push_back(id_of(fmt::format("<0x{:02X}>", byte)).value_or(kNoPiece));
+    }
+  }
 }
 
 void UnigramModel::tokenize(std::string_view word, std::vector<ModelToken>& tokens) const {
+  WordCache& cache = WordCache::of_this_thread();
+  if (cache.find(cache_owner_, word, tokens)) return;
+  const size_t first = tokens.size();
+  find_best_pieces(word, tokens);
+  cache.store(cache_owner_, word, tokens, first);
+}
+
+void UnigramModel::find_best_pieces(std::string_view word, std::vector<ModelToken>& tokens) const {
   // Work space that each thread keeps: words come by the million.
   static thread_local std::vector<BestPath> paths;
   paths.assign(word.size() + 1, BestPath{0, 0, kUnreached});
@@ -107,8 +114,43 @@ void UnigramModel::tokenize(std::string_view word, std::vector<ModelToken>& toke
     ModelToken& token = tokens[i];
     if (token.id != unknown_id_) continue;
     // Several unknown characters together may be a piece, when scores are odd enough.
-    token.id = trie_.find(word.substr(token.begin, token.end - token.begin)).value_or(unknown_id_);
+    token.id = trie_.find(word.substr(token.begin, token.end - token.begin)).value_or(kNoPiece);
   }
+  take_bytes_of_unknowns(word, first, tokens);
+}
+
+void UnigramModel::take_bytes_of_unknowns(std::string_view word, size_t first, std::vector<ModelToken>& tokens) const {
+  const auto is_unknown = [](const ModelToken& token) { return token.id == kNoPiece; };
+  const auto unknown = std::find_if(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end(), is_unknown);
+  if (unknown == tokens.end()) return;
+  const std::vector<ModelToken> rest(unknown, tokens.end());
+  tokens.erase(unknown, tokens.end());
+  for (const ModelToken& token : rest) {
+    if (!is_unknown(token)) {
+      tokens.push_back(token);
+      continue;
+    }
+    const std::string_view bytes = word.substr(token.begin, token.end - token.begin);
+    const bool has_bytes = !byte_ids_.empty() && std::none_of(bytes.begin(), bytes.end(), [&](char byte) {
+      return byte_ids_[static_cast<uint8_t>(byte)] == kNoPiece;
+    });
+    if (!has_bytes) {
+      tokens.push_back({unknown_id_, token.begin, token.end});
+      continue;
+    }
+    for (const char byte : bytes) tokens.push_back({byte_ids_[static_cast<uint8_t>(byte)], token.begin, token.end});
+  }
+}
+
+nlohmann::ordered_json UnigramModel::to_json() const {
+  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    vocabulary.push_back(nlohmann::ordered_json::array({pieces_[i], scores_[i]}));
+  }
+  return {{"type", "Unigram"},
+          {"unk_id", unknown_id_ == kNoUnknown ? nlohmann::ordered_json() : nlohmann::ordered_json(unknown_id_)},
+          {"vocab", std::move(vocabulary)},
+          {"byte_fallback", !byte_ids_.empty()}};
 }
 
 }  // namespace millrace

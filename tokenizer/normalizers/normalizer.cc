@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "tokenizer/normalizers/lowercase.h"
+#include "tokenizer/normalizers/precompiled.h"
 #include "tokenizer/normalizers/replace.h"
 #include "tokenizer/normalizers/sequence.h"
+#include "tokenizer/normalizers/strip.h"
+#include "tokenizer/normalizers/unicode_form.h"
 
 namespace millrace {
 
@@ -20,7 +24,14 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node) {
   const std::string name = type.string();
   if (name == "Replace") return std::make_unique<ReplaceNormalizer>(node);
   if (name == "Sequence") return std::make_unique<NormalizerSequence>(node);
-  type.fail(fmt::format("no normalizer '{}'; there are Replace and Sequence", name));
+  if (name == "NFC" || name == "NFD" || name == "NFKC" || name == "NFKD") {
+    return std::make_unique<UnicodeFormNormalizer>(node);
+  }
+  if (name == "Lowercase") return std::make_unique<LowercaseNormalizer>(node);
+  if (name == "Strip") return std::make_unique<StripNormalizer>(node);
+  if (name == "Precompiled") return std::make_unique<PrecompiledNormalizer>(node);
+  type.fail(fmt::format(
+      "no normalizer '{}'; there are Lowercase, NFC, NFD, NFKC, NFKD, Precompiled, Replace, Sequence and Strip", name));
 }
 
 }  // namespace millrace

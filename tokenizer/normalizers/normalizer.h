@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/json_node.h"
 
@@ -17,6 +19,8 @@ class Normalizer {
   virtual ~Normalizer() = default;
   /// Changes `text`; `spare` is work space with any contents.
   virtual void apply(AlignedText& text, AlignedText& spare) const = 0;
+  /// What `read_normalizer` reads.
+  virtual nlohmann::ordered_json to_json() const = 0;
 
   /// The changed text of one that comes from nowhere.
   std::string apply_to(std::string_view text) const;

@@ -2,31 +2,37 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 namespace millrace {
 
-ReplaceNormalizer::ReplaceNormalizer(const JsonNode& node) : content_(node.member("content").string()) {
+ReplaceNormalizer::ReplaceNormalizer(const JsonNode& node)
+    : pattern_(node.member("pattern")), content_(node.member("content").string()) {
   node.require_members_among({"type", "pattern", "content"});
-  const JsonNode pattern = node.member("pattern");
-  pattern.require_members_among({"String", "Regex"});
-  if (const auto regex = pattern.find("Regex")) regex->fail("patterns that are regular expressions are not supported");
-  pattern_ = pattern.member("String").string();
 }
 
 void ReplaceNormalizer::apply(AlignedText& text, AlignedText& spare) const {
-  const std::string_view before = text.text();
-  if (pattern_.empty()) return;
-  size_t match = before.find(pattern_);
-  if (match == std::string_view::npos) return;
+  if (text.text().empty()) return;
+  TextPattern::Cursor cursor(pattern_, text.text());
+  std::optional<TextPattern::Match> match = cursor.next();
+  if (!match) return;
   spare.clear(text.tracking());
   size_t copied = 0;
-  while (match != std::string_view::npos) {
-    spare.append(text, copied, match);
-    copied = match + pattern_.size();
-    spare.append_new(content_, text, copied - 1);
-    match = before.find(pattern_, copied);
+  for (; match; match = cursor.next()) {
+    spare.append(text, copied, match->begin);
+    copied = match->end;
+    if (copied == 0) {
+      spare.append_new_before(content_, text);
+    } else {
+      spare.append_new(content_, text, copied - 1);
+    }
   }
-  spare.append(text, copied, before.size());
+  spare.append(text, copied, text.text().size());
   std::swap(text, spare);
+}
+
+nlohmann::ordered_json ReplaceNormalizer::to_json() const {
+  return {{"type", "Replace"}, {"pattern", pattern_.to_json()}, {"content", content_}};
 }
 
 }  // namespace millrace

@@ -1,19 +1,21 @@
 #pragma once
 
 #include "tokenizer/normalizers/normalizer.h"
+#include "tokenizer/text_pattern.h"
 
 namespace millrace {
 
-/// Puts `content` in the place of every occurrence of a string, from left to right.
+/// Puts `content`, as it is, in the place of every match of a pattern, from left to right.
 class ReplaceNormalizer final : public Normalizer {
  public:
-  /// Reads `{"type": "Replace", "pattern": {"String": …}, "content": …}`.
+  /// Reads `{"type": "Replace", "pattern": {"String" or "Regex": …}, "content": …}`.
   explicit ReplaceNormalizer(const JsonNode& node);
 
   void apply(AlignedText& text, AlignedText& spare) const override;
+  nlohmann::ordered_json to_json() const override;
 
  private:
-  std::string pattern_;
+  TextPattern pattern_;
   std::string content_;
 };
 

@@ -1,5 +1,7 @@
 #include "tokenizer/normalizers/sequence.h"
 
+#include <nlohmann/json.hpp>
+
 namespace millrace {
 
 NormalizerSequence::NormalizerSequence(const JsonNode& node) {
@@ -10,6 +12,12 @@ NormalizerSequence::NormalizerSequence(const JsonNode& node) {
 
 void NormalizerSequence::apply(AlignedText& text, AlignedText& spare) const {
   for (const auto& normalizer : normalizers_) normalizer->apply(text, spare);
+}
+
+nlohmann::ordered_json NormalizerSequence::to_json() const {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& normalizer : normalizers_) list.push_back(normalizer->to_json());
+  return {{"type", "Sequence"}, {"normalizers", std::move(list)}};
 }
 
 }  // namespace millrace

@@ -13,6 +13,7 @@ class NormalizerSequence final : public Normalizer {
   explicit NormalizerSequence(const JsonNode& node);
 
   void apply(AlignedText& text, AlignedText& spare) const override;
+  nlohmann::ordered_json to_json() const override;
 
  private:
   std::vector<std::unique_ptr<const Normalizer>> normalizers_;

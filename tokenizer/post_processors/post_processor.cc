@@ -2,31 +2,33 @@
 
 #include <fmt/format.h>
 
+#include "tokenizer/post_processors/byte_level.h"
+#include "tokenizer/post_processors/roberta_processing.h"
+#include "tokenizer/post_processors/sequence.h"
 #include "tokenizer/post_processors/template_processing.h"
 
 namespace millrace {
-namespace {
-
-class PlainPostProcessor final : public PostProcessor {
- public:
-  const std::vector<TemplatePiece>& single() const override { return single_; }
-  const std::vector<TemplatePiece>& pair() const override { return pair_; }
-
- private:
-  std::vector<TemplatePiece> single_{{.kind = TemplatePiece::Kind::kFirstText}};
-  std::vector<TemplatePiece> pair_{{.kind = TemplatePiece::Kind::kFirstText},
-                                   {.kind = TemplatePiece::Kind::kSecondText, .type_id = 1}};
-};
-
-}  // namespace
 
 std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node) {
   const JsonNode type = node.member("type");
   const std::string name = type.string();
   if (name == "TemplateProcessing") return std::make_unique<TemplateProcessing>(node);
-  type.fail(fmt::format("no post-processor '{}'; there is TemplateProcessing", name));
+  if (name == "RobertaProcessing") return std::make_unique<RobertaProcessing>(node);
+  if (name == "ByteLevel") return std::make_unique<ByteLevelPostProcessor>(node);
+  if (name == "Sequence") return std::make_unique<PostProcessorSequence>(node);
+  type.fail(fmt::format(
+      "no post-processor '{}'; there are ByteLevel, RobertaProcessing, Sequence and TemplateProcessing", name));
 }
 
-std::unique_ptr<const PostProcessor> plain_post_processor() { return std::make_unique<PlainPostProcessor>(); }
+const std::vector<TemplatePiece>& plain_single() {
+  static const std::vector<TemplatePiece> pieces{{.kind = TemplatePiece::Kind::kFirstText}};
+  return pieces;
+}
+
+const std::vector<TemplatePiece>& plain_pair() {
+  static const std::vector<TemplatePiece> pieces{{.kind = TemplatePiece::Kind::kFirstText},
+                                                 {.kind = TemplatePiece::Kind::kSecondText, .type_id = 1}};
+  return pieces;
+}
 
 }  // namespace millrace

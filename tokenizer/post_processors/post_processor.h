@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/json_node.h"
 
 namespace millrace {
@@ -22,20 +24,32 @@ struct TemplatePiece {
   std::string token;  ///< of a special token
 };
 
-/// Says what goes around the tokens of one text and of a pair. Immutable; any thread.
+/// Takes the white space at the ends of tokens out of their offsets.
+struct OffsetTrimming {
+  /// Whether the space in front of a text's first token was added, and is not in its offsets anyway.
+  bool add_prefix_space = true;
+};
+
+/// Says what goes around the tokens of one text and of a pair, and what their offsets are. Immutable; any thread.
 ///
 /// To add one: its own pair of files in this folder, named as its `type`, and a line in `read_post_processor`.
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
-  virtual const std::vector<TemplatePiece>& single() const = 0;
-  virtual const std::vector<TemplatePiece>& pair() const = 0;
+  /// What an encoding is made of. Null: the texts alone, those of the second with type 1.
+  virtual const std::vector<TemplatePiece>* single() const { return nullptr; }
+  virtual const std::vector<TemplatePiece>* pair() const { return nullptr; }
+  /// One after the other.
+  virtual std::vector<OffsetTrimming> trimmings() const { return {}; }
+  /// What `read_post_processor` reads.
+  virtual nlohmann::ordered_json to_json() const = 0;
 };
 
 /// The post-processor that `node` describes. Throws `kParse` with its place for one that we do not have.
 [[nodiscard]] std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node);
 
-/// For files without one: the texts alone, those of the second with type 1.
-[[nodiscard]] std::unique_ptr<const PostProcessor> plain_post_processor();
+/// The pieces of a post-processor that has none, or of a file without one.
+const std::vector<TemplatePiece>& plain_single();
+const std::vector<TemplatePiece>& plain_pair();
 
 }  // namespace millrace

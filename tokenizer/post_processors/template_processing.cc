@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace millrace {
 namespace {
@@ -53,13 +54,21 @@ void require_texts(const JsonNode& list, const std::vector<TemplatePiece>& piece
 
 }  // namespace
 
-TemplateProcessing::TemplateProcessing(const JsonNode& node) {
+TemplateProcessing::TemplateProcessing(const JsonNode& node) : json_(node.value().dump()) {
   node.require_members_among({"type", "single", "pair", "special_tokens"});
   const JsonNode special_tokens = node.member("special_tokens");
   single_ = read_template(node.member("single"), special_tokens);
   require_texts(node.member("single"), single_, {TemplatePiece::Kind::kFirstText});
   pair_ = read_template(node.member("pair"), special_tokens);
   require_texts(node.member("pair"), pair_, {TemplatePiece::Kind::kFirstText, TemplatePiece::Kind::kSecondText});
+}
+
+nlohmann::ordered_json TemplateProcessing::to_json() const {
+  const auto json = nlohmann::ordered_json::parse(json_);
+  return {{"type", "TemplateProcessing"},
+          {"single", json["single"]},
+          {"pair", json["pair"]},
+          {"special_tokens", json["special_tokens"]}};
 }
 
 }  // namespace millrace

@@ -10,10 +10,12 @@ class TemplateProcessing final : public PostProcessor {
   /// Reads `{"type": "TemplateProcessing", "single": […], "pair": […], "special_tokens": {…}}`.
   explicit TemplateProcessing(const JsonNode& node);
 
-  const std::vector<TemplatePiece>& single() const override { return single_; }
-  const std::vector<TemplatePiece>& pair() const override { return pair_; }
+  const std::vector<TemplatePiece>* single() const override { return &single_; }
+  const std::vector<TemplatePiece>* pair() const override { return &pair_; }
+  nlohmann::ordered_json to_json() const override;
 
  private:
+  std::string json_;  // as it was read: a name of a special token may stand for several
   std::vector<TemplatePiece> single_;
   std::vector<TemplatePiece> pair_;
 };

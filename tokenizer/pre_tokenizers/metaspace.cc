@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 namespace millrace {
 
 void MetaspacePreTokenizer::apply(WordedText& text, WordedText& spare) const {
@@ -39,5 +41,7 @@ void MetaspacePreTokenizer::apply(WordedText& text, WordedText& spare) const {
   }
   std::swap(text, spare);
 }
+
+nlohmann::ordered_json MetaspacePreTokenizer::to_json() const { return options_.to_json(); }
 
 }  // namespace millrace

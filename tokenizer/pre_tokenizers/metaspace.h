@@ -11,6 +11,7 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   explicit MetaspacePreTokenizer(const JsonNode& node) : options_(MetaspaceOptions::read(node)) {}
 
   void apply(WordedText& text, WordedText& spare) const override;
+  nlohmann::ordered_json to_json() const override;
   bool needs_tracking() const override { return options_.prepend == MetaspaceOptions::Prepend::kFirst; }
 
  private:

@@ -2,12 +2,14 @@
 
 #include <memory>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/json_node.h"
 
 namespace millrace {
 
-/// Cuts the words of a text into smaller ones, and may change them. Immutable; any thread.
+/// Cuts the words of a text into smaller ones, and may change or drop parts of them. Immutable; any thread.
 ///
 /// To add one: its own pair of files in this folder, named as its `type`, and a line in `read_pre_tokenizer`.
 class PreTokenizer {
@@ -15,6 +17,8 @@ class PreTokenizer {
   virtual ~PreTokenizer() = default;
   /// Works on each word of `text` by itself; `spare` is work space with any contents.
   virtual void apply(WordedText& text, WordedText& spare) const = 0;
+  /// What `read_pre_tokenizer` reads.
+  virtual nlohmann::ordered_json to_json() const = 0;
   /// Whether `apply` needs a text that tracks where its bytes come from.
   virtual bool needs_tracking() const { return false; }
 };

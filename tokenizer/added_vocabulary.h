@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/byte_trie.h"
+#include "tokenizer/json_node.h"
+#include "tokenizer/models/model.h"
+#include "tokenizer/normalizers/normalizer.h"
+
+namespace millrace {
+
+/// The added tokens of a file: those that the model has as well, and others whose ids follow behind the model's without
+/// gaps. Immutable; any thread.
+class AddedVocabulary {
+ public:
+  AddedVocabulary() = default;
+  /// Reads the list `added_tokens`. `normalizer` may be null.
+  AddedVocabulary(const JsonNode& list, const TokenModel& model, const Normalizer* normalizer);
+
+  /// Tokens that the model does not have.
+  int32_t size() const { return static_cast<int32_t>(behind_model_.size()); }
+  /// Of such a token; `index` counts from the first of them.
+  const std::string& token(int32_t index) const { return behind_model_[static_cast<size_t>(index)]; }
+  std::optional<int32_t> id_of(std::string_view token) const { return behind_model_ids_.find(token); }
+
+  bool is_special(int32_t id) const { return special_ids_.contains(id); }
+  /// Of tokens in the text as it is given.
+  const AddedTokenMatcher& raw() const { return raw_; }
+  /// Of tokens in what the normalizer makes of it.
+  const AddedTokenMatcher& normalized() const { return normalized_; }
+
+  /// The list.
+  nlohmann::ordered_json to_json() const;
+
+ private:
+  void place_behind_model(const JsonNode& list, const TokenModel& model);
+
+  std::vector<AddedToken> tokens_;
+  std::vector<std::string> behind_model_;
+  ByteTrie behind_model_ids_;
+  std::unordered_set<int32_t> special_ids_;
+  AddedTokenMatcher raw_;
+  AddedTokenMatcher normalized_;
+};
+
+}  // namespace millrace

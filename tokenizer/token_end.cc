@@ -1,0 +1,16 @@
+#include "tokenizer/token_end.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace millrace {
+
+TokenEnd read_token_end(const JsonNode& node) {
+  const std::string name = node.string();
+  if (name != "Left" && name != "Right") node.fail(fmt::format("expected 'Left' or 'Right', found '{}'", name));
+  return name == "Left" ? TokenEnd::kLeft : TokenEnd::kRight;
+}
+
+nlohmann::ordered_json to_json(TokenEnd end) { return end == TokenEnd::kLeft ? "Left" : "Right"; }
+
+}  // namespace millrace

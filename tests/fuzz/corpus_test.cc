@@ -19,6 +19,9 @@
 #include "tests/fuzz/example_parser_fuzz.h"
 #include "tests/fuzz/pipeline_state_fuzz.h"
 #include "tests/fuzz/shard_reader_fuzz.h"
+#ifdef MILLRACE_FUZZ_TOKENIZER
+#include "tests/fuzz/tokenizer_fuzz.h"
+#endif
 
 namespace millrace::test {
 namespace {
@@ -57,6 +60,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Target{"pipeline_state", fuzz_pipeline_state, 3}, Target{"line_cutter", fuzz_line_cutter, 2},
                       Target{"fixed_length_cutter", fuzz_fixed_length_cutter, 2}, Target{"csv", fuzz_csv, 3}),
     [](const auto& target) { return target.param.name; });
+
+#ifdef MILLRACE_FUZZ_TOKENIZER
+INSTANTIATE_TEST_SUITE_P(OfTokenizers, Corpus,
+                         ::testing::Values(Target{"tokenizer_file", fuzz_tokenizer_file, 5},
+                                           Target{"tokenizer_text", fuzz_tokenizer_text, 3}),
+                         [](const auto& target) { return target.param.name; });
+#endif
 
 TEST_P(Corpus, FilesAndTheirDamagedCopiesArePassed) {
   const std::vector<std::string> contents = files();

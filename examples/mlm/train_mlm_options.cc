@@ -1,5 +1,6 @@
 #include "examples/mlm/train_mlm_options.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("steps", value(options.steps), "updates of the weights; whatever else is counted in steps counts these")
       ("learning-rate", po::value(&options.learning_rate)->default_value(options.learning_rate, "0.001"),
        "the highest; falls linearly to 0 at the last step")
-      ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0")
+      ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0; not given, at most --steps")
       ("weight-decay", po::value(&options.weight_decay)->default_value(options.weight_decay, "0.001"),
        "of all parameters but layer norms and biases")
       ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
@@ -99,6 +100,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   if (options.shards.empty()) options.shards = options.out + "/shards";
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
+  if ((*given)["warmup-steps"].defaulted()) options.warmup_steps = std::min(options.warmup_steps, options.steps);
   require_at_least("layers", options.layers, 1);
   require_at_least("hidden", options.hidden, 1);
   require_at_least("heads", options.heads, 0);

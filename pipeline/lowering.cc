@@ -98,13 +98,20 @@ void LoweredPlan::drop_chains() {
 LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name, SegmentRecord& segment) {
   OperatorRecord& entry = operators_.emplace_back();
   entry.statistics.name = fmt::format("{}:{}", operators_.size() - 1, name);
+  entry.statistics.trace = TraceName(options_.trace, entry.statistics.name);
   entry.segment = &segment;
   return entry;
+}
+
+std::unique_ptr<Stage> LoweredPlan::metered(std::unique_ptr<Stage> stage, StageStatistics& statistics) const {
+  if (!options_.statistics) return stage;
+  return std::make_unique<MeteredStage>(std::move(stage), statistics);
 }
 
 void LoweredPlan::number(SegmentRecord& segment) {
   segment.number = static_cast<int>(numbered_segments_.size());
   numbered_segments_.push_back(&segment);
+  segment.statistics.trace = TraceName(options_.trace, fmt::format("queue of segment {}", segment.number));
 }
 
 // The segment whose output is `node`. Inputs are lowered first, so that numbers follow the way of the data.
@@ -127,6 +134,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   Segment::Options options;
   options.credits = extra_credits + (maps.empty() ? kSerialCredits : 2 * static_cast<size_t>(executor_.threads()) + 2);
   options.ordered = options_.ordered;
+  options.meters_maps = options_.statistics;
   options.schema = below->op->schema();
   options.statistics = &segment.statistics;
   for (const PlanNodePtr& map : maps) {
@@ -163,13 +171,12 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   entry.statistics.arguments = node->op->arguments();
   segment.chain.push_back(entry.statistics.name);
-  return [map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
+  return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     NumberedRows numbered(0, {context.state, 0});
     if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
-    return std::make_unique<MeteredStage>(
-        std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context, entry.statistics,
-                                         numbered.next_row),
-        entry.statistics);
+    return metered(std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context,
+                                                    entry.statistics, numbered.next_row),
+                   entry.statistics);
   };
 }
 
@@ -187,7 +194,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
       OperatorRecord& entry =
           record_operator(fmt::format("{}.{}", op->name(), node->inputs.empty() ? "read" : "nested"), *lane_segment);
       lane_segment->chain.push_back(entry.statistics.name);
-      reading = &entry.statistics;
+      if (options_.statistics) reading = &entry.statistics;
     }
   }
   std::vector<OpenStage> inputs;
@@ -210,7 +217,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
   shared_.push_back({op, op->share()});
-  return [op, inputs = std::move(inputs), &entry, lanes,
+  return [this, op, inputs = std::move(inputs), &entry, lanes,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
@@ -222,7 +229,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared};
     try {
-      return std::make_unique<MeteredStage>(op->open(inputs, inner), entry.statistics);
+      return metered(op->open(inputs, inner), entry.statistics);
     } catch (...) {
       throw ErrorException(*current_exception_as_error(op->name()));
     }
@@ -268,6 +275,7 @@ std::vector<StageReport> LoweredPlan::report() const {
     reports.push_back(
         {.name = counted.name,
          .segment = entry.segment->number,
+         .inputs = entry.segment->inputs,
          .parallel = entry.parallel,
          .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
          .rows = counted.rows.load(std::memory_order_relaxed),
@@ -278,6 +286,8 @@ std::vector<StageReport> LoweredPlan::report() const {
                                                         counted.input_ns.load(std::memory_order_relaxed)),
          .waiting_for_input_seconds = kSeconds * static_cast<double>(for_input_ns),
          .waiting_for_output_seconds = kSeconds * static_cast<double>(for_output_ns),
+         .queue = segment.queue.load(std::memory_order_relaxed),
+         .queue_slots = static_cast<int64_t>(entry.segment->credits * entry.segment->segments.size()),
          .queue_high_water = segment.queue_high_water.load()});
   }
   return reports;

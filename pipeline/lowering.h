@@ -24,6 +24,8 @@ class LoweredPlan {
  public:
   struct Options {
     bool ordered = true;
+    bool statistics = true;  ///< whether stages count and time what they do
+    Trace* trace = nullptr;  ///< where spans and counters go, if anywhere
   };
 
   /// Makes the segments. `executor` must outlive this object.
@@ -79,6 +81,7 @@ class LoweredPlan {
   OpenStage lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment);
   OperatorRecord& record_operator(std::string_view name, SegmentRecord& segment);
   void number(SegmentRecord& segment);
+  [[nodiscard]] std::unique_ptr<Stage> metered(std::unique_ptr<Stage> stage, StageStatistics& statistics) const;
 
   Executor& executor_;
   Options options_;

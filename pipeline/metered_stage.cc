@@ -34,6 +34,7 @@ Poll MeteredStage::next(Block& out) {
   if (activity != nullptr) activity->enter(outer, end);
   if (outer != nullptr) outer->input_ns.fetch_add(ns, std::memory_order_relaxed);
   statistics_.inclusive_ns.fetch_add(ns, std::memory_order_relaxed);
+  statistics_.trace.span(begin, end);
   if (poll == Poll::kBlock) statistics_.add(out);
   return poll;
 }

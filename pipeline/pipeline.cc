@@ -12,6 +12,7 @@
 #include "pipeline/lowering.h"
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
+#include "pipeline/traced_storage.h"
 #include "pipeline/watchdog.h"
 #include "pipeline/watched_storage.h"
 
@@ -97,17 +98,24 @@ class Pipeline::Impl {
         storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget)),
         plan_(std::move(plan)),
-        lowered_(executor_, plan_, {.ordered = options.ordered}),
+        trace_(options.trace),
+        lowered_(executor_, plan_,
+                 {.ordered = options.ordered, .statistics = options.statistics, .trace = trace_.get()}),
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
         shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage)),
         unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
         on_skip_(options.on_skip),
         started_ns_(now_ns()) {
+    if (!options.statistics && (options.watchdog != 0 || trace_ != nullptr)) {
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("start: without statistics there is no {}",
+                                                                    trace_ != nullptr ? "trace" : "watchdog"));
+    }
     if (options.watchdog != 0) {
       auto watched = std::make_shared<WatchedStorage>(storage_);
       watchdog_.emplace(options.watchdog, options.on_stall, lowered_, *watched, executor_.threads());
       storage_ = std::move(watched);
     }
+    if (trace_ != nullptr) storage_ = std::make_shared<TracedStorage>(storage_, trace_);
     check_memory(*plan_, executor_.memory().bytes());
     if (options.state) {
       if (!unsavable_.empty()) refuse_state("a state cannot be used");
@@ -235,7 +243,9 @@ class Pipeline::Impl {
       explicit Timed(Impl& of) : impl(of) { impl.waiting_since_ns_.store(begin); }
       ~Timed() {
         impl.waiting_since_ns_.store(0);
-        impl.waited_ns_.fetch_add(now_ns() - begin);
+        const int64_t end = now_ns();
+        impl.waited_ns_.fetch_add(end - begin);
+        impl.waits_.span(begin, end);
       }
       Timed(const Timed&) = delete;
       Timed& operator=(const Timed&) = delete;
@@ -253,6 +263,8 @@ class Pipeline::Impl {
   InlineLanes inline_lanes_;
   Executor executor_;
   PlanNodePtr plan_;
+  const std::shared_ptr<Trace> trace_;
+  const TraceName waits_{trace_.get(), "next() waits"};
   LoweredPlan lowered_;
   const std::shared_ptr<const PlanDigest> plan_digest_;
   const std::shared_ptr<ShardDigestReader> shard_digest_;

@@ -12,6 +12,7 @@
 #include "pipeline/skip_ledger.h"
 #include "pipeline/stall.h"
 #include "pipeline/statistics.h"
+#include "pipeline/trace.h"
 
 namespace millrace {
 
@@ -79,6 +80,11 @@ struct StartOptions {
   /// process (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on standard
   /// error and `kStalled` is thrown. The destructor of a pipeline waits for functions and reads that do not return.
   std::function<void(const Stall&)> on_stall = nullptr;
+  /// False: stages count and time nothing, `stats()` has no numbers of them, and an exception that a stage throws names
+  /// no operator; to measure what the counters cost. Not together with `watchdog`. Default: true
+  bool statistics = true;
+  /// Where what happens is written down, by operator, thread and time; see Trace. Default: null, nowhere.
+  std::shared_ptr<Trace> trace = nullptr;
 };
 
 /// A running dataset. Move-only; one thread at a time calls `next()`. The destructor stops the work, also half way and

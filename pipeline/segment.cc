@@ -66,6 +66,7 @@ class Segment::Reader final : public Stage {
 
   void give_back(Slot& slot) {
     segment_.tail_.fetch_add(1);
+    segment_.options_.statistics->change_queue(-1);
     slot.state.store(SlotState::kFree);
     if (segment_.out_of_credits_.exchange(false)) segment_.wake();
   }
@@ -303,6 +304,7 @@ void Segment::fill(Slot& slot, Block block, bool end) {
   slot.generation = generation_;
   slot.position = next_position_++;
   slot.state.store(SlotState::kTaken);
+  options_.statistics->change_queue(1);
   raise_to(options_.statistics->queue_high_water,
            static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
   if (end || options_.maps.empty()) {
@@ -326,12 +328,18 @@ void Segment::run_maps(Slot& slot) {
   const Activity::Scope doing(slot.activity);
   Block& block = slot.block;
   for (size_t i = 0; i < options_.maps.size(); ++i) {
+    if (!options_.meters_maps) {
+      block = apply_map(*options_.maps[i], std::move(block), executor_.pool());
+      continue;
+    }
     StageStatistics& statistics = *options_.map_statistics[i];
     const int64_t begin = now_ns();
     slot.activity.enter(&statistics, begin);
     const ErrorCount taken(block);
     block = apply_map(*options_.maps[i], std::move(block), executor_.pool());
-    statistics.inclusive_ns.fetch_add(now_ns() - begin, std::memory_order_relaxed);
+    const int64_t end = now_ns();
+    statistics.inclusive_ns.fetch_add(end - begin, std::memory_order_relaxed);
+    statistics.trace.span(begin, end);
     statistics.add(block);
     statistics.add_dropped(taken, block);
   }

@@ -30,6 +30,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     SchemaPtr schema;     ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
+    bool meters_maps = true;                       ///< whether these are counted
     SegmentStatistics* statistics = nullptr;
   };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/columnar/block.h"
+#include "pipeline/trace.h"
 
 namespace millrace {
 
@@ -32,6 +33,7 @@ struct ErrorCount {
 struct StageStatistics {
   std::string name;
   std::string arguments;  ///< of a map, as `explain()` prints them: which function of the user it is
+  TraceName trace;
   std::atomic<int64_t> rows{0};
   std::atomic<int64_t> bytes{0};
   std::atomic<int64_t> errors{0};      ///< delivered or dropped
@@ -64,7 +66,17 @@ struct StageStatistics {
 struct SegmentStatistics {
   std::atomic<int64_t> waiting_for_input_ns{0};   ///< the chain had answered pending; waits that have ended
   std::atomic<int64_t> waiting_for_output_ns{0};  ///< all slots were full; waits that have ended
-  std::atomic<int64_t> queue_high_water{0};       ///< most blocks polled and not yet taken
+  std::atomic<int64_t> queue{0};                  ///< blocks polled and not yet taken
+  std::atomic<int64_t> queue_high_water{0};       ///< most of them, of lanes in one lane
+  TraceName trace;                                ///< of `queue`
+
+  /// One more or one less.
+  void change_queue(int64_t by) {
+    const int64_t before = queue.fetch_add(by, std::memory_order_relaxed);
+    if (trace.trace != nullptr) [[unlikely]] {
+      trace.trace->counter(trace.name, now_ns(), before + by);
+    }
+  }
 };
 
 inline void raise_to(std::atomic<int64_t>& high_water, int64_t value) {

@@ -12,6 +12,7 @@ namespace millrace {
 struct StageReport {
   std::string name;                       ///< `2:shuffle`: number in the plan, from the source, and operator
   int segment = 0;                        ///< operators of one segment share its waits and its queue
+  std::vector<int> inputs;                ///< segments that this one takes blocks from
   bool parallel = false;                  ///< a map, run by any number of workers at once
   int copies = 1;                         ///< lanes that run side by side
   int64_t rows = 0;                       ///< rows that came out, without errors
@@ -21,7 +22,9 @@ struct StageReport {
   double busy_seconds = 0;                ///< time worked, over all threads, without its inputs
   double waiting_for_input_seconds = 0;   ///< the segment's serial chain had nothing to take
   double waiting_for_output_seconds = 0;  ///< the segment's ring was full
-  int64_t queue_high_water = 0;           ///< most blocks in the segment's ring
+  int64_t queue = 0;                      ///< blocks in the segment's ring, of all copies
+  int64_t queue_slots = 0;                ///< places there
+  int64_t queue_high_water = 0;           ///< most blocks in the ring, of one copy
 };
 
 /// What a pipeline has done since `start()`. Waits that still go on are counted up to now.

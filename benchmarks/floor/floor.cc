@@ -6,10 +6,14 @@
 #include <fmt/format.h>
 
 #include "benchmarks/bench_run.h"
+#include "benchmarks/floor/cached_quest_floor.h"
 #include "benchmarks/floor/example_writer.h"
+#include "benchmarks/floor/image_floor.h"
 #include "benchmarks/floor/mlm_writer.h"
+#include "benchmarks/floor/noop_floor.h"
 #include "benchmarks/floor/record_writer.h"
 #include "benchmarks/floor/shard_floor.h"
+#include "benchmarks/floor/token_writer.h"
 #include "benchmarks/workload_features.h"
 #include "benchmarks/workloads.h"
 #include "command_line/terminal_line.h"
@@ -39,17 +43,38 @@ std::unique_ptr<Floor> mlm_floor(const BenchOptions& options) {
   return shard_floor(options, /*copies=*/true, mlm_writing(options.seed));
 }
 
+std::unique_ptr<Floor> memory_floor(const BenchOptions& options, MemoryFloor::Work work) {
+  return std::make_unique<MemoryFloor>(std::move(work), checked_threads(options.threads));
+}
+
 std::unique_ptr<Floor> quest_floor(const BenchOptions& options) {
-  if (options.cache) throw ErrorException(ErrorCode::kInvalidArgument, "quest --cache has no floor");
+  if (options.cache) return memory_floor(options, cached_quest_work(schedule_of(options)));
   return shard_floor(options, /*copies=*/true, example_writing(quest_features()));
 }
+
+// Rows wait for others of their length, but so shortly that they may stay where they were read.
+std::unique_ptr<Floor> bucket_floor(const BenchOptions& options) {
+  return shard_floor(options, /*copies=*/false, token_writing());
+}
+
+std::unique_ptr<Floor> pad_floor(const BenchOptions& options) {
+  return shard_floor(options, /*copies=*/true, token_writing());
+}
+
+std::unique_ptr<Floor> images_floor(const BenchOptions& options) {
+  return std::make_unique<ImageFloor>(schedule_of(options), checked_threads(options.threads));
+}
+
+std::unique_ptr<Floor> noop_floor(const BenchOptions& options) { return memory_floor(options, noop_work(options)); }
 
 struct NamedFloor {
   std::string_view name;
   std::unique_ptr<Floor> (*make)(const BenchOptions& options);
 };
-constexpr std::array kFloors = {NamedFloor{"read", read_floor}, NamedFloor{"mlm", mlm_floor},
-                                NamedFloor{"quest", quest_floor}};
+constexpr std::array kFloors = {NamedFloor{"read", read_floor},   NamedFloor{"mlm", mlm_floor},
+                                NamedFloor{"quest", quest_floor}, NamedFloor{"bucket", bucket_floor},
+                                NamedFloor{"pad", pad_floor},     NamedFloor{"images", images_floor},
+                                NamedFloor{"noop", noop_floor},   NamedFloor{"noop_rows", noop_floor}};
 
 }  // namespace
 

@@ -110,6 +110,55 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfQuestionsAndAnswers) {
   expect_the_engines_batches(options("quest", 1));
 }
 
+TEST_F(FloorTest, MakesTheEnginesBatchesOfRowsInMemory) {
+  write(quest_record);
+  BenchOptions cached = options("quest", 1);
+  cached.cache = true;
+  expect_the_engines_batches(cached, {1, 4});
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfTokensOfAnyNumber) {
+  write([](int number) {
+    ExampleWriter example;
+    add_ints(example, "tokens", 1 + number * 131 % 700, number);
+    add_ints(example, "label", 1, number);
+    return std::string(example.finish());
+  });
+  for (const char* workload : {"bucket", "pad"}) expect_the_engines_batches(options(workload, 1), {1, 4});
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfNumbers) {
+  BenchOptions numbers = options("noop", 1);
+  numbers.batch = 1 << 16;
+  expect_the_engines_batches(numbers, {1, 4});
+}
+
+TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
+  // Two TensorProtos of float32 [side, side, 3] with one value, which stands for all.
+  const auto tensor = [](const std::string& side, float value) {
+    const std::string dimension = "\x12\x03\x08" + side;
+    std::string message = "\x08\x01\x12\x0e" + dimension + dimension + "\x12\x02\x08\x03\x2a\x04";
+    return message.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  RecordWriter writer(folder_.path("0.tfrecord"), {});
+  for (int r = 0; r < 50; ++r) {
+    ExampleWriter example;
+    const std::string low = tensor("\x80\x01", static_cast<float>(r));
+    const std::string high = tensor("\x80\x04", static_cast<float>(-r));
+    example.add("low_res_image", std::vector<std::string_view>{low});
+    example.add("high_res_image", std::vector<std::string_view>{high});
+    writer.write(std::string(example.finish()));
+  }
+  writer.close();
+  for (const int threads : {1, 4}) {
+    const std::unique_ptr<Floor> floor = make_floor(options("images", threads));
+    ASSERT_GT(floor->expected().size(), 6U);
+    std::vector<uint64_t> digests;
+    floor->pass(&digests);
+    EXPECT_THAT(digests, ElementsAreArray(floor->expected())) << threads << " threads";
+  }
+}
+
 TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {
   write(mlm_record);
   const std::unique_ptr<Floor> floor = make_floor(options("mlm", 2));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/swept_option.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
 #include "command_line/damage_options.h"
@@ -60,7 +61,8 @@ void read_workload_options(const po::variables_map& given, BenchOptions& options
   options.cache = given.contains("cache");
   if (!defaults.takes_shards) {
     refuse_together(given, with,
-                    {"shards", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
+                    {"shards", "block-length", "unordered", "damage", "max-skipped-records", "max-skipped-bytes",
+                     "max-skipped-share"});
   } else if (options.shards.empty()) {
     refuse("--shards is missing; see dataset_bench --help");
   }
@@ -96,35 +98,70 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   int64_t max_distinct_shapes = 0;
   std::vector<std::string> max_padding;
   auto seed = static_cast<int64_t>(options.seed);
-  po::options_description visible("options");
+  std::vector<std::string> sweep;
+  po::options_description data("what is measured");
   // clang-format off
-  visible.add_options()
+  data.add_options()
       ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
       ("pipeline", po::value(&options.pipeline),
        "measure the pipeline of this definition, in the place of a workload: JSON in a file *.json, else protobuf's text")
       ("batch", po::value(&options.batch), "rows in a batch; the default is the workload's")
       ("shuffle", po::value(&options.shuffle), "rows in the shuffle buffer; the default is the workload's")
       ("cycle-length", po::value(&options.cycle_length), "shards read in turn; the default is the workload's")
+      ("block-length", po::value(&options.block_length)->default_value(options.block_length),
+       "records that a shard gives in its turn")
+      ("prefetch", po::value(&options.prefetch)->default_value(options.prefetch), "blocks ready before they are asked for")
       ("cache", "keep the parsed rows in memory (quest)")
+      ("seed", po::value(&seed)->default_value(seed), "of every random choice")
+      ("unordered", "elements come as they are ready; the stream then depends on timing")
+      ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
+      ("save-pipeline", po::value(&options.save_pipeline),
+       "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop");
+  add_damage_options(data);
+  data.add_options()
+      ("skipped-log", po::value(&options.skipped_log),
+       "with --damage skip: append a line of JSON for each part of a shard that is left out to this file; "
+       "made anew without --resume");
+  po::options_description run("how it is run");
+  run.add_options()
       ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
       ("seconds", po::value(&options.seconds)->default_value(options.seconds), "length of a timed run")
       ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
        "time between the first batch and the measurement")
-      ("batches", po::value(&batches), 
+      ("batches", po::value(&batches),
        "stop after so many batches, counted from the start of the stream, and compute stream_hash over them")
-      ("seed", po::value(&seed)->default_value(seed), "of every random choice")
+      ("rounds", po::value(&options.rounds)->default_value(options.rounds),
+       "runs, each from the beginning; the result is the median one, their spread the noise of --compare; "
+       "3 with --floor and --sweep")
+      ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
       ("memory-mb", po::value(&options.memory_mb)->default_value(options.memory_mb),
        "MiB for everything between the files and the consumer; 0: half of the machine's memory")
-      ("state", po::value(&options.state), "write the place in the stream to this file while running, atomically")
-      ("state-every", po::value(&options.state_every)->default_value(options.state_every), "batches between two states")
-      ("resume", po::value(&options.resume), "go on from the state in this file")
-      ("hash-log", po::value(&options.hash_log),
-       "append a line `ordinal hash` for each batch to this file; made anew without --resume")
-      ("unordered", "elements come as they are ready; the stream then depends on timing")
-      ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
       ("watchdog", po::value(&options.watchdog)->default_value(options.watchdog),
        "when nothing has moved for so many seconds while a batch is waited for, say what is waited for and exit with 75; "
        "0: wait for ever")
+      ("no-statistics", "without the counters of stages, to see what they cost; then no watchdog either");
+  po::options_description results("what comes out of it");
+  results.add_options()
+      ("json", "one JSON object instead of a table")
+      ("html", po::value(&options.html), "write a page about the run to this file: stages, rates, queues, latencies")
+      ("trace", po::value(&options.trace),
+       "write what happened when to this file, for ui.perfetto.dev or chrome://tracing; the last moments of a long run")
+      ("no-display", "no picture of the running pipeline on the terminal")
+      ("hash-log", po::value(&options.hash_log),
+       "append a line `ordinal hash` for each batch to this file; made anew without --resume");
+  po::options_description comparing("comparisons");
+  comparing.add_options()
+      ("floor", "compare with plain loops that do the unavoidable work of the workload, in turn; says how many times as "
+       "long the engine takes")
+      ("sweep", po::value(&sweep)->composing(),
+       "KEY=A,B,C: run with each of these values; may be repeated, for every combination. Keys: threads, batch, shuffle, "
+       "cycle-length, block-length, prefetch, memory-mb, consumer-us, seed")
+      ("compare", po::value(&options.compare)->multitoken(),
+       "A.json B.json: compare two results of --json; exits with 1 where the second is slower than --max-slowdown")
+      ("max-slowdown", po::value(&options.max_slowdown)->default_value(options.max_slowdown),
+       "with --compare: how many times as long a record may take");
+  po::options_description looking_at("looking instead of measuring");
+  looking_at.add_options()
       ("print", po::value(&options.print), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
       ("explain-dot", "print the plan as written as a graph for Graphviz's dot, and stop")
@@ -135,29 +172,39 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("max-padding", po::value(&max_padding)->composing(),
        "with --check: FEATURE=SHARE, the largest share of padding in a feature, 0 to 1; may be repeated")
       ("require-fixed-shapes", "with --check: every shape is known before the data is read")
-      ("require-known-cardinality", "with --check: the number of elements is known before they are read")
-      ("save-pipeline", po::value(&options.save_pipeline),
-       "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop")
-      ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
-      ("floor", "compare with plain loops that do the unavoidable work of the workload, in turn; says how many times as "
-       "long the engine takes")
-      ("rounds", po::value(&options.rounds)->default_value(options.rounds), "with --floor: how often both are measured")
-      ("json", "one JSON object instead of a table");
+      ("require-known-cardinality", "with --check: the number of elements is known before they are read");
+  po::options_description states("going on where a run ended");
+  states.add_options()
+      ("state", po::value(&options.state), "write the place in the stream to this file while running, atomically")
+      ("state-every", po::value(&options.state_every)->default_value(options.state_every), "batches between two states")
+      ("resume", po::value(&options.resume), "go on from the state in this file");
   // clang-format on
-  add_damage_options(visible);
-  visible.add_options()(
-      "skipped-log", po::value(&options.skipped_log),
-      "with --damage skip: append a line of JSON for each part of a shard that is left out to this file; "
-      "made anew without --resume");
+  po::options_description visible("");
+  visible.add(data).add(run).add(results).add(comparing).add(looking_at).add(states);
   po::options_description positional;
   positional.add_options()("workload", po::value(&options.workload));
   const auto given =
       parse_command_line(argc, argv,
                          {.name = "dataset_bench",
                           .about = about(),
-                          .usage = "GLOB [options] | WORKLOAD --shards GLOB [options] | --pipeline FILE [options]"},
+                          .usage = "GLOB [options] | WORKLOAD --shards GLOB [options] | --pipeline FILE [options] | "
+                                   "--compare A.json B.json"},
                          visible, {"workload"}, positional);
   if (!given) return std::nullopt;
+  options.json = given->contains("json");
+  if (given->contains("compare")) {
+    if (options.compare.size() != 2)
+      refuse(fmt::format("--compare needs two files with results, not {}", options.compare.size()));
+    if (!(options.max_slowdown > 0) || !std::isfinite(options.max_slowdown))
+      refuse(fmt::format("--max-slowdown is {}, must be above 0 and finite", options.max_slowdown));
+    for (const auto& [option, value] : *given) {
+      if (value.defaulted() || option == "compare" || option == "max-slowdown" || option == "json") continue;
+      refuse(option == "workload" ? "a workload has no effect with --compare"
+                                  : fmt::format("--{} has no effect with --compare", option));
+    }
+    return options;
+  }
+  refuse_together(*given, "a run without --compare", {"max-slowdown"});
   if (is_pattern(options.workload)) {
     if (!options.shards.empty()) refuse(fmt::format("{} and --shards are two data sets; give one", options.workload));
     options.shards = std::exchange(options.workload, "examples");
@@ -167,8 +214,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       refuse(fmt::format("the workload {} and --pipeline are two pipelines; give one", options.workload));
     }
     refuse_together(*given, "--pipeline, which says it",
-                    {"shards", "batch", "shuffle", "cycle-length", "cache", "seed", "unordered", "damage",
-                     "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
+                    {"shards", "batch", "shuffle", "cycle-length", "block-length", "prefetch", "cache", "seed",
+                     "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
     options.workload = options.pipeline;
   } else {
     if (options.workload.empty()) refuse("neither a workload nor --pipeline given; see dataset_bench --help");
@@ -196,7 +243,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     refuse_together(*given, "--batches", {"seconds", "warmup-seconds"});
   }
   const std::initializer_list<const char*> measuring = {
-      "batches", "seconds", "warmup-seconds", "consumer-us", "json", "state", "state-every", "hash-log", "skipped-log"};
+      "batches",  "seconds",     "warmup-seconds", "consumer-us", "json",  "state",     "state-every",
+      "hash-log", "skipped-log", "rounds",         "html",        "trace", "no-display"};
   if (given->contains("print")) {
     require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
@@ -205,7 +253,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   if (options.check) {
     refuse_together(*given, "--check",
                     {"batches", "seconds", "warmup-seconds", "consumer-us", "state", "state-every", "hash-log",
-                     "skipped-log", "print", "resume"});
+                     "skipped-log", "print", "resume", "rounds", "html", "trace", "no-display"});
     read_check_options(*given, max_distinct_shapes, max_padding, options);
   } else {
     for (const char* option : {"check-elements", "max-distinct-shapes", "max-padding", "require-fixed-shapes",
@@ -217,13 +265,47 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   options.floor = given->contains("floor");
   if (options.floor) {
     refuse_together(*given, "--floor",
-                    {"pipeline", "batches", "consumer-us", "state", "state-every", "hash-log", "skipped-log", "print",
-                     "resume", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share",
-                     "explain", "explain-dot", "save-pipeline", "check"});
-  } else {
-    refuse_together(*given, "a run without --floor", {"rounds"});
+                    {"pipeline",
+                     "batches",
+                     "consumer-us",
+                     "state",
+                     "state-every",
+                     "hash-log",
+                     "skipped-log",
+                     "print",
+                     "resume",
+                     "unordered",
+                     "damage",
+                     "max-skipped-records",
+                     "max-skipped-bytes",
+                     "max-skipped-share",
+                     "explain",
+                     "explain-dot",
+                     "save-pipeline",
+                     "check",
+                     "sweep",
+                     "html",
+                     "trace"});
   }
+  for (const std::string& text : sweep) options.sweep.push_back(parse_swept_option(text, options));
+  if (!sweep.empty()) {
+    refuse_together(*given, "--sweep",
+                    {"state", "state-every", "hash-log", "skipped-log", "print", "resume", "explain", "explain-dot",
+                     "save-pipeline", "check", "html", "trace"});
+  }
+  if ((options.floor || !sweep.empty()) && (*given)["rounds"].defaulted()) options.rounds = 3;
   require_at_least("rounds", options.rounds, 1);
+  require_at_least("block-length", options.block_length, 1);
+  require_at_least("prefetch", options.prefetch, 1);
+  if (options.rounds > 1) {
+    refuse_together(*given, "--rounds above 1", {"state", "resume", "hash-log", "skipped-log", "trace"});
+  }
+  options.display = !given->contains("no-display");
+  options.statistics = !given->contains("no-statistics");
+  if (!options.statistics) {
+    refuse_together(*given, "--no-statistics", {"watchdog", "html", "print", "check"});
+    options.watchdog = 0;
+  }
   const std::initializer_list<const char*> looking = {"explain", "explain-dot", "save-pipeline", "check"};
   for (const char* option : looking) {
     if (!given->contains(option)) continue;
@@ -247,7 +329,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   options.ordered = !given->contains("unordered");
   options.explain = given->contains("explain");
   options.explain_dot = given->contains("explain-dot");
-  options.json = given->contains("json");
   return options;
 }
 

@@ -11,6 +11,12 @@
 
 namespace millrace {
 
+/// An option that a sweep tries with several values.
+struct SweptOption {
+  std::string key;
+  std::vector<int64_t> values;
+};
+
 /// The command line of `dataset_bench`.
 struct BenchOptions {
   std::string workload;
@@ -20,6 +26,8 @@ struct BenchOptions {
   int64_t batch = 1;
   int64_t shuffle = 1;
   int64_t cycle_length = 1;
+  int64_t block_length = 1;
+  int64_t prefetch = 2;
   bool cache = false;
   int threads = 0;
   double seconds = 5;
@@ -41,8 +49,15 @@ struct BenchOptions {
   bool known_cardinality = false;
   std::string save_pipeline;  ///< file for the definition of the pipeline; empty: none
   bool floor = false;
-  int64_t rounds = 3;
+  int64_t rounds = 1;
+  std::vector<SweptOption> sweep;    ///< empty: one run
+  std::vector<std::string> compare;  ///< two files with results; empty: a run
+  double max_slowdown = 1.2;         ///< of `compare`
+  bool display = true;
+  bool statistics = true;
   bool json = false;
+  std::string html;   ///< file for a page about the run; empty: none
+  std::string trace;  ///< file for a trace of the run; empty: none
   DamagePolicy damage;
   std::string skipped_log;    ///< file for a line for each region that was left out; empty: none
   int64_t memory_mb = 0;      ///< MiB for all buffers; 0: half of the machine's memory

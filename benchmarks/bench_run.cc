@@ -1,18 +1,24 @@
 #include "benchmarks/bench_run.h"
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "benchmarks/hash_log.h"
+#include "benchmarks/latency_histogram.h"
+#include "benchmarks/live_display.h"
 #include "benchmarks/process_usage.h"
+#include "benchmarks/run_page.h"
+#include "benchmarks/run_sampler.h"
 #include "benchmarks/touch_rows.h"
 #include "command_line/skipped_at_error.h"
 #include "command_line/skipped_log.h"
-#include "command_line/terminal_line.h"
 #include "formats/storage/whole_file.h"
+#include "formats/tfrecord/shards.h"
 #include "pipeline/stream_hash.h"
 
 namespace millrace {
@@ -22,35 +28,54 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// What has come so far, and since the measurement began.
+/// Shows how far the measurement is.
 class Progress {
  public:
-  explicit Progress(const BenchOptions& options) : options_(options) {}
+  Progress(const BenchOptions& options, RunSampler& sampler, const Pipeline& pipeline)
+      : options_(options), sampler_(sampler), pipeline_(pipeline), display_(options.display) {}
 
-  void update(int64_t batches, int64_t records, double elapsed) {
-    if (!line_.due()) return;
+  void update(int64_t batches, int64_t records, int64_t bytes, double elapsed) {
+    sampler_.look(records, bytes);
+    if (!display_.due()) return;
+    sampler_.take(records, bytes);
     const std::string end = options_.batches ? fmt::format("{} of {} batches", batches, *options_.batches)
                                              : fmt::format("{:.1f} of {:.1f} s", elapsed, options_.seconds);
-    line_.show(fmt::format("{}: {}, {:.0f} records/s", options_.workload, end,
-                           static_cast<double>(records) / std::max(elapsed, 1e-9)));
+    const Statistics statistics = pipeline_.stats();
+    const RunSample& now = sampler_.samples().back();
+    display_.draw({.heading = fmt::format("{}: {}", options_.workload, end),
+                   .before = before_.stages.empty() ? sampler_.samples().front() : before_,
+                   .now = now,
+                   .wall_seconds = statistics.wall_seconds,
+                   .threads = statistics.threads});
+    before_ = now;
   }
 
  private:
   const BenchOptions& options_;
-  TerminalLine line_;
+  RunSampler& sampler_;
+  const Pipeline& pipeline_;
+  LiveDisplay display_;
+  RunSample before_;  // of the last picture
 };
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw ErrorException({.code = ErrorCode::kIo, .message = "cannot write the file", .shard = path});
+}
 
 std::string skipped_text(const SkipReport& skipped) { return skipped.counts.regions > 0 ? skipped.to_string() : ""; }
 
-nlohmann::ordered_json skipped_json(const SkipReport& skipped) {
-  nlohmann::ordered_json regions = nlohmann::ordered_json::array();
-  for (const SkippedRegion& region : skipped.regions) regions.push_back(region.to_string());
-  return {{"regions", skipped.counts.regions},
-          {"records", skipped.counts.records},
-          {"regions_of_unknown_records", skipped.counts.regions_of_unknown_records},
-          {"bytes", skipped.counts.bytes},
-          {"digest", fmt::format("{:016x}", skipped.counts.digest)},
-          {"list", std::move(regions)}};
+void describe_shards(const BenchOptions& options, BenchResult& result) {
+  if (options.shards.empty()) return;
+  const Shards shards = Shards::glob(options.shards);
+  for (const Shard& shard : shards.list()) {
+    ++result.num_shards;
+    std::error_code error;
+    const uintmax_t bytes = std::filesystem::file_size(shard.path, error);
+    if (!error) result.shard_bytes += static_cast<int64_t>(bytes);
+  }
 }
 
 }  // namespace
@@ -61,14 +86,17 @@ StartOptions start_options(const BenchOptions& options) {
                         .disabled_rewrites = options.disabled_rewrites,
                         .memory_budget = options.memory_mb << 20,
                         .watchdog = options.watchdog,
-                        .on_stall = exit_on_stall};
+                        .on_stall = exit_on_stall,
+                        .statistics = options.statistics};
   if (!options.resume.empty()) start.state = PipelineState::parse(read_whole_file(options.resume, "state"));
   return start;
 }
 
 BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   BenchResult result;
-  result.workload = options.workload;
+  result.options = options;
+  result.machine = describe_machine();
+  describe_shards(options, result);
   StreamHash hash;
   uint64_t touched = 0;
   const auto started = Clock::now();
@@ -78,8 +106,10 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
     skipped_log.emplace(options.skipped_log, start.state ? start.state->skipped().regions : 0);
     start.on_skip = [&skipped_log](const SkippedRegion& region) { skipped_log->add(region); };
   }
-  Pipeline pipeline = dataset.start(start);
-  const SkippedAtError at_error([&pipeline] { return skipped_text(pipeline.skipped()); });
+  if (!options.trace.empty()) start.trace = std::make_shared<Trace>();
+  std::optional<Pipeline> running(dataset.start(start));
+  Pipeline& pipeline = *running;
+  const SkippedAtError at_error([&running] { return running ? skipped_text(running->skipped()) : std::string(); });
   if (start.state) result.resumed_after = start.state->num_delivered();
   if (options.batches && *options.batches < result.resumed_after) {
     throw ErrorException(
@@ -109,9 +139,18 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   ProcessUsage before = process_usage();
   bool measuring = options.batches.has_value();
   bool first = true;
-  Progress line(options);
+  RunSampler sampler(pipeline);
+  if (measuring) sampler.begin();
+  Progress progress(options, sampler, pipeline);
+  LatencyHistogram latencies;
+  const auto next = [&] {
+    const Clock::time_point begin = Clock::now();
+    std::optional<Batch> batch = pipeline.next();
+    if (measuring && !first) latencies.add(std::chrono::nanoseconds(Clock::now() - begin).count());
+    return batch;
+  };
   bool complete = options.batches && ordinal >= *options.batches;
-  while (std::optional<Batch> batch = complete ? std::nullopt : pipeline.next()) {
+  while (std::optional<Batch> batch = complete ? std::nullopt : next()) {
     if (std::exchange(first, false)) result.first_batch_ms = 1e3 * seconds_since(started);
     if (options.batches || log) {
       const uint64_t digest = batch_hash(*batch);
@@ -129,13 +168,14 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
       measuring = true;
       measured_from = Clock::now();
       before = process_usage();
+      sampler.begin();
       continue;
     }
     ++result.batches;
     result.records += batch->num_rows();
     result.bytes += batch->block().byte_size();
     const double elapsed = seconds_since(measured_from);
-    line.update(options.batches ? ordinal : result.batches, result.records, elapsed);
+    progress.update(ordinal, result.records, result.bytes, elapsed);
     complete = options.batches ? ordinal == *options.batches : elapsed >= options.seconds;
   }
   if (states) {
@@ -149,6 +189,12 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   }
   result.wall_seconds = seconds_since(measured_from);
   const ProcessUsage after = process_usage();
+  sampler.take(result.records, result.bytes);
+  result.samples = sampler.samples();
+  const auto percentile = [&latencies](double share) {
+    return 1e-3 * static_cast<double>(latencies.percentile_ns(share));
+  };
+  result.latency = {percentile(0.5), percentile(0.9), percentile(0.99), 1e-3 * static_cast<double>(latencies.max_ns())};
   result.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
   result.peak_rss_mb = after.peak_rss_mb;
   result.statistics = pipeline.stats();
@@ -157,84 +203,35 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   result.distinct_workers = result.statistics.distinct_workers;
   result.bottleneck = result.statistics.bottleneck();
   if (options.batches) result.stream_hash = hash.hex();
+  if (start.trace != nullptr) {
+    running.reset();  // nobody records any more
+    write_text(options.trace, start.trace->to_json());
+    result.trace_dropped = start.trace->num_dropped();
+  }
   // Keeps the reads of touch_rows from being removed.
   volatile uint64_t sink = touched;
   (void)sink;
   return result;
 }
 
-std::string to_json(const BenchResult& result) {
-  const double records = std::max<double>(1, static_cast<double>(result.records));
-  nlohmann::ordered_json json;
-  json["workload"] = result.workload;
-  json["records"] = result.records;
-  json["records_per_s"] = static_cast<double>(result.records) / result.wall_seconds;
-  json["bytes_per_s"] = static_cast<double>(result.bytes) / result.wall_seconds;
-  json["us_wall_per_record"] = 1e6 * result.wall_seconds / records;
-  json["us_cpu_per_record"] = 1e6 * result.cpu_seconds / records;
-  json["first_batch_ms"] = result.first_batch_ms;
-  json["peak_rss_mb"] = result.peak_rss_mb;
-  json["threads"] = result.threads;
-  json["distinct_workers"] = result.distinct_workers;
-  json["bottleneck"] = result.bottleneck;
-  json["batches"] = result.batches;
-  json["stream_hash"] = nullptr;
-  if (result.stream_hash) json["stream_hash"] = *result.stream_hash;
-  json["peak_buffer_mb"] = static_cast<double>(result.statistics.peak_buffer_bytes) / (1 << 20);
-  if (result.stream_hash && result.hashed_from > 0) json["stream_hash_from"] = result.hashed_from;
-  if (result.resumed_after > 0) json["resumed_after"] = result.resumed_after;
-  if (result.skipped) json["skipped"] = skipped_json(*result.skipped);
-  if (result.states.states > 0) {
-    const auto states = static_cast<double>(result.states.states);
-    json["states"] = result.states.states;
-    json["state_bytes"] = result.states.last_bytes;
-    for (const PipelineState::Part& part : result.states.last_parts) {
-      json["state_parts"].push_back({{"stage", part.name}, {"stages", part.stages}, {"bytes", part.bytes}});
-    }
-    json["state_take_us"] = 1e6 * result.save_seconds / static_cast<double>(result.saves);
-    json["state_serialize_us"] = 1e6 * result.states.serialize_seconds / states;
-    json["state_first_serialize_us"] = 1e6 * result.states.first_serialize_seconds;
+BenchResult run_rounds(const Dataset& dataset, const BenchOptions& options) {
+  std::vector<BenchResult> results;
+  for (int64_t round = 0; round < options.rounds; ++round) results.push_back(run_bench(dataset, options));
+  std::vector<BenchResult::Round> rounds;
+  for (const BenchResult& result : results) {
+    rounds.push_back({.us_wall_per_record = result.us_wall_per_record(),
+                      .us_cpu_per_record = result.us_cpu_per_record(),
+                      .first_batch_ms = result.first_batch_ms,
+                      .p99_us = result.latency.p99_us});
   }
-  return json.dump();
-}
-
-std::string to_table(const BenchResult& result) {
-  const double records = std::max<double>(1, static_cast<double>(result.records));
-  std::string text = result.statistics.to_string();
-  const auto row = [&text](std::string_view name, const std::string& value) {
-    text += fmt::format("{:<20} {}\n", name, value);
-  };
-  text += "\n";
-  row("workload", result.workload);
-  row("records", fmt::format("{} in {} batches, {:.2f} s", result.records, result.batches, result.wall_seconds));
-  row("records/s", fmt::format("{:.0f}", static_cast<double>(result.records) / result.wall_seconds));
-  row("MB/s", fmt::format("{:.1f}", 1e-6 * static_cast<double>(result.bytes) / result.wall_seconds));
-  row("us wall per record", fmt::format("{:.4f}", 1e6 * result.wall_seconds / records));
-  row("us CPU per record", fmt::format("{:.4f}", 1e6 * result.cpu_seconds / records));
-  row("first batch", fmt::format("{:.1f} ms", result.first_batch_ms));
-  row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
-  row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));
-  row("limited by", result.bottleneck);
-  if (result.stream_hash) {
-    row("stream_hash", result.hashed_from == 0
-                           ? *result.stream_hash
-                           : fmt::format("{} (from batch {} on)", *result.stream_hash, result.hashed_from));
-  }
-  if (result.resumed_after > 0) row("resumed after", fmt::format("{} batches", result.resumed_after));
-  if (result.skipped) text += result.skipped->to_string();
-  if (result.states.states > 0) {
-    const auto states = static_cast<double>(result.states.states);
-    row("states",
-        fmt::format("{} of {} bytes; {:.2f} us to take, {:.0f} us to serialise (the first {:.0f} us)",
-                    result.states.states, result.states.last_bytes,
-                    1e6 * result.save_seconds / static_cast<double>(result.saves),
-                    1e6 * result.states.serialize_seconds / states, 1e6 * result.states.first_serialize_seconds));
-    for (const PipelineState::Part& part : result.states.last_parts) {
-      row("", fmt::format("{:>6} bytes: {}{}", part.bytes, part.name,
-                          part.stages > 1 ? fmt::format(", {} of them", part.stages) : ""));
-    }
-  }
-  return text;
+  const auto middle = results.begin() + static_cast<std::ptrdiff_t>((results.size() - 1) / 2);
+  std::nth_element(results.begin(), middle, results.end(), [](const BenchResult& a, const BenchResult& b) {
+    return a.us_wall_per_record() < b.us_wall_per_record();
+  });
+  BenchResult result = std::move(*middle);
+  if (rounds.size() > 1) result.rounds = std::move(rounds);
+  if (!options.html.empty()) write_text(options.html, to_html(result));
+  return result;
 }
 
 }  // namespace millrace

@@ -1,11 +1,17 @@
 // Measures how fast a dataset delivers its batches; see dataset_bench --help and docs/measuring.md.
+#include <algorithm>
 #include <iostream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/bench_run.h"
 #include "benchmarks/check_run.h"
 #include "benchmarks/floor/floor_run.h"
 #include "benchmarks/print_element.h"
+#include "benchmarks/result_comparison.h"
+#include "benchmarks/sweep_run.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
 #include "pipeline/definition/pipeline_def.h"
@@ -14,12 +20,35 @@
 
 namespace {
 
+int most_threads(const millrace::BenchOptions& options) {
+  int most = millrace::checked_threads(options.threads);
+  for (const millrace::SweptOption& swept : options.sweep) {
+    if (swept.key != "threads") continue;
+    for (const int64_t threads : swept.values)
+      most = std::max(most, millrace::checked_threads(static_cast<int>(threads)));
+  }
+  return most;
+}
+
 int run(int argc, char** argv) {
   using namespace millrace;
   const auto options = parse_bench_options(argc, argv);
   if (!options) return 0;
+  if (!options->compare.empty()) {
+    const ResultComparison comparison = compare_result_files(options->compare[0], options->compare[1]);
+    std::cout << (options->json ? comparison.to_json() + "\n" : comparison.to_table());
+    if (comparison.slowdown <= options->max_slowdown) return 0;
+    std::cerr << fmt::format("dataset_bench: a record takes {:.3f} times as long, more than {} times\n",
+                             comparison.slowdown, options->max_slowdown);
+    return 1;
+  }
   // As many workers as asked for, also on fewer cores.
-  const WorkerLimit limit(checked_threads(options->threads));
+  const WorkerLimit limit(most_threads(*options));
+  if (!options->sweep.empty()) {
+    const SweepResult sweep = run_sweep(*options);
+    std::cout << (options->json ? to_json(sweep) + "\n" : to_table(sweep));
+    return 0;
+  }
   const auto [dataset, remark] = make_workload(*options);
   std::cerr << remark;
   if (options->explain) {
@@ -51,8 +80,8 @@ int run(int argc, char** argv) {
     std::cout << (options->json ? to_json(result) + "\n" : to_table(result));
     return 0;
   }
-  const BenchResult result = run_bench(dataset, *options);
-  std::cout << (options->json ? to_json(result) + "\n" : to_table(result));
+  const BenchResult result = run_rounds(dataset, *options);
+  std::cout << (options->json ? to_json(result).dump() + "\n" : to_table(result));
   return 0;
 }
 

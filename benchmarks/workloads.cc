@@ -14,6 +14,7 @@ namespace {
 
 Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
   return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
+                                                          .block_length = static_cast<size_t>(options.block_length),
                                                           .shuffle_shards = shuffle_shards,
                                                           .seed = options.seed,
                                                           .ordered = options.ordered,
@@ -21,7 +22,7 @@ Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
 }
 
 MadeWorkload read_workload(const BenchOptions& options) {
-  return {records(options).repeat().batch(options.batch, {.drop_remainder = true}).prefetch(2)};
+  return {records(options).repeat().batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch)};
 }
 
 // What the records are like is found out: all features of them, as they are.
@@ -56,7 +57,7 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
   rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
                : rows.padded_batch(options.batch, {.drop_remainder = true});
-  return {rows.prefetch(2),
+  return {rows.prefetch(options.prefetch),
           fmt::format("{} records looked at; all features are parsed, shuffled and {}:\n{}", survey.num_records(),
                       fixed ? "batched" : "batched with padding", survey.to_string())};
 }
@@ -69,7 +70,7 @@ MadeWorkload mlm_workload(const BenchOptions& options) {
               .repeat()
               .batch(options.batch, {.drop_remainder = true})
               .mask_tokens(mlm_masking(options.seed))
-              .prefetch(2)};
+              .prefetch(options.prefetch)};
 }
 
 // Question answering with two texts a row, as fine-tuning on a small set does it: the parsed rows may stay in memory.
@@ -79,7 +80,7 @@ MadeWorkload quest_workload(const BenchOptions& options) {
   return {rows.shuffle(options.shuffle, {.seed = options.seed})
               .repeat()
               .batch(options.batch, {.drop_remainder = true})
-              .prefetch(2)};
+              .prefetch(options.prefetch)};
 }
 
 Dataset token_rows(const BenchOptions& options) { return records(options).parse_example(token_features()).repeat(); }
@@ -88,11 +89,14 @@ Dataset token_rows(const BenchOptions& options) { return records(options).parse_
 MadeWorkload bucket_workload(const BenchOptions& options) {
   return {token_rows(options)
               .bucket_by_sequence_length({"tokens"}, {32, 64, 128, 256, 512}, {256, 256, 128, 64, 32, 16})
-              .prefetch(2)};
+              .prefetch(options.prefetch)};
 }
 
 MadeWorkload pad_workload(const BenchOptions& options) {
-  return {token_rows(options).shuffle(options.shuffle, {.seed = options.seed}).padded_batch(options.batch).prefetch(2)};
+  return {token_rows(options)
+              .shuffle(options.shuffle, {.seed = options.seed})
+              .padded_batch(options.batch)
+              .prefetch(options.prefetch)};
 }
 
 // Pairs of images for super-resolution, each a serialised TensorProto.
@@ -103,7 +107,7 @@ MadeWorkload images_workload(const BenchOptions& options) {
   for (const WorkloadImage& image : workload_images()) {
     images = images.parse_tensor(image.feature, DType::kFloat32, image.shape);
   }
-  return {images.repeat().batch(options.batch, {.drop_remainder = true}).prefetch(2)};
+  return {images.repeat().batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch)};
 }
 
 constexpr int64_t kEndless = 1'000'000'000'000;
@@ -111,7 +115,7 @@ constexpr int64_t kEndless = 1'000'000'000'000;
 MadeWorkload noop_workload(const BenchOptions& options) {
   Dataset numbers = Dataset::range(0, kEndless);
   for (int i = 0; i < kNoopMaps; ++i) numbers = numbers.add("value", 1);
-  return {numbers.batch(options.batch).prefetch(2)};
+  return {numbers.batch(options.batch).prefetch(options.prefetch)};
 }
 
 MadeWorkload noop_rows_workload(const BenchOptions& options) {
@@ -122,7 +126,7 @@ MadeWorkload noop_rows_workload(const BenchOptions& options) {
         .writes = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},
         .function = [](const RowView& row, RowWriter& out) { out.set("value", row.value<int64_t>("value") + 1); }});
   }
-  return {numbers.batch(options.batch).prefetch(2)};
+  return {numbers.batch(options.batch).prefetch(options.prefetch)};
 }
 
 }  // namespace

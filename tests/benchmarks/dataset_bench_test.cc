@@ -271,9 +271,11 @@ TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
 }
 
 TEST_F(DatasetBench, PrintsOneJsonObjectWithItsKeys) {
-  const auto keys = ElementsAre("workload", "records", "records_per_s", "bytes_per_s", "us_wall_per_record",
-                                "us_cpu_per_record", "first_batch_ms", "peak_rss_mb", "threads", "distinct_workers",
-                                "bottleneck", "batches", "stream_hash", "peak_buffer_mb");
+  const auto keys =
+      ElementsAre("workload", "records", "records_per_s", "bytes_per_s", "us_wall_per_record", "us_cpu_per_record",
+                  "first_batch_ms", "peak_rss_mb", "threads", "distinct_workers", "bottleneck", "limited_by", "batches",
+                  "stream_hash", "peak_buffer_mb", "next_us", "pipeline_s", "consumer_waiting_s", "stages", "samples",
+                  "options", "shards", "machine");
   const auto keys_of = [](const ordered_json& json) {
     std::vector<std::string> names;
     for (const auto& [name, value] : json.items()) names.push_back(name);

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "pipeline/statistics.h"
+
+namespace millrace {
+
+/// What limits a pipeline, in a sentence with the figures that say so: see Statistics::bottleneck.
+[[nodiscard]] std::string bottleneck_text(const Statistics& statistics);
+
+}  // namespace millrace

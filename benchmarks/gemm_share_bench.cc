@@ -113,8 +113,8 @@ double seconds_of_products(const std::vector<Shape>& shapes, const Options& opti
     values =
         std::max({values, (s.transposed_a ? s.k : s.m) * s.lda, (s.transposed_b ? s.n : s.k) * s.ldb, s.m * s.ldc});
   }
-  std::vector<std::vector<float>> memory;
-  for (int i = 0; i < 3 * threads; ++i) memory.emplace_back(static_cast<size_t>(values), 1e-3F);
+  std::vector<std::vector<float>> memory(static_cast<size_t>(3 * threads),
+                                         std::vector<float>(static_cast<size_t>(values), 1e-3F));
   const auto products = [&](size_t thread, bool once) {
     for (const Shape& s : shapes) {
       for (int64_t i = 0; i < (once ? 1 : s.times); ++i) {
@@ -127,6 +127,7 @@ double seconds_of_products(const std::vector<Shape>& shapes, const Options& opti
   std::atomic<int> next = 0;
   std::barrier warm(threads + 1);  // a new thread asks the system for memory first
   std::vector<std::jthread> workers;
+  workers.reserve(static_cast<size_t>(threads));
   for (int thread = 0; thread < threads; ++thread) {
     workers.emplace_back([&, thread] {
       products(static_cast<size_t>(thread), true);

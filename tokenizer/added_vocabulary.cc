@@ -62,6 +62,7 @@ void AddedVocabulary::place_behind_model(const JsonNode& list, const TokenModel&
     if (!in_model) behind_model_.push_back(token.content);
   }
   std::vector<std::pair<std::string_view, int32_t>> entries;
+  entries.reserve(behind_model_.size());
   for (int32_t i = 0; i < size(); ++i) entries.emplace_back(token(i), model.size() + i);
   behind_model_ids_ = ByteTrie(std::move(entries));
 }

@@ -365,7 +365,7 @@ void Tokenizer::State::pad(TokenEncoding& encoding) const {
 
 Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_file(path, "tokenizer"), path); }
 
-Tokenizer Tokenizer::from_json(std::string json_text, const std::string& name) {
+Tokenizer Tokenizer::from_json(const std::string& json_text, const std::string& name) {
   return Tokenizer(std::make_shared<const State>(json_text, name));
 }
 

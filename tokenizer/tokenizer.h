@@ -52,7 +52,7 @@ class Tokenizer {
   /// (`pre_tokenizer.type`) when it is damaged or holds a component or an option that we do not have.
   [[nodiscard]] static Tokenizer load(const std::string& path);
   /// The same from the text of such a file; `name` stands for the file in messages.
-  [[nodiscard]] static Tokenizer from_json(std::string json_text, const std::string& name = "tokenizer.json");
+  [[nodiscard]] static Tokenizer from_json(const std::string& json_text, const std::string& name = "tokenizer.json");
 
   /// The text of a `tokenizer.json` that describes this, as the Python package lays it out.
   std::string to_json() const;

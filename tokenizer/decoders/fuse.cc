@@ -1,7 +1,5 @@
 #include "tokenizer/decoders/fuse.h"
 
-#include <utility>
-
 #include <nlohmann/json.hpp>
 
 namespace millrace {
@@ -9,7 +7,7 @@ namespace millrace {
 void FuseDecoder::apply(std::vector<std::string>& pieces) const {
   std::string all;
   for (const std::string& piece : pieces) all += piece;
-  pieces.assign(1, std::move(all));
+  pieces.assign(1, all);
 }
 
 nlohmann::ordered_json FuseDecoder::to_json() const { return {{"type", "Fuse"}}; }

@@ -218,6 +218,7 @@ BenchResult run_rounds(const Dataset& dataset, const BenchOptions& options) {
   std::vector<BenchResult> results;
   for (int64_t round = 0; round < options.rounds; ++round) results.push_back(run_bench(dataset, options));
   std::vector<BenchResult::Round> rounds;
+  rounds.reserve(results.size());
   for (const BenchResult& result : results) {
     rounds.push_back({.us_wall_per_record = result.us_wall_per_record(),
                       .us_cpu_per_record = result.us_cpu_per_record(),

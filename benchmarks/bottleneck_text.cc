@@ -12,7 +12,7 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 }  // namespace
 
 std::string bottleneck_text(const Statistics& statistics) {
-  const std::string name = statistics.bottleneck();
+  std::string name = statistics.bottleneck();
   const double wall = statistics.wall_seconds;
   if (name == "none") return "nothing has run yet";
   if (name == "consumer") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "formats/tfrecord/frame.h"
@@ -10,6 +11,8 @@ namespace millrace {
 namespace {
 
 constexpr uint64_t kChunkBytes = 256 << 10;
+// Unpacking takes long.
+constexpr uint64_t kUnpackedChunkBytes = 64 << 10;
 
 /// Places in one piece of memory, that are used again by size.
 class Places {
@@ -87,7 +90,8 @@ class ChunkCutter {
                          .place = 0,
                          .first_record = records.size(),
                          .num_records = 0}});
-      for (; record < last && add(shard.records[record], rows[record]); ++record) {
+      const uint64_t most = compressed ? kUnpackedChunkBytes : kChunkBytes;
+      for (; record < last && add(shard.records[record], rows[record], most); ++record) {
         records.push_back({static_cast<uint32_t>(record), rows[record], 0});
       }
     }
@@ -106,10 +110,10 @@ class ChunkCutter {
 
  private:
   // Adds to the last chunk, or says that it is full.
-  bool add(const ScheduledRecord& record, size_t row) {
+  bool add(const ScheduledRecord& record, size_t row, uint64_t most) {
     PlannedChunk& planned = chunks.back();
     const uint64_t end = record.offset + record.bytes + kFrameBytes;
-    if (planned.chunk.num_records > 0 && end - planned.chunk.begin > kChunkBytes) return false;
+    if (planned.chunk.num_records > 0 && end - planned.chunk.begin > most) return false;
     planned.chunk.end = end;
     ++planned.chunk.num_records;
     if (row != ReadPlan::kNoRow) planned.window = std::min(planned.window, window_of_row_[row]);
@@ -134,8 +138,10 @@ ReadPlan::ReadPlan(const Schedule& schedule, bool copies, int threads) {
   ChunkCutter cutter(schedule, window_of_row);
   for (const auto& [stream, rows] : streams) cutter.cut(stream.second, rows);
   num_streams = cutter.num_streams;
-  std::stable_sort(cutter.chunks.begin(), cutter.chunks.end(),
-                   [](const PlannedChunk& a, const PlannedChunk& b) { return a.window < b.window; });
+  // In turn of the streams: pieces of one that are unpacked wait for each other.
+  std::stable_sort(cutter.chunks.begin(), cutter.chunks.end(), [](const PlannedChunk& a, const PlannedChunk& b) {
+    return std::tie(a.window, a.chunk.index) < std::tie(b.window, b.chunk.index);
+  });
 
   Places places;
   struct Used {

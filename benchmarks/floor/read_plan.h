@@ -11,9 +11,9 @@ namespace millrace {
 /// Who reads what, and where it is put, to deliver a schedule in its order with as little memory in use as possible:
 /// nothing of it is decided while a pass is timed.
 ///
-/// The batches are cut into windows. A chunk (neighbouring records of a shard, 256 KiB or one record) is read in the
-/// window of the first batch that needs it. Memory is used again `kWindowsApart` windows after it was last needed, the
-/// latest one first, so that it is in the caches.
+/// The batches are cut into windows. A chunk (neighbouring records of a shard, 256 KiB, 64 KiB of a compressed one, or
+/// one record) is read in the window of the first batch that needs it. Memory is used again `kWindowsApart` windows
+/// after it was last needed, the latest one first, so that it is in the caches.
 struct ReadPlan {
   static constexpr size_t kNoRow = SIZE_MAX;
   static constexpr uint32_t kWindowsApart = 3;

@@ -11,7 +11,9 @@ usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
   --soak        in the part test, make the random tests long and draw them anew (about half an hour): 10,000 graphs of
                 operators instead of 500, 10,000 pipelines opened and dropped instead of 1,000, 100 kills of a process
                 instead of 10, 2,000 damaged bits in each shard instead of 100. A failure prints what repeats it:
-                MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph
+                MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph. And the part soak: the default
+                training for 45 minutes, which must not grow by 1 MiB a minute, whose loss must fall, and which must
+                not stall
   --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
 parts, in order:
   format    clang-format over all sources
@@ -21,6 +23,7 @@ parts, in order:
   asan      core suites under AddressSanitizer and UndefinedBehaviorSanitizer
   tsan      core suites under ThreadSanitizer
   tidy      clang-tidy over all sources but the tests
+  soak      a long training that is watched (needs build); only with --soak or --only soak
 TEXT
 }
 
@@ -36,10 +39,10 @@ while [ $# -gt 0 ]; do
       [ $# -ge 2 ] || { echo "tests/run.sh: $1 needs a value" >&2; exit 2; }
       if [ "$1" = --jobs ]; then
         jobs=$2
-      elif [[ " ${all_parts[*]} " == *" $2 "* ]]; then
+      elif [[ " ${all_parts[*]} soak " == *" $2 "* ]]; then
         parts+=("$2")
       else
-        echo "tests/run.sh: no part '$2'; there are: ${all_parts[*]}" >&2
+        echo "tests/run.sh: no part '$2'; there are: ${all_parts[*]} soak" >&2
         exit 2
       fi
       shift 2
@@ -47,7 +50,10 @@ while [ $# -gt 0 ]; do
     *) echo "tests/run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
+if [ ${#parts[@]} -eq 0 ]; then
+  parts=("${all_parts[@]}")
+  [ "$soak" = 0 ] || parts+=(soak)
+fi
 if [ -z "$jobs" ]; then
   jobs=$(nproc)
   by_memory=$(($(awk '/MemTotal/ {print $2}' /proc/meminfo) / 4194304))
@@ -82,6 +88,12 @@ run_tidy() {
   git ls-files -- '*.cc' | grep -v '^tests/' | xargs -P "$jobs" -n 4 clang-tidy -p build/dev --quiet 2>"$log" && return
   cat "$log" >&2
   return 1
+}
+
+# SOAK_MINUTES is for a look at the part itself.
+run_soak() {
+  build/dev/tests/training_soak --train-mlm build/dev/examples/mlm/train_mlm \
+    --prepare build/dev/examples/mlm/prepare_tfrecord_shards --minutes "${SOAK_MINUTES:-45}"
 }
 
 failed=()

@@ -3,11 +3,36 @@
 #include <algorithm>
 
 namespace millrace {
+namespace {
 
-AllReduce::AllReduce(const ParameterLayout& layout, int num_replicas)
-    : layout_(layout), num_replicas_(num_replicas), leaves_(static_cast<size_t>(num_replicas)) {
+// out[i] = ((in[0][i] + in[1][i]) + in[2][i]) + ...; `out` may be one of them.
+void sum_into(float* out, std::span<float* const> in, int64_t size) {
+  constexpr int64_t kBlock = 64;  // in registers while the inputs pass
+  float sum[kBlock];
+  for (int64_t begin = 0; begin < size; begin += kBlock) {
+    const int64_t count = std::min(kBlock, size - begin);
+    if (count == kBlock) {
+      for (int64_t i = 0; i < kBlock; ++i) sum[i] = in[0][begin + i] + in[1][begin + i];
+      for (size_t k = 2; k < in.size(); ++k) {
+        for (int64_t i = 0; i < kBlock; ++i) sum[i] += in[k][begin + i];
+      }
+      for (int64_t i = 0; i < kBlock; ++i) out[begin + i] = sum[i];
+      continue;
+    }
+    for (int64_t i = begin; i < size; ++i) {
+      float value = in[0][i];
+      for (size_t k = 1; k < in.size(); ++k) value += in[k][i];
+      out[i] = value;
+    }
+  }
+}
+
+}  // namespace
+
+AllReduce::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas)
+    : size_(size), ranges_(buckets), num_replicas_(num_replicas), leaves_(static_cast<size_t>(num_replicas)) {
   add_node(0, num_replicas, -1);
-  first_came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * layout.buckets().size());
+  first_came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * ranges_.size());
   added_ = std::make_unique<std::atomic<int>[]>(static_cast<size_t>(num_replicas));
   buffers_.resize(static_cast<size_t>(num_replicas));
 }
@@ -28,8 +53,7 @@ int AllReduce::add_node(int begin, int end, int parent) {
 
 void AllReduce::begin(int num_active) {
   num_active_ = num_active;
-  for (size_t i = 0; i < nodes_.size() * layout_.buckets().size(); ++i)
-    first_came_[i].store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < nodes_.size() * ranges_.size(); ++i) first_came_[i].store(0, std::memory_order_relaxed);
   for (int replica = 0; replica < num_replicas_; ++replica) {
     added_[static_cast<size_t>(replica)].store(0, std::memory_order_relaxed);
   }
@@ -45,30 +69,63 @@ std::span<float> AllReduce::take_buffer(int replica) {
       free_.pop_back();
     }
   }
-  if (buffer.data() == nullptr) buffer = FlatBuffer(layout_.size());
+  if (buffer.data() == nullptr) buffer = FlatBuffer(size_);
   FlatBuffer& place = buffers_[static_cast<size_t>(replica)];
   place = std::move(buffer);
   return place.span();
 }
 
 bool AllReduce::arrive(int replica, int bucket) {
-  const Bucket& range = layout_.buckets()[static_cast<size_t>(bucket)];
-  const auto num_buckets = static_cast<int>(layout_.buckets().size());
-  int node = nodes_[static_cast<size_t>(leaves_[static_cast<size_t>(replica)])].parent;
-  for (; node >= 0; node = nodes_[static_cast<size_t>(node)].parent) {
+  const auto num_buckets = ranges_.size();
+  int done = leaves_[static_cast<size_t>(replica)];  // the node whose sum is in its first replica's buffer
+  Addends addends;
+  for (int node = nodes_[static_cast<size_t>(done)].parent; node >= 0;
+       node = nodes_[static_cast<size_t>(node)].parent) {
     const Node& here = nodes_[static_cast<size_t>(node)];
     // The active replicas are the first ones: a node whose right side is empty passes its left child on.
     if (here.right_begin >= num_active_) continue;
-    const size_t flag = static_cast<size_t>(node) * static_cast<size_t>(num_buckets) + static_cast<size_t>(bucket);
-    if (first_came_[flag].exchange(1, std::memory_order_acq_rel) == 0) return false;
-    float* __restrict left = buffers_[static_cast<size_t>(here.begin)].data();
-    const float* __restrict right = buffers_[static_cast<size_t>(here.right_begin)].data();
-    for (int64_t i = range.begin; i < range.end; ++i) left[i] += right[i];
-    if (added_[static_cast<size_t>(here.right_begin)].fetch_add(1, std::memory_order_acq_rel) + 1 == num_buckets) {
-      give_back(std::move(buffers_[static_cast<size_t>(here.right_begin)]));
+    std::atomic<uint8_t>& first_came =
+        first_came_[static_cast<size_t>(node) * num_buckets + static_cast<size_t>(bucket)];
+    // Nobody reads the sum so far unless the other child is still to come, so it need not be written down before that.
+    if (first_came.load(std::memory_order_acquire) == 0) {
+      add_up(done, bucket, addends);
+      if (first_came.exchange(1, std::memory_order_acq_rel) == 0) return false;
+    }
+    addends.nodes[static_cast<size_t>(addends.count++)] = node;
+    done = node;
+  }
+  add_up(done, bucket, addends);
+  return true;
+}
+
+// In one pass, whatever the number of nodes: `((own + first) + second) + ...`, which is what adding left and right
+// child of each gives, as a + b is b + a.
+void AllReduce::add_up(int done, int bucket, Addends& addends) {
+  if (addends.count == 0) return;
+  const Bucket& range = ranges_[static_cast<size_t>(bucket)];
+  const int64_t size = range.end - range.begin;
+  const auto values = [&](int replica) { return buffers_[static_cast<size_t>(replica)].data() + range.begin; };
+  const int first_node = addends.nodes[0];
+  // The buffers that hold the children of these nodes: two of the lowest, and of each further one that which is not the
+  // sum below it.
+  std::array<float*, kMostDepth + 1> in{};
+  const Node& lowest = nodes_[static_cast<size_t>(first_node)];
+  in[0] = values(lowest.begin);
+  in[1] = values(lowest.right_begin);
+  for (int i = 1; i < addends.count; ++i) {
+    const Node& node = nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])];
+    const Node& below = nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i) - 1])];
+    in[static_cast<size_t>(i) + 1] = values(below.begin == node.begin ? node.right_begin : node.begin);
+  }
+  sum_into(values(nodes_[static_cast<size_t>(done)].begin), {in.data(), static_cast<size_t>(addends.count) + 1}, size);
+  for (int i = 0; i < addends.count; ++i) {
+    const auto right =
+        static_cast<size_t>(nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])].right_begin);
+    if (added_[right].fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<int>(ranges_.size())) {
+      give_back(std::move(buffers_[right]));
     }
   }
-  return true;
+  addends.count = 0;
 }
 
 void AllReduce::give_back(FlatBuffer buffer) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,15 +18,16 @@ namespace millrace {
 /// timing.
 ///
 /// A node of the tree is worked on by the thread that finishes its second child, at that moment, while the bucket is
-/// still in that core's cache and the rest of that replica's backward pass is still to come. The right child's buffer
+/// still in that core's cache and the rest of that replica's backward pass is still to come. Nodes that become complete
+/// at once are added in one pass over their inputs, without writing the sums in between. The right child's buffer
 /// goes back to the pool when its last bucket has been added, so that about (threads + log2 R) buffers are live, not R.
 ///
 /// One step at a time: `begin`, then from the replicas' threads `take_buffer` and `arrive`, then from one thread
 /// `result` and `end`. No thread waits for another.
 class AllReduce {
  public:
-  /// `layout` must outlive it.
-  AllReduce(const ParameterLayout& layout, int num_replicas);
+  /// `size`: floats of a flat buffer. `buckets`: the parts of it that are added up; they must outlive this.
+  AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas);
 
   /// Starts a step of which replicas 0 to `num_active` - 1 take part; the others are as if their gradients were 0.
   void begin(int num_active);
@@ -48,10 +50,18 @@ class AllReduce {
     int parent = -1;
     int right_begin = 0;  // first replica of the right child
   };
+  static constexpr int kMostDepth = 31;  // more replicas than an int counts
+  // Nodes, from the lowest up, both of whose children are done and whose sums are not written down yet.
+  struct Addends {
+    std::array<int, kMostDepth> nodes{};
+    int count = 0;
+  };
+  void add_up(int done, int bucket, Addends& addends);
   int add_node(int begin, int end, int parent);
   void give_back(FlatBuffer buffer);
 
-  const ParameterLayout& layout_;
+  int64_t size_;
+  std::span<const Bucket> ranges_;
   int num_replicas_;
   int num_active_ = 0;
   std::vector<Node> nodes_;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "trainer/batch_source.h"
 #include "trainer/best_models.h"
+#include "trainer/metrics/metric.h"
 #include "trainer/step_graph.h"
 
 namespace millrace {
@@ -37,17 +40,28 @@ struct TrainingReport {
   double seconds = 0;  ///< waiting for batches and steps
   double rows_per_s = 0;
   double tokens_per_s = 0;
-  double input_wait_share = 0;      ///< waiting for batches, as a share of `seconds`
-  double after_backward_share = 0;  ///< of the steps' own time: from the end of the last backward pass to the end
-  int64_t skipped_updates = 0;      ///< since the training began or was resumed
-  std::string last_skip;            ///< the reason of the last of them, which names its step and batch; or empty
-  std::string limiting_stage;       ///< what the source says limits it; empty when it does not know
+  double input_wait_share = 0;       ///< waiting for batches, as a share of `seconds`
+  double after_backward_share = 0;   ///< of the steps' own time: from the end of the last backward pass to the end
+  StepPhases phases;                 ///< seconds of the steps
+  double callback_seconds = 0;       ///< of callbacks between the steps; not in `seconds`
+  std::vector<MetricValue> metrics;  ///< what the model reports beside the loss, over the stretch as `loss` is
+  int64_t skipped_updates = 0;       ///< since the training began or was resumed
+  std::string last_skip;             ///< the reason of the last of them, which names its step and batch; or empty
+  std::string limiting_stage;        ///< what the source says limits it; empty when it does not know
+};
+
+/// A stretch of time on the clock.
+struct ClockSpan {
+  std::chrono::steady_clock::time_point begin;
+  std::chrono::steady_clock::time_point end;
 };
 
 /// One step that has ended.
 struct StepEnd {
   const StepReport& step;
   const TrainingReport& since_report;  ///< with this step; `limiting_stage` is left empty
+  std::vector<ClockSpan> waits = {};   ///< for the step's batches, one for each
+  std::vector<ClockSpan> events = {};  ///< what callbacks were told since the step before, by event
 };
 
 struct EvaluationReport {
@@ -57,6 +71,10 @@ struct EvaluationReport {
   double weight = 0;
   int64_t rows = 0;
   double seconds = 0;
+  std::vector<MetricValue> metrics;  ///< those of the model, then those of TrainerOptions::metrics
+
+  /// The loss, by the name `loss`, or a metric. Throws `kInvalidArgument` naming those there are.
+  double value(const std::string& name) const;
 };
 
 struct EpochEnd {
@@ -83,15 +101,22 @@ struct TrainingSummary {
   std::vector<BestModel> best_models;               ///< the best first; empty unless they are kept
 };
 
-/// Is told what happens in a training, in this order: the training starts; each step ends, and when one is due the
-/// report over the steps since the last one; an evaluation ends; its model is kept as one of the best; an epoch ends; a
-/// checkpoint is written; the training ends. Called on the thread that trains; what it throws ends the training.
-/// Callbacks are told in the order in which they were added. A training that ends by an error tells nobody: the error
-/// reaches the caller of `train`.
+/// Is told what happens in a training, in this order: the training starts; each batch comes in; each step ends, and
+/// when one is due the report over the steps since the last one; an evaluation ends; its model is kept as one of the
+/// best; an epoch ends; a checkpoint is written; the training ends. Called on the thread that trains; what it throws
+/// ends the training. Callbacks are told in the order in which they were added. A training that ends by an error tells
+/// nobody: the error reaches the caller of `train`.
+///
+/// A callback with a state (the best value so far, ...) has a name and gives the state to checkpoints; it gets it back
+/// before `train_starts` when a training goes on.
 class Callback {
  public:
   virtual ~Callback() = default;
   virtual void train_starts(const TrainingStart&) {}
+  /// A batch that is about to be trained on, which may be changed for another of the same model (mixup, ...): `view`,
+  /// and `owner`, which keeps its values alive. A pure function of the batch and its number keeps a training
+  /// repeatable.
+  virtual void batch_inputs(GlobalBatch&, int64_t /*number*/) {}
   virtual void step_ends(const StepEnd&) {}
   virtual void report(const TrainingReport&) {}
   virtual void evaluation_ends(const EvaluationReport&) {}
@@ -99,6 +124,14 @@ class Callback {
   virtual void epoch_ends(const EpochEnd&) {}
   virtual void checkpoint_written(const std::string& /*path*/) {}
   virtual void train_ends(const TrainingSummary&) {}
+
+  /// Asked between steps: true ends the training as its last step would.
+  virtual bool finished() const { return false; }
+  /// Under which its state is kept, unique in a training. Default: empty, it has none.
+  virtual std::string state_name() const { return {}; }
+  virtual std::string save_state() const { return {}; }
+  /// What `save_state` gave, perhaps of an earlier version of the program.
+  virtual void restore_state(const std::string& /*state*/) {}
 };
 
 }  // namespace millrace

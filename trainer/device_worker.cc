@@ -11,6 +11,10 @@ StepResult CpuWorker::evaluate(const BatchView& rows, const float* weights) {
   return model_.evaluate(rows, weights, *workspace_);
 }
 
+Predictions CpuWorker::predict(const BatchView& rows, const float* weights) {
+  return model_.predict(rows, weights, *workspace_);
+}
+
 std::unique_ptr<DeviceWorker> WorkerPool::take() {
   {
     const std::lock_guard lock(mutex_);

@@ -19,6 +19,8 @@ class DeviceWorker {
   virtual StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext context) = 0;
   /// As `Model::evaluate`.
   virtual StepResult evaluate(const BatchView& rows, const float* weights) = 0;
+  /// As `Model::predict`.
+  virtual Predictions predict(const BatchView& rows, const float* weights) = 0;
 };
 
 /// The host: runs the model on the calling thread.
@@ -28,6 +30,7 @@ class CpuWorker final : public DeviceWorker {
   explicit CpuWorker(const Model& model) : model_(model), workspace_(model.make_workspace()) {}
   StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext context) override;
   StepResult evaluate(const BatchView& rows, const float* weights) override;
+  Predictions predict(const BatchView& rows, const float* weights) override;
 
  private:
   const Model& model_;

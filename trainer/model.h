@@ -3,18 +3,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "trainer/batch_view.h"
 #include "trainer/parameters.h"
+#include "trainer/predictions.h"
+#include "trainer/step_result.h"
 
 namespace millrace {
-
-/// A loss as a sum and the weight it is to be divided by (labelled tokens, rows, ...). The two travel apart: the
-/// trainer adds both over all replicas and divides once. A sum without weight is a mean of 0, never NaN.
-struct StepResult {
-  double sum_loss = 0;
-  double weight = 0;
-};
 
 /// What the work of a replica needs beside weights and gradients and what is kept from step to step: the arena of its
 /// activations, its tape. Lent to a replica for a step, so there are as many as run at once; used by one thread at a
@@ -27,9 +24,11 @@ class Workspace {
   virtual ~Workspace() = default;
 };
 
-/// Told by a model, during `train_step`, which gradients nothing will touch any more.
+/// Told by a model, during `train_step`, where it is and which gradients nothing will touch any more.
 class GradientListener {
  public:
+  /// The forward pass has ended. Only for reports of where the time goes; without it the first final gradient counts.
+  virtual void backward_begins() {}
   /// The gradient of parameter `id` is final: every use of the parameter (tied, called twice) has been walked. Called
   /// once per parameter and step, in any order, on the thread that runs the step; best as early as possible, because
   /// the reduction of a bucket starts when all its parameters are final.
@@ -44,17 +43,26 @@ struct ReplicaContext {
   uint64_t seed = 0;  ///< of the run; random choices are a pure function of (seed, batch, row in the batch, place)
   int64_t batch = 0;  ///< global batches of the stream before this one; a step may be made of several
   int replica = 0;    ///< for messages; must not decide anything random
-  std::span<float> gradients;            ///< `[layout().size()]`; what it holds at first is undefined
+  std::span<float> gradients;  ///< `[layout().size()]`; what it holds at first is undefined
+  double loss_scale = 1;       ///< gradients are of the losses times this; the losses themselves are not scaled
+  /// Ids of the parameters whose gradients are wanted. Default: empty, all. Others may be written to and announced, but
+  /// nobody reads them: a model saves their computation if it can (`Tape::backward` takes them).
+  std::span<const int> trainable;
   GradientListener* listener = nullptr;  ///< never null in a training step
   Workspace* workspace = nullptr;        ///< made by this model's `make_workspace`; never null
 };
 
 /// A model as the trainer sees it: a layout of parameters and a pure function of (rows, weights). It holds no weights
-/// and no state of a step, so any number of replicas use one Model at once, and a teacher and its student are two of
-/// them.
+/// that are trained and no state of a step, so any number of replicas use one Model at once. A model may be made of
+/// others: an encoder that is called twice, a student that keeps its teacher and the teacher's weights as a constant, a
+/// frozen network that a perceptual loss looks through.
 ///
-/// Gradients are of `sum_loss`, for each parameter of the layout: a parameter that the rows did not reach is written as
-/// 0 and announced like the others. The gaps between parameters are not written.
+/// Gradients are of the sum of the losses, for each trainable parameter of the layout: a parameter that the rows did
+/// not reach is written as 0 and announced like the others. The gaps between parameters are not written.
+///
+/// A model with several losses (`StepResult::loss`) gives each parameter the gradient of the loss that it follows
+/// (`Parameter::loss`), from one forward pass: a generator's parameters follow loss 0, its discriminator's loss 1.
+/// Each loss is divided by its own weight and clipped on its own; `OptimizerGroups` gives each its optimizer.
 class Model {
  public:
   virtual ~Model() = default;
@@ -70,6 +78,10 @@ class Model {
   virtual StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const = 0;
   /// Forward only, without dropout, over at least one row.
   virtual StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const = 0;
+  /// What the model says of each row, in their order, already reduced to what the caller wants (ids, not logits): only
+  /// this leaves the replica. An evaluation with metrics over all predictions calls this in place of `evaluate`; the
+  /// losses are then taken from `Predictions::result`. Default: throws `kInvalidArgument`, a model without predictions.
+  virtual Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const;
 };
 
 }  // namespace millrace

@@ -27,33 +27,36 @@ bool same_values(const NamedTensor& a, const NamedTensor& b) {
 }  // namespace
 
 std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
-                                           const std::string& suffix) {
+                                           const std::string& suffix, std::span<const uint8_t> included) {
   std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : layout.parameters()) {
+  std::vector<NamedTensor> second;
+  for (size_t id = 0; id < layout.parameters().size(); ++id) {
+    if (!included.empty() && included[id] == 0) continue;
+    const Parameter& parameter = layout.parameters()[id];
     tensors.push_back({.name = parameter.name + suffix,
                        .type = TensorType::kF32,
                        .shape = parameter.shape,
                        .bytes = std::as_bytes(values.subspan(static_cast<size_t>(parameter.offset),
                                                              static_cast<size_t>(parameter.size)))});
+    if (parameter.second_name.empty()) continue;
+    second.push_back(tensors.back());
+    second.back().name = parameter.second_name + suffix;
   }
-  const size_t num_parameters = tensors.size();
-  for (size_t id = 0; id < num_parameters; ++id) {
-    const std::string& name = layout.parameters()[id].second_name;
-    if (name.empty()) continue;
-    tensors.push_back(tensors[id]);
-    tensors.back().name = name + suffix;
-  }
+  tensors.insert(tensors.end(), second.begin(), second.end());
   return tensors;
 }
 
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
-                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there) {
+                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there,
+                     std::span<const uint8_t> included) {
   std::vector<std::string> missing;
   std::vector<std::string> misshapen;
   std::vector<std::string> differing;
   std::vector<std::string> known(also_there.begin(), also_there.end());
   for (const ParameterBuffer& buffer : buffers) {
-    for (const Parameter& parameter : layout.parameters()) {
+    for (size_t id = 0; id < layout.parameters().size(); ++id) {
+      if (!included.empty() && included[id] == 0) continue;
+      const Parameter& parameter = layout.parameters()[id];
       const std::string name = parameter.name + buffer.suffix;
       known.push_back(name);
       const NamedTensor* tensor = file.find(name);

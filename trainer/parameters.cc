@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,9 +21,10 @@ int64_t round_up(int64_t floats) { return (floats + kFloatsPerLine - 1) / kFloat
 
 }  // namespace
 
-int ParameterLayout::add(std::string name, std::vector<int64_t> shape) {
+int ParameterLayout::add(std::string name, std::vector<int64_t> shape, int loss) {
   if (finished_) refuse(fmt::format("parameter '{}' was added after the layout was finished", name));
   if (name.empty()) refuse("a parameter needs a name");
+  if (loss < 0) refuse(fmt::format("parameter '{}' follows loss {}; they count from 0", name, loss));
   int64_t size = 1;
   for (int64_t dimension : shape) {
     if (dimension < 1)
@@ -31,7 +33,8 @@ int ParameterLayout::add(std::string name, std::vector<int64_t> shape) {
   }
   const int id = static_cast<int>(parameters_.size());
   if (!ids_.emplace(name, id).second) refuse(fmt::format("two parameters are named '{}'", name));
-  parameters_.push_back({.name = std::move(name), .shape = std::move(shape), .offset = 0, .size = size});
+  num_losses_ = std::max(num_losses_, loss + 1);
+  parameters_.push_back({.name = std::move(name), .shape = std::move(shape), .loss = loss, .size = size});
   return id;
 }
 
@@ -47,23 +50,35 @@ void ParameterLayout::finish(int64_t bucket_bytes) {
   const int64_t limit = bucket_bytes / static_cast<int64_t>(sizeof(float)) / kFloatsPerLine * kFloatsPerLine;
   if (limit < kFloatsPerLine) refuse(fmt::format("bucket_bytes is {}; at least 64 are needed", bucket_bytes));
   finished_ = true;
+  bucket_limit_ = limit;
   for (int id = static_cast<int>(parameters_.size()) - 1; id >= 0; --id) {
     Parameter& parameter = parameters_[static_cast<size_t>(id)];
     parameter.offset = size_;
-    int64_t left = round_up(parameter.size);
-    while (left > 0) {
+    size_ += round_up(parameter.size);
+  }
+  buckets_ = buckets_of([](int) { return true; });
+}
+
+std::vector<Bucket> ParameterLayout::buckets_of(const std::function<bool(int id)>& included) const {
+  std::vector<Bucket> buckets;
+  for (int id = static_cast<int>(parameters_.size()) - 1; id >= 0; --id) {
+    if (!included(id)) continue;
+    const Parameter& parameter = parameters_[static_cast<size_t>(id)];
+    int64_t begin = parameter.offset;
+    for (int64_t left = round_up(parameter.size); left > 0;) {
       // A parameter that fits into a bucket is not torn apart only because the open one is nearly full.
-      const bool open =
-          !buckets_.empty() && buckets_.back().end - buckets_.back().begin + std::min(left, limit) <= limit;
-      if (!open) buckets_.push_back({.begin = size_, .end = size_, .parameters = {}});
-      Bucket& bucket = buckets_.back();
-      const int64_t part = std::min(left, limit);
+      const bool open = !buckets.empty() && buckets.back().end == begin && buckets.back().loss == parameter.loss &&
+                        buckets.back().end - buckets.back().begin + std::min(left, bucket_limit_) <= bucket_limit_;
+      if (!open) buckets.push_back({.begin = begin, .end = begin, .parameters = {}, .loss = parameter.loss});
+      Bucket& bucket = buckets.back();
+      const int64_t part = std::min(left, bucket_limit_);
       bucket.end += part;
       bucket.parameters.push_back(id);
-      size_ += part;
+      begin += part;
       left -= part;
     }
   }
+  return buckets;
 }
 
 int64_t ParameterLayout::num_elements() const {
@@ -79,13 +94,27 @@ std::optional<int> ParameterLayout::find(std::string_view name) const {
 }
 
 FlatBuffer::FlatBuffer(int64_t size) : size_(size) {
-  const size_t bytes = static_cast<size_t>(round_up(std::max<int64_t>(size, 1))) * sizeof(float);
-  auto* data = static_cast<float*>(std::aligned_alloc(64, bytes));
-  if (data == nullptr) throw std::bad_alloc();
-  std::memset(data, 0, bytes);
-  data_.reset(data);
+  constexpr size_t kBoundary = kFloatsPerLine * sizeof(float);
+  // calloc gives large blocks as pages that come into being, as zeros, when they are touched.
+  size_t space = static_cast<size_t>(round_up(std::max<int64_t>(size, 1))) * sizeof(float) + kBoundary;
+  memory_.reset(std::calloc(space, 1));
+  if (memory_ == nullptr) throw std::bad_alloc();
+  void* first = memory_.get();
+  data_ = static_cast<float*>(std::align(kBoundary, kBoundary, first, space));
 }
 
-void FlatBuffer::Free::operator()(float* data) const { std::free(data); }
+FlatBuffer::FlatBuffer(FlatBuffer&& other) noexcept
+    : memory_(std::move(other.memory_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+FlatBuffer& FlatBuffer::operator=(FlatBuffer&& other) noexcept {
+  memory_ = std::move(other.memory_);
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+void FlatBuffer::Free::operator()(void* memory) const { std::free(memory); }
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,15 +17,18 @@ struct Parameter {
   std::string name;            ///< unique in its layout, for example `encoder.layer.0.attention.self.query.weight`
   std::vector<int64_t> shape;  ///< as the model declares it; empty for a scalar
   std::string second_name;     ///< files hold its values under this name as well; empty: under its own only
+  int loss = 0;                ///< which of the model's losses trains it, see `StepResult::loss`. Default: 0
   int64_t offset = 0;          ///< first element, in floats from the start of the flat buffer; a multiple of 16
   int64_t size = 0;            ///< elements
 };
 
-/// A piece of the flat buffer that is reduced and updated as one. It may hold several parameters, or a part of one.
+/// A piece of the flat buffer that is reduced and updated as one. It may hold several parameters, or a part of one; all
+/// of the same loss.
 struct Bucket {
   int64_t begin = 0;            ///< first float; a multiple of 16
   int64_t end = 0;              ///< one past the last float; a multiple of 16
   std::vector<int> parameters;  ///< ids of the parameters that have elements in it, in the order of the layout
+  int loss = 0;                 ///< of its parameters
 };
 
 /// Where each parameter of a model lies. Weights, gradients and optimizer slots all have this layout, so that one index
@@ -45,9 +49,10 @@ struct Bucket {
 /// shapes.
 class ParameterLayout {
  public:
-  /// Registers a parameter; returns its id, which counts from 0. Throws `kInvalidArgument` for a name that is taken or
-  /// empty, a dimension below 1, or after `finish`.
-  int add(std::string name, std::vector<int64_t> shape);
+  /// Registers a parameter; returns its id, which counts from 0. `loss`: the one of the model's losses whose gradient
+  /// it follows (0 for the generator, 1 for the discriminator); Default: 0. Throws `kInvalidArgument` for a name that
+  /// is taken or empty, a dimension below 1, a negative loss, or after `finish`.
+  int add(std::string name, std::vector<int64_t> shape, int loss = 0);
   /// Names a parameter a second time, for readers of its files that know it under both names. Throws `kInvalidArgument`
   /// as `add` does.
   void add_second_name(int id, std::string name);
@@ -58,8 +63,12 @@ class ParameterLayout {
 
   /// All parameters by id, that is in order of registration. Offsets are valid after `finish`.
   std::span<const Parameter> parameters() const { return parameters_; }
+  /// Losses that parameters follow: one more than the highest number.
+  int num_losses() const { return num_losses_; }
   /// The buckets from the front of the buffer to its end: the order in which backward finishes them.
   std::span<const Bucket> buckets() const { return buckets_; }
+  /// The same for some of the parameters only, given by their ids: the others lie in none. After `finish`.
+  std::vector<Bucket> buckets_of(const std::function<bool(int id)>& included) const;
   /// Floats in a flat buffer, gaps included; a multiple of 16.
   int64_t size() const { return size_; }
   /// Elements of all parameters, without gaps.
@@ -72,27 +81,33 @@ class ParameterLayout {
   std::vector<Bucket> buckets_;
   std::unordered_map<std::string, int> ids_;
   int64_t size_ = 0;
+  int64_t bucket_limit_ = 0;  // floats
+  int num_losses_ = 1;
   bool finished_ = false;
 };
 
-/// Floats on a 64-byte boundary, 0 at first: weights, gradients, one optimizer slot. Move-only.
+/// Floats on a 64-byte boundary, 0 at first: weights, gradients, one optimizer slot. What is never touched costs no
+/// memory (of large buffers), so parts that belong to frozen parameters are free. Move-only.
 class FlatBuffer {
  public:
   FlatBuffer() = default;
   /// Throws std::bad_alloc when the system has no memory for `size` floats.
   explicit FlatBuffer(int64_t size);
+  FlatBuffer(FlatBuffer&& other) noexcept;
+  FlatBuffer& operator=(FlatBuffer&& other) noexcept;
 
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
+  float* data() { return data_; }
+  const float* data() const { return data_; }
   int64_t size() const { return size_; }
-  std::span<float> span() { return {data_.get(), static_cast<size_t>(size_)}; }
-  std::span<const float> span() const { return {data_.get(), static_cast<size_t>(size_)}; }
+  std::span<float> span() { return {data_, static_cast<size_t>(size_)}; }
+  std::span<const float> span() const { return {data_, static_cast<size_t>(size_)}; }
 
  private:
   struct Free {
-    void operator()(float* data) const;
+    void operator()(void* memory) const;
   };
-  std::unique_ptr<float[], Free> data_;
+  std::unique_ptr<void, Free> memory_;
+  float* data_ = nullptr;  // the first boundary in it
   int64_t size_ = 0;
 };
 

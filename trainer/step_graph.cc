@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
-#include <set>
+#include <regex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -14,13 +15,18 @@
 #include "formats/error.h"
 #include "pipeline/tsan.h"
 #include "trainer/all_reduce.h"
+#include "trainer/bucket_countdown.h"
 #include "trainer/distributor.h"
+#include "trainer/step_watchdog.h"
 
 namespace millrace {
 namespace {
 
 namespace flow = oneapi::tbb::flow;
 using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+
+double seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 // For messages: steps as progress reports count them, from 1; batches from 0, as streams do.
 std::string step_name(int64_t step, int64_t first_batch, int64_t last_batch) {
@@ -48,15 +54,38 @@ Error caught_error() {
 
 }  // namespace
 
-TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optimizer) : weights(layout.size()) {
+TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optimizer, const std::string& frozen)
+    : trainable(layout.parameters().size(), 1), weights(layout.size()) {
   for (size_t slot = 0; slot < optimizer.slot_names().size(); ++slot) slots.emplace_back(layout.size());
+  if (frozen.empty()) return;
+  std::regex pattern;
+  try {
+    pattern.assign(frozen);
+  } catch (const std::regex_error& error) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("frozen '{}' is no regular expression: {}", frozen, error.what()));
+  }
+  for (size_t id = 0; id < trainable.size(); ++id) {
+    trainable[id] = std::regex_search(layout.parameters()[id].name, pattern) ? 0 : 1;
+  }
+  if (std::ranges::count(trainable, 1) == 0) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("frozen '{}' matches every parameter; nothing is left to train", frozen));
+  }
 }
 
 int StepTimeline::reduced_during_backward() const {
-  std::chrono::nanoseconds backward_end{0};
-  for (const TimeSpan& replica : replicas) backward_end = std::max(backward_end, replica.end);
+  nanoseconds backward_end{0};
+  for (const ReplicaTime& replica : replicas) backward_end = std::max(backward_end, replica.end);
   return static_cast<int>(std::count_if(reductions.begin(), reductions.end(),
                                         [&](const TimeSpan& span) { return span.end < backward_end; }));
+}
+
+void StepPhases::add(const StepPhases& other) {
+  forward += other.forward;
+  backward += other.backward;
+  reduce += other.reduce;
+  optimizer += other.optimizer;
 }
 
 class StepGraph::Impl {
@@ -65,31 +94,40 @@ class StepGraph::Impl {
        WorkerPool::Make make_worker)
       : optimizer_(optimizer),
         state_(state),
-        options_(options),
+        options_(std::move(options)),
         layout_(model.layout()),
-        num_buckets_(static_cast<int>(layout_.buckets().size())),
-        distributor_(options.replicas),
-        all_reduce_(layout_, options.replicas),
+        buckets_(layout_.buckets_of([&state](int id) { return state.trainable[static_cast<size_t>(id)] != 0; })),
+        num_buckets_(static_cast<int>(buckets_.size())),
+        num_losses_(static_cast<size_t>(layout_.num_losses())),
+        buckets_of_parameters_(layout_, buckets_),
+        whole_replicas_(options_.normalization.divides_replicas() ||
+                        (options_.clipping && options_.clipping->per_replica)),
+        distributor_(options_.replicas),
+        all_reduce_(layout_.size(), buckets_, options_.replicas),
         workers_(make_worker ? std::move(make_worker) : [&model] { return std::make_unique<CpuWorker>(model); }),
-        arena_(thread_count(options.threads), 1),
-        results_(static_cast<size_t>(options.replicas)),
-        errors_(static_cast<size_t>(options.replicas)),
+        arena_(thread_count(options_.threads), 1),
+        watchdog_(options_.watchdog, options_.on_stall, options_.replicas, layout_),
+        updates_of_losses_(num_losses_),
+        results_(static_cast<size_t>(options_.replicas)),
+        predictions_(static_cast<size_t>(options_.replicas)),
+        errors_(static_cast<size_t>(options_.replicas)),
         squares_(static_cast<size_t>(num_buckets_)),
         layer_squares_(static_cast<size_t>(num_buckets_)),
         whole_layers_(layout_.parameters().size()) {
     if (num_buckets_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "the model has no parameters");
-    if (options.clipping && !(options.clipping->norm > 0)) {
+    if (options_.clipping && !(options_.clipping->norm > 0)) {
       throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("clipping to a norm of {}; more than 0 is needed", options.clipping->norm));
+                           fmt::format("clipping to a norm of {}; more than 0 is needed", options_.clipping->norm));
     }
-    first_bucket_.resize(layout_.parameters().size(), num_buckets_);
-    last_bucket_.resize(layout_.parameters().size(), -1);
-    for (int bucket = 0; bucket < num_buckets_; ++bucket) {
-      ranges_.push_back(ranges_of(layout_, layout_.buckets()[static_cast<size_t>(bucket)]));
-      for (int id : layout_.buckets()[static_cast<size_t>(bucket)].parameters) {
-        const auto parameter = static_cast<size_t>(id);
-        first_bucket_[parameter] = std::min(first_bucket_[parameter], bucket);
-        last_bucket_[parameter] = std::max(last_bucket_[parameter], bucket);
+    if (!(options_.normalization.scale > 0)) {
+      throw ErrorException(
+          ErrorCode::kInvalidArgument,
+          fmt::format("normalization has a scale of {}; more than 0 is needed", options_.normalization.scale));
+    }
+    for (const Bucket& bucket : buckets_) ranges_.push_back(ranges_of(layout_, bucket));
+    if (std::ranges::count(state.trainable, 0) > 0) {
+      for (size_t id = 0; id < state.trainable.size(); ++id) {
+        if (state.trainable[id] != 0) trainable_.push_back(static_cast<int>(id));
       }
     }
     for (const FlatBuffer& slot : state_.slots) slot_data_.push_back(const_cast<float*>(slot.data()));
@@ -103,7 +141,7 @@ class StepGraph::Impl {
 
   StepReport train(const BatchView& batch, const StepNumbers& numbers, double learning_rate) {
     report_ = StepReport{};
-    update_ = {.number = numbers.update, .learning_rate = learning_rate};
+    learning_rate_ = learning_rate;
     run_batch(batch, numbers, /*updates=*/true);
     return finished_report();
   }
@@ -113,44 +151,55 @@ class StepGraph::Impl {
     run_batch(batch, numbers, /*updates=*/false);
     add_results();
     if (num_accumulated_++ == 0) first_batch_ = numbers.batch;
-    accumulating_ += now();
+    const nanoseconds time = now();
+    add_phases(time);
+    accumulating_ += time;
   }
 
   StepReport update(const StepNumbers& numbers, double learning_rate) {
     if (num_accumulated_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "an update without a batch");
     report_ = StepReport{};
     report_.timeline.reductions.resize(static_cast<size_t>(num_buckets_));
-    update_ = {.number = numbers.update, .learning_rate = learning_rate};
+    learning_rate_ = learning_rate;
     numbers_ = numbers;
+    batches_ = num_accumulated_;
     gradients_ = accumulated_.data();
     // The replicas have been added to the sums already.
     std::fill(results_.begin(), results_.end(), StepResult{});
+    watchdog_.step_begins(step_place(), 0);
     run([this] {
       for (int bucket = 0; bucket < num_buckets_; ++bucket) take_squares(bucket, now());
       put(graph_->decision, 0);
     });
+    watchdog_.step_ends();
     return finished_report();
   }
 
   void discard() {
     num_accumulated_ = 0;
     total_ = {};
+    phases_ = {};
     not_finite_.clear();
     accumulating_ = {};
   }
 
   StepResult evaluate(const BatchView& batch) {
-    training_ = false;
-    const int active = start(batch);
-    run([this, active] { put_replicas(active); });
-    throw_first_error();
+    run_forward(batch, Pass::kEvaluate);
     StepResult total;
-    for (const StepResult& result : results_) {
-      total.sum_loss += result.sum_loss;
-      total.weight += result.weight;
-    }
+    for (const StepResult& result : results_) total.add(result);
     return total;
   }
+
+  Predictions predict(const BatchView& batch) {
+    const int active = run_forward(batch, Pass::kPredict);
+    Predictions all;
+    for (int replica = 0; replica < active; ++replica) {
+      all.append(std::exchange(predictions_[static_cast<size_t>(replica)], {}));
+    }
+    return all;
+  }
+
+  std::span<const Bucket> buckets() const { return buckets_; }
 
   int threads_seen() const {
     const std::lock_guard lock(threads_mutex_);
@@ -160,6 +209,8 @@ class StepGraph::Impl {
   int peak_gradient_buffers() const { return all_reduce_.peak_buffers(); }
 
  private:
+  enum class Pass { kTrain, kEvaluate, kPredict };
+
   // The nodes. Messages are numbers; what they stand for lies in the Impl. No body throws, so the graph is never
   // cancelled and needs no reset.
   struct Graph {
@@ -187,43 +238,6 @@ class StepGraph::Impl {
     flow::function_node<int, flow::continue_msg> update;     // one per bucket
   };
 
-  // Counts down, per bucket, the parameters of one replica that are not final yet.
-  class Announcements final : public GradientListener {
-   public:
-    Announcements(Impl& impl, int replica) : impl_(impl), replica_(replica), seen_(impl.layout_.parameters().size()) {
-      for (const Bucket& bucket : impl.layout_.buckets()) left_.push_back(static_cast<int>(bucket.parameters.size()));
-    }
-
-    void gradient_final(int id) override {
-      if (id < 0 || static_cast<size_t>(id) >= seen_.size()) {
-        throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a gradient was announced for parameter {}", id));
-      }
-      const auto parameter = static_cast<size_t>(id);
-      if (std::exchange(seen_[parameter], uint8_t{1}) != 0) {
-        throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the gradient of '{}' was announced twice",
-                                                                      impl_.layout_.parameters()[parameter].name));
-      }
-      for (int bucket = impl_.first_bucket_[parameter]; bucket <= impl_.last_bucket_[parameter]; ++bucket) {
-        if (--left_[static_cast<size_t>(bucket)] == 0) impl_.bucket_final(replica_, bucket);
-      }
-    }
-
-    void check_complete() const {
-      const auto missing = std::count(seen_.begin(), seen_.end(), uint8_t{0});
-      if (missing == 0) return;
-      const auto first = static_cast<size_t>(std::find(seen_.begin(), seen_.end(), uint8_t{0}) - seen_.begin());
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("no gradient for parameter '{}'{}", impl_.layout_.parameters()[first].name,
-                                       missing > 1 ? fmt::format(" and {} more", missing - 1) : std::string()));
-    }
-
-   private:
-    Impl& impl_;
-    int replica_;
-    std::vector<uint8_t> seen_;  // by parameter: 1 when announced
-    std::vector<int> left_;
-  };
-
   static int thread_count(int threads) {
     if (threads < 0) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} threads; at least 1 is needed", threads));
@@ -234,7 +248,9 @@ class StepGraph::Impl {
 
   // Where a replica's error occurred.
   std::string place() const {
-    return training_ ? step_name(numbers_.step, numbers_.batch, numbers_.batch) : "in an evaluation";
+    if (pass_ == Pass::kPredict) return "in a prediction";
+    if (pass_ == Pass::kEvaluate) return "in an evaluation";
+    return step_name(numbers_.step, numbers_.batch, numbers_.batch);
   }
 
   // Of the step with all its batches.
@@ -242,7 +258,7 @@ class StepGraph::Impl {
     return step_name(numbers_.step, num_accumulated_ > 0 ? first_batch_ : numbers_.batch, numbers_.batch);
   }
 
-  std::chrono::nanoseconds now() const { return Clock::now() - begin_; }
+  nanoseconds now() const { return Clock::now() - begin_; }
 
   // Splits the batch; returns how many replicas have rows.
   int start(const BatchView& batch) {
@@ -252,7 +268,9 @@ class StepGraph::Impl {
     std::fill(errors_.begin(), errors_.end(), std::nullopt);
     failed_.store(false, std::memory_order_relaxed);
     next_replica_.store(0, std::memory_order_relaxed);
-    return static_cast<int>(std::min<int64_t>(batch.rows(), options_.replicas));
+    const int active = static_cast<int>(std::min<int64_t>(batch.rows(), options_.replicas));
+    watchdog_.step_begins(place(), active);
+    return active;
   }
 
   // The only way in which a message is sent.
@@ -276,11 +294,21 @@ class StepGraph::Impl {
     handoff_acquire(this);
   }
 
+  int run_forward(const BatchView& batch, Pass pass) {
+    pass_ = pass;
+    const int active = start(batch);
+    run([this, active] { put_replicas(active); });
+    watchdog_.step_ends();
+    throw_first_error();
+    return active;
+  }
+
   // Forward and backward over a batch, its reduction, and, if it is the last of its step, decision and updates.
   void run_batch(const BatchView& batch, const StepNumbers& numbers, bool updates) {
     numbers_ = numbers;
-    training_ = true;
+    pass_ = Pass::kTrain;
     updates_ = updates;
+    batches_ = num_accumulated_ + 1;
     const int active = start(batch);
     report_.timeline.replicas.assign(static_cast<size_t>(options_.replicas), {});
     report_.timeline.reductions.assign(static_cast<size_t>(num_buckets_), {});
@@ -289,6 +317,7 @@ class StepGraph::Impl {
     // Without an update there is nothing to decide: the count stays above 0.
     undecided_.store(num_buckets_ + active + (updates ? 0 : 1), std::memory_order_relaxed);
     run([this, active] { put_replicas(active); });
+    watchdog_.step_ends();
     all_reduce_.end();
     try {
       throw_first_error();
@@ -298,9 +327,32 @@ class StepGraph::Impl {
     }
   }
 
+  // What a batch took, `time` on the clock.
+  void add_phases(nanoseconds time) {
+    nanoseconds forward{0};
+    nanoseconds backward{0};
+    nanoseconds reduce{0};
+    nanoseconds last_end{0};
+    for (const ReplicaTime& replica : report_.timeline.replicas) {
+      forward += replica.backward - replica.begin;
+      backward += replica.end - replica.backward - replica.reducing;
+      reduce += replica.reducing;
+      last_end = std::max(last_end, replica.end);
+    }
+    const double all = std::max(1e-12, seconds(forward + backward + reduce));
+    const double wall = seconds(last_end);
+    phases_.add({.forward = wall * seconds(forward) / all,
+                 .backward = wall * seconds(backward) / all,
+                 .reduce = wall * seconds(reduce) / all,
+                 .optimizer = seconds(time - last_end)});
+  }
+
   StepReport finished_report() {
+    report_.timeline.began = begin_;
     report_.timeline.total = now();
     report_.timeline.accumulating = accumulating_;
+    add_phases(report_.timeline.total);
+    report_.phases = phases_;
     discard();
     return std::move(report_);
   }
@@ -318,43 +370,110 @@ class StepGraph::Impl {
     const int replica = next_replica_.fetch_add(1, std::memory_order_relaxed);
     if (!failed_.load(std::memory_order_relaxed)) {
       try {
-        note_thread();
+        const int thread = this_thread();
+        watchdog_.replica_begins(replica);
         // While this replica waits for work that it started itself, its thread must not enter another replica.
-        oneapi::tbb::this_task_arena::isolate([&] { run_replica(replica); });
+        oneapi::tbb::this_task_arena::isolate([&] { run_replica(replica, thread); });
       } catch (...) {
         errors_[static_cast<size_t>(replica)] = placed(replica, place(), caught_error());
         failed_.store(true, std::memory_order_relaxed);
       }
     }
+    watchdog_.replica_ends(replica);
   }
 
-  void run_replica(int replica) {
+  void run_replica(int replica, int thread) {
     const auto index = static_cast<size_t>(replica);
     const BatchView& rows = views_[index];
     std::unique_ptr<DeviceWorker> worker = workers_.take();
-    if (!training_) {
+    if (pass_ == Pass::kTrain) {
+      train_replica(replica, thread, rows, *worker);
+    } else if (pass_ == Pass::kEvaluate) {
       results_[index] = worker->evaluate(rows, state_.weights.data());
-      workers_.put_back(std::move(worker));
-      return;
+    } else {
+      predictions_[index] = worker->predict(rows, state_.weights.data());
+      if (predictions_[index].rows != rows.rows()) {
+        throw ErrorException(ErrorCode::kWrongShape,
+                             fmt::format("the model predicted {} rows of {}", predictions_[index].rows, rows.rows()));
+      }
     }
-    report_.timeline.replicas[index].begin = now();
-    Announcements announcements(*this, replica);
-    results_[index] = worker->train_step(rows, state_.weights.data(),
-                                         {.seed = options_.seed,
-                                          .batch = numbers_.batch,
-                                          .replica = replica,
-                                          .gradients = all_reduce_.take_buffer(replica),
-                                          .listener = &announcements});
     workers_.put_back(std::move(worker));
-    announcements.check_complete();
-    report_.timeline.replicas[index].end = now();
+  }
+
+  void train_replica(int replica, int thread, const BatchView& rows, DeviceWorker& worker) {
+    const auto index = static_cast<size_t>(replica);
+    ReplicaTime& time = report_.timeline.replicas[index];
+    time.thread = thread;
+    time.begin = now();
+    const auto backward_begins = [&] {
+      if (time.backward.count() == 0) time.backward = now();
+      watchdog_.backward_begins(replica);
+    };
+    const auto bucket_done = [&](int bucket) {
+      if (time.backward.count() == 0) time.backward = now();
+      watchdog_.gradient_final(replica, buckets_[static_cast<size_t>(bucket)].parameters.back());
+      // When a factor is to be known before replicas are added, the buckets wait until it is.
+      if (!whole_replicas_) bucket_final(replica, bucket);
+    };
+    BucketCountdown countdown(layout_, buckets_of_parameters_, bucket_done, backward_begins);
+    const std::span<float> gradients = all_reduce_.take_buffer(replica);
+    results_[index] = worker.train_step(rows, state_.weights.data(),
+                                        {.seed = options_.seed,
+                                         .batch = numbers_.batch,
+                                         .replica = replica,
+                                         .gradients = gradients,
+                                         .loss_scale = numbers_.loss_scale,
+                                         .trainable = trainable_,
+                                         .listener = &countdown});
+    countdown.check_complete();
+    if (results_[index].more_losses.size() + 1 < num_losses_) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("the model gave {} losses; its parameters follow {}",
+                                       results_[index].more_losses.size() + 1, num_losses_));
+    }
+    if (whole_replicas_) {
+      scale_replica(gradients, results_[index]);
+      for (int bucket = 0; bucket < num_buckets_; ++bucket) bucket_final(replica, bucket);
+    }
+    if (time.backward.count() == 0) time.backward = now();
+    time.end = now();
     one_less_undecided();
+  }
+
+  // A replica's own mean, clipped on its own.
+  void scale_replica(std::span<float> gradients, const StepResult& result) {
+    for (size_t loss = 0; loss < num_losses_; ++loss) {
+      const double weight = result.loss(static_cast<int>(loss)).weight;
+      double factor = options_.normalization.replica_factor(weight);
+      if (options_.clipping && options_.clipping->per_replica) {
+        double squares = 0;
+        for (const Bucket& bucket : buckets_) {
+          if (static_cast<size_t>(bucket.loss) == loss) squares += sum_of_squares(part(gradients, bucket));
+        }
+        const double norm = weight == 0 ? 0 : std::sqrt(squares) / (weight * numbers_.loss_scale);
+        // One that is not finite stays so, for the decision to find.
+        if (std::isfinite(norm)) factor *= clip_scale(norm, options_.clipping->norm, options_.clipping->form);
+      }
+      if (factor == 1) continue;
+      for (const Bucket& bucket : buckets_) {
+        if (static_cast<size_t>(bucket.loss) != loss) continue;
+        for (float& gradient : part(gradients, bucket)) gradient *= static_cast<float>(factor);
+      }
+    }
+  }
+
+  static std::span<float> part(std::span<float> buffer, const Bucket& bucket) {
+    return buffer.subspan(static_cast<size_t>(bucket.begin), static_cast<size_t>(bucket.end - bucket.begin));
   }
 
   void bucket_final(int replica, int bucket) {
     const auto begin = now();
-    if (!all_reduce_.arrive(replica, bucket)) return;
-    const Bucket& range = layout_.buckets()[static_cast<size_t>(bucket)];
+    if (all_reduce_.arrive(replica, bucket)) bucket_reduced(replica, bucket, begin);
+    report_.timeline.replicas[static_cast<size_t>(replica)].reducing += now() - begin;
+  }
+
+  void bucket_reduced(int replica, int bucket, nanoseconds begin) {
+    const Bucket& range = buckets_[static_cast<size_t>(bucket)];
     float* sum = all_reduce_.result();
     float* so_far = accumulated_.data();
     if (!updates_) {
@@ -369,13 +488,14 @@ class StepGraph::Impl {
       for (int64_t i = range.begin; i < range.end; ++i) sum[i] = so_far[i] + sum[i];
     }
     take_squares(bucket, begin);
+    report_.timeline.reductions[static_cast<size_t>(bucket)].thread =
+        report_.timeline.replicas[static_cast<size_t>(replica)].thread;
     one_less_undecided();
   }
 
-  void take_squares(int bucket, std::chrono::nanoseconds begin) {
+  void take_squares(int bucket, nanoseconds begin) {
     const auto index = static_cast<size_t>(bucket);
-    const Bucket& range = layout_.buckets()[index];
-    squares_[index] = sum_of_squares({gradients() + range.begin, static_cast<size_t>(range.end - range.begin)});
+    squares_[index] = sum_of_squares(part({gradients(), static_cast<size_t>(layout_.size())}, buckets_[index]));
     report_.timeline.reductions[index] = {.begin = begin, .end = now()};
   }
 
@@ -387,8 +507,13 @@ class StepGraph::Impl {
   }
 
   void decision_body(int /*message*/) noexcept {
-    report_.timeline.decision.begin = now();
-    decide();
+    report_.timeline.decision = {.begin = now(), .thread = this_thread()};
+    watchdog_.updates_begin();
+    try {
+      decide();
+    } catch (...) {
+      errors_[0] = placed(0, place(), caught_error());
+    }
     report_.timeline.decision.end = now();
     if (!report_.updated) return;
     report_.timeline.updates.resize(static_cast<size_t>(num_buckets_));
@@ -402,13 +527,14 @@ class StepGraph::Impl {
   void add_results() {
     for (size_t replica = 0; replica < results_.size(); ++replica) {
       const StepResult& result = results_[replica];
-      total_.sum_loss += result.sum_loss;
-      total_.weight += result.weight;
-      if (not_finite_.empty() && !(std::isfinite(result.sum_loss) && std::isfinite(result.weight))) {
+      total_.add(result);
+      for (size_t loss = 0; loss < num_losses_ && not_finite_.empty(); ++loss) {
+        const LossSum sum = result.loss(static_cast<int>(loss));
+        if (std::isfinite(sum.sum) && std::isfinite(sum.weight)) continue;
         const bool one_of_many = num_accumulated_ > 0 || !updates_;
-        not_finite_ = fmt::format("the loss of replica {}{} is {} (weight {})", replica,
-                                  one_of_many ? fmt::format(" in batch {}", numbers_.batch) : std::string(),
-                                  result.sum_loss, result.weight);
+        not_finite_ = fmt::format(
+            "{} of replica {}{} is {} (weight {})", loss == 0 ? std::string("the loss") : fmt::format("loss {}", loss),
+            replica, one_of_many ? fmt::format(" in batch {}", numbers_.batch) : std::string(), sum.sum, sum.weight);
       }
     }
   }
@@ -417,27 +543,35 @@ class StepGraph::Impl {
     add_results();
     report_.result = total_;
     std::string not_finite = not_finite_;
-    double squares = 0;
+    std::vector<double> squares(num_losses_);
     for (size_t bucket = 0; bucket < squares_.size(); ++bucket) {
-      squares += squares_[bucket];
-      if (not_finite.empty() && !std::isfinite(squares)) {
+      squares[static_cast<size_t>(buckets_[bucket].loss)] += squares_[bucket];
+      if (not_finite.empty() && !std::isfinite(squares_[bucket])) {
         not_finite = fmt::format("a gradient of {} is not finite", first_not_finite(bucket));
       }
     }
-    // A sum without weight is a mean of 0, with a gradient of 0.
-    const double one_by_weight = report_.result.weight == 0 ? 0 : 1 / report_.result.weight;
-    report_.loss = report_.result.sum_loss * one_by_weight;
     if (report_.result.weight != 0) report_.loss = report_.result.sum_loss / report_.result.weight;
-    report_.gradient_norm = std::sqrt(squares) * std::abs(one_by_weight);
-    if (!not_finite.empty()) {
-      report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_place(), not_finite);
-      return;
+    double norms = 0;
+    for (size_t loss = 0; loss < num_losses_; ++loss) {
+      const double weight = total_.loss(static_cast<int>(loss)).weight;
+      const double factor =
+          options_.normalization.sum_factor(weight, options_.replicas, batches_) / numbers_.loss_scale;
+      const double norm = std::sqrt(squares[loss]) * std::abs(factor);
+      double clipping = 1;
+      if (options_.clipping && !options_.clipping->per_replica) {
+        clipping = clip_scale(norm, options_.clipping->norm, options_.clipping->form);
+      }
+      if (loss == 0) report_.clip_scale = clipping;
+      norms = loss == 0 ? norm : std::hypot(norms, norm);
+      updates_of_losses_[loss] = {.number = numbers_.update,
+                                  .learning_rate = learning_rate_,
+                                  .gradient_scale = static_cast<float>(factor * clipping)};
     }
-    if (options_.clipping) {
-      report_.clip_scale = clip_scale(report_.gradient_norm, options_.clipping->norm, options_.clipping->form);
-    }
-    update_.gradient_scale = static_cast<float>(one_by_weight * report_.clip_scale);
-    report_.updated = true;
+    report_.gradient_norm = norms;
+    report_.updated = not_finite.empty();
+    if (report_.updated) return;
+    report_.clip_scale = 1;
+    report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_place(), not_finite);
   }
 
   std::string first_not_finite(size_t bucket) {
@@ -454,11 +588,15 @@ class StepGraph::Impl {
     return {.weights = state_.weights.data(), .gradients = gradients(), .slots = slot_data_};
   }
 
+  const UpdateStep& update_of(int bucket) const {
+    return updates_of_losses_[static_cast<size_t>(buckets_[static_cast<size_t>(bucket)].loss)];
+  }
+
   void direction_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
     layer_squares_[index].clear();
     for (const UpdateRange& range : ranges_[index]) {
-      layer_squares_[index].push_back(optimizer_.direction(range, update_, update_buffers()));
+      layer_squares_[index].push_back(optimizer_.direction(range, update_of(bucket), update_buffers()));
     }
     if (undirected_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       std::fill(whole_layers_.begin(), whole_layers_.end(), LayerSquares{});
@@ -475,53 +613,63 @@ class StepGraph::Impl {
 
   void update_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
-    report_.timeline.updates[index].begin = now();
+    report_.timeline.updates[index] = {.begin = now(), .thread = this_thread()};
     for (const UpdateRange& range : ranges_[index]) {
       if (optimizer_.layerwise()) {
-        optimizer_.apply(range, update_, update_buffers(), whole_layers_[static_cast<size_t>(range.parameter)]);
+        optimizer_.apply(range, update_of(bucket), update_buffers(),
+                         whole_layers_[static_cast<size_t>(range.parameter)]);
       } else {
-        optimizer_.update(range, update_, update_buffers());
+        optimizer_.update(range, update_of(bucket), update_buffers());
       }
     }
     report_.timeline.updates[index].end = now();
   }
 
-  void note_thread() {
+  // The number of this thread, from 0 in the order in which they came.
+  int this_thread() {
     const std::lock_guard lock(threads_mutex_);
-    threads_.insert(std::this_thread::get_id());
+    return threads_.try_emplace(std::this_thread::get_id(), static_cast<int>(threads_.size())).first->second;
   }
 
   const Optimizer& optimizer_;
   TrainedState& state_;
   const StepGraphOptions options_;
   const ParameterLayout& layout_;
+  const std::vector<Bucket> buckets_;
   const int num_buckets_;
+  const size_t num_losses_;
+  const BucketsOfParameters buckets_of_parameters_;
+  const bool whole_replicas_;  // buckets are added when their replica has ended
   const Distributor distributor_;
   AllReduce all_reduce_;
   WorkerPool workers_;
   oneapi::tbb::task_arena arena_;
+  StepWatchdog watchdog_;
   std::vector<float*> slot_data_;
   std::vector<std::vector<UpdateRange>> ranges_;  // by bucket
-  std::vector<int> first_bucket_;                 // by parameter
-  std::vector<int> last_bucket_;
+  std::vector<int> trainable_;                    // empty: all
 
   // Of the batches accumulated for the next update.
   FlatBuffer accumulated_;  // made by the first
   int64_t num_accumulated_ = 0;
   int64_t first_batch_ = 0;
   StepResult total_;
+  StepPhases phases_;
   std::string not_finite_;  // the first loss that was not
-  std::chrono::nanoseconds accumulating_{0};
+  nanoseconds accumulating_{0};
 
   // Of the batch and the step that run.
-  bool training_ = true;
+  Pass pass_ = Pass::kTrain;
   bool updates_ = true;  // the batch is the last of its step
   StepNumbers numbers_;
+  int64_t batches_ = 1;         // of the step, up to this one
   float* gradients_ = nullptr;  // the accumulated ones when no batch is the last; else null
-  UpdateStep update_;
+  double learning_rate_ = 0;
+  std::vector<UpdateStep> updates_of_losses_;
   Clock::time_point begin_;
   std::vector<BatchView> views_;
   std::vector<StepResult> results_;
+  std::vector<Predictions> predictions_;
   std::vector<std::optional<Error>> errors_;
   std::vector<double> squares_;                           // by bucket
   std::vector<std::vector<LayerSquares>> layer_squares_;  // by bucket and range
@@ -533,14 +681,14 @@ class StepGraph::Impl {
   std::atomic<int> undirected_{0};  // buckets without a direction
 
   mutable std::mutex threads_mutex_;
-  std::set<std::thread::id> threads_;
+  std::map<std::thread::id, int> threads_;
 
   std::optional<Graph> graph_;  // last: it goes before what its bodies use
 };
 
 StepGraph::StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
                      WorkerPool::Make make_worker)
-    : impl_(std::make_unique<Impl>(model, optimizer, state, options, std::move(make_worker))) {}
+    : impl_(std::make_unique<Impl>(model, optimizer, state, std::move(options), std::move(make_worker))) {}
 
 StepGraph::~StepGraph() = default;
 
@@ -557,6 +705,10 @@ StepReport StepGraph::update(const StepNumbers& numbers, double learning_rate) {
 void StepGraph::discard() { impl_->discard(); }
 
 StepResult StepGraph::evaluate(const BatchView& batch) { return impl_->evaluate(batch); }
+
+Predictions StepGraph::predict(const BatchView& batch) { return impl_->predict(batch); }
+
+std::span<const Bucket> StepGraph::buckets() const { return impl_->buckets(); }
 
 int StepGraph::threads_seen() const { return impl_->threads_seen(); }
 

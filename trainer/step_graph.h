@@ -2,21 +2,28 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "pipeline/stall.h"
 #include "trainer/device_worker.h"
+#include "trainer/gradient_normalization.h"
 #include "trainer/optimizers/optimizer.h"
 
 namespace millrace {
 
 /// What a training changes: weights and the optimizer's slots, all in the model's layout.
 struct TrainedState {
-  /// Zeros.
-  TrainedState(const ParameterLayout& layout, const Optimizer& optimizer);
+  /// Zeros. `frozen`: parameters whose name contains a match of this regular expression (ECMAScript; empty: none) are
+  /// not trained: they have no gradient, are in no bucket, and neither decay nor momentum touches them. Throws
+  /// `kInvalidArgument` for a pattern that is none, or that leaves nothing to train.
+  TrainedState(const ParameterLayout& layout, const Optimizer& optimizer, const std::string& frozen = "");
 
+  /// By parameter id: 0 for those that are frozen.
+  std::vector<uint8_t> trainable;
   FlatBuffer weights;
   std::vector<FlatBuffer> slots;  ///< one per slot name of the optimizer
 };
@@ -24,19 +31,30 @@ struct TrainedState {
 struct Clipping {
   double norm = 1;                ///< the largest norm over all parameters that is left as it is. Default: 1
   ClipForm form = ClipForm::kTf;  ///< Default: kTf
+  /// Clip each replica's mean gradient before replicas are added, instead of the sum's after. Each loss of a model is
+  /// clipped on its own, by the norm over the parameters that follow it. Default: false
+  bool per_replica = false;
 };
 
 struct StepGraphOptions {
-  int replicas = 8;                  ///< views of a global batch. Default: 8
-  int threads = 0;                   ///< threads that work on a step, the caller's among them. Default: 0, the cores
-  uint64_t seed = 0;                 ///< of the models' random choices. Default: 0
-  std::optional<Clipping> clipping;  ///< of the mean gradient, after the reduction. Default: none
+  int replicas = 8;   ///< views of a global batch. Default: 8
+  int threads = 0;    ///< threads that work on a step, the caller's among them. Default: 0, the cores
+  uint64_t seed = 0;  ///< of the models' random choices. Default: 0
+  std::optional<Clipping> clipping = std::nullopt;  ///< of the mean gradient. Default: none
+  /// What gradients are divided by. With means of replicas, and clipping of replicas, a replica's buckets are reduced
+  /// when its backward pass has ended, not during it. Default: the weight of all
+  GradientNormalization normalization = {};
+  /// Seconds after which a step in which nothing moves is a stall; 0: never. Default: 0
+  double watchdog = 0;
+  /// Told of a stall, on a thread of its own. Default: the report is printed on standard error
+  std::function<void(const Stall&)> on_stall = nullptr;
 };
 
 /// A stretch of a step's time, since its beginning.
 struct TimeSpan {
   std::chrono::nanoseconds begin{0};
   std::chrono::nanoseconds end{0};
+  int thread = 0;  ///< that worked on it; threads count from 0 in the order in which they came
 };
 
 /// Which step it is, and on which batch. Messages name both, steps counted from 1.
@@ -45,15 +63,38 @@ struct StepNumbers {
   /// Batches of the stream before this one, for `update` before the last one: keys the random choices.
   int64_t batch = 0;
   int64_t update = 1;  ///< 1 for the first update that is done
+  /// Gradients come from the models multiplied by this, and are divided by it before anything else is made of them; the
+  /// same for all batches of a step. For storage of few bits, see LossScaling. Default: 1
+  double loss_scale = 1;
+};
+
+/// When a replica's work was done, and by whom.
+struct ReplicaTime {
+  std::chrono::nanoseconds begin{0};
+  std::chrono::nanoseconds backward{0};  ///< the forward pass ended
+  std::chrono::nanoseconds end{0};
+  std::chrono::nanoseconds reducing{0};  ///< of the backward pass: the additions that this replica's thread did
+  int thread = 0;
+};
+
+/// Where the time of a step went, on the clock: while the replicas run, in proportion to what their threads did.
+struct StepPhases {
+  double forward = 0;  ///< seconds
+  double backward = 0;
+  double reduce = 0;     ///< adding replicas
+  double optimizer = 0;  ///< from the end of the last backward pass on: decision and updates
+
+  void add(const StepPhases& other);
 };
 
 /// When each part of a step ran; of a step on several batches, the last one. One that has only the update left has no
 /// replicas.
 struct StepTimeline {
-  std::vector<TimeSpan> replicas;    ///< forward and backward, the reductions that it did among them; empty ones are 0
-  std::vector<TimeSpan> reductions;  ///< by bucket: the last addition of its tree and its sum of squares
-  TimeSpan decision;                 ///< norm, finiteness, clipping
-  std::vector<TimeSpan> updates;     ///< by bucket; empty when the update was skipped
+  std::chrono::steady_clock::time_point began;  ///< what the other times count from
+  std::vector<ReplicaTime> replicas;  ///< the reductions that a replica's thread did among it; empty ones are 0
+  std::vector<TimeSpan> reductions;   ///< by bucket: the last addition of its tree and its sum of squares
+  TimeSpan decision;                  ///< norm, finiteness, clipping
+  std::vector<TimeSpan> updates;      ///< by bucket; empty when the update was skipped
   std::chrono::nanoseconds total{0};
   std::chrono::nanoseconds accumulating{0};  ///< on the batches before the last one, which `total` leaves out
 
@@ -63,12 +104,13 @@ struct StepTimeline {
 
 struct StepReport {
   StepResult result;         ///< sums over all replicas, added in their order, batch by batch
-  double loss = 0;           ///< sum / weight; 0 when the weight is 0
-  double gradient_norm = 0;  ///< of the mean gradient over all parameters, before clipping
-  double clip_scale = 1;     ///< what clipping multiplied the gradient with
+  double loss = 0;           ///< the first loss: sum / weight; 0 when the weight is 0
+  double gradient_norm = 0;  ///< of the normalised gradient over all trained parameters, before clipping of the sum
+  double clip_scale = 1;     ///< what clipping of the sum multiplied the gradient of the first loss with
   bool updated = false;      ///< false: the update was skipped, weights and slots are as before
   std::string skip_reason;   ///< names step and batch, and what was not finite; empty when updated
   StepTimeline timeline;
+  StepPhases phases;
 };
 
 /// One training step of a model on all replicas, as a oneTBB flow graph that is built once:
@@ -113,6 +155,11 @@ class StepGraph {
 
   /// Forward over all rows of a batch on all replicas; sums added in their order. Throws as `train` does.
   StepResult evaluate(const BatchView& batch);
+  /// What the model predicts of all rows of a batch, on all replicas, in the order of the rows. Throws as `train` does.
+  Predictions predict(const BatchView& batch);
+
+  /// Floats of gradients that are reduced, and parameters that are updated: without the frozen ones.
+  std::span<const Bucket> buckets() const;
 
   /// Distinct threads that have run replicas so far.
   int threads_seen() const;

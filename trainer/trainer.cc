@@ -24,22 +24,20 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 class Stretch {
  public:
   // `losses`: of steps that belong to the stretch, but ran before a resume.
-  explicit Stretch(StepResult losses = {}) : losses_(losses) {}
+  explicit Stretch(StepResult losses = {}) : losses_(std::move(losses)) {}
 
   void add(const StepReport& report, Clock::duration wait, Clock::duration step, int64_t rows, int64_t tokens) {
     ++steps_;
-    if (report.updated) {  // a skipped step's loss may be no number
-      losses_.sum_loss += report.result.sum_loss;
-      losses_.weight += report.result.weight;
-    }
+    if (report.updated) losses_.add(report.result);  // a skipped step's loss may be no number
     wait_ += seconds(wait);
     step_ += seconds(step);
     rows_ += rows;
     tokens_ += tokens;
     std::chrono::nanoseconds backward_end{0};
-    for (const TimeSpan& replica : report.timeline.replicas) backward_end = std::max(backward_end, replica.end);
+    for (const ReplicaTime& replica : report.timeline.replicas) backward_end = std::max(backward_end, replica.end);
     graph_ += seconds(report.timeline.accumulating + report.timeline.total);
     after_backward_ += seconds(report.timeline.total - backward_end);
+    phases_.add(report.phases);
   }
 
   int64_t steps() const { return steps_; }
@@ -57,6 +55,10 @@ class Stretch {
       report.input_wait_share = wait_ / report.seconds;
     }
     if (graph_ > 0) report.after_backward_share = after_backward_ / graph_;
+    report.phases = phases_;
+    for (const MetricSum& metric : losses_.metrics) {
+      report.metrics.push_back({.name = metric.name, .value = metric.value()});
+    }
   }
 
  private:
@@ -66,6 +68,7 @@ class Stretch {
   double step_ = 0;
   double graph_ = 0;
   double after_backward_ = 0;
+  StepPhases phases_;
   int64_t rows_ = 0;
   int64_t tokens_ = 0;
 };
@@ -86,13 +89,38 @@ void check(const TrainerOptions& options) {
   need(options.evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", options.evaluate_every));
   need(options.evaluate_every == 0 || options.evaluation, "evaluate_every is set, but there is nothing to evaluate on");
   need(!options.keep_best || options.evaluation, "keep_best is set, but there is nothing to evaluate on");
-  need(!options.keep_best || options.keep_best->value, "keep_best needs a value");
   need(options.checkpoint_every >= 0,
        fmt::format("checkpoint_every is {}; at least 0 is needed", options.checkpoint_every));
   need(options.checkpoint_every == 0 || !options.checkpoint_folder.empty(),
        "checkpoint_every is set, but there is no checkpoint_folder");
+  need(!options.metrics || options.evaluation, "metrics are set, but there is nothing to evaluate on");
+  if (options.loss_scaling) options.loss_scaling->check();
   need(options.most_skipped_in_a_row >= 0,
        fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", options.most_skipped_in_a_row));
+}
+
+std::string to_string(Normalization mode) {
+  switch (mode) {
+    case Normalization::kGlobalMean: return "global_mean";
+    case Normalization::kMeanOfReplicaMeans: return "mean_of_replica_means";
+    case Normalization::kSumOfReplicaMeans: return "sum_of_replica_means";
+    case Normalization::kScaled: return "scaled";
+  }
+  return "";
+}
+
+// How gradients are made into updates, beside the optimizer.
+std::string gradients_text(const TrainerOptions& options) {
+  const GradientNormalization& normalization = options.step.normalization;
+  std::string text = to_string(normalization.mode);
+  if (normalization.mode == Normalization::kScaled) text += fmt::format("({})", normalization.scale);
+  if (const auto& clipping = options.step.clipping) {
+    text += fmt::format(", clipped to {} ({}{})", clipping->norm, clipping->form == ClipForm::kTf ? "tf" : "torch",
+                        clipping->per_replica ? ", each replica" : "");
+  }
+  if (!options.frozen.empty()) text += fmt::format(", without '{}'", options.frozen);
+  if (options.loss_scaling) text += ", " + options.loss_scaling->describe();
+  return text;
 }
 
 }  // namespace
@@ -106,9 +134,16 @@ class Trainer::Run {
         stop_requested_(stop_requested),
         options_(trainer.options_),
         progress_(trainer.progress_),
-        since_report_(trainer.progress_.unreported) {}
+        since_report_(trainer.progress_.unreported),
+        callbacks_at_start_(trainer.callback_time_),
+        callbacks_before_(trainer.callback_time_) {}
 
   TrainingSummary run() {
+    t_.events_.clear();
+    for (const auto& callback : t_.callbacks_) {
+      const auto state = progress_.callbacks.find(callback->state_name());
+      if (state != progress_.callbacks.end()) callback->restore_state(state->second);
+    }
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
@@ -123,8 +158,9 @@ class Trainer::Run {
     // Whether to stop is asked between steps only: a checkpoint holds no part of one.
     while (in_step_.batches > 0 || !done()) {
       const auto begin = Clock::now();
-      const std::optional<GlobalBatch> batch = source_.next();
-      in_step_.wait += Clock::now() - begin;
+      std::optional<GlobalBatch> batch = source_.next();
+      in_step_.waits.push_back({.begin = begin, .end = Clock::now()});
+      in_step_.wait += in_step_.waits.back().end - begin;
       const bool epoch_ends = progress_.in_epoch && (!batch || batch->epoch != progress_.epoch);
       if (epoch_ends && in_step_.batches > 0) {
         step(nullptr);
@@ -138,12 +174,14 @@ class Trainer::Run {
       if (!batch) break;
       progress_.epoch = batch->epoch;
       progress_.in_epoch = true;
+      t_.tell(&Callback::batch_inputs, *batch, progress_.micro_batches + in_step_.batches);
       take(*batch);
     }
     report_rest();
     if (!stopping()) evaluate();
     checkpoint();
     summary_.step = progress_.step;
+    callbacks_before_ = callbacks_at_start_;
     summary_.whole = make_report(whole_);
     summary_.whole.limiting_stage = source_.limiting_stage();
     summary_.threads = t_.graph_.threads_seen();
@@ -160,7 +198,10 @@ class Trainer::Run {
     return summary_.stopped;
   }
 
-  bool done() { return stopping() || (options_.total_steps > 0 && progress_.step >= options_.total_steps); }
+  bool done() {
+    if (stopping() || (options_.total_steps > 0 && progress_.step >= options_.total_steps)) return true;
+    return std::ranges::any_of(t_.callbacks_, [](const auto& callback) { return callback->finished(); });
+  }
 
   // What has been taken of a step so far.
   struct StepSoFar {
@@ -168,6 +209,7 @@ class Trainer::Run {
     int64_t rows = 0;
     int64_t tokens = 0;
     Clock::duration wait{0};
+    std::vector<ClockSpan> waits;
     Clock::duration duration{0};
     std::optional<PipelineState> source_state;  // behind the last batch
   };
@@ -193,7 +235,8 @@ class Trainer::Run {
   StepNumbers numbers() const {
     return {.step = progress_.step,
             .batch = progress_.micro_batches + in_step_.batches - 1,
-            .update = progress_.updates + 1};
+            .update = progress_.updates + 1,
+            .loss_scale = progress_.loss_scale.scale};
   }
 
   // `last`: its last batch; null when all of them have been accumulated.
@@ -208,12 +251,14 @@ class Trainer::Run {
     const StepSoFar taken = std::exchange(in_step_, {});
     progress_.micro_batches += taken.batches;
     t_.source_state_ = taken.source_state;
+    const bool scale_to_blame =
+        options_.loss_scaling && progress_.loss_scale.step_ends(*options_.loss_scaling, report.updated);
     if (report.updated) {
       ++progress_.updates;
       progress_.skipped_in_a_row = 0;
     } else {
-      ++progress_.skipped_in_a_row;
       ++skipped_;
+      if (!scale_to_blame) ++progress_.skipped_in_a_row;
       last_skip_ = report.skip_reason;
     }
     gradient_norm_ = report.gradient_norm;
@@ -222,7 +267,10 @@ class Trainer::Run {
     }
     progress_.unreported = since_report_.losses();
     if (progress_.step == 1) summary_.first_loss = report.loss;
-    t_.tell(&Callback::step_ends, StepEnd{.step = report, .since_report = make_report(since_report_)});
+    const std::vector<ClockSpan> events = std::exchange(t_.events_, {});
+    const TrainingReport so_far = make_report(since_report_);
+    t_.tell(&Callback::step_ends,
+            StepEnd{.step = report, .since_report = so_far, .waits = taken.waits, .events = events});
     // Which steps are reported together depends on their numbers only, so that a training in two parts reports the
     // same.
     if (progress_.step == 1 || progress_.step % options_.report_every == 0) {
@@ -253,6 +301,7 @@ class Trainer::Run {
                           .epoch = progress_.epoch,
                           .learning_rate = learning_rate_,
                           .gradient_norm = gradient_norm_,
+                          .callback_seconds = seconds(t_.callback_time_ - callbacks_before_),
                           .skipped_updates = skipped_,
                           .last_skip = last_skip_};
     stretch.fill(report);
@@ -263,6 +312,7 @@ class Trainer::Run {
     TrainingReport report = make_report(since_report_);
     report.limiting_stage = source_.limiting_stage();
     t_.tell(&Callback::report, report);
+    callbacks_before_ = t_.callback_time_;
     reported_at_ = progress_.step;
   }
 
@@ -299,6 +349,8 @@ class Trainer::Run {
   StepSoFar in_step_;
   Stretch since_report_;
   Stretch whole_;
+  std::chrono::nanoseconds callbacks_at_start_;
+  std::chrono::nanoseconds callbacks_before_;  // the stretch
   double learning_rate_ = 0;
   double gradient_norm_ = 0;
   int64_t skipped_ = 0;
@@ -314,7 +366,7 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
       optimizer_(needed(std::move(optimizer), "an optimizer")),
       schedule_(needed(std::move(schedule), "a schedule")),
       options_((check(options), std::move(options))),
-      state_(model.layout(), *optimizer_),
+      state_(model.layout(), *optimizer_, options_.frozen),
       graph_(model, *optimizer_, state_, options_.step),
       training_id_(new_training_id()) {
   if (const auto& keep_best = options_.keep_best) best_.emplace(keep_best->folder, keep_best->models, training_id_);
@@ -326,6 +378,8 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
   if (!options_.checkpoint_folder.empty()) checkpoints_.emplace(options_.checkpoint_folder, std::move(checkpoints));
   progress_.seed = options_.step.seed;
   progress_.accumulate = options_.accumulate;
+  progress_.gradients = gradients_text(options_);
+  if (options_.loss_scaling) progress_.loss_scale.scale = options_.loss_scaling->initial;
   model.initialize(state_.weights.span(), progress_.seed);
 }
 
@@ -342,11 +396,14 @@ void Trainer::resume(const std::string& checkpoint) {
   };
   need_same("seed", there.seed, options_.step.seed);
   need_same("accumulate", there.accumulate, options_.accumulate);
+  // Versions before the third do not say.
+  if (!there.gradients.empty()) need_same("gradients", there.gradients, gradients_text(options_));
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
   std::string training_id = read_training_id(checkpoint).value_or(training_id_);
   std::optional<BestModels> best = best_;
   if (best) best->resume(checkpoint, training_id);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
+  progress_.gradients = gradients_text(options_);
   source_state_ = std::move(source_state);
   best_ = std::move(best);
   training_id_ = std::move(training_id);
@@ -362,22 +419,38 @@ EvaluationReport Trainer::evaluate(BatchSource& source) { return *evaluate_until
 
 std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, const std::function<bool()>& stop) {
   EvaluationReport report{.step = progress_.step};
+  std::vector<std::unique_ptr<Metric>> metrics;
+  if (options_.metrics) metrics = options_.metrics();
+  StepResult total;
   const auto begin = Clock::now();
   while (const std::optional<GlobalBatch> batch = source.next()) {
     if (stop && stop()) return std::nullopt;
-    const StepResult result = graph_.evaluate(batch->view);
-    report.sum_loss += result.sum_loss;
-    report.weight += result.weight;
+    if (metrics.empty()) {
+      total.add(graph_.evaluate(batch->view));
+    } else {
+      const Predictions predictions = graph_.predict(batch->view);
+      for (const auto& metric : metrics) metric->add(batch->view, predictions);
+      total.add(predictions.result);
+    }
     report.rows += batch->view.rows();
   }
+  report.sum_loss = total.sum_loss;
+  report.weight = total.weight;
   report.loss = report.weight == 0 ? 0 : report.sum_loss / report.weight;
+  for (const MetricSum& metric : total.metrics) report.metrics.push_back({metric.name, metric.value()});
+  for (const auto& metric : metrics) report.metrics.push_back({metric->name(), metric->value()});
   report.seconds = seconds(Clock::now() - begin);
   return report;
 }
 
+void Trainer::predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take) {
+  while (const std::optional<GlobalBatch> batch = source.next()) take(*batch, graph_.predict(batch->view));
+}
+
 void Trainer::offer_model(const EvaluationReport& report) {
   const KeepBest& keep = *options_.keep_best;
-  const bool kept = best_->offer(report.step, keep.value(report), [&](const std::string& directory) {
+  const double value = keep.value ? keep.value(report) : report.value(keep.models.metric);
+  const bool kept = best_->offer(report.step, value, [&](const std::string& directory) {
     if (keep.write) {
       keep.write(directory, weights());
     } else {
@@ -411,6 +484,9 @@ void Trainer::save_checkpoint() {
         ErrorCode::kNotFinite,
         fmt::format("after step {} the weights of '{}' are not finite; no checkpoint was written{}", progress_.step,
                     parameter.name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
+  }
+  for (const auto& callback : callbacks_) {
+    if (!callback->state_name().empty()) progress_.callbacks[callback->state_name()] = callback->save_state();
   }
   last_checkpoint_ =
       checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches, source_state_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +10,8 @@
 #include "trainer/batch_source.h"
 #include "trainer/best_models.h"
 #include "trainer/callback.h"
+#include "trainer/loss_scaling.h"
+#include "trainer/metrics/metric.h"
 #include "trainer/model.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
@@ -21,8 +24,8 @@ namespace millrace {
 struct KeepBest {
   std::string folder;               ///< one directory for each model
   BestModels::Options models = {};  ///< how many, by which metric and direction. Default: 1, the lowest loss
-  /// The metric of an evaluation. Default: its loss
-  std::function<double(const EvaluationReport&)> value = [](const EvaluationReport& report) { return report.loss; };
+  /// Its value in an evaluation. Default: null, the loss or the metric of the name `models.metric`
+  std::function<double(const EvaluationReport&)> value = nullptr;
   /// Writes the model with these weights (in its layout) into a directory. Default: `model.safetensors`, by the
   /// parameters' names
   std::function<void(const std::string& directory, std::span<const float> weights)> write = nullptr;
@@ -33,11 +36,17 @@ struct TrainerOptions {
   /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
   /// a step that has fewer. Default: 1
   int64_t accumulate = 1;
+  /// Parameters whose name contains a match of this regular expression (ECMAScript) stay as they are: they have no
+  /// gradient and no optimizer slot. Default: empty, none
+  std::string frozen = {};
+  std::optional<LossScaling> loss_scaling = std::nullopt;  ///< Default: none, gradients are computed as they are
   int64_t total_steps = 0;         ///< in all, those before a resume included. Default: 0, to the end of the data
   int64_t report_every = 10;       ///< steps; the training's first step and its last are always reported. Default: 10
   std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
   /// Starts a source over the rows to evaluate on, each time anew. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
+  /// Makes the metrics of an evaluation, over its rows' predictions (`Model::predict`). Default: null, the loss alone
+  std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;
   int64_t evaluate_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
   std::optional<KeepBest> keep_best = std::nullopt;  ///< Default: none
   /// What the batches are, in words: data, batch size, order. A checkpoint that was made with others is refused.
@@ -92,8 +101,10 @@ class Trainer {
   /// not: what is under a checkpoint's name is finite.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
-  /// The loss over all rows of a source.
+  /// The loss, and the metrics of the options, over all rows of a source, in order.
   EvaluationReport evaluate(BatchSource& source);
+  /// What the model predicts of each batch of a source, in order: exactly its rows, however many they are.
+  void predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take);
 
   /// Steps made so far.
   int64_t step() const { return progress_.step; }
@@ -101,6 +112,7 @@ class Trainer {
   int64_t micro_batches() const { return progress_.micro_batches; }
   /// In the model's layout. May be written to between trainings.
   std::span<float> weights() { return state_.weights.span(); }
+  const ParameterLayout& layout() const { return model_.layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
   const Schedule& schedule() const { return *schedule_; }
 
@@ -112,8 +124,12 @@ class Trainer {
   void save_checkpoint();
   void offer_model(const EvaluationReport& report);
   template <typename Event, typename... Arguments>
-  void tell(Event event, const Arguments&... arguments) {
+  void tell(Event event, Arguments&&... arguments) {
+    ClockSpan span{.begin = std::chrono::steady_clock::now()};
     for (const auto& callback : callbacks_) ((*callback).*event)(arguments...);
+    span.end = std::chrono::steady_clock::now();
+    callback_time_ += span.end - span.begin;
+    events_.push_back(span);
   }
 
   const Model& model_;
@@ -125,6 +141,8 @@ class Trainer {
   std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
+  std::vector<ClockSpan> events_;  // told since the last step
+  std::chrono::nanoseconds callback_time_{0};
   TrainingProgress progress_;
   std::optional<PipelineState> source_state_;  // behind the last step's batch
   std::string training_id_;

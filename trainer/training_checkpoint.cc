@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 2: micro_batches, accumulate and evaluation_due. What is written has the newest version; older ones are read, newer
-// ones refused.
-constexpr int kVersion = 2;
+// 2: micro_batches, accumulate and evaluation_due. 3: gradients, loss_scale, callbacks and unreported losses and
+// metrics beside the first loss. What is written has the newest version; older ones are read, newer ones refused.
+constexpr int kVersion = 3;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
@@ -41,8 +41,9 @@ std::string slot_suffix(const Optimizer& optimizer, size_t slot) {
   return fmt::format(".{}", optimizer.slot_names()[slot]);
 }
 
-void read_all(const std::string& path, const ParameterLayout& layout, const std::vector<ParameterBuffer>& buffers) {
-  read_parameters(SafetensorsFile(path), path, layout, buffers);
+void read_all(const std::string& path, const ParameterLayout& layout, const std::vector<ParameterBuffer>& buffers,
+              std::span<const uint8_t> included = {}) {
+  read_parameters(SafetensorsFile(path), path, layout, buffers, {}, included);
 }
 
 void need_same(const std::string& path, std::string_view what, const std::string& there, const std::string& here) {
@@ -89,6 +90,19 @@ Description read_description(const std::string& directory) {
       found.progress.accumulate = json.at("accumulate").get<int64_t>();
       found.progress.evaluation_due = json.at("evaluation_due").get<bool>();
     }
+    if (version >= 3) {
+      found.progress.gradients = json.at("gradients").get<std::string>();
+      found.progress.loss_scale = {.scale = json.at("loss_scale").get<double>(),
+                                   .good_steps = json.at("good_steps").get<int64_t>()};
+      found.progress.callbacks = json.at("callbacks").get<std::map<std::string, std::string>>();
+      for (const auto& loss : json.at("unreported_more_losses")) {
+        found.progress.unreported.more_losses.push_back({.sum = loss.at(0), .weight = loss.at(1)});
+      }
+      for (const auto& metric : json.at("unreported_metrics")) {
+        found.progress.unreported.metrics.push_back(
+            {.name = metric.at(0), .sum = metric.at(1), .weight = metric.at(2)});
+      }
+    }
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();
@@ -122,25 +136,37 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   std::vector<NamedTensor> slots;
   for (size_t slot = 0; slot < state.slots.size(); ++slot) {
     const std::vector<NamedTensor> more =
-        parameter_tensors(layout, state.slots[slot].span(), slot_suffix(optimizer, slot));
+        parameter_tensors(layout, state.slots[slot].span(), slot_suffix(optimizer, slot), state.trainable);
     slots.insert(slots.end(), more.begin(), more.end());
   }
   write_safetensors((temporary / kOptimizerFile).string(), slots);
-  const nlohmann::ordered_json json = {{"version", kVersion},
-                                       {"step", progress.step},
-                                       {"micro_batches", progress.micro_batches},
-                                       {"accumulate", progress.accumulate},
-                                       {"updates", progress.updates},
-                                       {"skipped_in_a_row", progress.skipped_in_a_row},
-                                       {"seed", progress.seed},
-                                       {"epoch", progress.epoch},
-                                       {"in_epoch", progress.in_epoch},
-                                       {"evaluation_due", progress.evaluation_due},
-                                       {"unreported_sum_loss", progress.unreported.sum_loss},
-                                       {"unreported_weight", progress.unreported.weight},
-                                       {"optimizer", optimizer.describe()},
-                                       {"schedule", schedule.describe()},
-                                       {"batches", batches}};
+  nlohmann::ordered_json json = {{"version", kVersion},
+                                 {"step", progress.step},
+                                 {"micro_batches", progress.micro_batches},
+                                 {"accumulate", progress.accumulate},
+                                 {"updates", progress.updates},
+                                 {"skipped_in_a_row", progress.skipped_in_a_row},
+                                 {"seed", progress.seed},
+                                 {"epoch", progress.epoch},
+                                 {"in_epoch", progress.in_epoch},
+                                 {"evaluation_due", progress.evaluation_due},
+                                 {"unreported_sum_loss", progress.unreported.sum_loss},
+                                 {"unreported_weight", progress.unreported.weight},
+                                 {"unreported_more_losses", nlohmann::json::array()},
+                                 {"unreported_metrics", nlohmann::json::array()},
+                                 {"gradients", progress.gradients},
+                                 {"loss_scale", progress.loss_scale.scale},
+                                 {"good_steps", progress.loss_scale.good_steps},
+                                 {"callbacks", nlohmann::json(progress.callbacks)},
+                                 {"optimizer", optimizer.describe()},
+                                 {"schedule", schedule.describe()},
+                                 {"batches", batches}};
+  for (const LossSum& loss : progress.unreported.more_losses) {
+    json["unreported_more_losses"].push_back({loss.sum, loss.weight});
+  }
+  for (const MetricSum& metric : progress.unreported.metrics) {
+    json["unreported_metrics"].push_back({metric.name, metric.sum, metric.weight});
+  }
   write_atomically((temporary / kTrainingFile).string(), json.dump(1) + "\n");
   if (source) write_atomically((temporary / kSourceFile).string(), source->serialize());
   if (options_.more_files) options_.more_files(directory.temporary_path());
@@ -198,11 +224,16 @@ TrainingProgress load_checkpoint(const std::string& directory, const ParameterLa
   for (size_t slot = 0; slot < loaded.slots.size(); ++slot) {
     slots.push_back({.values = loaded.slots[slot].span(), .suffix = slot_suffix(optimizer, slot)});
   }
-  read_all((fs::path(directory) / kOptimizerFile).string(), layout, slots);
+  read_all((fs::path(directory) / kOptimizerFile).string(), layout, slots, state.trainable);
   // Into the buffers that are there: a step graph points to them.
   std::copy(loaded.weights.span().begin(), loaded.weights.span().end(), state.weights.data());
   for (size_t slot = 0; slot < loaded.slots.size(); ++slot) {
-    std::copy(loaded.slots[slot].span().begin(), loaded.slots[slot].span().end(), state.slots[slot].data());
+    for (size_t id = 0; id < state.trainable.size(); ++id) {
+      if (state.trainable[id] == 0) continue;  // never touched, so that it takes no memory
+      const Parameter& parameter = layout.parameters()[id];
+      std::copy_n(loaded.slots[slot].data() + parameter.offset, parameter.size,
+                  state.slots[slot].data() + parameter.offset);
+    }
   }
   return there.progress;
 }

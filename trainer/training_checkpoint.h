@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "pipeline/pipeline_state.h"
+#include "trainer/loss_scaling.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
 #include "trainer/step_graph.h"
@@ -28,6 +30,10 @@ struct TrainingProgress {
   bool in_epoch = false;        ///< the end of that epoch has not been told yet
   bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end
   StepResult unreported;        ///< losses since the last report that was due: the next one covers them
+  LossScale loss_scale;         ///< 1 without loss scaling
+  /// How gradients are made into updates beside the optimizer, in words: normalisation, clipping, what is frozen.
+  std::string gradients;
+  std::map<std::string, std::string> callbacks;  ///< states of callbacks by their names
 };
 
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.

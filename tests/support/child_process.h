@@ -49,6 +49,7 @@ class ChildProcess {
   /// To the program and to what it started, as a terminal sends Ctrl-C. Nothing happens when it has ended.
   void signal(int number);
   bool running();
+  pid_t pid() const { return pid_; }
   /// Waits for its end. Throws as `read_line` does when it does not come in time.
   ChildResult wait(Limit limit = kLimit);
 

@@ -57,7 +57,7 @@ void expect_the_same_for_all_thread_counts(const MakeOptimizer& make_optimizer) 
     model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
     const auto optimizer = make_optimizer(model.layout());
     Training training(model, optimizer, {.threads = threads, .clipping = Clipping{.norm = 2}});
-    for (int64_t step = 0; step < 20; ++step) {
+    for (int64_t step = 0; step < 50; ++step) {
       const RegressionBatch batch(kRows[step % 6], static_cast<uint64_t>(step));
       EXPECT_TRUE(training.graph.train(batch.view(), {step, step, step + 1}, 0.01).updated);
     }

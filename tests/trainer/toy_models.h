@@ -42,6 +42,7 @@ class Regression final : public Model {
     if (before_step) before_step(context);
     auto& hidden = static_cast<Hidden&>(*context.workspace);
     StepResult result = forward(rows, weights, hidden);
+    for (float& error : hidden.errors) error *= static_cast<float>(context.loss_scale);
     const auto x = rows.feature("x").values<float>();
     float* w1 = at(context.gradients.data(), 0);
     float* b1 = at(context.gradients.data(), 1);
@@ -76,6 +77,17 @@ class Regression final : public Model {
 
   StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const override {
     return forward(rows, weights, static_cast<Hidden&>(workspace));
+  }
+
+  /// Column `prediction`, float [rows].
+  Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override {
+    auto& hidden = static_cast<Hidden&>(workspace);
+    Predictions predictions{.rows = rows.rows(), .result = forward(rows, weights, hidden)};
+    const auto y = rows.feature("y").values<float>();
+    std::vector<float> values = hidden.errors;
+    for (size_t row = 0; row < values.size(); ++row) values[row] += y[row];
+    predictions.columns = {{.name = "prediction", .values = std::move(values)}};
+    return predictions;
   }
 
   std::function<void(const ReplicaContext&)> before_step;

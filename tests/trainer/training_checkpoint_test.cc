@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "formats/safetensors/reader.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "trainer/optimizers/sgd.h"
@@ -25,16 +26,22 @@ using testing::UnorderedElementsAre;
 using testing_models::Regression;
 using testing_models::thrown_by;
 
-constexpr TrainingProgress kProgress = {.step = 120,
-                                        .micro_batches = 359,
-                                        .updates = 117,
-                                        .skipped_in_a_row = 2,
-                                        .seed = std::numeric_limits<uint64_t>::max() - 7,
-                                        .accumulate = 3,
-                                        .epoch = 3,
-                                        .in_epoch = true,
-                                        .evaluation_due = true,
-                                        .unreported = {.sum_loss = 0.1 + 0.2, .weight = 1.0 / 3}};
+const TrainingProgress kProgress = {.step = 120,
+                                    .micro_batches = 359,
+                                    .updates = 117,
+                                    .skipped_in_a_row = 2,
+                                    .seed = std::numeric_limits<uint64_t>::max() - 7,
+                                    .accumulate = 3,
+                                    .epoch = 3,
+                                    .in_epoch = true,
+                                    .evaluation_due = true,
+                                    .unreported = {.sum_loss = 0.1 + 0.2,
+                                                   .weight = 1.0 / 3,
+                                                   .more_losses = {{.sum = 0.7, .weight = 3}},
+                                                   .metrics = {{"accuracy", 0.1 + 0.7, 1.0 / 7}}},
+                                    .loss_scale = {.scale = 4096, .good_steps = 17},
+                                    .gradients = "global_mean, without 'a\"b'",
+                                    .callbacks = {{"early_stopping", "{\"best\":1}"}}};
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -95,6 +102,15 @@ TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
     EXPECT_EQ(progress.evaluation_due, kProgress.evaluation_due);
     EXPECT_EQ(progress.unreported.sum_loss, kProgress.unreported.sum_loss);
     EXPECT_EQ(progress.unreported.weight, kProgress.unreported.weight);
+    EXPECT_EQ(progress.unreported.loss(1).sum, kProgress.unreported.loss(1).sum);
+    EXPECT_EQ(progress.unreported.loss(1).weight, kProgress.unreported.loss(1).weight);
+    ASSERT_EQ(progress.unreported.metrics.size(), 1U);
+    EXPECT_EQ(progress.unreported.metrics[0].name, "accuracy");
+    EXPECT_EQ(progress.unreported.metrics[0].value(), kProgress.unreported.metrics[0].value());
+    EXPECT_EQ(progress.loss_scale.scale, kProgress.loss_scale.scale);
+    EXPECT_EQ(progress.loss_scale.good_steps, kProgress.loss_scale.good_steps);
+    EXPECT_EQ(progress.gradients, kProgress.gradients);
+    EXPECT_EQ(progress.callbacks, kProgress.callbacks);
   }
   EXPECT_EQ(loaded.everything(), saved.everything());
 }
@@ -263,13 +279,57 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
     write_file(file, whole);
   }
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
-  for (const int version : {0, 3}) {
+  for (const int version : {0, 4}) {
     json["version"] = version;
     write_file(path + "/training.json", json.dump());
     EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
-              fmt::format("parse: version {}; 1 to 2 are known (shard {}/training.json)", version, path));
+              fmt::format("parse: version {}; 1 to 3 are known (shard {}/training.json)", version, path));
   }
   EXPECT_EQ(fixture.everything(), before);
+}
+
+TEST(TrainingCheckpoint, OneOfVersion2HasNeitherLossScaleNorStatesOfCallbacks) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  const std::string path = fixture.save(checkpoints);
+  nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  for (const char* name :
+       {"gradients", "loss_scale", "good_steps", "callbacks", "unreported_more_losses", "unreported_metrics"}) {
+    json.erase(name);
+  }
+  write_file(path + "/training.json", json.dump());
+  EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr("gradients")) << "version 3 needs it";
+  json["version"] = 2;
+  write_file(path + "/training.json", json.dump());
+  const TrainingProgress progress = fixture.load(path);
+  EXPECT_EQ(progress.micro_batches, kProgress.micro_batches);
+  EXPECT_EQ(progress.loss_scale.scale, 1);
+  EXPECT_TRUE(progress.callbacks.empty());
+}
+
+TEST(TrainingCheckpoint, FrozenParametersHaveNoSlots) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  fixture.state.trainable = {0, 0, 1, 1};
+  const std::string path = fixture.save(checkpoints);
+  const SafetensorsFile slots(path + "/optimizer.safetensors");
+  EXPECT_EQ(slots.find("first.weight.m"), nullptr);
+  EXPECT_NE(slots.find("second.weight.m"), nullptr);
+  EXPECT_NE(SafetensorsFile(path + "/model.safetensors").find("first.weight"), nullptr);
+  Fixture other(500);
+  other.state.trainable = {0, 0, 1, 1};
+  const std::vector<float> slot_before(other.state.slots[0].span().begin(), other.state.slots[0].span().end());
+  other.load(path);
+  for (size_t id = 0; id < 4; ++id) {
+    const Parameter& parameter = fixture.model.layout().parameters()[id];
+    const float* expected = id < 2 ? slot_before.data() : fixture.state.slots[0].data();
+    EXPECT_EQ(other.state.slots[0].data()[parameter.offset], expected[parameter.offset]);
+    EXPECT_EQ(other.state.weights.data()[parameter.offset], fixture.state.weights.data()[parameter.offset]);
+  }
+  Fixture all(900);
+  EXPECT_THAT(thrown_by([&] { all.load(path); }), testing::HasSubstr("missing: first.weight.m"));
 }
 
 TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
@@ -278,6 +338,7 @@ TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
   Fixture fixture;
   const std::string path = fixture.save(checkpoints);
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  json["version"] = 2;
   for (const char* name : {"micro_batches", "accumulate", "evaluation_due"}) json.erase(name);
   write_file(path + "/training.json", json.dump());
   EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr("micro_batches")) << "version 2 needs it";

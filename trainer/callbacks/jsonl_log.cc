@@ -25,6 +25,12 @@ using Json = nlohmann::ordered_json;
 // Names in it (paths, stages) may be any bytes; JSON is UTF-8.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
+Json by_name(const std::vector<MetricValue>& metrics) {
+  Json json = Json::object();
+  for (const MetricValue& metric : metrics) json[metric.name] = metric.value;
+  return json;
+}
+
 void add(Json& json, const TrainingReport& report) {
   json["step"] = report.step;
   json["epoch"] = report.epoch;
@@ -39,6 +45,13 @@ void add(Json& json, const TrainingReport& report) {
   json["tokens_per_s"] = report.tokens_per_s;
   json["input_wait_share"] = report.input_wait_share;
   json["after_backward_share"] = report.after_backward_share;
+  json["time"] = {{"input", report.seconds * report.input_wait_share},
+                  {"forward", report.phases.forward},
+                  {"backward", report.phases.backward},
+                  {"reduce", report.phases.reduce},
+                  {"optimizer", report.phases.optimizer},
+                  {"callbacks", report.callback_seconds}};
+  json["metrics"] = by_name(report.metrics);
   json["skipped_updates"] = report.skipped_updates;
   json["last_skip"] = report.last_skip;
   json["limiting_stage"] = report.limiting_stage;
@@ -97,7 +110,8 @@ void JsonlLog::evaluation_ends(const EvaluationReport& report) {
                  {"sum_loss", report.sum_loss},
                  {"weight", report.weight},
                  {"rows", report.rows},
-                 {"seconds", report.seconds}}));
+                 {"seconds", report.seconds},
+                 {"metrics", by_name(report.metrics)}}));
 }
 
 void JsonlLog::model_kept(const ModelKept& kept) {

@@ -80,7 +80,9 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
                                              "skipped_updates",
                                              "last_skip",
                                              "limiting_stage",
-                                             "after_backward_share"};
+                                             "after_backward_share",
+                                             "time",
+                                             "metrics"};
   EXPECT_THAT(names_of(report), IsSupersetOf(promised));
   EXPECT_EQ(report.at("step"), 3);
   EXPECT_EQ(report.at("steps"), 2);

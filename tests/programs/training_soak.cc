@@ -1,0 +1,222 @@
+// Trains for a long time and watches: memory must stay, the loss must fall, steps must keep coming. See --help.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command_line/command_line.h"
+#include "tests/examples/mlm/preparation_text.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace {
+
+namespace po = boost::program_options;
+using namespace millrace;
+using Clock = std::chrono::steady_clock;
+
+struct SoakOptions {
+  double minutes = 45;
+  double most_growth = 1;
+  double longest_gap = 60;
+  std::string train_mlm;
+  std::string prepare;
+  int64_t rows = 200000;
+  int64_t max_length = 128;
+  std::vector<std::string> training;
+};
+
+double minutes_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::ratio<60>>(Clock::now() - begin).count();
+}
+
+// Of a running process, in MiB; nothing when it has ended.
+std::optional<double> resident_mib(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) / 1024;
+  }
+  return std::nullopt;
+}
+
+struct Sample {
+  double minute = 0;
+  double mib = 0;
+};
+
+// Of the line through the samples with the least squares, MiB a minute.
+double growth(const std::vector<Sample>& samples) {
+  double n = 0;
+  double x = 0;
+  double y = 0;
+  for (const Sample& sample : samples) {
+    n += 1;
+    x += sample.minute;
+    y += sample.mib;
+  }
+  double xx = 0;
+  double xy = 0;
+  for (const Sample& sample : samples) {
+    xx += (sample.minute - x / n) * (sample.minute - x / n);
+    xy += (sample.minute - x / n) * (sample.mib - y / n);
+  }
+  return xx == 0 ? 0 : xy / xx;
+}
+
+std::vector<double> reported_losses(const std::string& log) {
+  std::vector<double> losses;
+  std::ifstream stream(log);
+  for (std::string line; std::getline(stream, line);) {
+    const nlohmann::json event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object() && event.value("event", "") == "report") losses.push_back(event.at("loss").get<double>());
+  }
+  return losses;
+}
+
+double mean(const double* begin, const double* end) {
+  double sum = 0;
+  for (const double* value = begin; value != end; ++value) sum += *value;
+  return sum / static_cast<double>(end - begin);
+}
+
+std::optional<SoakOptions> parse(int argc, char** argv) {
+  SoakOptions options;
+  po::options_description described("options");
+  described.add_options()("minutes", po::value(&options.minutes)->default_value(options.minutes),
+                          "of training; what memory does is judged over the last two thirds")(
+      "most-growth", po::value(&options.most_growth)->default_value(options.most_growth),
+      "MiB a minute that the process may grow by")("longest-gap",
+                                                   po::value(&options.longest_gap)->default_value(options.longest_gap),
+                                                   "seconds between two reports that are no stall")(
+      "rows", po::value(&options.rows)->default_value(options.rows), "lines of the text that is trained on")(
+      "max-length", po::value(&options.max_length)->default_value(options.max_length), "tokens in a row")(
+      "train-mlm", po::value(&options.train_mlm)->required(), "the program train_mlm")(
+      "prepare", po::value(&options.prepare)->required(), "the program prepare_tfrecord_shards")(
+      "training", po::value(&options.training)->multitoken()->zero_tokens(),
+      "last: further options of train_mlm, without the leading --, as NAME=VALUE");
+  const auto given = parse_command_line(argc, argv,
+                                        {.name = "training_soak",
+                                         .about = "Trains the default model of train_mlm, with evaluations and "
+                                                  "checkpoints, and fails when memory grows, the\n"
+                                                  "loss does not fall, or steps stop coming.",
+                                         .usage = "--train-mlm PROGRAM --prepare PROGRAM [options]"},
+                                        described);
+  if (!given) return std::nullopt;
+  return options;
+}
+
+int run(int argc, char** argv) {
+  const auto options = parse(argc, argv);
+  if (!options) return 0;
+  const test::TemporaryFolder folder;
+  test::write_file(folder.path("tokenizer.json"), test::letter_tokenizer_json());
+  std::string text;
+  for (const std::string& row : test::numbered_rows(static_cast<int>(options->rows))) text += row + "\n";
+  test::write_file(folder.path("text.txt"), text);
+  const test::ChildResult prepared =
+      test::run_child({options->prepare, "--tokenizer", folder.path("tokenizer.json"), "--out", folder.path("shards"),
+                       "--text", folder.path("text.txt"), "--max-length", std::to_string(options->max_length)});
+  if (prepared.exit_code != 0) {
+    std::cerr << prepared.err;
+    return 1;
+  }
+  std::vector<std::string> command = {options->train_mlm,
+                                      "--out",
+                                      folder.path("run"),
+                                      "--shards",
+                                      folder.path("shards"),
+                                      "--tokenizer",
+                                      folder.path("tokenizer.json"),
+                                      "--vocab-size",
+                                      "10048",
+                                      "--max-length",
+                                      std::to_string(options->max_length),
+                                      "--steps",
+                                      "1000000000",
+                                      "--checkpoint-every",
+                                      "100",
+                                      "--evaluate-every",
+                                      "200",
+                                      "--report-every",
+                                      "5",
+                                      "--keep-best",
+                                      "2"};
+  for (const std::string& option : options->training) command.push_back("--" + option);
+
+  const std::string log = folder.path("run/log.jsonl");
+  const auto begin = Clock::now();
+  test::ChildProcess training(command);
+  std::vector<Sample> samples;
+  size_t reports = 0;
+  auto reported_at = Clock::now();
+  double longest_gap = 0;
+  double next_line = 0;
+  while (minutes_since(begin) < options->minutes && training.running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto mib = resident_mib(training.pid());
+    if (mib) samples.push_back({.minute = minutes_since(begin), .mib = *mib});
+    const size_t now = reported_losses(log).size();
+    // Until the first report the shuffle buffer fills.
+    if (now != reports || reports == 0) {
+      reports = now;
+      reported_at = Clock::now();
+    }
+    longest_gap = std::max(longest_gap, std::chrono::duration<double>(Clock::now() - reported_at).count());
+    if (mib && minutes_since(begin) >= next_line) {
+      next_line += std::max(0.1, options->minutes / 45);
+      std::cerr << fmt::format("minute {:.1f}: {} reports, {:.1f} MiB\n", minutes_since(begin), reports, *mib);
+    }
+  }
+  const bool ran = training.running();
+  training.signal(SIGINT);
+  const test::ChildResult result = training.wait();
+
+  std::vector<Sample> last;
+  for (const Sample& sample : samples) {
+    if (sample.minute >= options->minutes / 3) last.push_back(sample);
+  }
+  const std::vector<double> losses = reported_losses(log);
+  int failed = 0;
+  const auto judge = [&](bool holds, const std::string& what) {
+    std::cout << fmt::format("{:<7}{}\n", holds ? "passed" : "FAILED", what);
+    if (!holds) ++failed;
+  };
+  judge(ran && result.exit_code == 130,
+        fmt::format("it trained to the end and stopped when asked to (exit code {})", result.exit_code));
+  if (!ran) std::cerr << result.err;
+  const double slope = last.size() < 2 ? 0 : growth(last);
+  judge(last.size() >= 2 && slope < options->most_growth,
+        fmt::format("memory grew by {:.3f} MiB a minute over the last {:.1f} minutes; less than {} is wanted", slope,
+                    2 * options->minutes / 3, options->most_growth));
+  const size_t fifth = losses.size() / 5;
+  if (fifth == 0) {
+    judge(false, fmt::format("only {} reports", losses.size()));
+  } else {
+    const double first_mean = mean(losses.data(), losses.data() + fifth);
+    const double last_mean = mean(losses.data() + losses.size() - fifth, losses.data() + losses.size());
+    judge(last_mean < first_mean, fmt::format("the loss fell from {:.4f} to {:.4f} (means of the first and the last "
+                                              "fifth of {} reports)",
+                                              first_mean, last_mean, losses.size()));
+  }
+  judge(longest_gap < options->longest_gap,
+        fmt::format("the longest wait for a report was {:.1f} s; less than {} is wanted", longest_gap,
+                    options->longest_gap));
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return millrace::run_program("training_soak", [&] { return run(argc, argv); });
+}

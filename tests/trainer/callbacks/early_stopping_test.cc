@@ -1,0 +1,95 @@
+#include "trainer/callbacks/early_stopping.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/trainer/toy_training.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+using testing_models::RegressionSource;
+using testing_models::thrown_by;
+using testing_models::ToyTraining;
+
+// After how many evaluations of these values it has enough; 0: not at all.
+int enough_after(const EarlyStoppingOptions& options, const std::vector<double>& values) {
+  EarlyStopping stopping(options);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto step = static_cast<int64_t>(i);
+    stopping.evaluation_ends({.step = step, .loss = values[i], .metrics = {{"accuracy", values[i]}}});
+    if (stopping.finished()) return static_cast<int>(i) + 1;
+  }
+  return 0;
+}
+
+TEST(EarlyStopping, EndsAfterMoreEvaluationsWithoutAnImprovementThanItsPatience) {
+  EXPECT_EQ(enough_after({.patience = 1}, {3, 2, 2, 1, 1, 1}), 6);
+  EXPECT_EQ(enough_after({.patience = 0}, {3, 2, 2, 1}), 3);
+  EXPECT_EQ(enough_after({.patience = 2}, {3, 2, 1, 0}), 0);
+  EXPECT_EQ(enough_after({.patience = 1, .least_improvement = 0.5}, {3, 2.8, 2.6, 2.4}), 3);
+  EXPECT_EQ(enough_after({.metric = "accuracy", .better = Better::kHigher, .patience = 0}, {0.1, 0.2, 0.15}), 3);
+  EXPECT_EQ(enough_after({.patience = 1}, {1, std::nan(""), std::nan("")}), 3);
+  EXPECT_EQ(enough_after({.patience = 0}, {std::nan(""), 1}), 1);
+}
+
+TEST(EarlyStopping, RefusesWhatCannotWorkAndAMetricThatIsNotThere) {
+  EXPECT_THAT(thrown_by([] { EarlyStopping({.patience = -1}); }), HasSubstr("patience is -1"));
+  EXPECT_THAT(thrown_by([] { (void)enough_after({.metric = "auc"}, {1}); }), HasSubstr("there are: loss, accuracy"));
+  EarlyStopping stopping({.metric = "accuracy"});
+  EXPECT_THAT(thrown_by([&] { stopping.restore_state(EarlyStopping().save_state()); }), HasSubstr("looks at loss"));
+  EXPECT_THAT(thrown_by([&] { stopping.restore_state("{"); }), HasSubstr("state of early_stopping"));
+}
+
+// A training whose evaluations get worse from the start: on targets that are not those trained on.
+struct Worsening : ToyTraining {
+  Worsening(const std::string& folder, int64_t total_steps)
+      : ToyTraining({.total_steps = total_steps,
+                     .evaluation = [this] { return std::make_unique<Counted>(evaluations); },
+                     .evaluate_every = 2,
+                     .checkpoint_folder = folder,
+                     .checkpoint_every = 2}) {
+    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = 3}));
+  }
+  // The n-th evaluation's loss is n.
+  struct Counted final : BatchSource {
+    explicit Counted(int& n) : count(n) {}
+    std::optional<GlobalBatch> next() override {
+      if (given) return std::nullopt;
+      given = true;
+      auto batch = std::make_shared<testing_models::RegressionBatch>(1);
+      batch->y[0] = static_cast<float>(1000 * ++count);
+      const BatchView view = batch->view();
+      return GlobalBatch{.view = view, .owner = std::move(batch)};
+    }
+    int& count;
+    bool given = false;
+  };
+  int evaluations = 0;
+};
+
+TEST(EarlyStopping, EndsATrainingAlsoOneThatGoesOnFromACheckpoint) {
+  const test::TemporaryFolder folder;
+  Worsening straight(folder.path("straight"), 100);
+  RegressionSource source(1000);
+  // The first evaluation is the best; four more are one too many.
+  EXPECT_EQ(straight.trainer.train(source).step, 10);
+
+  Worsening first(folder.path("first"), 6);
+  RegressionSource first_source(1000);
+  const TrainingSummary half = first.trainer.train(first_source);
+  EXPECT_EQ(half.step, 6);
+  Worsening second(folder.path("second"), 100);
+  second.evaluations = 3;
+  second.trainer.resume(half.last_checkpoint);
+  RegressionSource second_source(1000, 6);
+  EXPECT_EQ(second.trainer.train(second_source).step, 10);
+  EXPECT_EQ(second.weights(), straight.weights());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,122 @@
+#include "trainer/callbacks/tensorboard_log.h"
+
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/trainer/toy_training.h"
+
+namespace millrace {
+namespace {
+
+using nlohmann::json;
+using testing_models::RegressionSource;
+using testing_models::ToyTraining;
+
+// Keeps what the reports said.
+class Reports final : public Callback {
+ public:
+  Reports(std::vector<TrainingReport>& reports, std::vector<EvaluationReport>& evaluations)
+      : reports_(reports), evaluations_(evaluations) {}
+  void report(const TrainingReport& report) override { reports_.push_back(report); }
+  void evaluation_ends(const EvaluationReport& report) override { evaluations_.push_back(report); }
+
+ private:
+  std::vector<TrainingReport>& reports_;
+  std::vector<EvaluationReport>& evaluations_;
+};
+
+TEST(TensorboardLog, IsReadByTensorBoardItself) {
+  const test::TemporaryFolder folder;
+  ToyTraining toy({.total_steps = 12,
+                   .report_every = 4,
+                   .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+                   .evaluate_every = 6});
+  std::vector<TrainingReport> reports;
+  std::vector<EvaluationReport> evaluations;
+  toy.trainer.add_callback(std::make_unique<TensorboardLog>(TensorboardLogOptions{.folder = folder.path("events"),
+                                                                                  .layout = &toy.model.layout(),
+                                                                                  .weights = toy.trainer.weights(),
+                                                                                  .histogram_every = 5}));
+  toy.trainer.add_callback(std::make_unique<Reports>(reports, evaluations));
+  RegressionSource source(100);
+  toy.trainer.train(source);
+  ASSERT_EQ(reports.size(), 4U);  // after steps 1, 4, 8 and 12
+
+  const char* python = std::getenv("MILLRACE_PYTHON");
+  const test::ChildResult read =
+      test::run_child({python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder.path("events")});
+  if (read.exit_code == 77 || read.exit_code == 127) {
+    GTEST_SKIP() << "no Python package tensorboard, whose reader was to read the events (MILLRACE_PYTHON names the "
+                    "Python that has it): "
+                 << read.err;
+  }
+  ASSERT_EQ(read.exit_code, 0) << read.err;
+  const json events = json::parse(read.out);
+  const auto expect_scalar = [&](const std::string& tag, const auto& all, const auto& value) {
+    SCOPED_TRACE(tag);
+    ASSERT_TRUE(events.at("scalars").contains(tag)) << read.out;
+    const json& found = events.at("scalars").at(tag);
+    ASSERT_EQ(found.size(), all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(found[i][0].get<int64_t>(), all[i].step);
+      EXPECT_EQ(found[i][1].get<float>(), static_cast<float>(value(all[i])));
+    }
+  };
+  expect_scalar("train/loss", reports, [](const TrainingReport& r) { return r.loss; });
+  expect_scalar("train/learning_rate", reports, [](const TrainingReport& r) { return r.learning_rate; });
+  expect_scalar("train/gradient_norm", reports, [](const TrainingReport& r) { return r.gradient_norm; });
+  expect_scalar("time/step", reports, [](const TrainingReport& r) { return r.seconds / static_cast<double>(r.steps); });
+  expect_scalar("time/backward", reports,
+                [](const TrainingReport& r) { return r.phases.backward / static_cast<double>(r.steps); });
+  expect_scalar("evaluation/loss", evaluations, [](const EvaluationReport& r) { return r.loss; });
+
+  const json& histograms = events.at("histograms");
+  EXPECT_EQ(histograms.at("time/steps").size(), 4U);
+  const json& weights = histograms.at("weights/first.weight");
+  ASSERT_EQ(weights.size(), 3U);  // after steps 5, 10 and at the end
+  const Parameter& parameter = toy.model.layout().parameters()[0];
+  const std::span<const float> values =
+      toy.trainer.weights().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+  const json& last = weights[2];
+  EXPECT_EQ(last[0], 12);
+  EXPECT_EQ(last[1].get<double>(), *std::ranges::min_element(values));
+  EXPECT_EQ(last[2].get<double>(), *std::ranges::max_element(values));
+  EXPECT_EQ(last[3].get<size_t>(), values.size());
+  const auto limits = last[6].get<std::vector<double>>();
+  const auto counts = last[7].get<std::vector<double>>();
+  ASSERT_EQ(limits.size(), counts.size());
+  double below = 0;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    below += counts[i];
+    double expected = 0;
+    for (const float value : values) expected += value <= limits[i] + 1e-9 ? 1 : 0;
+    EXPECT_EQ(below, expected) << "up to " << limits[i];
+  }
+  EXPECT_EQ(below, static_cast<double>(values.size()));
+}
+
+TEST(TensorboardLog, EachRunWritesAFileOfItsOwn) {
+  const test::TemporaryFolder folder;
+  const TensorboardLog one({.folder = folder.path("events")});
+  const TensorboardLog other({.folder = folder.path("events")});
+  EXPECT_NE(one.path(), other.path());
+  EXPECT_EQ(test::files_below(folder.path("events")).size(), 2U);
+}
+
+TEST(TensorboardLog, SaysWhatItCannotMake) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder.path("file"), "");
+  EXPECT_THAT(testing_models::thrown_by([&] { TensorboardLog({.folder = folder.path("file/events")}); }),
+              testing::HasSubstr("file"));
+  EXPECT_THAT(
+      testing_models::thrown_by([&] { TensorboardLog({.folder = folder.path("events"), .histogram_every = 0}); }),
+      testing::HasSubstr("histogram_every is 0"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,248 @@
+// Each metric against a slow reference that follows its definition, on drawn rows with many ties.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/counter_rng.h"
+#include "tests/trainer/toy_models.h"
+#include "trainer/metrics/accuracy.h"
+#include "trainer/metrics/auc.h"
+#include "trainer/metrics/f_beta.h"
+#include "trainer/metrics/psnr.h"
+#include "trainer/metrics/ranks.h"
+#include "trainer/metrics/spearman.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+using testing_models::thrown_by;
+
+// Scores and labels of rows, cut into batches of unlike sizes.
+struct Rows {
+  Rows(int64_t num_rows, int64_t num_columns, int levels, int label_levels, uint64_t seed)
+      : rows(num_rows), columns(num_columns) {
+    const CounterRng rng(seed, operator_id("metrics_test"));
+    for (int64_t i = 0; i < num_rows * num_columns; ++i) {
+      const auto words = rng.words(static_cast<uint64_t>(i));
+      scores.push_back(static_cast<float>(uniform_below(words[0], static_cast<uint32_t>(levels))) /
+                       static_cast<float>(levels - 1));
+      labels.push_back(static_cast<float>(uniform_below(words[1], static_cast<uint32_t>(label_levels))) /
+                       static_cast<float>(label_levels - 1));
+    }
+  }
+  void give(Metric& metric) const {
+    for (int64_t begin = 0, size = 1; begin < rows; begin += size, size = size % 7 + 2) {
+      const int64_t count = std::min(size, rows - begin);
+      const auto part = [&](const std::vector<float>& values) {
+        return std::span(values).subspan(static_cast<size_t>(begin * columns), static_cast<size_t>(count * columns));
+      };
+      const BatchView batch({{"labels", part(labels), {count, columns}}});
+      const auto said = part(scores);
+      metric.add(batch, {.rows = count,
+                         .columns = {{.name = "scores",
+                                      .row_shape = {columns},
+                                      .values = std::vector<float>(said.begin(), said.end())}}});
+    }
+  }
+  double score(int64_t row, int64_t column) const { return scores[static_cast<size_t>(row * columns + column)]; }
+  double label(int64_t row, int64_t column) const { return labels[static_cast<size_t>(row * columns + column)]; }
+
+  int64_t rows;
+  int64_t columns;
+  std::vector<float> scores;
+  std::vector<float> labels;
+};
+
+std::vector<Rows> many_rows(int levels, int label_levels) {
+  std::vector<Rows> all;
+  for (const int64_t rows : {2, 3, 17, 200}) {
+    for (const int64_t columns : {1, 3}) {
+      for (uint64_t seed = 0; seed < 3; ++seed) all.emplace_back(rows, columns, levels, label_levels, seed);
+    }
+  }
+  return all;
+}
+
+void expect_equal(double found, double expected) {
+  if (std::isnan(expected)) {
+    EXPECT_TRUE(std::isnan(found)) << found;
+  } else {
+    EXPECT_NEAR(found, expected, 1e-12);
+  }
+}
+
+// The mean over columns of `value_of_column`, NaNs left out.
+template <typename ValueOfColumn>
+double mean_over_columns(const Rows& rows, const ValueOfColumn& value_of_column) {
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t column = 0; column < rows.columns; ++column) {
+    const double value = value_of_column(column);
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
+}
+
+TEST(Metrics, AucIsTheShareOfPairsInTheRightOrder) {
+  for (const Rows& rows : many_rows(5, 2)) {
+    Auc auc;
+    rows.give(auc);
+    expect_equal(auc.value(), mean_over_columns(rows, [&](int64_t column) {
+                   double right = 0;
+                   double pairs = 0;
+                   for (int64_t i = 0; i < rows.rows; ++i) {
+                     for (int64_t j = 0; j < rows.rows; ++j) {
+                       if (rows.label(i, column) < 0.5 || rows.label(j, column) > 0.5) continue;
+                       pairs += 1;
+                       if (rows.score(i, column) > rows.score(j, column)) right += 1;
+                       if (rows.score(i, column) == rows.score(j, column)) right += 0.5;
+                     }
+                   }
+                   return right / pairs;
+                 }));
+  }
+}
+
+TEST(Metrics, SpearmanIsPearsonsCorrelationOfAverageRanks) {
+  for (const Rows& rows : many_rows(4, 5)) {
+    Spearman spearman;
+    rows.give(spearman);
+    expect_equal(spearman.value(), mean_over_columns(rows, [&](int64_t column) {
+                   // A rank by counting: 1 + lower ones + half of the other equal ones.
+                   const auto rank = [&](int64_t row, const auto& value) {
+                     double below = 0;
+                     double equal = 0;
+                     for (int64_t i = 0; i < rows.rows; ++i) {
+                       if (value(i) < value(row)) below += 1;
+                       if (value(i) == value(row)) equal += 1;
+                     }
+                     return below + (equal + 1) / 2;
+                   };
+                   double sum_a = 0;
+                   double sum_b = 0;
+                   double sum_aa = 0;
+                   double sum_bb = 0;
+                   double sum_ab = 0;
+                   const auto n = static_cast<double>(rows.rows);
+                   for (int64_t i = 0; i < rows.rows; ++i) {
+                     const double a = rank(i, [&](int64_t row) { return rows.score(row, column); });
+                     const double b = rank(i, [&](int64_t row) { return rows.label(row, column); });
+                     sum_a += a;
+                     sum_b += b;
+                     sum_aa += a * a;
+                     sum_bb += b * b;
+                     sum_ab += a * b;
+                   }
+                   const double covariance = sum_ab / n - sum_a / n * sum_b / n;
+                   const double variance_a = sum_aa / n - sum_a / n * sum_a / n;
+                   const double variance_b = sum_bb / n - sum_b / n * sum_b / n;
+                   if (variance_a < 1e-12 || variance_b < 1e-12) return std::numeric_limits<double>::quiet_NaN();
+                   return covariance / std::sqrt(variance_a * variance_b);
+                 }));
+  }
+}
+
+TEST(Metrics, EqualValuesShareTheMeanOfTheirRanks) {
+  EXPECT_THAT(average_ranks(std::vector<double>{3, 1, 3, 2, 3}), testing::ElementsAre(4, 1, 4, 2, 4));
+  EXPECT_THAT(average_ranks(std::vector<double>{}), testing::IsEmpty());
+}
+
+TEST(Metrics, FBetaWeighsPrecisionAndRecallOverAllColumnsOrOnAverage) {
+  for (const Rows& rows : many_rows(5, 2)) {
+    for (const double beta : {0.5, 1.0, 2.0}) {
+      for (const FBetaAverage average : {FBetaAverage::kMicro, FBetaAverage::kMacro}) {
+        const auto slow = [&](int64_t first, int64_t last) {
+          double hits = 0;
+          double said = 0;
+          double are = 0;
+          for (int64_t column = first; column < last; ++column) {
+            for (int64_t row = 0; row < rows.rows; ++row) {
+              const bool yes = rows.score(row, column) > 0.3;
+              const bool is = rows.label(row, column) > 0.5;
+              said += yes ? 1 : 0;
+              are += is ? 1 : 0;
+              hits += yes && is ? 1 : 0;
+            }
+          }
+          if (hits == 0) return 0.0;
+          const double precision = hits / said;
+          const double recall = hits / are;
+          return (1 + beta * beta) * precision * recall / (beta * beta * precision + recall);
+        };
+        FBeta metric({.beta = beta, .threshold = 0.3, .average = average});
+        rows.give(metric);
+        if (average == FBetaAverage::kMicro) {
+          expect_equal(metric.value(), slow(0, rows.columns));
+        } else {
+          expect_equal(metric.value(), mean_over_columns(rows, [&](int64_t c) { return slow(c, c + 1); }));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(FBeta({.beta = 2}).name(), "f2");
+  EXPECT_THAT(thrown_by([] { FBeta({.beta = 0}); }), HasSubstr("beta is 0"));
+}
+
+TEST(Metrics, PsnrIsTheMeanOverImages) {
+  for (const Rows& rows : many_rows(50, 60)) {
+    Psnr psnr(2, {});
+    rows.give(psnr);
+    double sum = 0;
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      double squares = 0;
+      for (int64_t c = 0; c < rows.columns; ++c) squares += std::pow(rows.score(row, c) - rows.label(row, c), 2);
+      sum += 20 * std::log10(2.0) - 10 * std::log10(squares / static_cast<double>(rows.columns));
+    }
+    const double expected = sum / static_cast<double>(rows.rows);
+    if (std::isinf(expected)) {
+      EXPECT_EQ(psnr.value(), expected);
+    } else {
+      EXPECT_NEAR(psnr.value(), expected, 1e-9);
+    }
+  }
+  EXPECT_TRUE(std::isnan(Psnr(1, {}).value()));
+  EXPECT_THAT(thrown_by([] { Psnr(0, {}); }), HasSubstr("peak is 0"));
+}
+
+TEST(Metrics, AccuracyCountsLabelsOrWholeRows) {
+  const std::vector<int32_t> labels = {1, 2, -100, 3, 4, 5, -100, -100, -100, 7, 8, -100};
+  const std::vector<int32_t> ids = {1, 2, 9, 3, 0, 5, 1, 2, 3, 7, 8, 6};
+  const BatchView batch({{"labels", std::span<const int32_t>(labels), {4, 3}}});
+  const Predictions said{.rows = 4, .columns = {{.name = "ids", .row_shape = {3}, .values = ids}}};
+  Accuracy values;
+  Accuracy rows({.answer = AnswerIs::kRow});
+  for (Metric* metric : {static_cast<Metric*>(&values), static_cast<Metric*>(&rows)}) {
+    EXPECT_TRUE(std::isnan(metric->value()));
+    metric->add(batch, said);
+    metric->add(batch.slice(0, 1), {.rows = 1, .columns = {{"ids", {3}, std::vector<int32_t>{1, 1, 1}}}});
+  }
+  EXPECT_DOUBLE_EQ(values.value(), 7.0 / 9);
+  EXPECT_DOUBLE_EQ(rows.value(), 2.0 / 4);
+}
+
+TEST(Metrics, SayWhichNumbersDoNotFit) {
+  const std::vector<float> labels(6, 0);
+  const BatchView batch({{"labels", std::span<const float>(labels), {3, 2}}});
+  const auto with = [&](std::vector<float> scores) {
+    return thrown_by([&] {
+      Auc auc;
+      auc.add(batch, {.rows = 3, .columns = {{"scores", {1}, std::move(scores)}}});
+    });
+  };
+  EXPECT_THAT(with({1, 2, 3}), HasSubstr("3 rows have 3 values of 'scores' and 6 of 'labels'"));
+  EXPECT_EQ(with({1, 2, 3, 4, 5, 6}), "nothing thrown");
+  EXPECT_THAT(thrown_by([&] { Auc({.predictions = "other"}).add(batch, {.rows = 3}); }), HasSubstr("'other'"));
+  EXPECT_THAT(thrown_by([&] {
+                Auc({.labels = "target"}).add(batch, {.rows = 3, .columns = {{"scores", {}, std::vector<float>(3)}}});
+              }),
+              HasSubstr("target"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,272 @@
+// What the loop does around its steps: batch inputs, metrics, frozen parameters, loss scaling, prediction, and where
+// the time goes.
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/trainer/toy_training.h"
+#include "trainer/metrics/spearman.h"
+#include "trainer/optimizers/sgd.h"
+
+namespace millrace {
+namespace {
+
+using test::TemporaryFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_models::Regression;
+using testing_models::RegressionBatch;
+using testing_models::RegressionSource;
+using testing_models::thrown_by;
+using testing_models::ToyTraining;
+
+// Doubles the targets of every second batch, and writes down what it is told.
+class Doubler final : public Callback {
+ public:
+  explicit Doubler(std::vector<std::string>& events) : events_(events) {}
+  void batch_inputs(GlobalBatch& batch, int64_t number) override {
+    events_.push_back(fmt::format("batch {}", number));
+    if (number % 2 == 0) return;
+    auto changed = std::make_shared<RegressionBatch>(batch.view.rows());
+    const auto x = batch.view.feature("x").values<float>();
+    const auto y = batch.view.feature("y").values<float>();
+    changed->x.assign(x.begin(), x.end());
+    changed->y.assign(y.begin(), y.end());
+    for (float& target : changed->y) target *= 2;
+    batch.view = changed->view();
+    batch.owner = std::move(changed);
+  }
+  void step_ends(const StepEnd& end) override { events_.push_back(fmt::format("step {}", end.since_report.step)); }
+
+ private:
+  std::vector<std::string>& events_;
+};
+
+// The same batches, doubled by the source.
+class DoubledSource final : public BatchSource {
+ public:
+  std::optional<GlobalBatch> next() override {
+    std::optional<GlobalBatch> batch = source_.next();
+    std::vector<std::string> unused;
+    if (batch) Doubler(unused).batch_inputs(*batch, number_++);
+    return batch;
+  }
+
+ private:
+  RegressionSource source_{1000};
+  int64_t number_ = 0;
+};
+
+TEST(TrainingLoop, ACallbackMayChangeTheInputsOfEachBatchBeforeItsStep) {
+  std::vector<std::string> events;
+  ToyTraining changed({.accumulate = 2, .total_steps = 3});
+  changed.trainer.add_callback(std::make_unique<Doubler>(events));
+  RegressionSource source(1000);
+  changed.trainer.train(source);
+  EXPECT_THAT(events, ElementsAre("batch 0", "batch 1", "step 1", "batch 2", "batch 3", "step 2", "batch 4", "batch 5",
+                                  "step 3"));
+  ToyTraining expected({.accumulate = 2, .total_steps = 3});
+  DoubledSource doubled;
+  expected.trainer.train(doubled);
+  EXPECT_EQ(changed.weights(), expected.weights());
+  ToyTraining plain({.accumulate = 2, .total_steps = 3});
+  RegressionSource again(1000);
+  plain.trainer.train(again);
+  EXPECT_NE(changed.weights(), plain.weights());
+}
+
+TrainerOptions with_metrics() {
+  return {
+      .total_steps = 4,
+      .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+      .metrics =
+          [] {
+            std::vector<std::unique_ptr<Metric>> metrics;
+            metrics.push_back(std::make_unique<Spearman>(MetricColumns{.predictions = "prediction", .labels = "y"}));
+            return metrics;
+          },
+      .evaluate_every = 2};
+}
+
+TEST(TrainingLoop, EvaluatesMetricsOverAllRowsInOrderBesideTheExactLoss) {
+  ToyTraining toy(with_metrics());
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  const EvaluationReport& report = summary.last_evaluation.value();
+
+  Spearman slow({.predictions = "prediction", .labels = "y"});
+  double sum_loss = 0;
+  double rows = 0;
+  RegressionSource again(3);
+  const auto workspace = toy.model.make_workspace();
+  while (const auto batch = again.next()) {
+    const Predictions predictions = toy.model.predict(batch->view, toy.trainer.weights().data(), *workspace);
+    slow.add(batch->view, predictions);
+    sum_loss += predictions.result.sum_loss;
+    rows += predictions.result.weight;
+  }
+  EXPECT_EQ(report.rows, static_cast<int64_t>(rows));
+  EXPECT_NEAR(report.loss, sum_loss / rows, 1e-12 * report.loss);
+  ASSERT_EQ(report.metrics.size(), 1U);
+  EXPECT_EQ(report.metrics[0].name, "spearman");
+  EXPECT_EQ(report.value("spearman"), slow.value());
+  EXPECT_EQ(report.value("loss"), report.loss);
+  EXPECT_THAT(thrown_by([&] { (void)report.value("auc"); }), HasSubstr("no metric 'auc'; there are: loss, spearman"));
+}
+
+TEST(TrainingLoop, KeepsTheBestModelsByAMetricOfTheEvaluations) {
+  const TemporaryFolder folder;
+  TrainerOptions options = with_metrics();
+  options.total_steps = 12;
+  options.keep_best = {.folder = folder.path("best"),
+                       .models = {.keep = 2, .metric = "spearman", .better = Better::kHigher}};
+  ToyTraining toy(options);
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  ASSERT_EQ(summary.best_models.size(), 2U);
+  EXPECT_GE(summary.best_models[0].value, summary.best_models[1].value);
+  EXPECT_LE(summary.best_models[0].value, 1);
+  options.keep_best->models.metric = "auc";
+  options.keep_best->folder = folder.path("other");
+  ToyTraining other(options);
+  RegressionSource again(1000);
+  EXPECT_THAT(thrown_by([&] { other.trainer.train(again); }), HasSubstr("no metric 'auc'"));
+}
+
+TEST(TrainingLoop, PredictsExactlyTheRowsOfASourceInOrder) {
+  ToyTraining toy({});
+  for (const int64_t batches : {0, 1, 7}) {
+    RegressionSource source(batches);
+    std::vector<float> found;
+    int64_t calls = 0;
+    toy.trainer.predict(source, [&](const GlobalBatch& batch, const Predictions& predictions) {
+      EXPECT_EQ(predictions.rows, batch.view.rows());
+      const auto values = predictions.values<float>("prediction");
+      found.insert(found.end(), values.begin(), values.end());
+      ++calls;
+    });
+    EXPECT_EQ(calls, batches);
+    std::vector<float> expected;
+    RegressionSource again(batches);
+    const auto workspace = toy.model.make_workspace();
+    while (const auto batch = again.next()) {
+      const Predictions predictions = toy.model.predict(batch->view, toy.trainer.weights().data(), *workspace);
+      const auto values = predictions.values<float>("prediction");
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(TrainingLoop, AFrozenPartStaysAndACheckpointOfAnotherIsRefused) {
+  const TemporaryFolder folder;
+  const TrainerOptions options{.frozen = "^first", .total_steps = 5, .checkpoint_folder = folder.path()};
+  ToyTraining toy(options);
+  const std::vector<float> before = toy.weights();
+  RegressionSource source(1000);
+  const std::string checkpoint = toy.trainer.train(source).last_checkpoint;
+  for (size_t id = 0; id < 4; ++id) {
+    const Parameter& parameter = toy.model.layout().parameters()[id];
+    const auto first = static_cast<size_t>(parameter.offset);
+    EXPECT_EQ(toy.weights()[first] == before[first], id < 2) << parameter.name;
+  }
+  ToyTraining same(options);
+  same.trainer.resume(checkpoint);
+  EXPECT_EQ(same.weights(), toy.weights());
+  ToyTraining whole({.total_steps = 5});
+  EXPECT_THAT(thrown_by([&] { whole.trainer.resume(checkpoint); }),
+              HasSubstr("made with gradients global_mean, without '^first', this run has global_mean"));
+}
+
+TEST(TrainingLoop, LossScalingHalvesTheScaleAfterAnOverflowAndGoesOn) {
+  const TemporaryFolder folder;
+  // Gradients of the toy model are a few units: times 2^126 they are infinite, times 2^100 they are not.
+  const TrainerOptions options{.loss_scaling = LossScaling{.initial = std::pow(2.0, 126), .factor = std::pow(2.0, 13)},
+                               .total_steps = 8,
+                               .checkpoint_folder = folder.path("checkpoints"),
+                               .most_skipped_in_a_row = 0};
+  ToyTraining scaled(options);
+  RegressionSource source(1000);
+  const TrainingSummary summary = scaled.trainer.train(source);
+  EXPECT_GE(summary.whole.skipped_updates, 1);
+  EXPECT_LT(summary.whole.skipped_updates, 8);
+  const TrainingProgress progress = read_progress(summary.last_checkpoint);
+  EXPECT_EQ(progress.loss_scale.scale, std::pow(2.0, 126 - 13 * static_cast<double>(summary.whole.skipped_updates)));
+  EXPECT_EQ(progress.loss_scale.good_steps, 8 - summary.whole.skipped_updates);
+
+  // The steps that were not skipped are those of a training without scaling.
+  ToyTraining plain({.total_steps = 8 - summary.whole.skipped_updates});
+  RegressionSource behind(1000, summary.whole.skipped_updates);
+  plain.trainer.train(behind);
+  EXPECT_EQ(scaled.weights(), plain.weights());
+}
+
+TEST(TrainingLoop, TheLossScaleRisesAfterManyGoodSteps) {
+  const LossScaling scaling{.initial = 8, .factor = 2, .growth_interval = 3, .lowest = 4};
+  LossScale scale{.scale = 8};
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(scale.step_ends(scaling, true));
+  EXPECT_EQ(scale.scale, 16);
+  EXPECT_TRUE(scale.step_ends(scaling, false)) << "the scale is to blame";
+  EXPECT_TRUE(scale.step_ends(scaling, false));
+  EXPECT_EQ(scale.scale, 4);
+  EXPECT_FALSE(scale.step_ends(scaling, false)) << "it cannot be lower";
+  EXPECT_EQ(scale.scale, 4);
+  scale.scale = std::numeric_limits<float>::max();
+  for (int i = 0; i < 3; ++i) scale.step_ends(scaling, true);
+  EXPECT_EQ(scale.scale, std::numeric_limits<float>::max()) << "a float holds no more";
+  EXPECT_THAT(thrown_by([] { ToyTraining({.loss_scaling = LossScaling{.factor = 1}}); }), HasSubstr("factor > 1"));
+}
+
+// A callback that takes its time.
+class Slow final : public Callback {
+ public:
+  void step_ends(const StepEnd&) override { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+};
+
+class Times final : public Callback {
+ public:
+  Times(std::vector<TrainingReport>& reports, std::vector<StepEnd>& steps) : reports_(reports), steps_(steps) {}
+  void step_ends(const StepEnd& end) override { steps_.push_back(end); }
+  void report(const TrainingReport& report) override { reports_.push_back(report); }
+
+ private:
+  std::vector<TrainingReport>& reports_;
+  std::vector<StepEnd>& steps_;
+};
+
+TEST(TrainingLoop, SaysWhereTheTimeWent) {
+  std::vector<TrainingReport> reports;
+  std::vector<StepEnd> steps;
+  ToyTraining toy({.accumulate = 3, .total_steps = 5, .report_every = 5});
+  toy.model.before_step = [](const ReplicaContext&) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+  toy.trainer.add_callback(std::make_unique<Slow>());
+  toy.trainer.add_callback(std::make_unique<Times>(reports, steps));
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  const StepPhases& whole = summary.whole.phases;
+  // The model sleeps before its forward pass ends; three batches a step.
+  EXPECT_GT(whole.forward, 5 * 3 * 0.003);
+  EXPECT_GT(whole.forward, whole.backward);
+  EXPECT_GT(whole.optimizer, 0);
+  EXPECT_GT(whole.reduce, 0);
+  const double inside = whole.forward + whole.backward + whole.reduce + whole.optimizer;
+  EXPECT_LE(inside, summary.whole.seconds);
+  EXPECT_GE(summary.whole.callback_seconds, 5 * 0.02);
+  ASSERT_EQ(reports.size(), 2U);
+  // The steps' events are told before the report of the same step.
+  EXPECT_GE(reports[0].callback_seconds, 0.02);
+  EXPECT_GE(reports[1].callback_seconds, 4 * 0.02);
+  ASSERT_EQ(steps.size(), 5U);
+  for (const StepEnd& step : steps) {
+    EXPECT_EQ(step.waits.size(), 3U);
+    EXPECT_GE(step.events.size(), 3U);  // the inputs of three batches
+  }
+}
+
+}  // namespace
+}  // namespace millrace

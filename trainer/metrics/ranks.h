@@ -1,0 +1,11 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+/// The rank of each value, from 1 for the lowest; equal values share the mean of their ranks (fractional ranking).
+std::vector<double> average_ranks(std::span<const double> values);
+
+}  // namespace millrace

@@ -1,0 +1,66 @@
+#include "trainer/metrics/scored_rows.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+// Adds the values of a feature or of predictions behind others.
+template <typename HasValues>
+size_t append(std::vector<double>& all, const std::string& name, const HasValues& from) {
+  const auto add = [&](const auto& values) {
+    all.insert(all.end(), values.begin(), values.end());
+    return values.size();
+  };
+  // Of the wrong type is said by the last.
+  try {
+    return add(from.template values<float>(name));
+  } catch (const ErrorException& error) {
+    if (error.error().code != ErrorCode::kWrongShape) throw;
+  }
+  try {
+    return add(from.template values<int32_t>(name));
+  } catch (const ErrorException& error) {
+    if (error.error().code != ErrorCode::kWrongShape) throw;
+  }
+  return add(from.template values<int64_t>(name));
+}
+
+// A batch, asked by name as predictions are.
+struct Features {
+  const BatchView& rows;
+  template <typename T>
+  std::span<const T> values(const std::string& name) const {
+    return rows.feature(name).values<T>();
+  }
+};
+
+}  // namespace
+
+void ScoredRows::add(const BatchView& rows, const Predictions& predictions) {
+  const size_t predicted = append(predictions_, names_.predictions, predictions);
+  const size_t labelled = append(labels_, names_.labels, Features{rows});
+  if (rows.rows() == 0) return;
+  const auto columns = static_cast<int64_t>(labelled) / rows.rows();
+  if (predicted != labelled || (rows_ > 0 && columns != columns_)) {
+    throw ErrorException(
+        ErrorCode::kWrongShape,
+        fmt::format("{} rows have {} values of '{}' and {} of '{}'; as many of both, and the same for each row, are "
+                    "needed",
+                    rows.rows(), predicted, names_.predictions, labelled, names_.labels));
+  }
+  columns_ = columns;
+  rows_ += rows.rows();
+}
+
+std::vector<double> ScoredRows::column(const std::vector<double>& values, int64_t column) const {
+  std::vector<double> found;
+  for (int64_t row = 0; row < rows_; ++row) found.push_back(values[static_cast<size_t>(row * columns_ + column)]);
+  return found;
+}
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/metrics/metric.h"
+
+namespace millrace {
+
+/// Which numbers a metric compares: a predicted column and a feature of the batch, of the same shape, or one value a
+/// row where the other has one.
+struct MetricColumns {
+  std::string predictions = "scores";  ///< Default: scores
+  std::string labels = "labels";       ///< Default: labels
+};
+
+/// Predictions and labels of all rows of an evaluation as float64: `[rows, columns]`, row major.
+class ScoredRows {
+ public:
+  explicit ScoredRows(MetricColumns names) : names_(std::move(names)) {}
+  /// Throws `kMissingFeature`, and `kWrongShape` when labels and predictions differ in their number, or the number of
+  /// a row's values changes.
+  void add(const BatchView& rows, const Predictions& predictions);
+
+  int64_t rows() const { return rows_; }
+  /// Values of a row; 1 before the first batch.
+  int64_t columns() const { return columns_; }
+  const std::vector<double>& predictions() const { return predictions_; }
+  const std::vector<double>& labels() const { return labels_; }
+  /// Column `column` of either, `[rows]`.
+  std::vector<double> column(const std::vector<double>& values, int64_t column) const;
+
+ private:
+  MetricColumns names_;
+  int64_t rows_ = 0;
+  int64_t columns_ = 1;
+  std::vector<double> predictions_;
+  std::vector<double> labels_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,100 @@
+#include "trainer/optimizers/optimizer_groups.h"
+
+#include <algorithm>
+#include <regex>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+}  // namespace
+
+OptimizerGroups::OptimizerGroups(const ParameterLayout& layout, std::vector<OptimizerGroup> groups)
+    : groups_(std::move(groups)), group_of_(layout.parameters().size(), groups_.size()) {
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const std::string& name = groups_[group].parameters;
+    if (!groups_[group].optimizer) refuse(fmt::format("the group of parameters '{}' has no optimizer", name));
+    std::regex pattern;
+    try {
+      pattern.assign(name);
+    } catch (const std::regex_error& error) {
+      refuse(fmt::format("group '{}' is no regular expression: {}", name, error.what()));
+    }
+    bool used = false;
+    for (size_t id = 0; id < group_of_.size(); ++id) {
+      if (group_of_[id] < groups_.size() || !std::regex_search(layout.parameters()[id].name, pattern)) continue;
+      group_of_[id] = group;
+      used = true;
+    }
+    if (!used) refuse(fmt::format("no parameter belongs to the group '{}'", name));
+    std::vector<size_t>& slots = slots_.emplace_back();
+    for (const std::string_view slot : groups_[group].optimizer->slot_names()) {
+      const auto there = std::ranges::find(slot_names_, slot);
+      slots.push_back(static_cast<size_t>(there - slot_names_.begin()));
+      if (there == slot_names_.end()) slot_names_.push_back(slot);
+    }
+  }
+  const auto without = std::ranges::find(group_of_, groups_.size());
+  if (without == group_of_.end()) return;
+  refuse(fmt::format("parameter '{}' belongs to no group",
+                     layout.parameters()[static_cast<size_t>(without - group_of_.begin())].name));
+}
+
+std::string OptimizerGroups::describe() const {
+  std::string text;
+  for (const OptimizerGroup& group : groups_) {
+    text += fmt::format("{}'{}': {}", text.empty() ? "" : ", ", group.parameters, group.optimizer->describe());
+    if (group.schedule) text += " at " + group.schedule->describe();
+  }
+  return fmt::format("groups({})", text);
+}
+
+bool OptimizerGroups::layerwise() const {
+  return std::ranges::any_of(groups_, [](const OptimizerGroup& group) { return group.optimizer->layerwise(); });
+}
+
+// Calls `call` with the range's optimizer, its step and its slots.
+template <typename Call>
+auto OptimizerGroups::with_group(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers,
+                                 const Call& call) const {
+  const size_t index = group_of_[static_cast<size_t>(range.parameter)];
+  const OptimizerGroup& group = groups_[index];
+  std::vector<float*> slots;
+  for (const size_t slot : slots_[index]) slots.push_back(buffers.slots[slot]);
+  UpdateStep own = step;
+  if (group.schedule) own.learning_rate = group.schedule->learning_rate(step.number - 1);
+  return call(*group.optimizer, own,
+              UpdateBuffers{.weights = buffers.weights, .gradients = buffers.gradients, .slots = slots});
+}
+
+void OptimizerGroups::update(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const {
+  with_group(range, step, buffers, [&](const Optimizer& optimizer, const UpdateStep& own, const UpdateBuffers& there) {
+    optimizer.update(range, own, there);
+  });
+}
+
+LayerSquares OptimizerGroups::direction(const UpdateRange& range, const UpdateStep& step,
+                                        const UpdateBuffers& buffers) const {
+  return with_group(range, step, buffers,
+                    [&](const Optimizer& optimizer, const UpdateStep& own, const UpdateBuffers& there) {
+                      return optimizer.layerwise() ? optimizer.direction(range, own, there) : LayerSquares{};
+                    });
+}
+
+void OptimizerGroups::apply(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers,
+                            const LayerSquares& squares) const {
+  with_group(range, step, buffers, [&](const Optimizer& optimizer, const UpdateStep& own, const UpdateBuffers& there) {
+    if (optimizer.layerwise()) {
+      optimizer.apply(range, own, there, squares);
+    } else {
+      optimizer.update(range, own, there);
+    }
+  });
+}
+
+}  // namespace millrace

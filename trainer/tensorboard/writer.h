@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "formats/tfrecord/writer.h"
+
+namespace millrace {
+
+/// Writes a TensorBoard event file: TFRecords of `Event` messages (trainer/tensorboard/event.proto), the first of which
+/// says `brain.Event:2`. Its name is `events.out.tfevents.SECONDS.HOST.PID.N`, and it grows in place, so that
+/// TensorBoard shows a training while it runs. A run that goes on writes a file of its own into the same folder. One
+/// thread.
+///
+///     TensorboardWriter writer("out/tensorboard");
+///     writer.scalar(10, "train/loss", 6.2);
+///     writer.flush();
+class TensorboardWriter {
+ public:
+  /// Makes the folder. Throws `kIo` naming what could not be made.
+  explicit TensorboardWriter(const std::string& folder);
+
+  void scalar(int64_t step, const std::string& tag, double value);
+  /// Of finite values: their number, range, sums, and how many lie in each of 30 equal parts of the range. Nothing is
+  /// written without one.
+  void histogram(int64_t step, const std::string& tag, std::span<const float> values);
+  /// Makes what was written visible to readers.
+  void flush() { writer_.flush(); }
+  const std::string& path() const { return writer_.path(); }
+
+ private:
+  RecordWriter writer_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,131 @@
+// Adding the gradients of eight replicas: the tree that the trainer walks, against a ring, on the same buffers and
+// threads. Both are checked against each other; `bytes` is what each reads and writes.
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "trainer/all_reduce.h"
+
+namespace {
+
+using millrace::AllReduce;
+using millrace::Bucket;
+using millrace::FlatBuffer;
+using millrace::ParameterLayout;
+
+constexpr int kReplicas = 8;
+constexpr int64_t kParameters = 12;
+constexpr int64_t kParameterSize = 640 * 1024;  // 7.9 million floats in all, as the default model of train_mlm has
+
+ParameterLayout layout_of_gradients() {
+  ParameterLayout layout;
+  for (int64_t i = 0; i < kParameters; ++i) layout.add(fmt::format("parameter{}", i), {kParameterSize});
+  layout.finish();
+  return layout;
+}
+
+void fill(std::span<float> gradients, int replica) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] = static_cast<float>((i * 7 + static_cast<size_t>(replica) * 13) % 101) * 0.01F;
+  }
+}
+
+void check(const float* sum, int64_t size) {
+  for (int64_t i = 0; i < size; i += 997) {
+    double expected = 0;
+    for (int replica = 0; replica < kReplicas; ++replica) {
+      expected += static_cast<double>((i * 7 + replica * 13) % 101) * 0.01;
+    }
+    if (std::abs(sum[i] - expected) < 1e-3) continue;
+    std::fprintf(stderr, "all_reduce_benchmark: value %ld is %f, not %f\n", static_cast<long>(i), sum[i], expected);
+    std::abort();
+  }
+}
+
+// `threads` threads run `body(thread)`, started outside the time that is taken.
+template <typename Body>
+double seconds_of(int threads, const Body& body) {
+  std::barrier start(threads + 1);
+  std::barrier end(threads + 1);
+  std::vector<std::jthread> all;
+  for (int thread = 0; thread < threads; ++thread) {
+    all.emplace_back([&, thread] {
+      start.arrive_and_wait();
+      body(thread);
+      end.arrive_and_wait();
+    });
+  }
+  start.arrive_and_wait();
+  const auto begin = std::chrono::steady_clock::now();
+  end.arrive_and_wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Replicas come one after the other to the threads, each with its buckets in order, as in a step.
+void BM_Tree(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  const ParameterLayout layout = layout_of_gradients();
+  AllReduce all_reduce(layout.size(), layout.buckets(), kReplicas);
+  for (auto unused : state) {
+    all_reduce.begin(kReplicas);
+    for (int replica = 0; replica < kReplicas; ++replica) fill(all_reduce.take_buffer(replica), replica);
+    std::atomic<int> next{0};
+    state.SetIterationTime(seconds_of(threads, [&](int) {
+      for (int replica = next++; replica < kReplicas; replica = next++) {
+        for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket) {
+          all_reduce.arrive(replica, bucket);
+        }
+      }
+    }));
+    check(all_reduce.result(), layout.size());
+    all_reduce.end();
+  }
+  state.counters["MiB"] = static_cast<double>(layout.size() * 4) / (1 << 20);
+}
+
+// Reduce-scatter, then all-gather (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+// workstations", 2009): in each of 7 rounds every replica adds a chunk to its neighbour's, in each of 7 more it copies
+// one. Each replica ends with the sum, as it must where replicas have weights of their own.
+void BM_Ring(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  const int64_t size = layout_of_gradients().size();
+  const int64_t chunk = size / kReplicas;
+  std::vector<FlatBuffer> buffers;
+  for (int replica = 0; replica < kReplicas; ++replica) buffers.emplace_back(size);
+  for (auto unused : state) {
+    for (int replica = 0; replica < kReplicas; ++replica) fill(buffers[static_cast<size_t>(replica)].span(), replica);
+    std::barrier round(threads);
+    state.SetIterationTime(seconds_of(threads, [&](int thread) {
+      for (int step = 0; step < 2 * (kReplicas - 1); ++step) {
+        for (int replica = thread; replica < kReplicas; replica += threads) {
+          const bool adds = step < kReplicas - 1;
+          const int which = (replica - step + 2 * kReplicas) % kReplicas;
+          const float* from = buffers[static_cast<size_t>(replica)].data() + which * chunk;
+          float* to = buffers[static_cast<size_t>((replica + 1) % kReplicas)].data() + which * chunk;
+          if (adds) {
+            for (int64_t i = 0; i < chunk; ++i) to[i] += from[i];
+          } else {
+            std::copy(from, from + chunk, to);
+          }
+        }
+        round.arrive_and_wait();
+      }
+    }));
+    for (const FlatBuffer& buffer : buffers) check(buffer.data(), size);
+  }
+  state.counters["MiB"] = static_cast<double>(size * 4) / (1 << 20);
+}
+
+BENCHMARK(BM_Tree)->Arg(1)->Arg(2)->Arg(4)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Ring)->Arg(1)->Arg(2)->Arg(4)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace

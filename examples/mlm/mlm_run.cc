@@ -14,8 +14,11 @@
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
 #include "pipeline/executor.h"
+#include "trainer/callbacks/early_stopping.h"
 #include "trainer/callbacks/jsonl_log.h"
 #include "trainer/callbacks/progress_bar.h"
+#include "trainer/callbacks/tensorboard_log.h"
+#include "trainer/metrics/accuracy.h"
 #include "trainer/optimizers/adam.h"
 
 namespace millrace {
@@ -29,6 +32,7 @@ constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kModel = "model";
 constexpr std::array kResults = {kCheckpoints, kModel, kBest};
 constexpr const char* kLog = "log.jsonl";
+constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kSkipped = "skipped.jsonl";
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
@@ -106,9 +110,11 @@ MlmRun::MlmRun(TrainMlmOptions options)
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
   if (goes_on_in_place(options_)) return;
-  std::error_code code;
-  fs::remove(path(kLog), code);
-  if (code) fail("cannot remove it", path(kLog), code);
+  for (const char* log : {kLog, kTensorboard}) {
+    std::error_code code;
+    fs::remove_all(path(log), code);
+    if (code) fail("cannot remove it", path(log), code);
+  }
 }
 
 std::string MlmRun::path(const char* name) const { return (fs::path(options_.out) / name).string(); }
@@ -139,14 +145,24 @@ std::unique_ptr<Schedule> MlmRun::schedule() const {
 TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
   TrainerOptions options{.step = {.replicas = options_.replicas,
                                   .threads = options_.threads,
-                                  .seed = static_cast<uint64_t>(options_.seed)},
+                                  .seed = static_cast<uint64_t>(options_.seed),
+                                  .watchdog = options_.watchdog},
+                         .frozen = options_.freeze,
                          .accumulate = options_.accumulate,
                          .total_steps = options_.steps,
                          .report_every = options_.report_every,
                          .token_feature = "input_ids",
                          .evaluation = input_.evaluation(),
                          .batches = input_.describe()};
-  if (options.evaluation) options.evaluate_every = options_.evaluate_every;
+  if (options.evaluation) {
+    options.evaluate_every = options_.evaluate_every;
+    options.metrics = [] {
+      std::vector<std::unique_ptr<Metric>> metrics;
+      metrics.push_back(std::make_unique<Accuracy>());
+      return metrics;
+    };
+  }
+  if (options_.clip_norm > 0) options.step.clipping = Clipping{.norm = options_.clip_norm};
   if (options_.synthetic) return options;
   options.checkpoint_folder = path(kCheckpoints);
   options.checkpoints = {.keep_last = options_.keep_checkpoints, .more_files = [this, &model](const std::string& to) {
@@ -168,7 +184,13 @@ void MlmRun::prepare(Trainer& trainer) const {
   if (!options_.resume.empty()) trainer.resume(options_.resume);
   if (!options_.synthetic) trainer.add_callback(std::make_unique<EarlierRunRemover>(options_));
   trainer.add_callback(std::make_unique<ProgressBar>());
-  if (!options_.synthetic) trainer.add_callback(std::make_unique<JsonlLog>(path(kLog)));
+  if (options_.synthetic) return;
+  trainer.add_callback(std::make_unique<JsonlLog>(path(kLog)));
+  trainer.add_callback(std::make_unique<TensorboardLog>(
+      TensorboardLogOptions{.folder = path(kTensorboard), .layout = &trainer.layout(), .weights = trainer.weights()}));
+  if (options_.patience >= 0) {
+    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = options_.patience}));
+  }
 }
 
 BatchSource& MlmRun::start_batches(const Trainer& trainer) {

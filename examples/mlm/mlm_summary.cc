@@ -1,5 +1,6 @@
 #include "examples/mlm/mlm_summary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <string_view>
@@ -27,11 +28,19 @@ void print_json(const MlmSummary& summary) {
                                  {"ln_vocab_size", uniform_loss(summary)},
                                  {"evaluation_loss", nullptr},
                                  {"evaluation_rows", nullptr},
+                                 {"evaluation_accuracy", nullptr},
                                  {"unigram_entropy", nullptr},
                                  {"seconds", whole.seconds},
                                  {"tokens_per_s", whole.tokens_per_s},
                                  {"input_wait_share", whole.input_wait_share},
                                  {"after_backward_share", whole.after_backward_share},
+                                 {"time",
+                                  {{"input", whole.seconds * whole.input_wait_share},
+                                   {"forward", whole.phases.forward},
+                                   {"backward", whole.phases.backward},
+                                   {"reduce", whole.phases.reduce},
+                                   {"optimizer", whole.phases.optimizer},
+                                   {"callbacks", whole.callback_seconds}}},
                                  {"limiting_stage", whole.limiting_stage},
                                  {"skipped_updates", whole.skipped_updates},
                                  {"threads", summary.threads},
@@ -41,6 +50,7 @@ void print_json(const MlmSummary& summary) {
   if (training.last_evaluation) {
     json["evaluation_loss"] = training.last_evaluation->loss;
     json["evaluation_rows"] = training.last_evaluation->rows;
+    json["evaluation_accuracy"] = training.last_evaluation->value("accuracy");
   }
   if (summary.unigram_entropy) json["unigram_entropy"] = *summary.unigram_entropy;
   if (!summary.model.empty()) json["model"] = summary.model;
@@ -70,7 +80,8 @@ void print_table(const MlmSummary& summary) {
   }
   if (training.last_evaluation) {
     row("evaluation loss",
-        fmt::format("{:.4f}  over {} rows", training.last_evaluation->loss, training.last_evaluation->rows));
+        fmt::format("{:.4f}  over {} rows, {:.1f}% of the masked tokens right", training.last_evaluation->loss,
+                    training.last_evaluation->rows, 100 * training.last_evaluation->value("accuracy")));
   }
   if (summary.unigram_entropy) row("unigram entropy", fmt::format("{:.4f}", *summary.unigram_entropy));
   row("time in steps",
@@ -79,6 +90,10 @@ void print_table(const MlmSummary& summary) {
   const bool named = !whole.limiting_stage.empty() && whole.limiting_stage != "consumer";
   row("waiting for input", fmt::format("{:.2f}%{}", 100 * whole.input_wait_share,
                                        named ? ", limited by " + whole.limiting_stage : std::string()));
+  const double all = std::max(1e-12, whole.seconds);
+  row("time in a step", fmt::format("forward {:.1f}%, backward {:.1f}%, reduce {:.1f}%, optimizer {:.1f}%",
+                                    100 * whole.phases.forward / all, 100 * whole.phases.backward / all,
+                                    100 * whole.phases.reduce / all, 100 * whole.phases.optimizer / all));
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   if (!summary.model.empty()) row("model", summary.model);
   for (const BestModel& best : training.best_models) {

@@ -23,7 +23,7 @@ tokenizer and shards
 model and training: see train_mlm --help for more about them and their defaults
   --layers N  --hidden N  --heads N  --dropout P  --global-batch N  --replicas N  --accumulate N  --steps N
   --learning-rate X  --warmup-steps N  --weight-decay X  --shuffle N  --report-every N  --evaluate-every N  --checkpoint-every N
-  --keep-checkpoints N  --keep-best N
+  --keep-checkpoints N  --keep-best N  --clip-norm X  --freeze REGEX  --patience N
 TEXT
 }
 
@@ -64,7 +64,7 @@ while [ $# -gt 0 ]; do
     --max-length) shards+=(--max-length "$value"); training+=(--max-length "$value") ;;
     --layers | --hidden | --heads | --dropout | --global-batch | --replicas | --accumulate | --steps | --learning-rate | \
       --warmup-steps | --weight-decay | --shuffle | --report-every | --evaluate-every | --checkpoint-every | \
-      --keep-checkpoints | --keep-best) training+=("$option" "$value") ;;
+      --keep-checkpoints | --keep-best | --clip-norm | --freeze | --patience) training+=("$option" "$value") ;;
     *) fail "unknown option '$option'" ;;
   esac
   [ $# -gt 0 ] || fail "$option needs a value"

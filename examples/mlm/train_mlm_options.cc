@@ -59,16 +59,22 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0; not given, at most --steps")
       ("weight-decay", po::value(&options.weight_decay)->default_value(options.weight_decay, "0.001"),
        "of all parameters but layer norms and biases")
+      ("clip-norm", po::value(&options.clip_norm)->default_value(options.clip_norm, "0"),
+       "the largest norm of the gradient, larger ones are scaled down to it; 0: any")
+      ("freeze", po::value(&options.freeze),
+       "parameters whose names match this regular expression are not trained, such as '^roberta\\.embeddings'")
       ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
       ("seed", value(options.seed), "of start weights, order, masks and dropout")
       ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same")
       ("watchdog", value(options.watchdog),
-       "when nothing has moved for so many seconds while a step waits for its batch, say what is waited for and exit "
-       "with 75; 0: wait for ever");
+       "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while a step waits "
+       "for its batch and exit with 75; 0: wait for ever");
   po::options_description reports("reports");
   reports.add_options()
       ("report-every", value(options.report_every), "steps")
       ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
+      ("patience", value(options.patience),
+       "end the training after more than so many evaluations in a row that did not lower the loss; -1: never")
       ("keep-best", value(options.keep_best),
        "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none, those of a run that goes on "
        "stay as they are")
@@ -97,6 +103,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
             fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
   }
   require(!options.synthetic || options.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");
+  require(!options.synthetic || options.patience < 0,
+          "--synthetic evaluates nothing, so --patience has nothing to wait for");
   if (options.shards.empty()) options.shards = options.out + "/shards";
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
@@ -122,6 +130,9 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require_at_least("evaluate-every", options.evaluate_every, 0);
   require_at_least("checkpoint-every", options.checkpoint_every, 0);
   require_at_least("keep-best", options.keep_best, 0);
+  require_at_least("patience", options.patience, -1);
+  require(options.clip_norm >= 0 && std::isfinite(options.clip_norm),
+          fmt::format("--clip-norm is {}, must be at least 0", options.clip_norm));
   require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
   require(options.hidden % options.heads == 0,

@@ -27,6 +27,8 @@ struct TrainMlmOptions {
   double learning_rate = 1e-3;
   int64_t warmup_steps = 50;
   double weight_decay = 1e-3;
+  double clip_norm = 0;  ///< 0: gradients are not clipped
+  std::string freeze;    ///< a regular expression over parameters; empty: none
   int64_t shuffle = int64_t{1} << 18;
   int64_t seed = 42;
   int threads = 0;
@@ -34,6 +36,7 @@ struct TrainMlmOptions {
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;
   int64_t evaluate_every = 0;
+  int64_t patience = -1;  ///< evaluations without an improvement that are put up with; -1: any number
   int keep_best = 0;
   int64_t checkpoint_every = 100;
   int keep_checkpoints = 3;

@@ -240,7 +240,8 @@ StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* we
   const Tensor<float> hidden = encode(tape, RobertaInput::of(rows), &key).back();
   const SummedLoss<float> loss =
       cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
-  tape.backward(loss.tensor);
+  const auto scale = static_cast<float>(context.loss_scale);
+  tape.backward(loss.tensor, {&scale, 1}, context.trainable);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 
@@ -253,6 +254,26 @@ StepResult RobertaForMaskedLm::evaluate(const BatchView& rows, const float* weig
   const SummedLoss<float> loss =
       cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
+}
+
+Predictions RobertaForMaskedLm::predict(const BatchView& rows, const float* weights, Workspace& replica) const {
+  auto& workspace = static_cast<RobertaWorkspace&>(replica);
+  const FeatureView& labels = rows.feature("labels");
+  workspace.labelled.collect(labels.values<int32_t>());
+  Tape<float>& tape = workspace.tape;
+  tape.begin(layout_, weights);
+  const Tensor<float> hidden = encode(tape, RobertaInput::of(rows)).back();
+  const Tensor<float> scores = logits(tape, hidden, workspace.labelled.indices);
+  std::vector<int32_t> ids(labels.values<int32_t>().size(), kNoLabel);
+  for (int64_t i = 0; i < scores.rows(); ++i) {
+    const float* row = scores.values + i * scores.columns();
+    const float* best = std::max_element(row, row + scores.columns());
+    ids[static_cast<size_t>(workspace.labelled.indices[static_cast<size_t>(i)])] = static_cast<int32_t>(best - row);
+  }
+  const SummedLoss<float> loss = cross_entropy(tape, scores, workspace.labelled.labels);
+  return {.rows = rows.rows(),
+          .columns = {{.name = "ids", .row_shape = {labels.row_size()}, .values = std::move(ids)}},
+          .result = {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)}};
 }
 
 template std::vector<Tensor<float>> RobertaForMaskedLm::encode(Tape<float>&, const RobertaInput&,

@@ -68,6 +68,8 @@ class RobertaForMaskedLm final : public Model {
   std::unique_ptr<Workspace> make_workspace() const override;
   StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override;
   StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const override;
+  /// Column `ids`, int32 `[rows, length]`: the most likely token where there is a label, -100 elsewhere.
+  Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override;
 
   /// Which random values a forward pass uses.
   struct DropoutKey {

@@ -23,6 +23,8 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kPredictedTokens = 20;  // as transformers generates when nobody says how many
+
 class T5Workspace final : public Workspace {
  public:
   Arena arena;
@@ -322,9 +324,9 @@ std::vector<int32_t> T5ForConditionalGeneration::shift_right(std::span<const int
   return ids;
 }
 
-// The loss of the tape that has begun; the caller walks back from it.
-StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& replica,
-                                            const DropoutKey* dropout) const {
+// The loss of the tape that has begun and, when it trains, the way back from it.
+StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& replica, const DropoutKey* dropout,
+                                            const ReplicaContext* training) const {
   auto& workspace = static_cast<T5Workspace&>(replica);
   Tape<float>& tape = workspace.tape;
   const T5Input input = T5Input::of(rows);
@@ -339,7 +341,10 @@ StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& re
   const Tensor<float> hidden = decode(tape, encoded, input, decoder_input, dropout).back();
   const SummedLoss<float> loss =
       cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
-  if (tape.recording()) tape.backward(loss.tensor);
+  if (training != nullptr) {
+    const auto scale = static_cast<float>(training->loss_scale);
+    tape.backward(loss.tensor, {&scale, 1}, training->trainable);
+  }
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 
@@ -348,13 +353,27 @@ StepResult T5ForConditionalGeneration::train_step(const BatchView& rows, const f
   const DropoutKey key{.seed = context.seed, .batch = context.batch};
   static_cast<T5Workspace&>(*context.workspace)
       .tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});
-  return loss(rows, *context.workspace, &key);
+  return loss(rows, *context.workspace, &key, &context);
 }
 
 StepResult T5ForConditionalGeneration::evaluate(const BatchView& rows, const float* weights,
                                                 Workspace& workspace) const {
   static_cast<T5Workspace&>(workspace).tape.begin(layout_, weights);
-  return loss(rows, workspace, nullptr);
+  return loss(rows, workspace, nullptr, nullptr);
+}
+
+Predictions T5ForConditionalGeneration::predict(const BatchView& rows, const float* weights,
+                                                Workspace& workspace) const {
+  Predictions predictions{.rows = rows.rows()};
+  int64_t length = kPredictedTokens;
+  for (const FeatureView& feature : rows.features()) {
+    if (feature.name() != "labels") continue;
+    length = feature.row_size();
+    predictions.result = evaluate(rows, weights, workspace);
+  }
+  predictions.columns.push_back(
+      {.name = "ids", .row_shape = {length}, .values = generate(T5Input::of(rows), length, weights, workspace)});
+  return predictions;
 }
 
 std::vector<int32_t> T5ForConditionalGeneration::generate(const T5Input& input, int64_t max_length,

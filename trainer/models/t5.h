@@ -84,6 +84,9 @@ class T5ForConditionalGeneration final : public Model {
   std::unique_ptr<Workspace> make_workspace() const override;
   StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override;
   StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const override;
+  /// Column `ids`, int32 `[rows, length]`: what greedy search (`generate`) gives, as many tokens as `labels` has, or 20
+  /// without labels.
+  Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override;
 
   /// Which random values a forward pass uses.
   struct DropoutKey {
@@ -138,7 +141,8 @@ class T5ForConditionalGeneration final : public Model {
   Stack add_stack(const std::string& name, int64_t num_blocks, bool decoder);
   Attention add_attention(const std::string& layer, const std::string& name);
   double deviation(const std::string& name) const;
-  StepResult loss(const BatchView& rows, Workspace& workspace, const DropoutKey* dropout) const;
+  StepResult loss(const BatchView& rows, Workspace& workspace, const DropoutKey* dropout,
+                  const ReplicaContext* training) const;
 
   T5Config config_;
   Activation activation_ = Activation::kRelu;

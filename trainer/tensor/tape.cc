@@ -144,6 +144,7 @@ void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream, std
     throw ErrorException(ErrorCode::kInvalidArgument,
                          "backward needs an output that was computed while recording, and its gradient");
   }
+  if (gradients_.listener != nullptr) gradients_.listener->backward_begins();
   prepare_walk(parameters);
   if (wants(output)) std::copy(upstream.begin(), upstream.end(), gradient_of(output).values);
   for (int id = 0; id < static_cast<int>(layout_->parameters().size()); ++id) announce_if_final(id);

@@ -17,6 +17,7 @@
 #include "trainer/callbacks/early_stopping.h"
 #include "trainer/callbacks/jsonl_log.h"
 #include "trainer/callbacks/progress_bar.h"
+#include "trainer/callbacks/step_trace.h"
 #include "trainer/callbacks/tensorboard_log.h"
 #include "trainer/metrics/accuracy.h"
 #include "trainer/optimizers/adam.h"
@@ -147,8 +148,8 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
                                   .threads = options_.threads,
                                   .seed = static_cast<uint64_t>(options_.seed),
                                   .watchdog = options_.watchdog},
-                         .frozen = options_.freeze,
                          .accumulate = options_.accumulate,
+                         .frozen = options_.freeze,
                          .total_steps = options_.steps,
                          .report_every = options_.report_every,
                          .token_feature = "input_ids",
@@ -184,6 +185,9 @@ void MlmRun::prepare(Trainer& trainer) const {
   if (!options_.resume.empty()) trainer.resume(options_.resume);
   if (!options_.synthetic) trainer.add_callback(std::make_unique<EarlierRunRemover>(options_));
   trainer.add_callback(std::make_unique<ProgressBar>());
+  if (!options_.trace.empty()) {
+    trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
+  }
   if (options_.synthetic) return;
   trainer.add_callback(std::make_unique<JsonlLog>(path(kLog)));
   trainer.add_callback(std::make_unique<TensorboardLog>(

@@ -72,6 +72,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   po::options_description reports("reports");
   reports.add_options()
       ("report-every", value(options.report_every), "steps")
+      ("trace", po::value(&options.trace),
+       "write what each thread does in the first 100 steps to this file, for chrome://tracing or ui.perfetto.dev")
       ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
       ("patience", value(options.patience),
        "end the training after more than so many evaluations in a row that did not lower the loss; -1: never")

@@ -35,6 +35,7 @@ struct TrainMlmOptions {
   DamagePolicy damage;
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;
+  std::string trace;  ///< a file; empty: none
   int64_t evaluate_every = 0;
   int64_t patience = -1;  ///< evaluations without an improvement that are put up with; -1: any number
   int keep_best = 0;

@@ -121,7 +121,9 @@ void ProgressBar::report(const TrainingReport& report) {
 }
 
 void ProgressBar::evaluation_ends(const EvaluationReport& report) {
-  print_line(fmt::format("evaluation at step {}: loss {:.4f} over {} rows in {:.1f} s", report.step, report.loss,
+  std::string values = fmt::format("loss {:.4f}", report.loss);
+  for (const MetricValue& metric : report.metrics) values += fmt::format(", {} {:.4f}", metric.name, metric.value);
+  print_line(fmt::format("evaluation at step {}: {} over {} rows in {:.1f} s", report.step, values,
                          grouped(static_cast<double>(report.rows)), report.seconds));
 }
 

@@ -312,6 +312,55 @@ TEST(Roberta, DropoutDoesNotDependOnHowTheBatchIsSplit) {
   }
 }
 
+TEST(Roberta, PredictsTheMostLikelyTokenWhereThereIsALabel) {
+  const RobertaForMaskedLm model = tiny_model();
+  const FlatBuffer weights = load_roberta_weights(golden(""), model);
+  const GoldenBatch batch("io.safetensors");
+  const auto workspace = model.make_workspace();
+  const StepResult evaluated = model.evaluate(batch.view(), weights.data(), *workspace);
+  const Predictions predictions = model.predict(batch.view(), weights.data(), *workspace);
+  EXPECT_EQ(predictions.rows, batch.shape[0]);
+  EXPECT_EQ(predictions.result.sum_loss, evaluated.sum_loss);
+  EXPECT_EQ(predictions.result.weight, evaluated.weight);
+  const auto logits = batch.file.values<float>("logits");
+  const auto ids = predictions.values<int32_t>("ids");
+  ASSERT_EQ(ids.size(), batch.labels.size());
+  const size_t vocabulary = logits.size() / ids.size();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (batch.labels[i] == kNoLabel) {
+      EXPECT_EQ(ids[i], kNoLabel);
+    } else {
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(i * vocabulary);
+      EXPECT_EQ(ids[i], std::max_element(row, row + static_cast<ptrdiff_t>(vocabulary)) - row);
+    }
+  }
+}
+
+TEST(Roberta, TrainsOnlyWhatIsNotFrozenAndAsItWouldWithoutAScaleOfTheLoss) {
+  const RobertaForMaskedLm model(config_with_dropout());
+  const Adam optimizer(model.layout(), adam_weight_decay(1e-3));
+  const GoldenBatch batch("io.safetensors");
+  std::vector<std::vector<float>> weights;
+  for (const double scale : {1.0, 512.0}) {
+    TrainedState state(model.layout(), optimizer, "^roberta\\.");
+    model.initialize(state.weights.span(), 1);
+    const std::vector<float> before(state.weights.span().begin(), state.weights.span().end());
+    StepGraph graph(model, optimizer, state, {});
+    for (int step = 0; step < 2; ++step) {
+      EXPECT_TRUE(graph.train(batch.view(), {step, step, step + 1, scale}, 1e-3).updated);
+    }
+    for (const Parameter& parameter : model.layout().parameters()) {
+      bool moved = false;
+      for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+        moved |= state.weights.data()[i] != before[static_cast<size_t>(i)];
+      }
+      EXPECT_EQ(moved, parameter.name.starts_with("lm_head.")) << parameter.name;
+    }
+    weights.emplace_back(state.weights.span().begin(), state.weights.span().end());
+  }
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
 TEST(Roberta, AReplicaWithoutLabelsGivesZeros) {
   const RobertaForMaskedLm model = tiny_model();
   const FlatBuffer weights = load_roberta_weights(golden(""), model);

@@ -1,0 +1,25 @@
+#include "trainer/predictor.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+
+namespace millrace {
+
+Predictor::Predictor(const Model& model, std::span<const float> weights, PredictorOptions options)
+    : state_(model.layout(), none_),
+      graph_(model, none_, state_, {.replicas = options.replicas, .threads = options.threads}) {
+  if (static_cast<int64_t>(weights.size()) != state_.weights.size()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} weights; the model's layout has {}", weights.size(), state_.weights.size()));
+  }
+  std::ranges::copy(weights, state_.weights.data());
+}
+
+void Predictor::predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take) {
+  while (const std::optional<GlobalBatch> batch = source.next()) take(*batch, predict(batch->view));
+}
+
+}  // namespace millrace

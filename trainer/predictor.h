@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "trainer/batch_source.h"
+#include "trainer/optimizers/sgd.h"
+#include "trainer/step_graph.h"
+
+namespace millrace {
+
+struct PredictorOptions {
+  int replicas = 8;  ///< views of a batch. Default: 8
+  int threads = 0;   ///< Default: 0, the cores
+};
+
+/// Runs a trained model over rows: each batch is cut into one view for each replica, the replicas predict side by side,
+/// and only what they predict (ids, not logits) comes back, in the order of the rows.
+///
+///     const FlatBuffer weights = load_t5_weights(folder, model);
+///     Predictor predictor(model, weights.span());
+///     predictor.predict(source, [&](const GlobalBatch&, const Predictions& predictions) {
+///       for (const int32_t id : predictions.values<int32_t>("ids")) ...
+///     });
+///
+/// The result does not depend on replicas or threads. One call at a time.
+class Predictor {
+ public:
+  /// `model` must outlive it; `weights` (`[layout().size()]`) are copied. Throws `kInvalidArgument` for another size or
+  /// options out of range.
+  Predictor(const Model& model, std::span<const float> weights, PredictorOptions options = {});
+
+  /// Of all rows of a batch. Throws what the model throws, with the replica in front.
+  [[nodiscard]] Predictions predict(const BatchView& batch) { return graph_.predict(batch); }
+  /// Of every batch of a source, told in order: exactly the source's rows, however many they are.
+  void predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take);
+
+ private:
+  Sgd none_;  // never asked: it has no slots, and nothing is trained
+  TrainedState state_;
+  StepGraph graph_;
+};
+
+}  // namespace millrace

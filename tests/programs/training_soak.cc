@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -131,28 +132,26 @@ int run(int argc, char** argv) {
     std::cerr << prepared.err;
     return 1;
   }
-  std::vector<std::string> command = {options->train_mlm,
-                                      "--out",
-                                      folder.path("run"),
-                                      "--shards",
-                                      folder.path("shards"),
-                                      "--tokenizer",
-                                      folder.path("tokenizer.json"),
-                                      "--vocab-size",
-                                      "10048",
-                                      "--max-length",
-                                      std::to_string(options->max_length),
-                                      "--steps",
-                                      "1000000000",
-                                      "--checkpoint-every",
-                                      "100",
-                                      "--evaluate-every",
-                                      "200",
-                                      "--report-every",
-                                      "5",
-                                      "--keep-best",
-                                      "2"};
-  for (const std::string& option : options->training) command.push_back("--" + option);
+  std::map<std::string, std::string> arguments = {{"out", folder.path("run")},
+                                                  {"shards", folder.path("shards")},
+                                                  {"tokenizer", folder.path("tokenizer.json")},
+                                                  {"vocab-size", "10048"},
+                                                  {"max-length", std::to_string(options->max_length)},
+                                                  {"steps", "1000000000"},
+                                                  {"checkpoint-every", "100"},
+                                                  {"evaluate-every", "200"},
+                                                  {"report-every", "5"},
+                                                  {"keep-best", "2"}};
+  for (const std::string& option : options->training) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) {
+      std::cerr << "training_soak: '" << option << "' is not NAME=VALUE\n";
+      return 2;
+    }
+    arguments[option.substr(0, equals)] = option.substr(equals + 1);
+  }
+  std::vector<std::string> command = {options->train_mlm};
+  for (const auto& [name, value] : arguments) command.push_back("--" + name + "=" + value);
 
   const std::string log = folder.path("run/log.jsonl");
   const auto begin = Clock::now();

@@ -8,11 +8,13 @@
 
 namespace millrace {
 
-TensorboardLog::TensorboardLog(TensorboardLogOptions options) : options_(std::move(options)), writer_(options_.folder) {
+TensorboardLog::TensorboardLog(TensorboardLogOptions options) : options_(std::move(options)) {
   if (options_.histogram_every >= 1) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("histogram_every is {}; at least 1 is needed", options_.histogram_every));
 }
+
+void TensorboardLog::train_starts(const TrainingStart&) { writer_.emplace(options_.folder); }
 
 void TensorboardLog::step_ends(const StepEnd& end) {
   const auto time = end.step.timeline.accumulating + end.step.timeline.total;
@@ -24,21 +26,21 @@ void TensorboardLog::step_ends(const StepEnd& end) {
 
 void TensorboardLog::write_weights(int64_t step) {
   for (const Parameter& parameter : options_.layout->parameters()) {
-    writer_.histogram(
+    writer_->histogram(
         step, "weights/" + parameter.name,
         options_.weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size)));
   }
-  writer_.flush();
+  writer_->flush();
 }
 
 void TensorboardLog::report(const TrainingReport& report) {
-  const auto scalar = [&](const char* tag, double value) { writer_.scalar(report.step, tag, value); };
+  const auto scalar = [&](const char* tag, double value) { writer_->scalar(report.step, tag, value); };
   scalar("train/loss", report.loss);
   scalar("train/learning_rate", report.learning_rate);
   scalar("train/gradient_norm", report.gradient_norm);
   scalar("train/rows_per_second", report.rows_per_s);
   if (report.tokens > 0) scalar("train/tokens_per_second", report.tokens_per_s);
-  for (const MetricValue& metric : report.metrics) writer_.scalar(report.step, "train/" + metric.name, metric.value);
+  for (const MetricValue& metric : report.metrics) writer_->scalar(report.step, "train/" + metric.name, metric.value);
   const double steps = static_cast<double>(std::max<int64_t>(1, report.steps));
   scalar("time/step", report.seconds / steps);
   scalar("time/input", report.seconds * report.input_wait_share / steps);
@@ -47,17 +49,17 @@ void TensorboardLog::report(const TrainingReport& report) {
   scalar("time/reduce", report.phases.reduce / steps);
   scalar("time/optimizer", report.phases.optimizer / steps);
   scalar("time/callbacks", report.callback_seconds / steps);
-  writer_.histogram(report.step, "time/steps", step_seconds_);
+  writer_->histogram(report.step, "time/steps", step_seconds_);
   step_seconds_.clear();
-  writer_.flush();
+  writer_->flush();
 }
 
 void TensorboardLog::evaluation_ends(const EvaluationReport& report) {
-  writer_.scalar(report.step, "evaluation/loss", report.loss);
+  writer_->scalar(report.step, "evaluation/loss", report.loss);
   for (const MetricValue& metric : report.metrics) {
-    writer_.scalar(report.step, "evaluation/" + metric.name, metric.value);
+    writer_->scalar(report.step, "evaluation/" + metric.name, metric.value);
   }
-  writer_.flush();
+  writer_->flush();
 }
 
 void TensorboardLog::train_ends(const TrainingSummary& summary) {

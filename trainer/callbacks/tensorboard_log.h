@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,21 +25,23 @@ struct TensorboardLogOptions {
 /// `evaluation/loss` and its metrics; histograms of the weights by their names.
 class TensorboardLog final : public Callback {
  public:
-  /// Throws `kIo` naming what could not be made, `kInvalidArgument` for fewer than 1 step between histograms.
+  /// Throws `kInvalidArgument` for fewer than 1 step between histograms.
   explicit TensorboardLog(TensorboardLogOptions options);
 
+  /// Makes the file. Throws `kIo` naming what could not be made.
+  void train_starts(const TrainingStart& start) override;
   void step_ends(const StepEnd& end) override;
   void report(const TrainingReport& report) override;
   void evaluation_ends(const EvaluationReport& report) override;
   void train_ends(const TrainingSummary& summary) override;
-  /// The file that is being written.
-  const std::string& path() const { return writer_.path(); }
+  /// The file that is being written; empty before the training starts.
+  std::string path() const { return writer_ ? writer_->path() : std::string(); }
 
  private:
   void write_weights(int64_t step);
 
   TensorboardLogOptions options_;
-  TensorboardWriter writer_;
+  std::optional<TensorboardWriter> writer_;
   std::vector<float> step_seconds_;  // since the last report
 };
 

@@ -1,6 +1,7 @@
 #include "trainer/callbacks/tensorboard_log.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,8 +49,8 @@ TEST(TensorboardLog, IsReadByTensorBoardItself) {
   ASSERT_EQ(reports.size(), 4U);  // after steps 1, 4, 8 and 12
 
   const char* python = std::getenv("MILLRACE_PYTHON");
-  const test::ChildResult read =
-      test::run_child({python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder.path("events")});
+  const test::ChildResult read = test::run_child(
+      {"/usr/bin/env", python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder.path("events")});
   if (read.exit_code == 77 || read.exit_code == 127) {
     GTEST_SKIP() << "no Python package tensorboard, whose reader was to read the events (MILLRACE_PYTHON names the "
                     "Python that has it): "
@@ -102,8 +103,11 @@ TEST(TensorboardLog, IsReadByTensorBoardItself) {
 
 TEST(TensorboardLog, EachRunWritesAFileOfItsOwn) {
   const test::TemporaryFolder folder;
-  const TensorboardLog one({.folder = folder.path("events")});
-  const TensorboardLog other({.folder = folder.path("events")});
+  TensorboardLog one({.folder = folder.path("events")});
+  TensorboardLog other({.folder = folder.path("events")});
+  EXPECT_FALSE(std::filesystem::exists(folder.path("events"))) << "a training that cannot start leaves nothing";
+  one.train_starts({});
+  other.train_starts({});
   EXPECT_NE(one.path(), other.path());
   EXPECT_EQ(test::files_below(folder.path("events")).size(), 2U);
 }
@@ -111,8 +115,9 @@ TEST(TensorboardLog, EachRunWritesAFileOfItsOwn) {
 TEST(TensorboardLog, SaysWhatItCannotMake) {
   const test::TemporaryFolder folder;
   test::write_file(folder.path("file"), "");
-  EXPECT_THAT(testing_models::thrown_by([&] { TensorboardLog({.folder = folder.path("file/events")}); }),
-              testing::HasSubstr("file"));
+  EXPECT_THAT(
+      testing_models::thrown_by([&] { TensorboardLog({.folder = folder.path("file/events")}).train_starts({}); }),
+      testing::HasSubstr("file"));
   EXPECT_THAT(
       testing_models::thrown_by([&] { TensorboardLog({.folder = folder.path("events"), .histogram_every = 0}); }),
       testing::HasSubstr("histogram_every is 0"));

@@ -39,13 +39,16 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace {
 namespace HWY_NAMESPACE {
 
-size_t MaskRow(const MaskRule& rule, const int32_t* HWY_RESTRICT original, const int64_t* HWY_RESTRICT attention,
-               const uint32_t* HWY_RESTRICT words, size_t length, int32_t* HWY_RESTRICT ids,
-               int32_t* HWY_RESTRICT labels, uint32_t* HWY_RESTRICT random_positions) {
+#if HWY_TARGET != HWY_SCALAR
+namespace hn = hwy::HWY_NAMESPACE;
+#endif
+
+size_t MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY_RESTRICT attention,
+               const uint32_t* HWY_RESTRICT words, size_t length, int32_t* ids, int32_t* HWY_RESTRICT labels,
+               uint32_t* HWY_RESTRICT random_positions) {
   size_t num_random = 0;
   size_t begin = 0;
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
   // A word is below 2^32 always; vectors compare 32 bits.
   if (rule.chosen_below <= UINT32_MAX) {
     const hn::ScalableTag<int32_t> d;
@@ -57,6 +60,7 @@ size_t MaskRow(const MaskRule& rule, const int32_t* HWY_RESTRICT original, const
     const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
     const auto mask_token = hn::Set(d, rule.mask_token);
     const auto no_label = hn::Set(d, -100);
+    const auto first_positions = hn::Iota(du, 0);
     for (; begin + lanes <= length; begin += lanes) {
       const auto id = hn::LoadU(d, original + begin);
       const auto word = hn::LoadU(du, words + begin);
@@ -70,13 +74,12 @@ size_t MaskRow(const MaskRule& rule, const int32_t* HWY_RESTRICT original, const
       }
       for (const int32_t special : rule.special_tokens) chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, special)));
       const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));
-      const auto random = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
+      const auto drawn = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
       hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
       hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-      if (!hn::AllFalse(d, random)) {
-        const auto positions = hn::Iota(du, static_cast<uint32_t>(begin));
-        num_random += hn::CompressStore(positions, hn::RebindMask(du, random), du, random_positions + num_random);
-      }
+      // Without a branch, which could not be foreseen.
+      const auto positions = hn::Add(first_positions, hn::Set(du, static_cast<uint32_t>(begin)));
+      num_random += hn::CompressStore(positions, hn::RebindMask(du, drawn), du, random_positions + num_random);
     }
   }
 #endif
@@ -84,13 +87,12 @@ size_t MaskRow(const MaskRule& rule, const int32_t* HWY_RESTRICT original, const
          mask_positions(rule, original, attention, words, begin, length, ids, labels, random_positions + num_random);
 }
 
-size_t MaskRow64(const MaskRule& rule, const int64_t* HWY_RESTRICT original, const int64_t* HWY_RESTRICT attention,
-                 const uint32_t* HWY_RESTRICT words, size_t length, int64_t* HWY_RESTRICT ids,
-                 int64_t* HWY_RESTRICT labels, uint32_t* HWY_RESTRICT random_positions) {
+size_t MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY_RESTRICT attention,
+                 const uint32_t* HWY_RESTRICT words, size_t length, int64_t* ids, int64_t* HWY_RESTRICT labels,
+                 uint32_t* HWY_RESTRICT random_positions) {
   size_t num_random = 0;
   size_t begin = 0;
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<int64_t> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<uint32_t, decltype(d)> d_words;
@@ -110,12 +112,12 @@ size_t MaskRow64(const MaskRule& rule, const int64_t* HWY_RESTRICT original, con
       chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
     }
     const auto masked = hn::And(chosen, hn::Lt(word, mask_below));
-    const auto random = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
+    const auto drawn = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
     hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
     hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-    if (!hn::AllFalse(d, random)) {
+    if (!hn::AllFalse(d, drawn)) {
       uint8_t bits[HWY_MAX(8, hn::MaxLanes(d) / 8)] = {};
-      hn::StoreMaskBits(d, random, bits);
+      hn::StoreMaskBits(d, drawn, bits);
       for (size_t lane = 0; lane < lanes; ++lane) {
         if ((bits[lane / 8] >> (lane % 8) & 1) != 0)
           random_positions[num_random++] = static_cast<uint32_t>(begin + lane);

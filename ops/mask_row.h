@@ -18,9 +18,9 @@ struct MaskRule {
 };
 
 /// Masks one row of `length` positions with the widest instructions of the machine. `attention` (or null) is 0 where
-/// there is no token; `words` holds one random word for each position. Writes `ids` and `labels`, and to
-/// `random_positions` (room for `length` + 16) the positions whose ids the caller has yet to draw; returns how many
-/// these are.
+/// there is no token; `words` holds one random word for each position. Writes `ids`, which may be `original`, and
+/// `labels`, and to `random_positions` (room for `length` + 16) the positions whose ids the caller has yet to draw;
+/// returns how many these are.
 size_t mask_row(const MaskRule& rule, const int32_t* original, const int64_t* attention, const uint32_t* words,
                 size_t length, int32_t* ids, int32_t* labels, uint32_t* random_positions);
 

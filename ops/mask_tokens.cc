@@ -138,26 +138,13 @@ std::string MaskTokensOperator::arguments() const {
 
 Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
   const Column& original = block.column(static_cast<size_t>(input_column_));
-  Column ids;
-  Column labels;
-  if (original.has_fixed_shape()) {
-    ids = Column::fixed(pool, original.dtype(), original.fixed_shape(), block.num_elements());
-    labels = Column::fixed(pool, original.dtype(), original.fixed_shape(), block.num_elements());
-  } else {
-    std::vector<int64_t> offsets{0};
-    std::vector<int64_t> dims;
-    for (size_t i = 0; i < block.num_elements(); ++i) {
-      offsets.push_back(offsets.back() + original.num_values(i));
-      const Shape shape = original.shape(i);
-      dims.insert(dims.end(), shape.begin(), shape.end());
-    }
-    ids = Column::varying(pool, original.dtype(), original.rank(), offsets, dims);
-    labels = Column::varying(pool, original.dtype(), original.rank(), offsets, dims);
-  }
+  // Memory that nobody else can see is written again: fresh memory would have to come into the cache first.
+  Column ids = original.is_only_owner() ? original : Column::like(pool, original.dtype(), original);
+  Column labels = Column::like(pool, original.dtype(), original);
   const std::vector<ElementError> errors = original.dtype() == DType::kInt32 ? mask_rows<int32_t>(block, ids, labels)
                                                                              : mask_rows<int64_t>(block, ids, labels);
 
-  Block::Columns columns = block.columns();
+  Block::Columns columns = std::move(block.mutable_columns());
   columns[static_cast<size_t>(input_column_)] = std::move(ids);
   columns.push_back(std::move(labels));
   Block masked = block.with_columns(schema(), std::move(columns));
@@ -185,6 +172,7 @@ struct MaskTokensOperator::Scratch {
   };
   std::vector<uint32_t> words;
   std::vector<uint32_t> random_positions;
+  std::vector<Draw> draws;  // of ids, in the rows so far
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
 };
@@ -219,9 +207,9 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
       errors.push_back({element, std::make_shared<const Error>(std::move(error))});
       continue;
     }
-    for (size_t row = 0; row < rows; ++row) {
+    const auto row_at = [&](size_t row) {
       const size_t offset = row * length;
-      const Row<Id> at{
+      return Row<Id>{
           .ordinal = static_cast<uint64_t>(ordinal + static_cast<int64_t>(row)),
           .length = length,
           .original = original.values<Id>(element).data() + offset,
@@ -230,16 +218,23 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
           .is_start = starts == nullptr ? nullptr : starts->data(element) + offset * size_of(starts->dtype()),
           .ids = ids.mutable_values<Id>(element).data() + offset,
           .labels = labels.mutable_values<Id>(element).data() + offset};
-      choice_ ? mask_choice(rng, at, scratch) : mask_positions(rng, at, scratch);
+    };
+    for (size_t row = 0; row < rows; ++row) {
+      choice_ ? mask_choice(rng, row_at(row), scratch) : mask_positions(rng, row_at(row), scratch);
     }
+    if (!choice_ && rows > 0) draw_random_ids(rng, row_at(0), scratch);
   }
   return errors;
 }
 
 template <typename Id>
-Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t position) const {
-  const uint32_t word = rng.words(row, kRandomIdDraws + position)[0];
+Id MaskTokensOperator::id_of(uint32_t word) const {
   return static_cast<Id>(uniform_below(word, static_cast<uint32_t>(options_.vocab_size)));
+}
+
+template <typename Id>
+Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t position) const {
+  return id_of<Id>(rng.words(row, kRandomIdDraws + position)[0]);
 }
 
 template <typename Id>
@@ -250,9 +245,20 @@ void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& ro
   const size_t num_random = mask_row(rule_, row.original, row.attention, scratch.words.data(), row.length, row.ids,
                                      row.labels, scratch.random_positions.data());
   for (size_t i = 0; i < num_random; ++i) {
-    const uint32_t p = scratch.random_positions[i];
-    row.ids[p] = random_id<Id>(rng, row.ordinal, p);
+    scratch.draws.push_back({row.ordinal, kRandomIdDraws + scratch.random_positions[i]});
   }
+}
+
+// The ids that `mask_positions` has left to be drawn in the rows from `first` on, many at once.
+template <typename Id>
+void MaskTokensOperator::draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const {
+  scratch.words.resize(std::max(scratch.words.size(), scratch.draws.size()));
+  philox_first_words(rng, scratch.draws, scratch.words);
+  for (size_t i = 0; i < scratch.draws.size(); ++i) {
+    const Draw& draw = scratch.draws[i];
+    first.ids[(draw.ordinal - first.ordinal) * first.length + draw.draw - kRandomIdDraws] = id_of<Id>(scratch.words[i]);
+  }
+  scratch.draws.clear();
 }
 
 template <typename Id>

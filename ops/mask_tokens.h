@@ -66,9 +66,14 @@ class MaskTokensOperator final : public MapOperator {
   std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
   template <typename Id>
   void mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
+  template <typename Id>
+  void draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const;
   // Words and spans.
   template <typename Id>
   void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
+  // The id that a random word stands for.
+  template <typename Id>
+  Id id_of(uint32_t word) const;
   template <typename Id>
   Id random_id(const CounterRng& rng, uint64_t row, size_t position) const;
 

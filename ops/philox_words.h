@@ -12,4 +12,13 @@ namespace millrace {
 /// computed many at once with the widest instructions of the machine. `words` has room for 4 * num_draws.
 void philox_words(const CounterRng& rng, uint64_t ordinal, size_t num_draws, std::span<uint32_t> words);
 
+/// A draw of a row.
+struct Draw {
+  uint64_t ordinal;
+  uint64_t draw;
+};
+
+/// The first words of any draws, in the same way: `words[i] = rng.words(draws[i].ordinal, draws[i].draw)[0]`.
+void philox_first_words(const CounterRng& rng, std::span<const Draw> draws, std::span<uint32_t> words);
+
 }  // namespace millrace

@@ -49,6 +49,8 @@ class Ref {
   T* operator->() const { return resource_; }
   T& operator*() const { return *resource_; }
   explicit operator bool() const { return resource_ != nullptr; }
+  /// Whether there is no other reference to this resource: what others did with it before is visible then.
+  bool is_only_one() const { return base().references_.load(std::memory_order_acquire) == 1; }
   friend bool operator==(const Ref& a, const Ref& b) { return a.resource_ == b.resource_; }
 
  private:

@@ -35,6 +35,12 @@ class Holds {
     return false;
   }
   bool empty() const { return !first_; }
+  /// Whether nobody else has a reference to any of them.
+  bool are_only_here() const {
+    bool only_here = true;
+    for_each([&only_here](const Ref<Resource>& resource) { only_here = only_here && resource.is_only_one(); });
+    return only_here;
+  }
   template <typename Function>
   void for_each(Function&& function) const {
     if (first_) function(first_);
@@ -146,6 +152,8 @@ class Column {
   void hold(const Ref<Resource>& resource) { holds_.add(resource); }
   /// What `bytes` values point into; the column's own values are not among it.
   const Holds& holds() const { return holds_; }
+  /// Whether no copy or slice of this column is left: then whoever has it may write its values again.
+  bool is_only_owner() const { return own_.are_only_here(); }
 
   /// Elements [begin, begin + count) without a copy.
   [[nodiscard]] Column slice(size_t first, size_t count) const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -66,10 +68,15 @@ inline ValueList list_of(const Entry& entry) {
 /// The entries of one record that are asked for, by number. More than a few need memory.
 class WantedEntries {
  public:
-  explicit WantedEntries(size_t count) : values_(few_, count < kFew ? count : kFew) {
+  explicit WantedEntries(size_t count) {
     if (count > kFew) {
       many_.resize(count);
       values_ = many_;
+    } else {
+      // Only as many as there are: this is done for each record.
+      auto* few = reinterpret_cast<std::string_view*>(few_);
+      std::uninitialized_default_construct_n(few, count);
+      values_ = {few, count};
     }
   }
 
@@ -94,7 +101,7 @@ class WantedEntries {
 
  private:
   static constexpr size_t kFew = 32;
-  std::string_view few_[kFew];
+  alignas(std::string_view) std::byte few_[kFew * sizeof(std::string_view)];
   std::vector<std::string_view> many_;
   std::span<std::string_view> values_;
   std::vector<std::pair<size_t, std::string_view>> more_;  // further parts, with their entry

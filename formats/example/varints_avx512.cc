@@ -78,6 +78,21 @@ MILLRACE_AVX512 inline void decode_group(__m512i bytes, __m512i ends, __m512i sh
   store(out + group * kGroup, joined, count - group * kGroup);
 }
 
+// 64 varints of one byte each: masks, and lengths.
+MILLRACE_AVX512 inline void widen(__m512i bytes, int32_t* out) {
+  _mm512_storeu_si512(out, lanes_of<0>(bytes));
+  _mm512_storeu_si512(out + 16, lanes_of<1>(bytes));
+  _mm512_storeu_si512(out + 32, lanes_of<2>(bytes));
+  _mm512_storeu_si512(out + 48, lanes_of<3>(bytes));
+}
+
+MILLRACE_AVX512 inline void widen(__m512i bytes, int64_t* out) {
+  store(out, lanes_of<0>(bytes), kGroup);
+  store(out + 16, lanes_of<1>(bytes), kGroup);
+  store(out + 32, lanes_of<2>(bytes), kGroup);
+  store(out + 48, lanes_of<3>(bytes), kGroup);
+}
+
 template <typename T>
 MILLRACE_AVX512 void decode(VarintRun<T>& run) {
   const __m512i numbers = byte_numbers(0);
@@ -88,6 +103,12 @@ MILLRACE_AVX512 void decode(VarintRun<T>& run) {
     const __mmask64 loaded = left >= kChunk ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
     const __m512i bytes = _mm512_maskz_loadu_epi8(loaded, run.at);
     const uint64_t continues = _mm512_movepi8_mask(bytes);
+    if (continues == 0 && left >= kChunk && run.last - run.values >= kChunk) {
+      widen(bytes, run.values);
+      run.values += kChunk;
+      run.at += kChunk;
+      continue;
+    }
     uint64_t end_bits = ~continues & loaded;
     // Four bytes that all go on: a varint of more than four, which is for the caller.
     const uint64_t is_long = continues & continues >> 1 & continues >> 2 & continues >> 3;

@@ -1,9 +1,13 @@
 #include "ops/counter_rng.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "ops/philox_words.h"
+#include "tests/support/instruction_sets.h"
 
 namespace millrace {
 namespace {
@@ -70,6 +74,26 @@ TEST(CounterRng, ChanceCountsTheWordsBelowAProbability) {
   EXPECT_EQ(chance(0), 0u);
   EXPECT_EQ(chance(1), uint64_t{1} << 32);
   EXPECT_EQ(chance(0.25), uint64_t{1} << 30);
+}
+
+TEST(PhiloxWords, AreThoseOfTheGenerator) {
+  test::for_each_instruction_set([] {
+    const CounterRng rng(7, operator_id("test"), {.epoch = 3, .path = 11});
+    for (const size_t num_draws : {1, 3, 8, 33, 128}) {
+      std::vector<uint32_t> words(4 * num_draws);
+      philox_words(rng, uint64_t{5} << 33 | 9, num_draws, words);
+      for (size_t draw = 0; draw < num_draws; ++draw) {
+        const CounterRng::Words expected = rng.words(uint64_t{5} << 33 | 9, draw);
+        ASSERT_TRUE(std::equal(expected.begin(), expected.end(), words.begin() + static_cast<ptrdiff_t>(4 * draw)))
+            << draw << " of " << num_draws;
+      }
+      std::vector<Draw> draws;
+      for (uint64_t i = 0; i < num_draws; ++i) draws.push_back({(i * i) << 20, (i % 3) << 32 | i});
+      std::vector<uint32_t> first(num_draws);
+      philox_first_words(rng, draws, first);
+      for (size_t i = 0; i < num_draws; ++i) ASSERT_EQ(first[i], rng.words(draws[i].ordinal, draws[i].draw)[0]) << i;
+    }
+  });
 }
 
 }  // namespace

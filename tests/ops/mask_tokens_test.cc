@@ -316,5 +316,27 @@ TEST_F(MaskStatistics, EpochsRowsAndNeighboursAreIndependent) {
   }
 }
 
+TEST(MaskTokens, WritesIdsAgainWhereNobodyElseSeesThem) {
+  BufferPool pool;
+  const Block kept = rows_of<int32_t>(pool, 20, 100);
+  const MaskTokensOperator mask(kept.schema(), options_with_seed(3));
+  const std::vector<int32_t> before = all_values<int32_t>(kept, "input_ids");
+  const Block expected = mask.apply(kept, pool);
+  EXPECT_EQ(all_values<int32_t>(kept, "input_ids"), before);
+
+  Block shared = rows_of<int32_t>(pool, 20, 100);
+  const Block slice = shared.slice(5, 10);
+  (void)mask.apply(std::move(shared), pool);
+  EXPECT_EQ(all_values<int32_t>(slice, "input_ids"), all_values<int32_t>(kept.slice(5, 10), "input_ids"));
+
+  Block given = rows_of<int32_t>(pool, 20, 100);
+  const std::byte* memory = given.column("input_ids").data(0);
+  const Block masked = mask.apply(std::move(given), pool);
+  EXPECT_EQ(masked.column("input_ids").data(0), memory);
+  for (const char* feature : {"input_ids", "labels"}) {
+    EXPECT_EQ(all_values<int32_t>(masked, feature), all_values<int32_t>(expected, feature)) << feature;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <mutex>
 #include <new>
 
@@ -20,6 +21,10 @@ constexpr int kKeptPerClass = 64;
 // Larger buffers are mapped: what is given back leaves the process at once, in any order.
 constexpr size_t kMapped = size_t{1} << 20;
 constexpr size_t kKeptBytesPerClass = size_t{256} << 20;
+// Buffers from this size on share huge pages: the processor finds them without a walk through page tables, which inside
+// a virtual machine costs as much as the memory itself.
+constexpr size_t kShared = size_t{64} << 10;
+constexpr size_t kHugePage = size_t{2} << 20;
 
 struct SizeClass {
   int index;
@@ -34,6 +39,70 @@ SizeClass size_class(size_t bytes) {
   const int first = std::bit_width(kSmallest) - 1;
   return {(doubling - first) * kStepsPerDoubling + static_cast<int>(steps), (size_t{1} << doubling) + steps * step};
 }
+
+/// Buffers of one size, as many as fit into each huge page. A page is taken when all others are full, and goes back to
+/// the system with the last of its buffers. The first buffers of a size do without: a size that is rarely asked for
+/// must not take a page.
+class HugePages {
+ public:
+  ~HugePages() {
+    for (auto& [memory, page] : pages_) ::munmap(memory, kHugePage);
+  }
+
+  // Null when there are too few of this size yet, or no memory.
+  std::byte* allocate(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (++num_asked_ * bytes < 2 * kHugePage) return nullptr;
+    auto page = std::find_if(pages_.begin(), pages_.end(), [](const auto& entry) { return entry.second.free != 0; });
+    if (page == pages_.end()) {
+      std::byte* memory = map_page();
+      if (memory == nullptr) return nullptr;
+      page = pages_.emplace(memory, Page{(uint64_t{1} << kHugePage / bytes) - 1, 0}).first;
+    }
+    const int place = std::countr_zero(page->second.free);
+    page->second.free &= page->second.free - 1;
+    ++page->second.used;
+    return page->first + static_cast<size_t>(place) * bytes;
+  }
+
+  // False when it is none of theirs.
+  bool free(std::byte* buffer, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto page = pages_.upper_bound(buffer);
+    if (page == pages_.begin()) return false;
+    --page;
+    const auto offset = static_cast<size_t>(buffer - page->first);
+    if (offset >= kHugePage) return false;
+    page->second.free |= uint64_t{1} << offset / bytes;
+    if (--page->second.used == 0) {
+      ::munmap(page->first, kHugePage);
+      pages_.erase(page);
+    }
+    return true;
+  }
+
+ private:
+  struct Page {
+    uint64_t free;  // one bit for each place
+    int used;
+  };
+
+  static std::byte* map_page() {
+    // Twice the size has a page that begins where one may.
+    void* memory = ::mmap(nullptr, 2 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    auto* begin = static_cast<std::byte*>(memory);
+    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (before > 0) ::munmap(begin, before);
+    ::munmap(begin + before + kHugePage, kHugePage - before);
+    ::madvise(begin + before, kHugePage, MADV_HUGEPAGE);  // advice: without it there are many small pages
+    return begin + before;
+  }
+
+  std::mutex mutex_;  // taken only when a buffer is made or dropped
+  size_t num_asked_ = 0;
+  std::map<std::byte*, Page> pages_;
+};
 
 }  // namespace
 
@@ -51,11 +120,14 @@ struct BufferBody::PoolState {
     }
   }
 
-  static void destroy(BufferBody* body) {
+  static bool shares_pages(size_t bytes) { return bytes >= kShared && bytes < kMapped; }
+
+  void destroy(BufferBody* body) {
     if (body == nullptr) return;
     if (body->capacity_ >= kMapped) {
       ::munmap(body->data_, body->capacity_);
-    } else {
+    } else if (!shares_pages(body->capacity_) ||
+               !huge_pages[static_cast<size_t>(body->size_class_)].free(body->data_, body->capacity_)) {
       ::operator delete (body->data_, std::align_val_t{kAlignment});
     }
     delete body;
@@ -67,6 +139,10 @@ struct BufferBody::PoolState {
       void* memory = ::mmap(nullptr, wanted.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (memory == MAP_FAILED) throw std::bad_alloc();
       body->data_ = static_cast<std::byte*>(memory);
+    } else if (std::byte* shared = shares_pages(wanted.bytes)
+                                       ? huge_pages[static_cast<size_t>(wanted.index)].allocate(wanted.bytes)
+                                       : nullptr) {
+      body->data_ = shared;
     } else {
       body->data_ = static_cast<std::byte*>(::operator new (wanted.bytes, std::align_val_t{kAlignment}));
     }
@@ -123,6 +199,7 @@ struct BufferBody::PoolState {
     return false;
   }
 
+  std::array<HugePages, kClasses> huge_pages;  // by size class
   std::array<FreeList, kClasses> free_lists;
   std::atomic<int64_t> bytes_in_use{0};
   std::atomic<int64_t> peak{0};

@@ -1,0 +1,82 @@
+#include "formats/columnar/buffer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace millrace {
+namespace {
+
+constexpr size_t kSizes[] = {60'000, 100 << 10, 256 << 10, 300 << 10, 700 << 10, 1 << 20};
+
+void fill(const Buffer& buffer, uint8_t value) { std::memset(buffer->data(), value, buffer->capacity()); }
+
+bool is_full_of(const Buffer& buffer, uint8_t value) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(buffer->data());
+  return bytes[0] == value && std::memcmp(bytes, bytes + 1, buffer->capacity() - 1) == 0;
+}
+
+TEST(BufferPool, GivesBuffersThatDoNotOverlap) {
+  for (const size_t size : kSizes) {
+    BufferPool pool;
+    pool.set_limit(0, 0, nullptr);  // nothing is kept: what is dropped goes back and is made anew
+    std::vector<Buffer> buffers(100);
+    for (int round = 0; round < 3; ++round) {
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        if (buffers[i]) continue;
+        buffers[i] = pool.allocate(size);
+        ASSERT_GE(buffers[i]->capacity(), size);
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(buffers[i]->data()) % 64, 0U);
+        fill(buffers[i], static_cast<uint8_t>(i));
+      }
+      for (size_t i = 0; i < buffers.size(); ++i) ASSERT_TRUE(is_full_of(buffers[i], static_cast<uint8_t>(i))) << size;
+      for (size_t i = static_cast<size_t>(round); i < buffers.size(); i += 3) buffers[i] = {};
+    }
+  }
+}
+
+TEST(BufferPool, GivesMemoryBackThatNobodyHolds) {
+  const auto is_mapped = [](void* page) {
+    unsigned char resident = 0;
+    return ::mincore(page, 1, &resident) == 0 || errno != ENOMEM;
+  };
+  BufferPool pool;
+  pool.set_limit(0, 0, nullptr);
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 200; ++i) buffers.push_back(pool.allocate(256 << 10));
+  // All but the first ones share huge pages.
+  void* const memory = buffers[100]->data();
+  buffers[100] = {};
+  EXPECT_TRUE(is_mapped(memory));
+  buffers.clear();
+  EXPECT_FALSE(is_mapped(memory));
+}
+
+TEST(BufferPool, MakesNothingFreshOfWhatComesBack) {
+  for (const size_t size : kSizes) {
+    BufferPool pool;
+    { const std::vector<Buffer> first{pool.allocate(size), pool.allocate(size), pool.allocate(size)}; }
+    const int64_t fresh = pool.fresh_allocations();
+    for (int round = 0; round < 100; ++round) {
+      const std::vector<Buffer> again{pool.allocate(size), pool.allocate(size), pool.allocate(size)};
+    }
+    EXPECT_EQ(pool.fresh_allocations(), fresh) << size;
+  }
+}
+
+TEST(BufferPool, IsOutlivedByItsBuffers) {
+  std::vector<Buffer> buffers;
+  {
+    BufferPool pool;
+    for (int i = 0; i < 50; ++i) buffers.push_back(pool.allocate(256 << 10));
+  }
+  for (const Buffer& buffer : buffers) fill(buffer, 7);
+  for (const Buffer& buffer : buffers) EXPECT_TRUE(is_full_of(buffer, 7));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -18,7 +18,7 @@ BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr
       input_(std::move(input)),
       size_(size),
       drop_remainder_(drop_remainder),
-      assemble_(std::move(assemble)),
+      assemble_(std::make_shared<const Assemble>(std::move(assemble))),
       later_(std::move(later)),
       context_(context),
       builder_(std::move(input_schema), context.pool) {}
@@ -28,7 +28,12 @@ bool BatchStage::full() const {
 }
 
 Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) {
-  out = assemble_(elements, rows);
+  if (context_.assembles_later) {
+    out = Block(schema_, {}, elements.num_elements() / rows);
+    out.assemble = [assemble = assemble_, elements, rows] { return (*assemble)(elements, rows); };
+  } else {
+    out = (*assemble_)(elements, rows);
+  }
   if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(rows_per_element_)) {
     out.set_origins(elements.origins());
   }

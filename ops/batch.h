@@ -46,7 +46,7 @@ class BatchStage final : public Stage {
   std::unique_ptr<Stage> input_;
   size_t size_;
   bool drop_remainder_;
-  Assemble assemble_;
+  std::shared_ptr<const Assemble> assemble_;  // shared with blocks that are assembled later
   std::shared_ptr<const MapOperator> later_;
   StageContext context_;
   Block block_;       // of the input

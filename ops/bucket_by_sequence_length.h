@@ -38,6 +38,7 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool assembles_later() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

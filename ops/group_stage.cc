@@ -19,11 +19,12 @@ constexpr int64_t kGroupOverhead = 200;
 
 GroupStage::GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, Rules rules,
                        const StageContext& context)
-    : schema_(std::move(schema)),
+    : input_schema_(input_schema),
+      schema_(std::move(schema)),
       input_(std::move(input)),
-      rules_(std::move(rules)),
+      rules_(std::make_shared<const Rules>(std::move(rules))),
       context_(context),
-      codec_(input_schema),
+      codec_(std::make_shared<const RowCodec>(input_schema)),
       slab_(context.pool),
       most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
       ready_(input_schema, context.pool) {
@@ -43,7 +44,7 @@ uint32_t& GroupStage::group_of(int64_t key) {
 }
 
 void GroupStage::begin_group(int64_t key, uint32_t& index, size_t element) {
-  const int64_t size = rules_.size(key);
+  const int64_t size = rules_->size(key);
   if (unused_.empty()) {
     unused_.push_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
@@ -76,12 +77,12 @@ bool GroupStage::take_in(size_t element) {
     }
   }
   Group& group = groups_[index];
-  const size_t bytes = codec_.encoded_size(block_, element);
+  const size_t bytes = codec_->encoded_size(block_, element);
   Held& row = group.rows.emplace_back();
   row.slot = slab_.allocate(bytes);
   row.bytes = static_cast<uint32_t>(bytes);
   if (has_origins_) row.origin = block_.origins().data()[element];
-  codec_.encode(block_, element, slab_.data(row.slot));
+  codec_->encode(block_, element, slab_.data(row.slot));
   held_bytes_ += static_cast<int64_t>(bytes) + kRowOverhead;
   ++num_held_;
   return true;
@@ -89,7 +90,7 @@ bool GroupStage::take_in(size_t element) {
 
 bool GroupStage::can_join(const Group& group) const {
   return group.rows.size() == ready_rows_ && group.label == ready_label_ &&
-         (rules_.assembles_alike || group.key == ready_key_);
+         (rules_->assembles_alike || group.key == ready_key_);
 }
 
 // The rows of a group into the block that is being built.
@@ -100,9 +101,9 @@ void GroupStage::move_to_ready(uint32_t index) {
   ready_label_ = group.label;
   for (const Held& row : group.rows) {
     if (names_ != nullptr && group.label.rows_per_element == 1) ready_.append_origins(&row.origin, 1, names_);
-    codec_.decode({slab_.data(row.slot), row.bytes}, ready_);
+    codec_->decode({slab_.data(row.slot), row.bytes}, ready_);
     held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
-    if (!codec_.has_views()) {
+    if (!codec_->has_views()) {
       slab_.free(row.slot);
       continue;
     }
@@ -130,12 +131,16 @@ void GroupStage::close_group(uint32_t index) {
 bool GroupStage::deliver_group(uint32_t index, Block& out) {
   constexpr size_t kLarge = 32 << 10;  // bytes; several smaller ones share a block
   const Group& group = groups_[index];
-  if (!rules_.assemble_encoded || group.rows.size() * group.rows[0].bytes < kLarge) return false;
-  encoded_.clear();
-  for (const Held& row : group.rows) encoded_.push_back(slab_.data(row.slot));
-  Block::Columns columns;
-  if (!rules_.assemble_encoded(encoded_, group.key, columns)) return false;
-  out = Block(schema_, std::move(columns), 1);
+  if (!rules_->assemble_encoded || group.rows.size() * group.rows[0].bytes < kLarge) return false;
+  if (context_.assembles_later) {
+    deliver_rows_later(group, out);
+  } else {
+    encoded_.clear();
+    for (const Held& row : group.rows) encoded_.push_back(slab_.data(row.slot));
+    Block::Columns columns;
+    if (!rules_->assemble_encoded(encoded_, group.key, columns)) return false;
+    out = Block(schema_, std::move(columns), 1);
+  }
   if (names_ != nullptr && group.label.rows_per_element == 1) {
     Origins origins(context_.pool, names_, group.rows.size());
     std::transform(group.rows.begin(), group.rows.end(), origins.mutable_data(),
@@ -147,16 +152,46 @@ bool GroupStage::deliver_group(uint32_t index, Block& out) {
   ++since_state_;
   for (const Held& row : group.rows) {
     held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
-    slab_.free(row.slot);
+    if (!context_.assembles_later) slab_.free(row.slot);
   }
   close_group(index);
   return true;
 }
 
+void GroupStage::deliver_rows_later(const Group& group, Block& out) {
+  const Ref<RowSlab::Loan> loan = slab_.lend();
+  std::vector<std::span<const std::byte>> rows;
+  rows.reserve(group.rows.size());
+  for (const Held& row : group.rows) {
+    rows.emplace_back(slab_.data(row.slot), row.bytes);
+    loan->add(row.slot);
+  }
+  out = Block(schema_, {}, 1);
+  out.assemble = [rules = rules_, codec = codec_, input_schema = input_schema_, schema = schema_, &pool = context_.pool,
+                  key = group.key, loan, rows = std::move(rows)] {
+    std::vector<const std::byte*> encoded;
+    encoded.reserve(rows.size());
+    for (const std::span<const std::byte> row : rows) encoded.push_back(row.data());
+    Block::Columns columns;
+    if (rules->assemble_encoded(encoded, key, columns)) return Block(schema, std::move(columns), 1);
+    BlockBuilder elements(input_schema, pool);
+    for (const std::span<const std::byte> row : rows) codec->decode(row, elements);
+    codec->hold(loan, elements);
+    return rules->assemble(elements.finish(), rows.size(), key);
+  };
+}
+
 Poll GroupStage::deliver(Block& out) {
-  if (loan_) codec_.hold(std::exchange(loan_, {}), ready_);
+  if (loan_) codec_->hold(std::exchange(loan_, {}), ready_);
   const Block elements = ready_.finish();
-  out = rules_.assemble(elements, ready_rows_, ready_key_);
+  if (context_.assembles_later) {
+    out = Block(schema_, {}, elements.num_elements() / ready_rows_);
+    out.assemble = [rules = rules_, elements, rows = ready_rows_, key = ready_key_] {
+      return rules->assemble(elements, rows, key);
+    };
+  } else {
+    out = rules_->assemble(elements, ready_rows_, ready_key_);
+  }
   if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(ready_label_.rows_per_element)) {
     out.set_origins(elements.origins());
   }
@@ -181,7 +216,7 @@ void GroupStage::flush() {
   }
   std::sort(remaining_.begin(), remaining_.end(),
             [this](uint32_t a, uint32_t b) { return groups_[a].key > groups_[b].key; });
-  if (rules_.drop_remainder) remaining_.clear();
+  if (rules_->drop_remainder) remaining_.clear();
 }
 
 Poll GroupStage::next(Block& out) {
@@ -221,7 +256,7 @@ Poll GroupStage::next(Block& out) {
         continue;
       }
       keys_.resize(block_.num_elements());
-      rules_.keys(block_, keys_);
+      rules_->keys(block_, keys_);
       has_origins_ = block_.rows_per_element == 1 && block_.origins().size() == block_.num_elements();
       if (has_origins_) names_ = block_.origins().names();
     }
@@ -266,7 +301,7 @@ void GroupStage::refuse_row() const {
       .code = ErrorCode::kMemoryBudget,
       .message = fmt::format("{}: {} rows that wait in {} groups take {} bytes, more than three quarters of the "
                              "memory budget of {} bytes; smaller batches or fewer groups need less",
-                             rules_.operator_name, num_held_, num_open_, held_bytes_, context_.memory->budget())};
+                             rules_->operator_name, num_held_, num_open_, held_bytes_, context_.memory->budget())};
   if (taken_ > 0) block_.locate(taken_ - 1, error);
   throw ErrorException(error);
 }

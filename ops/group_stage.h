@@ -75,6 +75,8 @@ class GroupStage final : public Stage {
   void move_to_ready(uint32_t index);
   // Gives a large group at once; false where it has to go by way of `ready_`.
   bool deliver_group(uint32_t index, Block& out);
+  // The rows of a group, which stay where they are until they are made a batch.
+  void deliver_rows_later(const Group& group, Block& out);
   void close_group(uint32_t index);
   Poll deliver(Block& out);
   bool full() const { return ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes; }
@@ -86,11 +88,12 @@ class GroupStage final : public Stage {
   bool is_gone(size_t element);
   [[noreturn]] void refuse_row() const;
 
+  const SchemaPtr input_schema_;
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;
-  Rules rules_;
+  const std::shared_ptr<const Rules> rules_;  // shared with blocks that are assembled later, like the codec
   StageContext context_;
-  RowCodec codec_;
+  const std::shared_ptr<const RowCodec> codec_;
   RowSlab slab_;
   const int64_t most_bytes_;
   int64_t held_bytes_ = 0;

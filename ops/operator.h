@@ -89,6 +89,9 @@ class StageOperator : public Operator {
   /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each
   /// then runs in a segment of its own. Default: no, an input runs in the chain of the operator.
   virtual bool inputs_run_ahead() const { return false; }
+  /// Whether its stages make use of `StageContext::assembles_later`: what they do for whole blocks then runs in
+  /// parallel where no other stage follows in the chain. Default: no.
+  virtual bool assembles_later() const { return false; }
   /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
   std::string unsavable() const override { return "its stages have no states"; }
 };

@@ -17,6 +17,7 @@ class BehindStage final : public Stage {
     while (true) {
       const Poll poll = input_->next(out);
       if (poll != Poll::kBlock || left_ == 0) return poll;
+      out = std::move(out).assembled();
       const auto elements = static_cast<int64_t>(out.num_elements());
       int64_t skipped = std::min(left_, elements);
       left_ -= skipped;

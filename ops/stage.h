@@ -73,6 +73,8 @@ struct StageContext {
   StageStatePtr state = nullptr;
   /// What `StageOperator::share` made for this operator at this place of the plan; null for most.
   std::shared_ptr<SharedByRuns> shared = nullptr;
+  /// Whether blocks may come with columns still to be made (`Block::assemble`). Default: no.
+  bool assembles_later = false;
 };
 
 /// Opens the stage of one input for one iteration.

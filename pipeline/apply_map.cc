@@ -24,29 +24,63 @@ std::shared_ptr<const Error> current_exception_as_error(std::string_view stage) 
   return std::make_shared<const Error>(std::move(error));
 }
 
+namespace {
+
+/// What is left of a block that could not be made: its place in the stream.
+class Place {
+ public:
+  explicit Place(const Block& block)
+      : num_elements_(block.num_elements()),
+        rows_per_element_(block.rows_per_element),
+        first_row_(block.first_row),
+        iteration_(block.iteration),
+        epoch_(block.epoch),
+        cursor_(block.cursor) {}
+
+  // In a `catch`: each element is this error.
+  Block failed(const SchemaPtr& schema, std::string_view stage, BufferPool& pool) {
+    const auto error = current_exception_as_error(stage);
+    BlockBuilder builder(schema, pool);
+    for (size_t i = 0; i < num_elements_; ++i) builder.append_error(error);
+    Block failed = builder.finish();
+    failed.rows_per_element = rows_per_element_;
+    failed.first_row = first_row_;
+    failed.iteration = iteration_;
+    failed.epoch = epoch_;
+    failed.cursor = std::move(cursor_);
+    return failed;
+  }
+  Cursor take_cursor() { return std::move(cursor_); }
+
+ private:
+  size_t num_elements_;
+  int64_t rows_per_element_;
+  int64_t first_row_;
+  Iteration iteration_;
+  int64_t epoch_;
+  Cursor cursor_;
+};
+
+}  // namespace
+
 Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept {
-  // What the map may leave half moved is remembered before.
-  const size_t num_elements = block.num_elements();
-  const int64_t rows_per_element = block.rows_per_element;
-  const int64_t first_row = block.first_row;
-  const Iteration iteration = block.iteration;
-  const int64_t epoch = block.epoch;
-  Cursor cursor = block.cursor;
+  Place place(block);
   try {
     Block mapped = map.apply(std::move(block), pool);
-    mapped.cursor = std::move(cursor);
+    mapped.cursor = place.take_cursor();
     return mapped;
   } catch (...) {
-    const auto error = current_exception_as_error(map.name());
-    BlockBuilder builder(map.schema(), pool);
-    for (size_t i = 0; i < num_elements; ++i) builder.append_error(error);
-    Block failed = builder.finish();
-    failed.rows_per_element = rows_per_element;
-    failed.first_row = first_row;
-    failed.iteration = iteration;
-    failed.epoch = epoch;
-    failed.cursor = std::move(cursor);
-    return failed;
+    return place.failed(map.schema(), map.name(), pool);
+  }
+}
+
+Block assemble_block(Block block, std::string_view stage, BufferPool& pool) noexcept {
+  Place place(block);
+  const SchemaPtr schema = block.schema();
+  try {
+    return std::move(block).assembled();
+  } catch (...) {
+    return place.failed(schema, stage, pool);
   }
 }
 

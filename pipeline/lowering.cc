@@ -128,11 +128,14 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   std::reverse(maps.begin(), maps.end());
 
   SegmentRecord& segment = segment_records_.emplace_back();
-  OpenStage chain = lower(below, segment, /*nested=*/false);
+  OpenStage chain = lower(below, segment, /*nested=*/false, /*last=*/true);
   number(segment);
+  const bool has_body = !maps.empty() || segment.assembly != nullptr;
 
   Segment::Options options;
-  options.credits = extra_credits + (maps.empty() ? kSerialCredits : 2 * static_cast<size_t>(executor_.threads()) + 2);
+  options.credits = extra_credits + (has_body ? 2 * static_cast<size_t>(executor_.threads()) + 2 : kSerialCredits);
+  options.assembly = segment.assembly;
+  options.assembly_stage = segment.assembly_stage;
   options.ordered = options_.ordered;
   options.meters_maps = options_.statistics;
   options.schema = below->op->schema();
@@ -154,7 +157,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 }
 
 // The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
-OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested) {
+OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
   const bool prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get()) != nullptr;
   if (!nested && (prefetch || is_map(*node))) {
     OpenStage reader = cut(node, 0);
@@ -163,7 +166,7 @@ OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bo
   }
   if (prefetch) return lower(node->inputs[0], segment, nested);
   if (is_map(*node)) return lower_nested_map(node, segment);
-  return lower_stage(node, segment, nested);
+  return lower_stage(node, segment, nested, last);
 }
 
 OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment) {
@@ -180,7 +183,7 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   };
 }
 
-OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested) {
+OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
   const auto op = std::dynamic_pointer_cast<const StageOperator>(node->op);
   SegmentRecord* lane_segment = nullptr;
   StageStatistics* reading = nullptr;
@@ -216,8 +219,16 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
+  const bool assembles_later = last && op->assembles_later();
+  if (assembles_later) {
+    OperatorRecord& assembly = record_operator(fmt::format("{}.assemble", op->name()), segment);
+    assembly.parallel = true;
+    segment.assembly = &assembly.statistics;
+    segment.assembly_stage = op->name();
+    segment.body.push_back(assembly.statistics.name);
+  }
   shared_.push_back({op, op->share()});
-  return [this, op, inputs = std::move(inputs), &entry, lanes,
+  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
@@ -227,7 +238,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .shard_names = context.shard_names,
                                 .memory = context.memory,
                                 .state = context.state,
-                                .shared = shared};
+                                .shared = shared,
+                                .assembles_later = assembles_later};
     try {
       return metered(op->open(inputs, inner), entry.statistics);
     } catch (...) {

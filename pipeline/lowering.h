@@ -60,6 +60,8 @@ class LoweredPlan {
     std::vector<std::string> body;
     size_t credits = 0;
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
+    StageStatistics* assembly = nullptr;   // of the last stage's blocks, where the body assembles them
+    std::string_view assembly_stage;       // its name
     std::vector<const Segment*> segments;  // the one, or one for each lane
     std::vector<int> inputs;               // numbers of the segments that the chain reads
   };
@@ -76,8 +78,9 @@ class LoweredPlan {
   class LaneSet;
 
   OpenStage cut(const PlanNodePtr& node, size_t extra_credits);
-  OpenStage lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested);
-  OpenStage lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested);
+  // `last`: the stage that is polled by the segment itself.
+  OpenStage lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last = false);
+  OpenStage lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last);
   OpenStage lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment);
   OperatorRecord& record_operator(std::string_view name, SegmentRecord& segment);
   void number(SegmentRecord& segment);

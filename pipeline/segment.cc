@@ -169,7 +169,8 @@ void Segment::take_request() {
                           .lanes = request->context->lanes,
                           .storage = request->context->storage,
                           .shard_names = request->context->shard_names,
-                          .memory = this};
+                          .memory = this,
+                          .assembles_later = options_.assembly != nullptr};
   failure_ = nullptr;
   try {
     chain_place_ = {request->context->state, 0};
@@ -213,8 +214,7 @@ bool Segment::may_poll() noexcept {
   const MemoryBudget& memory = executor_.memory();
   const int64_t last = bytes_of_last_block_.load(std::memory_order_relaxed);
   const auto on_their_way = static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed));
-  const int64_t bytes =
-      options_.maps.empty() ? std::max<int64_t>(last, 0) : (on_their_way + 1) * (last < 0 ? kUnknown : last);
+  const int64_t bytes = !has_body() ? std::max<int64_t>(last, 0) : (on_their_way + 1) * (last < 0 ? kUnknown : last);
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (memory.has_room(bytes) || is_waited_for()) return true;
     out_of_memory_.store(true);
@@ -307,7 +307,7 @@ void Segment::fill(Slot& slot, Block block, bool end) {
   options_.statistics->change_queue(1);
   raise_to(options_.statistics->queue_high_water,
            static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
-  if (end || options_.maps.empty()) {
+  if (end || (options_.maps.empty() && !slot.block.assemble)) {
     if (!end) bytes_of_last_block_.store(slot.block.byte_size(), std::memory_order_relaxed);
     publish(slot);
     return;
@@ -327,6 +327,18 @@ void Segment::run_body(size_t index) noexcept {
 void Segment::run_maps(Slot& slot) {
   const Activity::Scope doing(slot.activity);
   Block& block = slot.block;
+  if (block.assemble) {
+    StageStatistics& statistics = *options_.assembly;
+    const int64_t begin = options_.meters_maps ? now_ns() : 0;
+    if (options_.meters_maps) slot.activity.enter(&statistics, begin);
+    block = assemble_block(std::move(block), options_.assembly_stage, executor_.pool());
+    if (options_.meters_maps) {
+      const int64_t end = now_ns();
+      statistics.inclusive_ns.fetch_add(end - begin, std::memory_order_relaxed);
+      statistics.trace.span(begin, end);
+      statistics.add(block);
+    }
+  }
   for (size_t i = 0; i < options_.maps.size(); ++i) {
     if (!options_.meters_maps) {
       block = apply_map(*options_.maps[i], std::move(block), executor_.pool());

@@ -31,6 +31,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
     bool meters_maps = true;                       ///< whether these are counted
+    StageStatistics* assembly = nullptr;           ///< of blocks that the chain leaves to the body to assemble; or null
+    std::string_view assembly_stage;               ///< the name of the stage that does so
     SegmentStatistics* statistics = nullptr;
   };
 
@@ -96,6 +98,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   bool is_waited_for() const noexcept;
   bool may_poll() noexcept;
   Slot* free_slot();
+  bool has_body() const { return !options_.maps.empty() || options_.assembly != nullptr; }
   void fill(Slot& slot, Block block, bool end);
   void run_body(size_t index) noexcept;
   void publish(Slot& slot);

@@ -82,6 +82,18 @@ Block Block::select(std::span<const size_t> indices, BufferPool& pool) const {
   return chosen;
 }
 
+Block Block::assembled() && {
+  if (!assemble) return std::move(*this);
+  Block made = assemble();
+  made.rows_per_element = rows_per_element;
+  made.first_row = first_row;
+  made.iteration = iteration;
+  made.epoch = epoch;
+  made.cursor = std::move(cursor);
+  made.origins_ = std::move(origins_);
+  return made;
+}
+
 Block Block::with_columns(SchemaPtr schema, Columns columns) const {
   Block other(std::move(schema), std::move(columns), num_elements_);
   other.rows_per_element = rows_per_element;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -82,6 +83,11 @@ class Block {
   int64_t epoch = 0;
   /// The place of the first element in the stream of the stage that gave the block: what a checkpoint is made of.
   Cursor cursor;
+  /// Makes the columns and errors of a block that has none yet, but all else: on whichever thread has the time. Null
+  /// for most.
+  std::function<Block()> assemble;
+  /// The block with its columns.
+  [[nodiscard]] Block assembled() &&;
 
   int64_t num_rows() const { return rows_per_element * static_cast<int64_t>(num_elements_); }
   int64_t byte_size() const;

@@ -335,6 +335,28 @@ std::string Padding::to_string() const {
   return text;
 }
 
+namespace {
+
+// Rows go through `first` before they are assembled. The stream ends with its first error, so of the batches from there
+// on nothing is made.
+BatchStage::Assemble through(std::shared_ptr<const MapOperator> first, BatchStage::Assemble assemble, SchemaPtr schema,
+                             BufferPool& pool) {
+  return [first = std::move(first), assemble = std::move(assemble), schema = std::move(schema), &pool](
+             const Block& elements, size_t rows) {
+    const Block passed = first->apply(elements, pool);
+    if (passed.errors().empty()) return assemble(passed, rows);
+    const size_t good = passed.errors().front().element / rows;
+    BlockBuilder batches(schema, pool);
+    if (good > 0) batches.append_range(assemble(passed.slice(0, good * rows), rows), 0, good);
+    for (size_t b = good; b < elements.num_elements() / rows; ++b) {
+      batches.append_error(passed.errors().front().error);
+    }
+    return batches.finish();
+  };
+}
+
+}  // namespace
+
 PaddedBatchOperator::PaddedBatchOperator(const SchemaPtr& input, int64_t size, PaddedBatchOptions options)
     : PaddedBatchOperator(input, size, Padding("padded_batch", input, std::move(options))) {}
 
@@ -344,8 +366,17 @@ PaddedBatchOperator::PaddedBatchOperator(SchemaPtr input, int64_t size, Padding 
       size_(checked_batch_size("padded_batch", size)),
       padding_(std::move(padding)) {}
 
+PaddedBatchOperator::PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input,
+                                         std::shared_ptr<const MapOperator> first)
+    : StageOperator(other.schema()),
+      input_schema_(std::move(input)),
+      size_(other.size_),
+      padding_(other.padding_),
+      first_(std::move(first)) {}
+
 std::string PaddedBatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}, {}", size_, padding_.options().drop_remainder, padding_.to_string());
+  return fmt::format("size={}, drop_remainder={}, {}{}", size_, padding_.options().drop_remainder, padding_.to_string(),
+                     first_ != nullptr ? fmt::format(", rows through {}", first_->name()) : "");
 }
 
 Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs) const {
@@ -353,9 +384,10 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
 }
 
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  BatchStage::Assemble assemble = padding_.assemble(schema(), context.pool);
+  if (first_ != nullptr) assemble = through(first_, std::move(assemble), schema(), context.pool);
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
-                                      padding_.options().drop_remainder, padding_.assemble(schema(), context.pool),
-                                      context);
+                                      padding_.options().drop_remainder, std::move(assemble), context, first_);
 }
 
 }  // namespace millrace

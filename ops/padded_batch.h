@@ -94,13 +94,18 @@ class Padding {
 class PaddedBatchOperator final : public StageOperator {
  public:
   PaddedBatchOperator(const SchemaPtr& input, int64_t size, PaddedBatchOptions options = {});
+  /// As `other`, which stands behind `first`, but for what `first` takes: rows go through it when their batch is
+  /// padded. What is an error then is the batch's.
+  PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input, std::shared_ptr<const MapOperator> first);
   std::string_view name() const override { return "padded_batch"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+  bool assembles_later() const override { return true; }
   /// One batch, where the schema fixes its size.
   int64_t memory_needed() const override { return fixed_bytes(*schema()); }
+  int64_t size() const { return static_cast<int64_t>(size_); }
 
  private:
   PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding);
@@ -108,6 +113,7 @@ class PaddedBatchOperator final : public StageOperator {
   SchemaPtr input_schema_;
   size_t size_;
   Padding padding_;
+  std::shared_ptr<const MapOperator> first_;  // or null
 };
 
 }  // namespace millrace

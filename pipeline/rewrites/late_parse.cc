@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/batch.h"
+#include "ops/padded_batch.h"
 
 namespace millrace {
 namespace {
@@ -21,9 +22,11 @@ bool may_cross(const PlanNode& plan, const PlanNode& parse, bool shuffled) {
   // An error row counts nothing in take, and begins another batch.
   if (shuffled) return false;
   if (name == "take") return true;
+  if (!parse.inputs[0]->op->schema()->features()[0].shape.empty()) return false;
+  if (name == "padded_batch") return true;
   // Rows whose shapes vary must be alike in a batch, and are not when they are parsed behind it.
   const std::vector<FeatureSpec>& parsed = parse.op->schema()->features();
-  return name == "batch" && parse.inputs[0]->op->schema()->features()[0].shape.empty() &&
+  return name == "batch" &&
          std::all_of(parsed.begin(), parsed.end(), [](const FeatureSpec& f) { return f.has_fixed_shape(); });
 }
 
@@ -35,6 +38,16 @@ PlanNodePtr on_records(const PlanNodePtr& plan, const PlanNodePtr& parse) {
                                         later = std::dynamic_pointer_cast<const MapOperator>(parse->op)](
                                            std::span<const SchemaPtr> inputs) {
     return std::make_shared<const BatchOperator>(inputs[0], size, options, later);
+  });
+}
+
+// A padded batch that parses the rows itself, where they vary; or null.
+PlanNodePtr with_parse_inside(const PlanNodePtr& plan, const PlanNodePtr& parse) {
+  const auto batch = std::dynamic_pointer_cast<const PaddedBatchOperator>(plan->op);
+  if (batch == nullptr) return nullptr;
+  return make_plan_node(parse->inputs, [batch, parse = std::dynamic_pointer_cast<const MapOperator>(parse->op)](
+                                           std::span<const SchemaPtr> inputs) {
+    return std::make_shared<const PaddedBatchOperator>(*batch, inputs[0], parse);
   });
 }
 
@@ -50,6 +63,11 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
   inputs.reserve(plan->inputs.size());
   for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, shuffled_here, applied));
   if (inputs.size() == 1 && is_parse(*inputs[0]) && may_cross(*plan, *inputs[0], shuffled)) {
+    if (PlanNodePtr padded = with_parse_inside(plan, inputs[0])) {
+      applied.push_back({"late_parse", fmt::format("{} inside {}: rows stay compact bytes until they are padded",
+                                                   inputs[0]->op->name(), plan->op->name())});
+      return padded;
+    }
     applied.push_back(
         {"late_parse", fmt::format("{} after {}: rows stay compact bytes", inputs[0]->op->name(), plan->op->name())});
     return make_plan_node({on_records(plan, inputs[0])}, inputs[0]->make);

@@ -1,5 +1,6 @@
 #include "pipeline/statistics.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -201,6 +202,26 @@ TEST(PipelineStatistics, AWaitThatGoesOnIsSeenFromAnotherThread) {
     EXPECT_EQ(rows, 10);
   }
   fs::remove(path);
+}
+
+TEST(Statistics, CountThePaddingOfBatchesWhereItIsDone) {
+  const Dataset batches = Dataset::range(0, 10'000).padded_batch(10);
+  EXPECT_NE(batches.explain().find("parallel body [2:padded_batch.assemble]"), std::string::npos) << batches.explain();
+  Pipeline pipeline = batches.start({.threads = 2});
+  while (pipeline.next()) {
+  }
+  const Statistics statistics = pipeline.stats();
+  const auto stage = [&](std::string_view name) {
+    const auto found = std::find_if(statistics.stages.begin(), statistics.stages.end(),
+                                    [name](const StageReport& report) { return report.name == name; });
+    EXPECT_NE(found, statistics.stages.end()) << name;
+    return *found;
+  };
+  EXPECT_FALSE(stage("1:padded_batch").parallel);
+  EXPECT_EQ(stage("1:padded_batch").rows, 10'000);
+  EXPECT_TRUE(stage("2:padded_batch.assemble").parallel);
+  EXPECT_EQ(stage("2:padded_batch.assemble").rows, 10'000);
+  EXPECT_EQ(stage("2:padded_batch.assemble").bytes, 80'000);
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ class LateParse : public testing::Test {
       ExampleWriter example;
       const std::vector<int64_t> id{r};
       example.add("id", std::span<const int64_t>(id));
+      const std::vector<int64_t> tokens(static_cast<size_t>(r % 7), r);
+      example.add("tokens", std::span<const int64_t>(tokens));
       const std::string record = no_examples.contains(r) ? "this is text" : std::string(example.finish());
       if (bad_crcs.contains(r)) flipped.push_back(offset + 12);
       writer.write(record);
@@ -58,8 +60,7 @@ class LateParse : public testing::Test {
       file.seekp(static_cast<std::streamoff>(at));
       file.put('\x55');
     }
-    return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1})
-        .parse_example({fixed_len("id", {}, DType::kInt64)});
+    return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1}).parse_example(features_);
   }
 
   static Outcome run(const Dataset& dataset, int threads, bool rewritten) {
@@ -84,6 +85,7 @@ class LateParse : public testing::Test {
     for (const int threads : {1, 4}) EXPECT_EQ(run(dataset, threads, true), expected) << threads << " threads";
   }
 
+  std::vector<FeatureDescription> features_{fixed_len("id", {}, DType::kInt64)};
   fs::path folder_ =
       fs::temp_directory_path() / fmt::format("millrace_late_parse_{}_{}", ::getpid(),
                                               testing::UnitTest::GetInstance()->current_test_info()->name());
@@ -117,6 +119,31 @@ TEST_F(LateParse, WhatAShuffleGivesBeforeTheErrorIsTheSame) {
   expect_same(parsed({10}).batch(4).cast("id", DType::kInt32).shuffle(6, {.seed = 3}), "parse: ", 10);
   expect_same(parsed({10}).take(20).shuffle(18, {.seed = 3}), "parse: ", 10);
   expect_same(parsed({10}).shuffle(18, {.seed = 3}).batch(4), "parse: ", 10);
+}
+
+TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
+  features_.push_back(var_len("tokens", DType::kInt64));
+  const std::string plan = parsed({}).shuffle(10).repeat().padded_batch(8).explain();
+  EXPECT_NE(plan.find("parse_example inside padded_batch"), std::string::npos) << plan;
+  for (const int threads : {1, 4}) {
+    const Dataset whole = parsed({}).shuffle(10).repeat(3).padded_batch(8);
+    EXPECT_EQ(run(whole, threads, true), run(whole, 1, false)) << threads << " threads";
+    EXPECT_EQ(run(whole, threads, true).batches.size(), 23U);
+  }
+  for (const bool drop : {false, true}) {
+    const PaddedBatchOptions options{.drop_remainder = drop};
+    expect_same(parsed({19}, {21}).padded_batch(8, options), "parse: ", 19);
+    expect_same(parsed({21}, {19}).padded_batch(8, options), "payload_crc: ", 19);
+    expect_same(parsed({16}, {23}).padded_batch(8, options), "parse: ", 16);
+    expect_same(parsed({58}).padded_batch(8, options), "parse: ", 58);
+    expect_same(parsed({0}).shuffle(20).repeat().padded_batch(8, options), "parse: ", 0);
+    expect_same(parsed({8}).take(10).padded_batch(8, options), "parse: ", 8);
+  }
+  // Row 3 is too long, and is found before row 19 is.
+  const Dataset too_long = parsed({19}).padded_batch(8, {.length = PadLength::fixed(2)});
+  const Outcome expected = run(too_long, 1, false);
+  EXPECT_TRUE(expected.error.starts_with("wrong_shape: ")) << expected.error;
+  for (const int threads : {1, 4}) EXPECT_EQ(run(too_long, threads, true), expected);
 }
 
 TEST_F(LateParse, StopsAtASecondBatch) {

@@ -79,6 +79,10 @@ void Executor::submit(Node& node, size_t message, void* token) noexcept {
     node.try_put(message);
     return;
   }
+  submit_last(node, message, token);
+}
+
+void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
   // stop() waits for strangers that came before it set the flag.
   strangers_submitting_.fetch_add(1);
   if (!stopping_.load()) {

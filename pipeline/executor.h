@@ -45,6 +45,8 @@ class Executor {
   /// arena's queue, since a message put by a stranger only advertises work to workers that may not exist. `token` marks
   /// the hand-off; the body acquires the same.
   void submit(Node& node, size_t message, void* token) noexcept;
+  /// The same behind everything that waits for a worker; `submit` inside of a body goes before it.
+  void submit_last(Node& node, size_t message, void* token) noexcept;
 
   /// Marks the calling thread as inside a body, for the length of the body.
   class Body {

@@ -5,6 +5,7 @@
 #include "ops/prefetch.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/numbered_rows.h"
+#include "pipeline/turn.h"
 
 namespace millrace {
 
@@ -30,7 +31,7 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
   struct Kept final : Stage {
     Kept(std::shared_ptr<const StageOperator> kept, std::unique_ptr<Stage> run)
         : op(std::move(kept)), stage(std::move(run)) {}
-    Poll next(Block& out) override { return stage->next(out); }
+    Poll next(Block& out) override { return Turn::take() ? stage->next(out) : Poll::kPending; }
     std::shared_ptr<const StageOperator> op;
     std::unique_ptr<Stage> stage;
   };

@@ -4,6 +4,7 @@
 
 #include "pipeline/activity.h"
 #include "pipeline/apply_map.h"
+#include "pipeline/turn.h"
 
 namespace millrace {
 namespace {
@@ -14,6 +15,7 @@ thread_local StageStatistics* polling = nullptr;
 }  // namespace
 
 Poll MeteredStage::next(Block& out) {
+  if (!Turn::take()) return Poll::kPending;
   StageStatistics* outer = std::exchange(polling, &statistics_);
   Activity* const activity = Activity::of_this_thread();
   const int64_t begin = now_ns();

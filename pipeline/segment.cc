@@ -6,14 +6,9 @@
 #include "formats/columnar/block_builder.h"
 #include "pipeline/apply_map.h"
 #include "pipeline/numbered_rows.h"
+#include "pipeline/turn.h"
 
 namespace millrace {
-namespace {
-
-// After so many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
-constexpr int kBlocksPerTurn = 16;
-
-}  // namespace
 
 /// Takes blocks from the ring, in order of position, and gives the slots back.
 class Segment::Reader final : public Stage {
@@ -28,6 +23,7 @@ class Segment::Reader final : public Stage {
   Poll next(Block& out) override {
     if (ended_) return Poll::kEnd;
     while (true) {
+      if (!Turn::take()) return Poll::kPending;
       Slot* slot = take();
       if (slot == nullptr) return Poll::kPending;
       handoff_acquire(slot);
@@ -115,7 +111,17 @@ void Segment::request(OpenStage open, std::optional<StageContext> context) {
 }
 
 void Segment::wake() noexcept {
-  if (wakes_.fetch_add(1) == 0) executor_.submit(poller_, 0, this);
+  if (wakes_.fetch_add(1) == 0) submit();
+}
+
+// A chain that drops all it gets is woken for ever, by itself or by lanes that it opens: with one worker nobody else
+// would come to run, for what a body submits goes first.
+void Segment::submit() noexcept {
+  if (is_fruitless()) {
+    executor_.submit_last(poller_, 0, this);
+  } else {
+    executor_.submit(poller_, 0, this);
+  }
 }
 
 void Segment::run_node() noexcept {
@@ -124,12 +130,10 @@ void Segment::run_node() noexcept {
   for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
     end_wait();
     if (executor_.stopping()) return;
-    if (poll_until_blocked()) {
-      executor_.submit(poller_, 0, this);
-      return;
-    }
+    if (poll_until_blocked()) return submit();
     if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -now_ns() : now_ns());
     if (wakes_.fetch_sub(seen) == seen) return;
+    if (is_fruitless()) return submit();
   }
 }
 
@@ -241,8 +245,16 @@ Segment::Slot* Segment::free_slot() {
 // What a chain throws is an error in the place of its next element, and its end.
 Poll Segment::poll_chain(Block& out) {
   if (chain_ != nullptr) {
+    const Turn turn;
     try {
-      return chain_->next(out);
+      const Poll poll = chain_->next(out);
+      const int polls = polls_in_vain_.load(std::memory_order_relaxed);
+      turn_over_ = poll == Poll::kPending && turn.is_over();
+      polls_in_vain_.store(poll != Poll::kPending ? 0
+                           : turn_over_           ? kBlocksPerTurn
+                                                  : std::min(polls + 1, kBlocksPerTurn),
+                           std::memory_order_relaxed);
+      return poll;
     } catch (...) {
       failure_ = current_exception_as_error("");
     }
@@ -280,7 +292,7 @@ bool Segment::poll_until_blocked() {
     const Poll poll = poll_chain(block);
     if (poll == Poll::kPending) {
       waiting_for_output_ = false;
-      return false;
+      return turn_over_;
     }
     if (poll == Poll::kEnd) {
       ended_ = true;

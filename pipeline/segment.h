@@ -89,7 +89,12 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     uint64_t generation = 0;
   };
 
+  // After so many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
+  static constexpr int kBlocksPerTurn = 16;
+
   void request(OpenStage open, std::optional<StageContext> context);
+  void submit() noexcept;
+  bool is_fruitless() const noexcept { return polls_in_vain_.load(std::memory_order_relaxed) == kBlocksPerTurn; }
   void run_node() noexcept;
   void end_wait() noexcept;
   bool poll_until_blocked();
@@ -122,6 +127,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   uint64_t next_position_ = 0;
   size_t next_slot_ = 0;
   bool waiting_for_output_ = false;
+  bool turn_over_ = false;  // the last poll ended with its turn
 
   // Written by the poller, read by stats(): when the wait that goes on began, in nanoseconds of the clock; negative:
   // for output; 0: none.
@@ -131,6 +137,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
 
   // Between poller, bodies and reader.
   std::atomic<uint64_t> wakes_{0};
+  std::atomic<int> polls_in_vain_{0};  // since the chain's last block, up to kBlocksPerTurn
   std::atomic<bool> out_of_credits_{false};
   std::atomic<uint64_t> completed_{0};  // when unordered: positions given out so far
   std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold

@@ -126,6 +126,32 @@ TEST_P(Threads, DroppedAtAnyMomentCancelsEndlessDataAndLeavesNoBodyRunning) {
   }
 }
 
+// With one worker, an input that drops all it reads must not keep it from the others.
+TEST(Pipeline, EndsBesideAnInputThatNeverHasAnotherElement) {
+  const std::vector<Dataset> twice(2, Dataset::range(0, 4, 1, "x"));
+  const Dataset never = Dataset::interleave(twice, {.cycle_length = 2}).repeat().unique("x");
+  const Dataset zipped = Dataset::zip({Dataset::range(0, 9, 1, "a"), Dataset::range(0, 6, 1, "b").take(2), never});
+  const WorkerLimit limit(1);
+  Pipeline pipeline = zipped.start({.threads = 1});
+  EXPECT_TRUE(pipeline.next().has_value());
+  EXPECT_TRUE(pipeline.next().has_value());
+  EXPECT_EQ(pipeline.next(), std::nullopt);
+}
+
+// Endless data of which a nested filter takes everything: its chain must come back to be cancelled.
+TEST_P(Threads, DroppedWhileANestedDatasetFindsNothingForEver) {
+  const WorkerLimit limit(GetParam());
+  const auto make = [](const RowView& row) {
+    const Dataset numbers = Dataset::range(0, 5);
+    if (row.value<int64_t>("value") == 0) return numbers;
+    return numbers.repeat().filter(RowPredicate{"nothing", [](const RowView&) { return false; }});
+  };
+  Pipeline pipeline = Dataset::range(0, 2)
+                          .flat_map({.name = "make", .gives = Dataset::range(0, 1).schema().features(), .make = make})
+                          .start({.threads = GetParam()});
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipeline.next().has_value());
+}
+
 TEST(Pipeline, WorksWithoutAnyWorkerOfItsOwn) {
   const WorkerLimit limit(0);  // a host's limit of 1: only threads forced by a wake
   EXPECT_EQ(run(slow_add_one(Dataset::range(0, 20000)).batch(7), {.threads = 2}), numbers(1, 20001));

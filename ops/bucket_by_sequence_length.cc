@@ -27,6 +27,9 @@ void measure(const Block& block, const std::vector<size_t>& columns, std::span<i
   }
 }
 
+// The longest row of the bucket below a boundary; below 0 there is none.
+int64_t upper_length(int64_t boundary) { return std::max<int64_t>(boundary - 1, 0); }
+
 }  // namespace
 
 BucketBySequenceLengthOperator::BucketBySequenceLengthOperator(SchemaPtr input, std::vector<std::string> features,
@@ -46,13 +49,12 @@ BucketBySequenceLengthOperator::BucketBySequenceLengthOperator(SchemaPtr input, 
       refuse(fmt::format("feature '{}' is a scalar, it has no length", feature));
     columns_.push_back(column);
   }
-  if (boundaries_.empty()) refuse("needs at least one boundary");
   for (size_t i = 0; i < boundaries_.size(); ++i) {
     if (boundaries_[i] > kMostPaddedLength) {
       refuse(fmt::format("boundaries must be at most {}, not {}", kMostPaddedLength, boundaries_[i]));
     }
-    if (boundaries_[i] < 1 || (i > 0 && boundaries_[i] <= boundaries_[i - 1])) {
-      refuse(fmt::format("boundaries must be positive and increasing, not {}", fmt::join(boundaries_, ", ")));
+    if (boundaries_[i] < 0 || (i > 0 && boundaries_[i] <= boundaries_[i - 1])) {
+      refuse(fmt::format("boundaries must increase from 0 or more, not {}", fmt::join(boundaries_, ", ")));
     }
   }
   if (batch_sizes_.size() != boundaries_.size() + 1) {
@@ -82,10 +84,10 @@ Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinal
 void BucketBySequenceLengthOperator::set_encoded(GroupStage::Rules& rules, BufferPool& pool) const {
   std::vector<PadEncodedRows> of_buckets;
   for (size_t b = 0; pad_to_boundary_ && b < boundaries_.size(); ++b) {
-    of_buckets.emplace_back(*input_schema_, padding_.with_varying(boundaries_[b] - 1, "").rules());
+    of_buckets.emplace_back(*input_schema_, padding_.with_varying(upper_length(boundaries_[b]), "").rules());
   }
   if (!pad_to_boundary_) of_buckets.emplace_back(*input_schema_, padding_.rules());
-  if (!of_buckets[0].knows_features()) return;
+  if (of_buckets.empty() || !of_buckets[0].knows_features()) return;
   rules.assemble_encoded = [this, of_buckets = std::move(of_buckets), &pool](std::span<const std::byte*> rows,
                                                                              int64_t key, Block::Columns& columns) {
     const auto bucket = static_cast<size_t>(pad_to_boundary_ ? key : 0);
@@ -103,7 +105,11 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
     }
   };
   rules.size = [this](int64_t key) { return batch_sizes_[static_cast<size_t>(key)]; };
-  rules.drop_remainder = padding_.options().drop_remainder;
+  // What is too long for every bucket is an error also where its batch would be dropped, as tf.data has it.
+  const auto too_long = pad_to_boundary_ ? static_cast<int64_t>(boundaries_.size()) : INT64_MAX;
+  rules.drops_remainder = [drop = padding_.options().drop_remainder, too_long](int64_t key) {
+    return drop && key < too_long;
+  };
   if (!pad_to_boundary_) {
     rules.assemble = [assemble = padding_.assemble(schema(), context.pool)](
                          const Block& elements, size_t rows, int64_t) { return assemble(elements, rows); };
@@ -112,7 +118,8 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
     std::vector<BatchStage::Assemble> of_buckets;
     for (const int64_t boundary : boundaries_) {
       of_buckets.push_back(
-          padding_.with_varying(boundary - 1, fmt::format(", the boundary {} of its bucket minus one", boundary))
+          padding_
+              .with_varying(upper_length(boundary), fmt::format(", the boundary {} of its bucket minus one", boundary))
               .assemble(schema(), context.pool));
     }
     rules.assemble = [this, of_buckets = std::move(of_buckets), &pool = context.pool](const Block& elements,
@@ -123,10 +130,12 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
       measure(elements, columns_, lengths);
       BlockBuilder failed(schema(), pool);
       for (size_t first = 0; first < elements.num_elements(); first += rows) {
-        Error error{.code = ErrorCode::kWrongShape,
-                    .message = fmt::format("{}: a row has length {}; with pad_to_bucket_boundary it must be below the "
-                                           "last boundary, {}",
-                                           kName, lengths[first], boundaries_.back())};
+        Error error{
+            .code = ErrorCode::kWrongShape,
+            .message = fmt::format("{}: a row has length {}; with pad_to_bucket_boundary it must be below the "
+                                   "last boundary, {}",
+                                   kName, lengths[first],
+                                   boundaries_.empty() ? "and there is none" : fmt::to_string(boundaries_.back()))};
         elements.locate(first, error);
         failed.append_error(std::make_shared<const Error>(std::move(error)));
       }

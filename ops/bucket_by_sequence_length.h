@@ -30,7 +30,7 @@ struct BucketOptions {
 class BucketBySequenceLengthOperator final : public StageOperator {
  public:
   /// `features`: whose first dimension is the length; of several the longest counts. `batch_sizes` has one more than
-  /// there are `boundaries`, which are increasing.
+  /// there are `boundaries`, which increase from 0 or more; without any there is one bucket.
   BucketBySequenceLengthOperator(SchemaPtr input, std::vector<std::string> features, std::vector<int64_t> boundaries,
                                  std::vector<int64_t> batch_sizes, BucketOptions options = {});
   std::string_view name() const override { return "bucket_by_sequence_length"; }

@@ -84,7 +84,7 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
     }
     return size;
   };
-  rules.drop_remainder = gather_.drop_remainder();
+  rules.drops_remainder = [drop = gather_.drop_remainder()](int64_t) { return drop; };
   rules.assemble = [assemble = gather_.assemble(schema(), context.pool)](const Block& elements, size_t rows, int64_t) {
     return assemble(elements, rows);
   };

@@ -212,11 +212,11 @@ Poll GroupStage::pass_error(size_t element, Block& out) {
 
 void GroupStage::flush() {
   for (uint32_t index = 0; index < groups_.size(); ++index) {
-    if (!groups_[index].rows.empty()) remaining_.push_back(index);
+    const Group& group = groups_[index];
+    if (!group.rows.empty() && !rules_->drops_remainder(group.key)) remaining_.push_back(index);
   }
   std::sort(remaining_.begin(), remaining_.end(),
             [this](uint32_t a, uint32_t b) { return groups_[a].key > groups_[b].key; });
-  if (rules_->drop_remainder) remaining_.clear();
 }
 
 Poll GroupStage::next(Block& out) {

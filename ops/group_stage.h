@@ -35,7 +35,8 @@ class GroupStage final : public Stage {
         nullptr;
     /// Whether batches of different keys can be made together, by the rules of one of them.
     bool assembles_alike = true;
-    bool drop_remainder = false;
+    /// Whether what is left of a group of this key at the end is dropped. Default: never
+    std::function<bool(int64_t key)> drops_remainder = [](int64_t) { return false; };
   };
 
   GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, Rules rules,

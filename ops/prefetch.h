@@ -12,7 +12,8 @@ class PrefetchOperator final : public StageOperator {
  public:
   /// Most slots that can be added: a limit that tells a mistake from a wish, before memory runs out.
   static constexpr int64_t kMaxBufferSize = 65536;
-  /// `buffer_size`: blocks, 0 to `kMaxBufferSize`; 0 cuts the plan and adds no slots, as tf.data accepts it.
+  /// `buffer_size`: blocks, 0 to `kMaxBufferSize`; 0 cuts the plan and adds no slots, as tf.data accepts it; -1,
+  /// tf.data's AUTOTUNE, is the same, since the ring's own slots are enough for what follows not to wait.
   PrefetchOperator(SchemaPtr input, int64_t buffer_size);
   std::string_view name() const override { return "prefetch"; }
   std::string arguments() const override;

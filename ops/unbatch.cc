@@ -167,7 +167,18 @@ std::unique_ptr<Stage> open_unbatch(const SchemaPtr& schema, const OpenStage& in
   return std::make_unique<UnbatchStage>(schema, open_input(input, context), context);
 }
 
-UnbatchOperator::UnbatchOperator(const SchemaPtr& input) : StageOperator(unbatched_schema("unbatch", *input)) {}
+UnbatchOperator::UnbatchOperator(const SchemaPtr& input)
+    : StageOperator(unbatched_schema("unbatch", *input)), rows_(-1) {
+  for (const FeatureSpec& feature : input->features()) rows_ = std::max(rows_, feature.shape[0]);
+}
+
+Cardinality UnbatchOperator::cardinality(std::span<const Cardinality> inputs) const {
+  if (!inputs[0].is_known()) return inputs[0];
+  int64_t product = 0;
+  return rows_ < 0                                                    ? Cardinality::unknown()
+         : __builtin_mul_overflow(inputs[0].count(), rows_, &product) ? Cardinality::infinite()
+                                                                      : Cardinality::known(product);
+}
 
 std::unique_ptr<Stage> UnbatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return open_unbatch(schema(), inputs[0], context);

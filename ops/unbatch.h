@@ -19,10 +19,13 @@ class UnbatchOperator final : public StageOperator {
  public:
   explicit UnbatchOperator(const SchemaPtr& input);
   std::string_view name() const override { return "unbatch"; }
-  /// As in tf.data unknown, also where the sizes are in the schema.
-  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+  /// As in tf.data known where the input's is and the schema has the number of rows; infinite like the input's.
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+
+ private:
+  int64_t rows_;  // that every element has; negative: not known
 };
 
 /// The schema of what elements of `input` are made up of along their first dimension. Throws `kInvalidArgument` when a

@@ -98,9 +98,11 @@ class WindowStage final : public Stage {
     rest_ = end < count ? rest_.slice(end, count - end) : Block();
   }
 
-  // What is wrong with the data is told even where no window takes it; what a function of the user refuses goes with
-  // its element.
-  static bool is_lasting(const Error& error) { return error.code != ErrorCode::kUserFunction; }
+  // What cannot be read is told even where no window takes it; what a function of the user or an operator refuses goes
+  // with its element, as in tf.data.
+  static bool is_lasting(const Error& error) {
+    return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape;
+  }
 
   // Whether any window takes the element at `position`; of those that are given, the ones that a resumed run does not
   // see count too.

@@ -803,7 +803,7 @@ Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadL
 }
 
 Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> key,
-                      std::function<int64_t(int64_t)> size, bool drop_remainder,
+                      std::function<int64_t(int64_t)> size, std::function<bool(int64_t)> drops_remainder,
                       std::function<ModelGather(int64_t)> gather) {
   return [=](const Iteration& iteration) {
     return [=, stream = input(iteration), ended = false,
@@ -820,12 +820,20 @@ Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> k
         if (static_cast<int64_t>(groups[of].size()) < size(of)) continue;
         return batch_of(groups.extract(of).mapped(), gather(of));
       }
-      if (groups.empty() || drop_remainder) return std::nullopt;
+      std::erase_if(groups, [&](const auto& group) { return drops_remainder(group.first); });
+      if (groups.empty()) return std::nullopt;
       const auto first = groups.extract(groups.begin());
       return batch_of(first.mapped(), gather(first.key()));
     };
   };
 }
+
+namespace {
+
+// The errors that go out also where no window takes their element.
+bool is_lasting(ErrorCode code) { return code != ErrorCode::kUserFunction && code != ErrorCode::kWrongShape; }
+
+}  // namespace
 
 Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, bool drop_remainder,
                       ModelGather gather) {
@@ -851,7 +859,7 @@ Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, 
           } else {
             open.push_back(*element);
           }
-          if (passes && element->error && element->error != ErrorCode::kUserFunction) {
+          if (passes && element->error && is_lasting(*element->error)) {
             element->rows *= size;
             return element;
           }
@@ -863,7 +871,7 @@ Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, 
       std::optional<ModelElement> error;
       while (dropped && !open.empty() && !error) {
         for (size_t i = 0; i < open.size(); i += static_cast<size_t>(stride)) {
-          if (open[i].error && open[i].error != ErrorCode::kUserFunction && !error) error = open[i];
+          if (open[i].error && is_lasting(*open[i].error) && !error) error = open[i];
         }
         for (int64_t i = 0; i < shift && !open.empty(); ++i) open.pop_front();
       }

@@ -143,7 +143,7 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
                                   std::optional<int64_t> varying = std::nullopt);
 // `size` and `gather` by key.
 [[nodiscard]] Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> key,
-                                    std::function<int64_t(int64_t)> size, bool drop_remainder,
+                                    std::function<int64_t(int64_t)> size, std::function<bool(int64_t)> drops_remainder,
                                     std::function<ModelGather(int64_t)> gather);
 [[nodiscard]] Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, bool drop_remainder,
                                     ModelGather gather);

@@ -851,7 +851,9 @@ TwinDataset TwinDataset::bucket_by_sequence_length(const std::vector<std::string
               dataset_.bucket_by_sequence_length(features, boundaries, batch_sizes, options),
               model_of_groups(
                   model_, key, [batch_sizes](int64_t bucket) { return batch_sizes[static_cast<size_t>(bucket)]; },
-                  drop_remainder, gather),
+                  [drop_remainder, too_long = pad_to_boundary ? static_cast<int64_t>(boundaries.size()) : INT64_MAX](
+                      int64_t bucket) { return drop_remainder && bucket != too_long; },
+                  gather),
               fmt::format(".bucket_by_sequence_length({{\"{}\"}}, {{{}}}, {{{}}}, {{.pad_to_bucket_boundary = {}, "
                           ".padding = {{.drop_remainder = {}, .length = {}{}}}}})",
                           fmt::join(features, "\", \""), fmt::join(boundaries, ", "), fmt::join(batch_sizes, ", "),
@@ -867,7 +869,9 @@ TwinDataset TwinDataset::group_by_window(int64_t divisor, std::optional<int64_t>
   const auto size = [window_size](int64_t k) { return window_size ? *window_size : two_and_key(k); };
   const ModelGather gather = gather_of(schema(), dataset.schema(), batches);
   return then("group_by_window", dataset,
-              model_of_groups(model_, key, size, drops_remainder(batches), [gather](int64_t) { return gather; }),
+              model_of_groups(
+                  model_, key, size, [drop = drops_remainder(batches)](int64_t) { return drop; },
+                  [gather](int64_t) { return gather; }),
               fmt::format(".group_by_window(digest_modulo({}), {}, {})", divisor,
                           window_size ? fmt::to_string(*window_size) : "two_and_key()", gather_code(batches)));
 }

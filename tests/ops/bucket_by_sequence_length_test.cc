@@ -50,6 +50,24 @@ TEST(BucketBySequenceLengthTest, BatchesRowsOfSimilarLengthsAndTheRestAtTheEndSh
   EXPECT_THAT(bucketed(tokens({{1}, {2, 3}, {4}}), {2}, {5, 5}).elements(), ElementsAre("t=[[1],[4]]", "t=[[2,3]]"));
 }
 
+TEST(BucketBySequenceLengthTest, TakesNoBoundaryAndOneThatNoRowIsBelow) {
+  EXPECT_THAT(bucketed(tokens({{1}, {2, 3}, {}}), {}, {2}).elements(), ElementsAre("t=[[1,0],[2,3]]", "t=[[]]"));
+  for (const bool to_boundary : {false, true}) {
+    EXPECT_THAT(
+        bucketed(tokens({{1}, {}, {2, 3}}), {0, 3}, {1, 2, 1}, {.pad_to_bucket_boundary = to_boundary}).elements(),
+        to_boundary ? ElementsAre("t=[[1,0],[0,0]]", "t=[[2,3]]") : ElementsAre("t=[[1],[0]]", "t=[[2,3]]"));
+  }
+}
+
+// As tf.data has it, also where the batch would be dropped for not being full.
+TEST(BucketBySequenceLengthTest, ARowTooLongForEveryBucketIsAnErrorThoughRemaindersAreDropped) {
+  const BucketOptions options{.pad_to_bucket_boundary = true, .padding = {.drop_remainder = true}};
+  EXPECT_THAT(bucketed(tokens({{1}, {2, 3, 4}}), {3}, {2, 2}, options).elements(),
+              ElementsAre(HasSubstr("a row has length 3; with pad_to_bucket_boundary it must be below the last "
+                                    "boundary, 3")));
+  EXPECT_THAT(bucketed(tokens({{1}}), {}, {2}, options).elements(), ElementsAre(HasSubstr("and there is none")));
+}
+
 TEST(BucketBySequenceLengthTest, PadsToTheBoundaryAMultipleOrAValueOfTheFeaturesOwn) {
   EXPECT_THAT(
       bucketed(tokens({{1}, {2, 2}, {3, 3, 3}}), {3, 5}, {2, 1, 1}, {.pad_to_bucket_boundary = true}).elements(),
@@ -213,9 +231,8 @@ TEST(BucketBySequenceLengthTest, RefusesWhatCannotBe) {
     return refusal([&] { bucketed(tokens(kRows), boundaries, sizes, options); });
   };
   EXPECT_THAT(message({2, 3}, {1, 1}), HasSubstr("2 boundaries make 3 buckets, and there are 2 batch sizes"));
-  EXPECT_THAT(message({3, 3}, {1, 1, 1}), HasSubstr("positive and increasing, not 3, 3"));
-  EXPECT_THAT(message({0}, {1, 1}), HasSubstr("positive and increasing, not 0"));
-  EXPECT_THAT(message({}, {1}), HasSubstr("at least one boundary"));
+  EXPECT_THAT(message({3, 3}, {1, 1, 1}), HasSubstr("increase from 0 or more, not 3, 3"));
+  EXPECT_THAT(message({-1}, {1, 1}), HasSubstr("increase from 0 or more, not -1"));
   EXPECT_THAT(message({2}, {1, 0}), HasSubstr("batch sizes must be at least 1, not 0"));
   EXPECT_THAT(message({2}, {1, 1}, {.pad_to_bucket_boundary = true, .padding = {.length = PadLength::fixed(9)}}),
               HasSubstr("exclude each other"));

@@ -23,13 +23,13 @@ std::string refusal(int64_t buffer_size) {
 }
 
 TEST(PrefetchTest, ChangesNothingInTheStream) {
-  for (const int64_t size : {int64_t{0}, int64_t{2}, PrefetchOperator::kMaxBufferSize}) {
+  for (const int64_t size : {int64_t{-1}, int64_t{0}, int64_t{2}, PrefetchOperator::kMaxBufferSize}) {
     EXPECT_THAT(range().then<PrefetchOperator>(size).elements(), ElementsAre("x=0", "x=1", "x=2"));
   }
 }
 
 TEST(PrefetchTest, RefusesABufferThatNoMemoryHolds) {
-  EXPECT_EQ(refusal(-1), "invalid_argument: prefetch: buffer_size is -1, must be between 0 and 65536 blocks");
+  EXPECT_EQ(refusal(-2), "invalid_argument: prefetch: buffer_size is -2, must be between 0 and 65536 blocks");
   EXPECT_EQ(refusal(65536), "accepted");
   EXPECT_EQ(refusal(65537), "invalid_argument: prefetch: buffer_size is 65537, must be between 0 and 65536 blocks");
   EXPECT_EQ(refusal(INT64_MAX),

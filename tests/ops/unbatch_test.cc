@@ -147,5 +147,20 @@ TEST(UnbatchTest, RowsOfOneRecordComeFromItsPlace) {
                                            "error: user_function: map 'fail': no (shard shard, offset 20, record 2)"));
 }
 
+TEST(UnbatchTest, CardinalityIsKnownWhereTheNumberOfRowsIs) {
+  const auto of = [](const SchemaPtr& input, Cardinality of_input) {
+    return UnbatchOperator(input).cardinality(std::vector<Cardinality>{of_input}).to_string();
+  };
+  const auto schema = [](int64_t rows) {
+    return std::make_shared<const Schema>(
+        std::vector<FeatureSpec>{{.name = "t", .dtype = DType::kInt64, .shape = {rows}}});
+  };
+  EXPECT_EQ(of(schema(3), Cardinality::known(5)), "15");
+  EXPECT_EQ(of(schema(kVaries), Cardinality::known(5)), "unknown");
+  EXPECT_EQ(of(schema(3), Cardinality::unknown()), "unknown");
+  EXPECT_EQ(of(schema(kVaries), Cardinality::infinite()), "infinite");
+  EXPECT_EQ(of(schema(3), Cardinality::known(INT64_MAX / 2)), "infinite");
+}
+
 }  // namespace
 }  // namespace millrace

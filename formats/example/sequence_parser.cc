@@ -196,7 +196,8 @@ std::optional<Error> SequenceExampleParser::parse_fields(std::string_view record
         continue;
       }
       if (!of_feature[0].kind) {
-        if (std::holds_alternative<std::monostate>(feature.default_values)) {
+        // As TensorFlow has it, one without values is never missed here, unlike in an Example.
+        if (std::holds_alternative<std::monostate>(feature.default_values) && num_values(feature.shape) > 0) {
           return Error{.code = ErrorCode::kMissingFeature,
                        .message = fmt::format("feature '{}' is not in the context and has no default", feature.key)};
         }

@@ -357,9 +357,10 @@ std::string run(const json& golden) {
   const Case one(golden);
   const json error = golden.at("error");
   const bool by_python = !error.is_null() && error.at("by") == "python";
-  // The layer above the parser also refuses records: those with unlike numbers of indices and values.
-  const bool bad_description =
-      by_python && error.at("message").get<std::string>().find("Dimensions") == std::string::npos;
+  // The layer above the parser also refuses records: those with unlike numbers of indices and values, and of rows.
+  const std::string message = error.is_null() ? "" : error.at("message");
+  const bool bad_description = by_python && message.find("Dimensions") == std::string::npos &&
+                               message.find("are incompatible") == std::string::npos;
   std::unique_ptr<MapOperator> parser;
   try {
     parser = one.parser(record_schema());
@@ -391,12 +392,14 @@ std::string run(const json& golden) {
     if (!same(found, one.alone(records[i]))) return fmt::format("record {}: the parser alone says otherwise", i);
     any_refused = any_refused || !found.refused.empty();
     const bool invalid = golden.contains("protobuf_accepts") && !golden.at("protobuf_accepts")[i].get<bool>();
-    if (invalid || differ[i] || crash[i] || (error.is_null() && verdict_differs && fail_alone[i])) {
+    // Refused alone and taken in a batch: either is right, and what is taken is compared with the batch.
+    if (error.is_null() && verdict_differs && fail_alone[i]) continue;
+    if (invalid || differ[i] || crash[i]) {
       if (found.refused.empty()) return fmt::format("record {}: expected an error, found {}", i, to_string(found));
       continue;
     }
-    // TensorFlow answers this record, though not what: that may be something else than protobuf's.
-    if (!error.is_null() && !fail_alone[i] && refused_as_ambiguous(found)) continue;
+    // What TensorFlow's reader finds in this record is not known: it may be something else than protobuf's.
+    if (!error.is_null() && refused_as_ambiguous(found)) continue;
     const ParsedRecord expected = one.oracle(records[i]);
     if (!same(found, expected)) {
       return fmt::format("record {}: expected {}, found {}", i, to_string(expected), to_string(found));

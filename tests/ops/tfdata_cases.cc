@@ -45,6 +45,7 @@ class JitterOperator final : public StageOperator {
 class Jitter {
  public:
   explicit Jitter(uint64_t seed) : seed_(seed) {}
+  uint64_t seed() const { return seed_; }
   Dataset behind(const Dataset& step) {
     if (seed_ == 0) return step;
     const uint64_t seed = seed_ * 1000 + num_steps_++;
@@ -76,14 +77,58 @@ std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
   return inputs;
 }
 
+// What makes the inner sequences of an interleave or a flat_map: one element for each.
+Dataset inner_arguments(const Json& step, Jitter& jitter) {
+  if (!step.contains("ranges")) {
+    return jitter.behind(Dataset::rows({{"value", step.at("values").get<std::vector<int64_t>>()}}));
+  }
+  std::vector<int64_t> starts;
+  std::vector<int64_t> stops;
+  for (const Json& range : step["ranges"]) {
+    starts.push_back(range.at(0).get<int64_t>());
+    stops.push_back(range.at(1).get<int64_t>());
+  }
+  return jitter.behind(Dataset::rows({{"start", starts}, {"stop", stops}}));
+}
+
+// The inner sequence of one of them.
+DatasetFunction inner_sequence(const Json& step) {
+  const std::string feature = step.at("feature");
+  DatasetFunction function;
+  function.name = "inner_sequence";
+  function.gives = {{.name = feature, .dtype = DType::kInt64, .shape = {}}};
+  if (step.contains("ranges")) {
+    function.make = [feature](const RowView& row) {
+      return Dataset::range(row.value<int64_t>("start"), row.value<int64_t>("stop"), 1, feature);
+    };
+  } else {
+    function.make = [feature, times = step.at("times").get<size_t>()](const RowView& row) {
+      return Dataset::rows({{feature, std::vector<int64_t>(times, row.value<int64_t>("value"))}});
+    };
+  }
+  return function;
+}
+
+// By the listed inputs in turn with the function that makes them; a list without any has no features.
+bool by_function(const Json& step, const Jitter& jitter) {
+  return jitter.seed() % 2 == 1 || step.at(step.contains("ranges") ? "ranges" : "values").empty();
+}
+
 Dataset interleave(const Json& step, Jitter& jitter) {
   const auto cycle_length = step.at("cycle_length").get<int64_t>();
   const auto block_length = step.at("block_length").get<int64_t>();
   if (cycle_length < 1 || block_length < 1) {
     throw ErrorException(ErrorCode::kInvalidArgument, "interleave: lengths must be at least 1");
   }
-  return Dataset::interleave(inner_sequences(step, jitter), {.cycle_length = static_cast<size_t>(cycle_length),
-                                                             .block_length = static_cast<size_t>(block_length)});
+  const InterleaveOptions options = {.cycle_length = static_cast<size_t>(cycle_length),
+                                     .block_length = static_cast<size_t>(block_length)};
+  if (by_function(step, jitter)) return inner_arguments(step, jitter).interleave(inner_sequence(step), options);
+  return Dataset::interleave(inner_sequences(step, jitter), options);
+}
+
+Dataset flat_map(const Json& step, Jitter& jitter) {
+  if (by_function(step, jitter)) return inner_arguments(step, jitter).flat_map(inner_sequence(step));
+  return Dataset::flat_map(inner_sequences(step, jitter));
 }
 
 Dataset build(const Json& pipeline, Jitter& jitter);
@@ -111,7 +156,7 @@ Dataset source(const Json& step, Jitter& jitter) {
         {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}}));
   }
   if (op == "interleave") return interleave(step, jitter);
-  if (op == "flat_map") return Dataset::flat_map(inner_sequences(step, jitter));
+  if (op == "flat_map") return flat_map(step, jitter);
   std::vector<Dataset> inputs;
   if (step.contains("inputs")) {
     for (const Json& input : step["inputs"]) inputs.push_back(build(input, jitter));

@@ -447,10 +447,16 @@ ParsedRecord parse_with_protobuf(std::span<const FeatureDescription> context,
     for (const FeatureDescription& feature : context) {
       append_columns(
           feature,
-          [&message](const std::string& key, DType stored) {
+          [&message, &feature](const std::string& key, DType stored) {
             const auto at = message.context().feature().find(key);
-            return list_of(at == message.context().feature().end() ? example::Feature::default_instance() : at->second,
-                           stored);
+            OracleList list = list_of(
+                at == message.context().feature().end() ? example::Feature::default_instance() : at->second, stored);
+            // TensorFlow does not miss a list that would have no values.
+            if (!list.kind && feature.kind == FeatureDescription::kFixedLen && num_values(feature.shape) == 0 &&
+                std::holds_alternative<std::monostate>(feature.default_values)) {
+              list = {.kind = stored, .values = no_values(stored)};
+            }
+            return list;
           },
           parsed.values);
     }

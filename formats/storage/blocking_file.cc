@@ -15,14 +15,28 @@ class ReadAnswer final : public ReadSink, public Answer<ReadResult> {
   void read_done(ReadResult result) noexcept override { set(std::move(result)); }
 };
 
+OpenResult open(Storage& storage, const std::string& path) {
+  const auto answer = std::make_shared<OpenAnswer>();
+  open_with_retries(storage, path, kDefaultMaxAttempts, answer);
+  return answer->wait();
+}
+
+std::shared_ptr<File> opened(OpenResult result) {
+  if (!result.file) throw ErrorException(std::move(result.error.error));
+  return std::move(result.file);
+}
+
 }  // namespace
 
-BlockingFile::BlockingFile(Storage& storage, std::string path) : path_(std::move(path)) {
-  const auto answer = std::make_shared<OpenAnswer>();
-  open_with_retries(storage, path_, kDefaultMaxAttempts, answer);
-  OpenResult result = answer->wait();
-  if (!result.file) throw ErrorException(std::move(result.error.error));
-  file_ = std::make_shared<WholeReader>(std::move(result.file));
+BlockingFile::BlockingFile(std::string path, std::shared_ptr<File> file)
+    : path_(std::move(path)), file_(std::make_shared<WholeReader>(std::move(file))) {}
+
+BlockingFile::BlockingFile(Storage& storage, std::string path) : BlockingFile(path, opened(open(storage, path))) {}
+
+std::optional<BlockingFile> BlockingFile::find(Storage& storage, std::string path) {
+  OpenResult result = open(storage, path);
+  if (!result.file && result.error.not_found) return std::nullopt;
+  return BlockingFile(std::move(path), opened(std::move(result)));
 }
 
 void BlockingFile::read(uint64_t offset, std::span<std::byte> destination) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,6 +17,8 @@ class BlockingFile {
  public:
   /// Throws the storage's error.
   BlockingFile(Storage& storage, std::string path);
+  /// The same, and nothing when there is no such file.
+  [[nodiscard]] static std::optional<BlockingFile> find(Storage& storage, std::string path);
 
   uint64_t size() const { return file_->file().size(); }
   /// Fills `destination` with the bytes from `offset` on. Throws the storage's error, and `truncated` when the file
@@ -24,6 +27,8 @@ class BlockingFile {
   const std::string& path() const { return path_; }
 
  private:
+  BlockingFile(std::string path, std::shared_ptr<File> file);
+
   std::string path_;
   std::shared_ptr<WholeReader> file_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 namespace millrace {
@@ -11,6 +12,8 @@ class FolderLock {
   /// Throws `kIo` when the folder cannot be opened, `kInvalidArgument` when another process holds it: "another process
   /// is `doing` 'FOLDER'".
   FolderLock(const std::string& folder, const std::string& doing);
+  /// Null when somebody else, in this process or another one, holds it. Throws `kIo`.
+  [[nodiscard]] static std::unique_ptr<FolderLock> try_lock(const std::string& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -19,6 +22,9 @@ class FolderLock {
   void sync();
 
  private:
+  explicit FolderLock(const std::string& folder);
+  bool lock();
+
   std::string folder_;
   int descriptor_ = -1;
 };

@@ -1,0 +1,159 @@
+#include "formats/elements/writer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/storage/atomic_file.h"
+#include "formats/storage/folder_lock.h"
+#include "formats/storage/growing_file.h"
+#include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <typename T>
+std::string_view bytes_of(const T& number) {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+// A description that a killed process did not come to give its name.
+bool is_unfinished_description(std::string_view name) {
+  return name.starts_with(ElementsIndex::kFileName) &&
+         name.substr(ElementsIndex::kFileName.size()).starts_with(".tmp-");
+}
+
+template <typename Function>
+void for_each_elements_file(const std::string& directory, Function&& function) {
+  std::error_code code;
+  for (fs::directory_iterator entry(directory, code); !code && entry != fs::end(entry); entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (is_elements_file_name(name) || is_unfinished_description(name)) function(name);
+  }
+  if (!code) return;
+  throw ErrorException({.code = ErrorCode::kIo,
+                        .message = fmt::format("cannot read the folder: {}", code.message()),
+                        .shard = directory});
+}
+
+}  // namespace
+
+ElementsWriter::ElementsWriter(std::string directory, SchemaPtr schema, ElementsIndex::About about,
+                               std::shared_ptr<FolderLock> lock, uint64_t file_bytes)
+    : directory_(std::move(directory)),
+      schema_(std::move(schema)),
+      about_(std::move(about)),
+      lock_(std::move(lock)),
+      file_bytes_(file_bytes),
+      encoder_(schema_) {}
+
+ElementsWriter::~ElementsWriter() {
+  if (committed_) return;
+  file_.reset();
+  for (const ElementsIndex::File& file : files_) {
+    std::error_code ignored;  // the error that matters is on its way; the next writer removes what stays
+    fs::remove(fs::path(directory_) / file.name, ignored);
+  }
+}
+
+void ElementsWriter::append(const Block& block) {
+  for (const ElementError& entry : block.errors()) {
+    if (!entry.is_note()) throw ErrorException(*entry.error);
+  }
+  for (size_t first = 0; first < block.num_elements();) {
+    const size_t count = encoder_.room_for(block, first);
+    if (count == 0) {
+      write_block();
+      continue;
+    }
+    encoder_.append(block, first, count);
+    first += count;
+  }
+}
+
+void ElementsWriter::write_block() {
+  const auto elements = static_cast<int64_t>(encoder_.num_elements());
+  num_notes_ += static_cast<int64_t>(encoder_.num_notes());
+  const std::string_view payload = encoder_.finish();
+  if (payload.size() > UINT32_MAX) {
+    throw ErrorException(ErrorCode::kRecordTooLarge, fmt::format("element {} takes {} bytes, at most {} can be written",
+                                                                 num_places_, payload.size(), UINT32_MAX));
+  }
+  if (file_ != nullptr && files_.back().bytes >= file_bytes_) finish_file();
+  if (file_ == nullptr) {
+    files_.push_back({.name = elements_file_name(about_.generation, files_.size())});
+    file_ = std::make_unique<GrowingFile>(fmt::format("{}/{}", directory_, files_.back().name));
+  }
+  const uint64_t length = payload.size();
+  const uint32_t length_crc = masked_crc32c_of_length(length);
+  const uint32_t crc = masked_crc32c(payload);
+  std::string header(bytes_of(length));
+  header += bytes_of(length_crc);
+  file_->write(header);
+  file_->write(payload);
+  file_->write(bytes_of(crc));
+  blocks_.push_back({.offset = files_.back().bytes,
+                     .first_element = num_places_,
+                     .payload_crc = crc,
+                     .payload_bytes = static_cast<uint32_t>(length)});
+  num_places_ += elements;
+  num_bytes_ += kFrameBytes + length;
+  files_.back().bytes += kFrameBytes + length;
+  files_.back().blocks = blocks_.size();
+}
+
+void ElementsWriter::finish_file() {
+  file_->commit();
+  file_.reset();
+}
+
+std::shared_ptr<const ElementsIndex> ElementsWriter::commit() {
+  if (encoder_.num_elements() > 0) write_block();
+  if (file_ != nullptr) finish_file();
+  // The names of the files before the name of what says that they are whole.
+  lock_->sync();
+  auto index = std::make_shared<const ElementsIndex>(directory_, schema_, about_, std::move(files_), std::move(blocks_),
+                                                     num_places_, num_notes_);
+  files_ = index->files();  // removed when the next line fails
+  write_atomically(fmt::format("{}/{}", directory_, ElementsIndex::kFileName), index->serialize());
+  committed_ = true;
+  remove_other_elements(directory_, index.get());
+  return index;
+}
+
+uint64_t next_generation(const std::string& directory) {
+  uint64_t last = 0;
+  for_each_elements_file(directory, [&](std::string_view name) {
+    uint64_t generation = 0;
+    if (!is_elements_file_name(name)) return;
+    name.remove_prefix(std::string_view("elements-").size());
+    std::from_chars(name.data(), name.data() + name.size(), generation);
+    last = std::max(last, generation);
+  });
+  return last + 1;
+}
+
+void remove_other_elements(const std::string& directory, const ElementsIndex* index) {
+  std::vector<std::string> others;
+  for_each_elements_file(directory, [&](const std::string& name) {
+    const bool named = index != nullptr && std::any_of(index->files().begin(), index->files().end(),
+                                                       [&](const auto& file) { return file.name == name; });
+    if (!named) others.push_back(name);
+  });
+  for (const std::string& name : others) {
+    std::error_code code;
+    fs::remove(fs::path(directory) / name, code);
+    if (!code) continue;
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = fmt::format("cannot remove what another process left: {}", code.message()),
+                          .shard = fmt::format("{}/{}", directory, name)});
+  }
+}
+
+}  // namespace millrace

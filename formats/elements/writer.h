@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/columnar/block.h"
+#include "formats/elements/block_codec.h"
+#include "formats/elements/index.h"
+
+namespace millrace {
+
+class FolderLock;
+class GrowingFile;
+
+/// Writes elements to a folder, in place of those that are in it: files of a generation of their own beside the old
+/// ones, then, when they are on the disk, the description that names them, in one call, then the old ones go. So the
+/// folder always holds all of the one or all of the other, whenever a process is killed.
+///
+///     const FolderLock lock("saved", "writing");
+///     ElementsWriter writer("saved", schema, {.written_by = "save"}, lock);
+///     for (const Block& block : blocks) writer.append(block);
+///     auto index = writer.commit();
+///
+/// Each file holds blocks of elements (see BlockEncoder) as the records of a TFRecord file; a new file begins with
+/// the block behind `file_bytes`. How elements come in blocks makes no difference to the bytes. Blocks on the disk; one
+/// thread at a time.
+class ElementsWriter {
+ public:
+  static constexpr uint64_t kFileBytes = uint64_t{1} << 30;
+
+  /// `about.generation`: no file of the folder has it; see `next_generation`. `lock`: of the folder; held until this is
+  /// gone.
+  ElementsWriter(std::string directory, SchemaPtr schema, ElementsIndex::About about, std::shared_ptr<FolderLock> lock,
+                 uint64_t file_bytes = kFileBytes);
+  /// Removes the files, unless they were committed.
+  ~ElementsWriter();
+  ElementsWriter(const ElementsWriter&) = delete;
+  ElementsWriter& operator=(const ElementsWriter&) = delete;
+
+  /// Throws `kIo` naming the file, after which only destruction is left, and the error of an element that is one.
+  void append(const Block& block);
+  /// Everything goes to the disk, and the folder has its description. Throws `kIo`. Once.
+  std::shared_ptr<const ElementsIndex> commit();
+
+  int64_t num_elements() const {
+    return num_places_ - num_notes_ + static_cast<int64_t>(encoder_.num_elements() - encoder_.num_notes());
+  }
+  uint64_t num_bytes() const { return num_bytes_; }
+
+ private:
+  void write_block();
+  void finish_file();
+
+  const std::string directory_;
+  const SchemaPtr schema_;
+  const ElementsIndex::About about_;
+  const std::shared_ptr<FolderLock> lock_;
+  const uint64_t file_bytes_;
+  BlockEncoder encoder_;
+  std::unique_ptr<GrowingFile> file_;  // that is being written
+  std::vector<ElementsIndex::File> files_;
+  std::vector<ElementsIndex::Block> blocks_;
+  int64_t num_places_ = 0;
+  int64_t num_notes_ = 0;
+  uint64_t num_bytes_ = 0;
+  bool committed_ = false;
+};
+
+/// A generation that no file in a folder has.
+[[nodiscard]] uint64_t next_generation(const std::string& directory);
+
+/// Removes the files of elements that the index does not name (null: all): what killed processes left. Only for who
+/// has the folder's lock. Throws `kIo`.
+void remove_other_elements(const std::string& directory, const ElementsIndex* index);
+
+}  // namespace millrace

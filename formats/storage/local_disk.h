@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+
+#include "formats/storage/local.h"
+
+namespace millrace {
+
+/// Runs what writes files of a pipeline's own, so that neither its workers nor its reads wait for a disk. Functions run
+/// one after the other.
+class OutputExecutor : public IoExecutor {
+ public:
+  /// The same for bringing what was written to the disk, which takes as long as the disk does: not taken for a stall.
+  virtual void submit_sync(std::function<void()> function) = 0;
+};
+
+/// Where a pipeline keeps files of its own, and how it comes to them: always on this machine, wherever its sources
+/// read.
+struct LocalDisk {
+  Storage& storage;
+  OutputExecutor& output;
+};
+
+}  // namespace millrace

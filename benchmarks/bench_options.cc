@@ -116,7 +116,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("unordered", "elements come as they are ready; the stream then depends on timing")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("save-pipeline", po::value(&options.save_pipeline),
-       "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop");
+       "write the definition of the pipeline to this file, to be edited and given to --pipeline, and stop")
+      ("save", po::value(&options.save),
+       "write the elements to this folder, for Dataset::load, and stop; with --batches only the first ones")
+      ("overwrite", "with --save: replace the elements that are in the folder");
   add_damage_options(data);
   data.add_options()
       ("skipped-log", po::value(&options.skipped_log),
@@ -261,6 +264,15 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       if (given->contains(option) && !(*given)[option].defaulted())
         refuse(fmt::format("--{} has no effect without --check", option));
     }
+  }
+  options.overwrite = given->contains("overwrite");
+  if (!options.save.empty()) {
+    refuse_together(*given, "--save",
+                    {"seconds", "warmup-seconds", "consumer-us", "state", "state-every", "hash-log", "skipped-log",
+                     "print", "resume", "explain", "explain-dot", "save-pipeline", "check", "floor", "sweep", "rounds",
+                     "html", "trace", "no-display"});
+  } else if (options.overwrite) {
+    refuse("--overwrite has no effect without --save");
   }
   options.floor = given->contains("floor");
   if (options.floor) {

@@ -48,6 +48,8 @@ struct BenchOptions {
   bool fixed_shapes = false;
   bool known_cardinality = false;
   std::string save_pipeline;  ///< file for the definition of the pipeline; empty: none
+  std::string save;           ///< folder for the elements; empty: none
+  bool overwrite = false;     ///< of elements that are in it
   bool floor = false;
   int64_t rounds = 1;
   std::vector<SweptOption> sweep;    ///< empty: one run

@@ -11,6 +11,7 @@
 #include "benchmarks/floor/floor_run.h"
 #include "benchmarks/print_element.h"
 #include "benchmarks/result_comparison.h"
+#include "benchmarks/save_run.h"
 #include "benchmarks/sweep_run.h"
 #include "benchmarks/workloads.h"
 #include "command_line/command_line.h"
@@ -61,6 +62,10 @@ int run(int argc, char** argv) {
   }
   if (!options->save_pipeline.empty()) {
     PipelineDef::of(dataset).save(options->save_pipeline);
+    return 0;
+  }
+  if (!options->save.empty()) {
+    run_save(dataset, *options);
     return 0;
   }
   if (options->check) return run_check(dataset, *options);

@@ -131,8 +131,10 @@ std::shared_ptr<SharedByRuns> CacheOperator::share() const { return std::make_sh
 std::unique_ptr<Stage> CacheOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   if (context.state != nullptr) {
     (void)numbers_of(*context.state, kKind, 0);
-  } else if (CachedBlocks blocks = std::static_pointer_cast<Cached>(context.shared)->find(context.iteration.path)) {
-    return std::make_unique<MemoryStage>(std::move(blocks), context.iteration.epoch);
+  } else if (const auto cached = std::static_pointer_cast<Cached>(context.shared)) {
+    if (CachedBlocks blocks = cached->find(context.iteration.path)) {
+      return std::make_unique<MemoryStage>(std::move(blocks), context.iteration.epoch);
+    }
   }
   StageContext first_epoch = context;
   first_epoch.iteration.epoch = 0;

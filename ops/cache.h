@@ -1,6 +1,9 @@
 #pragma once
 
-#include "ops/operator.h"
+#include <string>
+#include <utility>
+
+#include "ops/kept_elements.h"
 
 namespace millrace {
 
@@ -13,9 +16,9 @@ namespace millrace {
 /// end that is cut off and started again, `cache().repeat().take(n).repeat(2)`, begins anew each time: its memory is
 /// given up, and filled by the first epoch behind the cut.
 ///
-/// The memory belongs to the pipeline and counts against its budget; elements that take more than three quarters of
-/// that are the error `memory_budget`. Its state is a place in its input: a resumed pipeline reads on from there, and
-/// fills the memory in the next epoch.
+/// In a dataset that a function makes nothing is kept: each of them runs once. The memory belongs to the pipeline and
+/// counts against its budget; elements that take more than three quarters of that are the error `memory_budget`. Its
+/// state is a place in its input: a resumed pipeline reads on from there, and fills the memory in the next epoch.
 ///
 ///     records.parse_example(features).cache().shuffle(10'000).repeat()
 class CacheOperator final : public StageOperator {
@@ -26,6 +29,24 @@ class CacheOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
   std::string unsavable() const override { return ""; }
+};
+
+struct CacheOptions {
+  /// Where elements are kept for later runs too, instead of memory; see FileCacheOperator. Default: none, in memory
+  std::string directory;
+};
+
+/// The same in a folder, which the first epoch that is read to its end writes, in this run or in an earlier one. It
+/// holds the elements of one dataset: those of another one take their place. See `KeptElementsOperator` for the rules.
+///
+///     records.parse_example(features).cache({.directory = "/scratch/cache"}).shuffle(10'000).repeat()
+class FileCacheOperator final : public KeptElementsOperator {
+ public:
+  FileCacheOperator(SchemaPtr schema, std::string directory, StreamIdentity identity)
+      : KeptElementsOperator(std::move(schema), "cache", std::move(directory), /*one_for_each_digest=*/false,
+                             std::move(identity)) {}
+  std::string_view name() const override { return "cache"; }
+  std::string arguments() const override { return "on_disk"; }
 };
 
 }  // namespace millrace

@@ -86,6 +86,8 @@ class StageOperator : public Operator {
   /// Whether what runs in the lanes are its inputs; otherwise it is what the operator makes of their elements. Default:
   /// its inputs.
   virtual bool lanes_run_inputs() const { return true; }
+  /// What runs in lanes that do not run its inputs, as statistics name it. Default: `nested`
+  virtual std::string_view work_in_lanes() const { return "nested"; }
   /// Whether several inputs are asked in turn, so that each must have elements ready while others are waited for. Each
   /// then runs in a segment of its own. Default: no, an input runs in the chain of the operator.
   virtual bool inputs_run_ahead() const { return false; }

@@ -48,6 +48,7 @@ class Stage {
 
 class Lanes;
 class Storage;
+struct LocalDisk;
 
 /// What all runs of one operator in one pipeline share, from epoch to epoch: the elements of a cache. A run that was
 /// given up may still be going on beside the next one, so any thread.
@@ -75,6 +76,7 @@ struct StageContext {
   std::shared_ptr<SharedByRuns> shared = nullptr;
   /// Whether blocks may come with columns still to be made (`Block::assemble`). Default: no.
   bool assembles_later = false;
+  LocalDisk* disk = nullptr;  ///< where stages keep files of their own; null where they keep none
 };
 
 /// Opens the stage of one input for one iteration.

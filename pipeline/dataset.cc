@@ -5,22 +5,25 @@
 
 #include <fmt/format.h>
 
+#include "formats/storage/local.h"
 #include "ops/assert_cardinality.h"
-#include "ops/cache.h"
 #include "ops/concatenate.h"
 #include "ops/drop.h"
 #include "ops/enumerate.h"
 #include "ops/flat_map.h"
 #include "ops/ignore_errors.h"
 #include "ops/interleave_function.h"
+#include "ops/load.h"
 #include "ops/parse_sequence_example.h"
 #include "ops/prefetch.h"
 #include "ops/rebatch.h"
 #include "ops/rename.h"
 #include "ops/repeat.h"
+#include "ops/save.h"
 #include "ops/select.h"
 #include "ops/shard.h"
 #include "ops/skip.h"
+#include "ops/snapshot.h"
 #include "ops/take.h"
 #include "ops/take_while.h"
 #include "ops/text_lines.h"
@@ -31,6 +34,7 @@
 #include "pipeline/executor.h"
 #include "pipeline/inline_plan.h"
 #include "pipeline/lowering.h"
+#include "pipeline/stream_identity.h"
 
 namespace millrace {
 namespace {
@@ -133,6 +137,24 @@ Dataset Dataset::rows(std::vector<MemoryFeature> features) {
 
 Dataset Dataset::from_generator(Generator generator) {
   return source<calls::FromGenerator, FromGeneratorOperator>(std::move(generator));
+}
+
+Dataset Dataset::load(const std::string& directory) {
+  InlineExecutor executor;
+  LocalStorage disk(executor);
+  return load(disk, directory);
+}
+
+Dataset Dataset::load(Storage& storage, const std::string& directory) {
+  std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(storage, directory);
+  if (index == nullptr) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("load: '{}' holds no elements: there is no {} in it, which is written last",
+                                     directory, ElementsIndex::kFileName));
+  }
+  const auto op = std::make_shared<const LoadOperator>(std::move(index));
+  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); }))
+      .called(calls::Load{directory});
 }
 
 Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options) {
@@ -369,7 +391,15 @@ Dataset Dataset::window(int64_t size, const WindowOptions& options, const Gather
   return call<calls::Window, WindowOperator>(size, options, batches);
 }
 
-Dataset Dataset::cache() const { return call<calls::Cache, CacheOperator>(); }
+Dataset Dataset::cache(const CacheOptions& options) const {
+  const Dataset cached = options.directory.empty() ? then<CacheOperator>()
+                                                   : then<FileCacheOperator>(options.directory, identity_of(plan_));
+  return cached.called(calls::Cache{options});
+}
+
+Dataset Dataset::snapshot(const std::string& directory) const {
+  return then<SnapshotOperator>(directory, identity_of(plan_)).called(calls::Snapshot{directory});
+}
 
 Dataset Dataset::prefetch(int64_t buffer_size) const { return call<calls::Prefetch, PrefetchOperator>(buffer_size); }
 
@@ -384,6 +414,13 @@ std::string Dataset::explain(const StartOptions& options) const {
   Executor executor(checked_threads(options.threads), checked_memory_budget(options.memory_budget));
   text += LoweredPlan(executor, rewritten, {.ordered = options.ordered}).to_string();
   return text;
+}
+
+SaveReport Dataset::save(const std::string& directory, const SaveOptions& options) const {
+  if (cardinality().is_infinite()) {
+    throw ErrorException(ErrorCode::kInvalidArgument, "save: the dataset has no end");
+  }
+  return run_save(then<SaveOperator>(directory, options.overwrite).start(options.start), directory, options);
 }
 
 Pipeline Dataset::start(const StartOptions& options) const {

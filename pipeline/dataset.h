@@ -10,6 +10,7 @@
 #include "ops/augment_images.h"
 #include "ops/batch.h"
 #include "ops/bucket_by_sequence_length.h"
+#include "ops/cache.h"
 #include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
 #include "ops/corrupt_spans.h"
@@ -46,6 +47,7 @@
 #include "pipeline/dataset_check.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/plan.h"
+#include "pipeline/save.h"
 
 namespace millrace {
 
@@ -94,6 +96,11 @@ class Dataset {
   static Dataset rows(std::vector<MemoryFeature> features);
   /// What a function of yours makes up, with a rule how it is resumed; see FromGeneratorOperator.
   static Dataset from_generator(Generator generator);
+  /// What `save` wrote to a folder of this machine; see LoadOperator. Throws `kInvalidArgument` when it holds no
+  /// elements, and when its description is damaged `kParse`.
+  static Dataset load(const std::string& directory);
+  /// The same in another storage.
+  static Dataset load(Storage& storage, const std::string& directory);
   /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have the same features.
   static Dataset interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options = {});
   /// The inputs one after the other; see ConcatenateOperator.
@@ -211,8 +218,12 @@ class Dataset {
   [[nodiscard]] Dataset mixup(const MixupOptions& options) const;
   /// Pastes boxes of images of a batch into each other; see CutmixOperator.
   [[nodiscard]] Dataset cutmix(const CutmixOptions& options) const;
-  /// Keeps everything before in memory from the second epoch on; see CacheOperator.
-  [[nodiscard]] Dataset cache() const;
+  /// Keeps everything before, in memory or in a folder, and gives it from there from the second epoch on; see
+  /// CacheOperator and FileCacheOperator.
+  [[nodiscard]] Dataset cache(const CacheOptions& options = {}) const;
+  /// Writes everything before to a folder of `directory` in the first run, and reads it from there in later ones; see
+  /// SnapshotOperator.
+  [[nodiscard]] Dataset snapshot(const std::string& directory) const;
   /// Lets what is before run ahead by `buffer_size` blocks more than it does anyway; see PrefetchOperator.
   [[nodiscard]] Dataset prefetch(int64_t buffer_size) const;
 
@@ -231,6 +242,12 @@ class Dataset {
   /// different shapes, the share of padding, and which of the things asked for are not so. Before a long run. Throws
   /// `kInvalidArgument`, and the first error of the data.
   [[nodiscard]] CheckReport check(const CheckOptions& options = {}, const StartOptions& start = {}) const;
+
+  /// Runs it to its end and writes its elements to a folder, for `load`. The folder is made where there is none. Until
+  /// everything is on the disk it holds what it held before. Throws `kInvalidArgument` for a dataset without an end,
+  /// when the folder holds elements and `overwrite` is not set, and when another process writes to it; the first error
+  /// of the data; `kIo` when the disk is full.
+  SaveReport save(const std::string& directory, const SaveOptions& options = {}) const;
 
   /// Starts to run it.
   [[nodiscard]] Pipeline start(const StartOptions& options = {}) const;

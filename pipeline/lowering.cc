@@ -51,7 +51,8 @@ class LoweredPlan::LaneSet final : public Lanes {
                                   .storage = lane_context.storage,
                                   .shard_names = lane_context.shard_names,
                                   .memory = lane_context.memory,
-                                  .state = lane_context.state};
+                                  .state = lane_context.state,
+                                  .disk = lane_context.disk};
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
       return std::make_unique<MeteredStage>(std::move(stage), *reading_);
@@ -194,8 +195,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     if (node->inputs.empty() || !op->lanes_run_inputs()) {
       // The nested inputs are no operators of the plan (the shards of a source, datasets that a function makes); their
       // work is counted here.
-      OperatorRecord& entry =
-          record_operator(fmt::format("{}.{}", op->name(), node->inputs.empty() ? "read" : "nested"), *lane_segment);
+      OperatorRecord& entry = record_operator(
+          fmt::format("{}.{}", op->name(), node->inputs.empty() ? "read" : op->work_in_lanes()), *lane_segment);
       lane_segment->chain.push_back(entry.statistics.name);
       if (options_.statistics) reading = &entry.statistics;
     }
@@ -239,7 +240,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .memory = context.memory,
                                 .state = context.state,
                                 .shared = shared,
-                                .assembles_later = assembles_later};
+                                .assembles_later = assembles_later,
+                                .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);
     } catch (...) {

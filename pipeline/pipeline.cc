@@ -10,6 +10,7 @@
 #include "pipeline/executor.h"
 #include "pipeline/io_threads.h"
 #include "pipeline/lowering.h"
+#include "pipeline/output_thread.h"
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
 #include "pipeline/traced_storage.h"
@@ -49,19 +50,6 @@ class ConsumerWaker final : public Waker {
   std::condition_variable changed_;
   bool woken_ = false;
 };
-
-void add_shard_paths(const PlanNode& plan, std::vector<std::string>& paths) {
-  for (const PlanNodePtr& input : plan.inputs) add_shard_paths(*input, paths);
-  if (const Shards* shards = plan.op->shards()) {
-    for (const Shard& shard : shards->list()) paths.push_back(shard.path);
-  }
-}
-
-std::vector<std::string> shard_paths(const PlanNode& plan) {
-  std::vector<std::string> paths;
-  add_shard_paths(plan, paths);
-  return paths;
-}
 
 void add_needs(const PlanNode& plan, int64_t& bytes, std::string& text) {
   for (const PlanNodePtr& input : plan.inputs) add_needs(*input, bytes, text);
@@ -112,7 +100,7 @@ class Pipeline::Impl {
     }
     if (options.watchdog != 0) {
       auto watched = std::make_shared<WatchedStorage>(storage_);
-      watchdog_.emplace(options.watchdog, options.on_stall, lowered_, *watched, executor_.threads());
+      watchdog_.emplace(options.watchdog, options.on_stall, lowered_, *watched, output_thread_, executor_.threads());
       storage_ = std::move(watched);
     }
     if (trace_ != nullptr) storage_ = std::make_shared<TracedStorage>(storage_, trace_);
@@ -132,7 +120,8 @@ class Pipeline::Impl {
                        .iteration = {},
                        .lanes = inline_lanes_,
                        .storage = storage_.get(),
-                       .shard_names = std::make_shared<ShardNames>()},
+                       .shard_names = std::make_shared<ShardNames>(),
+                       .disk = &disk_},
                       place_);
   }
 
@@ -142,6 +131,7 @@ class Pipeline::Impl {
     executor_.stop();
     reader_.reset();
     lowered_.drop_chains();
+    output_thread_.stop();
     io_threads_.stop();
   }
 
@@ -258,6 +248,9 @@ class Pipeline::Impl {
   }
 
   IoThreads io_threads_;
+  OutputThread output_thread_;
+  LocalStorage local_storage_{io_threads_};
+  LocalDisk disk_{local_storage_, output_thread_};
   std::shared_ptr<Storage> storage_;
   ConsumerWaker waker_;
   InlineLanes inline_lanes_;

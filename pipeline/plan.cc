@@ -87,6 +87,23 @@ Cardinality plan_cardinality(const PlanNode& node) {
   return node.op->cardinality(inputs);
 }
 
+namespace {
+
+void add_shard_paths(const PlanNode& plan, std::vector<std::string>& paths) {
+  for (const PlanNodePtr& input : plan.inputs) add_shard_paths(*input, paths);
+  if (const Shards* shards = plan.op->shards()) {
+    for (const Shard& shard : shards->list()) paths.push_back(shard.path);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> shard_paths(const PlanNode& plan) {
+  std::vector<std::string> paths;
+  add_shard_paths(plan, paths);
+  return paths;
+}
+
 uint64_t num_on_the_way(const PlanNode& node, std::string_view name) {
   uint64_t most = 0;
   for (const PlanNodePtr& input : node.inputs) most = std::max(most, num_on_the_way(*input, name));

@@ -32,6 +32,9 @@ struct PlanNode {
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);
 
+/// The files that the plan reads, inputs first.
+[[nodiscard]] std::vector<std::string> shard_paths(const PlanNode& node);
+
 /// How many operators of this name stand on the way from a source to the output of `node`, on the way with the most.
 [[nodiscard]] uint64_t num_on_the_way(const PlanNode& node, std::string_view name);
 

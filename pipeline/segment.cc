@@ -174,7 +174,8 @@ void Segment::take_request() {
                           .storage = request->context->storage,
                           .shard_names = request->context->shard_names,
                           .memory = this,
-                          .assembles_later = options_.assembly != nullptr};
+                          .assembles_later = options_.assembly != nullptr,
+                          .disk = request->context->disk};
   failure_ = nullptr;
   try {
     chain_place_ = {request->context->state, 0};

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "pipeline/lowering.h"
+#include "pipeline/output_thread.h"
 #include "pipeline/stall_report.h"
 
 namespace millrace {
@@ -32,20 +33,21 @@ void print(const Stall& stall) {
 }  // namespace
 
 Watchdog::Watchdog(double seconds, std::function<void(const Stall&)> on_stall, const LoweredPlan& plan,
-                   const WatchedStorage& storage, int threads)
+                   const WatchedStorage& storage, const OutputThread& output, int threads)
     : limit_ns_(checked_limit_ns(seconds)),
       interval_(limit_ns_ / 4),
       on_stall_(std::move(on_stall)),
       plan_(plan),
       storage_(storage),
+      output_(output),
       threads_(threads) {}
 
-uint64_t Watchdog::progress() const { return plan_.progress() + storage_.answers(); }
+uint64_t Watchdog::progress() const { return plan_.progress() + storage_.answers() + output_.done(); }
 
 void Watchdog::look(int64_t waiting_since_ns) {
   const int64_t now = now_ns();
   const uint64_t moved = progress();
-  if (looked_ns_ == 0 || moved != seen_) {
+  if (looked_ns_ == 0 || moved != seen_ || output_.is_syncing()) {
     looked_ns_ = now;
     seen_ = moved;
     still_ns_ = 0;

@@ -11,17 +11,19 @@
 namespace millrace {
 
 class LoweredPlan;
+class OutputThread;
 class WatchedStorage;
 
 /// Notices that nothing moves while somebody waits. It has no thread: whoever waits wakes up every quarter of the limit
 /// and looks. What moves is counted by the statistics that are there anyway (rows and errors that operators delivered),
-/// by maps inside their blocks, and by the storage. Used by the waiting thread only.
+/// by maps inside their blocks, by the storage, and by the thread that writes; while that brings files to the disk,
+/// nobody can see whether it moves, and it is taken to. Used by the waiting thread only.
 class Watchdog {
  public:
-  /// `seconds`: the limit, above 0. `on_stall`: null for the default, see StartOptions. `plan` and `storage` must
-  /// outlive this.
+  /// `seconds`: the limit, above 0. `on_stall`: null for the default, see StartOptions. `plan`, `storage` and `output`
+  /// must outlive this.
   Watchdog(double seconds, std::function<void(const Stall&)> on_stall, const LoweredPlan& plan,
-           const WatchedStorage& storage, int threads);
+           const WatchedStorage& storage, const OutputThread& output, int threads);
 
   /// How long to wait at most until the next look.
   std::chrono::nanoseconds interval() const { return interval_; }
@@ -38,6 +40,7 @@ class Watchdog {
   const std::function<void(const Stall&)> on_stall_;
   const LoweredPlan& plan_;
   const WatchedStorage& storage_;
+  const OutputThread& output_;
   const int threads_;
   int64_t looked_ns_ = 0;  // 0: not yet
   int64_t still_ns_ = 0;

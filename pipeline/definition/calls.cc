@@ -409,6 +409,11 @@ void visit(Fields& fields, calls::ParseCsv& call) {
 }
 
 template <typename Fields>
+void visit(Fields& fields, calls::Load& call) {
+  fields.required("directory", call.directory);
+}
+
+template <typename Fields>
 void visit(Fields& fields, calls::FromGenerator& call) {
   if constexpr (Fields::kReads) {
     std::string name;
@@ -705,7 +710,14 @@ void visit(Fields& fields, calls::AssertCardinality& call) {
 template <typename Fields>
 void visit(Fields&, calls::IgnoreErrors&) {}
 template <typename Fields>
-void visit(Fields&, calls::Cache&) {}
+void visit(Fields& fields, calls::Cache& call) {
+  fields.optional("directory", call.options.directory);
+}
+
+template <typename Fields>
+void visit(Fields& fields, calls::Snapshot& call) {
+  fields.required("directory", call.directory);
+}
 template <typename Fields>
 void visit(Fields& fields, calls::Prefetch& call) {
   fields.required("buffer_size", call.buffer_size);

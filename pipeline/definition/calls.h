@@ -67,6 +67,11 @@ struct FromGenerator {
   std::optional<Generator> generator;
   Dataset build() const { return Dataset::from_generator(*generator); }
 };
+struct Load {
+  static constexpr std::string_view kField = "load";
+  std::string directory;
+  Dataset build() const { return Dataset::load(directory); }
+};
 
 // Of several inputs: `build(inputs)`.
 
@@ -313,7 +318,13 @@ struct IgnoreErrors {
 };
 struct Cache {
   static constexpr std::string_view kField = "cache";
-  Dataset build(const Dataset& input) const { return input.cache(); }
+  CacheOptions options;
+  Dataset build(const Dataset& input) const { return input.cache(options); }
+};
+struct Snapshot {
+  static constexpr std::string_view kField = "snapshot";
+  std::string directory;
+  Dataset build(const Dataset& input) const { return input.snapshot(directory); }
 };
 struct Prefetch {
   static constexpr std::string_view kField = "prefetch";
@@ -380,14 +391,14 @@ struct Pack {
 
 // Each of them.
 using AnyCall =
-    std::variant<Range, Rows, Tfrecord, TextLines, GlobalShuffle, FixedLengthRecords, CsvRecords, FromGenerator,
+    std::variant<Range, Rows, Tfrecord, TextLines, GlobalShuffle, FixedLengthRecords, CsvRecords, FromGenerator, Load,
                  Interleave, Concatenate, FlatMapInputs, Zip, ChooseFromDatasets, SampleFromDatasets, ParseExample,
                  ParseSequenceExample, ParseCsv, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap,
                  InterleaveFunction, TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens,
                  CorruptSpans, Rename, Select, Drop, OneHot, Truncate, TruncatePair, RejectionResample, AugmentImages,
-                 Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Prefetch,
-                 Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow, Window,
-                 Pack>;
+                 Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Snapshot,
+                 Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow,
+                 Window, Pack>;
 
 }  // namespace millrace::calls
 

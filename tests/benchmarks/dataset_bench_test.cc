@@ -368,6 +368,24 @@ TEST_F(DatasetBench, RunsASavedPipeline) {
   EXPECT_THAT(wrong.err, HasSubstr("has no field named \"butch\""));
 }
 
+TEST_F(DatasetBench, SavesElements) {
+  const std::string saved = (folder_ / "saved").string();
+  const ChildResult result = bench_shards({"mlm", "--save", saved, "--batches", "3"});
+  EXPECT_THAT(result.out, ContainsRegex("saved 3 elements to .*/saved: [0-9.]+ MB in [0-9.]+ s, [0-9.]+ MB/s\n"));
+  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(fs::exists(saved + "/description"));
+  expect_refused(
+      bench_shards({"mlm", "--save", saved, "--batches", "3"}),
+      "invalid_argument: '" + saved +
+          "' holds 3 elements already, which save wrote; overwriting them puts others in their place (stage save)");
+  const ChildResult again = bench_shards({"mlm", "--save", saved, "--batches", "5", "--overwrite", "--json"});
+  EXPECT_EQ(ordered_json::parse(again.out).at("elements"), 5) << again.err;
+  expect_refused(bench_shards({"mlm", "--save", saved}), "invalid_argument: save: the dataset has no end");
+  expect_refused(bench_shards({"mlm", "--save", saved, "--print", "2"}),
+                 "invalid_argument: --print has no effect with --save");
+  expect_refused(bench_shards({"mlm", "--overwrite"}), "invalid_argument: --overwrite has no effect without --save");
+}
+
 TEST_F(DatasetBench, ChecksADataset) {
   const ChildResult result = bench_shards({"mlm", "--check", "--check-elements", "5"});
   EXPECT_EQ(result.exit_code, 0) << result.err;

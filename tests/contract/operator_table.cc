@@ -462,6 +462,8 @@ const std::array kSources{
                  return p.chance(4) ? Twin::range(20, 20 - count, -step, w)
                                     : Twin::range(-5, count * step - 5, step, w);
                }},
+    SourceLine{"load", 8,
+               [](Picks& p, const Weave& w) { return Twin::load(p.chance(4) ? 2600 : p.between(0, 40), w); }},
     SourceLine{"rows", 12, [](Picks& p, const Weave& w) { return Twin::rows(p.between(0, 40), w); }},
     SourceLine{"from_generator", 10,
                [](Picks& p, const Weave& w) {
@@ -505,7 +507,7 @@ const std::array kOperators{
     OperatorLine{"parse_example", 40, is_records, parse_example},
     OperatorLine{"parse_sequence_example", 10, is_records, parse_sequence_example},
     OperatorLine{"decode_raw", 9, is_single_records, decode_raw},
-    OperatorLine{"parse_tensor", 9, is_single_records, parse_tensor},
+    OperatorLine{"parse_tensor", 13, is_single_records, parse_tensor},
     OperatorLine{"assert_cardinality", 5, is_finite,
                  [](const Twin& in, Picks& p) {
                    // The right number, where it is known, or another.
@@ -513,6 +515,8 @@ const std::array kOperators{
                    return in.assert_cardinality(known.is_known() && !p.chance(3) ? known.count() : p.between(0, 25));
                  }},
     OperatorLine{"cache", 6, is_finite, [](const Twin& in, Picks&) { return in.cache(); }},
+    OperatorLine{"cache_on_disk", 5, is_finite, [](const Twin& in, Picks&) { return in.cache_on_disk(); }},
+    OperatorLine{"snapshot", 5, is_finite, [](const Twin& in, Picks&) { return in.snapshot(); }},
     OperatorLine{"flat_map", 5, can_repeat, [](const Twin& in, Picks&) { return in.flat_map_few_numbers(); }},
     OperatorLine{"interleave", 8, can_repeat,
                  [](const Twin& in, Picks& p) {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "tests/contract/functions.h"
+#include "tests/contract/kept_folders.h"
 #include "tests/contract/pending_operator.h"
 #include "tests/contract/shard_files.h"
 #include "tests/contract/text_files.h"
@@ -182,6 +183,15 @@ TwinDataset TwinDataset::range(int64_t start, int64_t stop, int64_t step, const 
                    weave);
   twin.most_ = std::max<int64_t>(0, step > 0 ? ceiling(stop - start, step) : ceiling(start - stop, -step));
   twin.join("range");
+  return twin;
+}
+
+TwinDataset TwinDataset::load(int64_t count, const Weave& weave) {
+  TwinDataset twin(Dataset::load(folder_of_numbers(count)), model_of_range(0, count, 1),
+                   fmt::format("Dataset::load(folder_of_numbers({}))", count), weave);
+  twin.most_ = count;
+  twin.reads_shards_ = true;
+  twin.join("load");
   return twin;
 }
 
@@ -756,6 +766,15 @@ TwinDataset TwinDataset::take(int64_t count) const {
 }
 
 TwinDataset TwinDataset::cache() const { return then("cache", dataset_.cache(), model_of_cache(model_), ".cache()"); }
+
+TwinDataset TwinDataset::cache_on_disk() const {
+  return then("cache_on_disk", dataset_.cache({.directory = new_folder()}), model_of_cache(model_),
+              ".cache({.directory = new_folder()})");
+}
+
+TwinDataset TwinDataset::snapshot() const {
+  return then("snapshot", dataset_.snapshot(new_folder()), model_of_cache(model_), ".snapshot(new_folder())");
+}
 
 TwinDataset TwinDataset::skip(int64_t count) const {
   return then("skip", dataset_.skip(count), model_of_skip(model_, count), fmt::format(".skip({})", count));

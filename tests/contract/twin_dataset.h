@@ -23,6 +23,8 @@ class TwinDataset {
  public:
   static TwinDataset range(int64_t start, int64_t stop, int64_t step, const Weave& weave = {},
                            const std::string& feature = "value");
+  // The numbers below `count`, from a folder that they were saved to.
+  static TwinDataset load(int64_t count, const Weave& weave = {});
   // `count` elements of features of all types, lengths that vary among them.
   static TwinDataset rows(int64_t count, const Weave& weave = {});
   // Files of ShardFiles, by name.
@@ -82,6 +84,9 @@ class TwinDataset {
   [[nodiscard]] TwinDataset filter_blocks(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset assert_cardinality(int64_t count) const;
   [[nodiscard]] TwinDataset cache() const;
+  // In a folder that is new with each call, so that some runs of the dataset write it and others read it.
+  [[nodiscard]] TwinDataset cache_on_disk() const;
+  [[nodiscard]] TwinDataset snapshot() const;
   [[nodiscard]] TwinDataset flat_map_few_numbers() const;
   [[nodiscard]] TwinDataset interleave_few_numbers(size_t cycle_length, size_t block_length) const;
   // Until the digest of an element modulo `divisor` is `remainder`.

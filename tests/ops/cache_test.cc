@@ -71,6 +71,17 @@ TEST(CacheTest, ErrorsStayInTheirPlaces) {
       ElementsAre("x=0", error, "x=2", "x=0", error, "x=2"));
 }
 
+TEST(CacheTest, InADatasetThatAFunctionMakesItPassesElementsOn) {
+  const DatasetFunction nested{
+      .name = "nested",
+      .gives = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},
+      .make = [](const RowView& row) { return Dataset::range(0, row.value<int64_t>("value")).cache().repeat(2); }};
+  Pipeline pipeline = Dataset::range(0, 4).flat_map(nested).start({.threads = 1});
+  int elements = 0;
+  while (pipeline.next()) ++elements;
+  EXPECT_EQ(elements, 2 * (1 + 2 + 3));
+}
+
 class CacheOfShards : public ::testing::Test {
  protected:
   CacheOfShards() {

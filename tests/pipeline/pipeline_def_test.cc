@@ -274,6 +274,9 @@ constexpr std::array kCalls = {
     "assert_cardinality { count: 1 }",
     "ignore_errors {}",
     "cache {}",
+    "cache { directory: 'kept' }",
+    "snapshot { directory: 'kept' }",
+    "load { directory: '" MILLRACE_TEST_DATA "/elements' }",
     "prefetch { buffer_size: 1 }",
     "batch { size: 1 }",
     "padded_batch { size: 1 padding { length {} value { integer: 1 } features { feature: 'v' length {} value { "
@@ -380,7 +383,9 @@ Dataset images() {
                   .keep_others = false});
 }
 
-bool is_source(const def::Step& step) { return step.operator_case() < def::Step::kInterleave; }
+bool is_source(const def::Step& step) {
+  return step.operator_case() < def::Step::kInterleave || step.operator_case() == def::Step::kLoad;
+}
 
 // Of the calls above.
 std::vector<Dataset> inputs_of(const def::Step& step) {

@@ -243,6 +243,12 @@ const std::vector<Part> kParts{
     [](const Inputs& in) { return in.numbers.assert_cardinality(12); },
     [](const Inputs& in) { return in.numbers.map(fail_at_threes()).ignore_errors(); },
     [](const Inputs& in) { return in.numbers.cache().repeat(2); },
+    [](const Inputs& in) { return in.numbers.cache({.directory = in.files.path("cache")}).repeat(2); },
+    [](const Inputs& in) { return in.numbers.snapshot(in.files.path("snapshots")); },
+    [](const Inputs& in) {
+      in.numbers.save(in.files.path("saved"), {.overwrite = true});
+      return Dataset::load(in.files.path("saved"));
+    },
     [](const Inputs& in) { return in.numbers.prefetch(2); },
     [](const Inputs& in) { return in.numbers.batch(5); },
     [](const Inputs& in) { return in.rows.padded_batch(2, {.value = int64_t{-1}}); },

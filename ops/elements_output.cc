@@ -1,0 +1,132 @@
+#include "ops/elements_output.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// What may wait to be written: enough for a disk that comes in bursts.
+constexpr int64_t kShareOfBudget = 16;
+constexpr int64_t kMostBytes = 32 << 20;
+
+// What a function throws, or null.
+template <typename Function>
+std::shared_ptr<const Error> error_of(Function&& function) {
+  try {
+    function();
+    return nullptr;
+  } catch (const ErrorException& exception) {
+    return std::make_shared<const Error>(exception.error());
+  } catch (const std::exception& exception) {
+    return std::make_shared<const Error>(Error{.code = ErrorCode::kOutOfMemory, .message = exception.what()});
+  }
+}
+
+}  // namespace
+
+ElementsOutput::ElementsOutput(const StageContext& context, std::unique_ptr<ElementsWriter> writer,
+                               std::function<void(std::shared_ptr<const ElementsIndex>)> committed)
+    : executor_(context.disk->output),
+      most_bytes_(std::clamp<int64_t>(context.memory == nullptr ? 0 : context.memory->budget() / kShareOfBudget,
+                                      kBlockBytes, kMostBytes)),
+      committed_(std::move(committed)),
+      wake_([&waker = context.waker] { waker.wake(); }),
+      writer_(std::move(writer)) {}
+
+bool ElementsOutput::has_room() {
+  const std::lock_guard lock(mutex_);
+  if (error_ != nullptr) throw ErrorException(*error_);
+  waiting_ = bytes_ >= most_bytes_;
+  return !waiting_;
+}
+
+bool ElementsOutput::finished() {
+  const std::lock_guard lock(mutex_);
+  if (error_ != nullptr) throw ErrorException(*error_);
+  waiting_ = !finished_;
+  return finished_;
+}
+
+void ElementsOutput::append(Block block) {
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_ += block.byte_size();
+    blocks_.push_back(std::move(block));
+    if (std::exchange(running_, true)) return;
+  }
+  submit(/*commits=*/false);
+}
+
+void ElementsOutput::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finish_ = true;
+    if (std::exchange(running_, true)) return;
+  }
+  submit(/*commits=*/true);
+}
+
+void ElementsOutput::close() {
+  wake_.close();
+  {
+    const std::lock_guard lock(mutex_);
+    if (finish_) return;
+    closed_ = true;
+    blocks_.clear();
+    if (std::exchange(running_, true)) return;
+  }
+  submit(/*commits=*/false);  // files are removed where files are written
+}
+
+// Not under the lock: an executor that is stopping runs it at once.
+void ElementsOutput::submit(bool commits) {
+  const auto function = [self = shared_from_this(), commits] { self->run(commits); };
+  commits ? executor_.submit_sync(function) : executor_.submit(function);
+}
+
+// One at a time. Writes all that is there.
+void ElementsOutput::run(bool commits) {
+  while (true) {
+    Block block;
+    {
+      const std::lock_guard lock(mutex_);
+      if (blocks_.empty() || error_ != nullptr) {
+        if (finish_ && error_ == nullptr) break;
+        if (closed_ || error_ != nullptr) writer_.reset();
+        running_ = false;
+        return;
+      }
+      block = std::move(blocks_.front());
+      blocks_.pop_front();
+    }
+    const int64_t bytes = block.byte_size();
+    const auto error = error_of([&] { writer_->append(block); });
+    block = Block();
+    done(bytes, error);
+  }
+  if (!commits) return submit(/*commits=*/true);
+  const auto error = error_of([&] { committed_(writer_->commit()); });
+  writer_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = false;
+    finished_ = error == nullptr;
+  }
+  done(0, error);
+}
+
+// So many bytes do not wait any more.
+void ElementsOutput::done(int64_t bytes, std::shared_ptr<const Error> error) {
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_ -= bytes;
+    if (error != nullptr) error_ = std::move(error);
+    if (error_ == nullptr && !finished_ && (finish_ || bytes_ >= most_bytes_)) return;
+    if (!std::exchange(waiting_, false)) return;
+  }
+  wake_.call();
+}
+
+}  // namespace millrace

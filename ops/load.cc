@@ -1,0 +1,32 @@
+#include "ops/load.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ops/saved_elements.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kKind = "load";
+
+}  // namespace
+
+LoadOperator::LoadOperator(std::shared_ptr<const ElementsIndex> index)
+    : StageOperator(index->schema()), index_(std::move(index)), digest_(index_->content_digest()) {}
+
+std::string LoadOperator::arguments() const { return fmt::format("{} elements", index_->num_elements()); }
+
+Cardinality LoadOperator::cardinality(std::span<const Cardinality>) const {
+  return Cardinality::known(index_->num_elements());
+}
+
+size_t LoadOperator::num_lanes() const { return SavedElementsStage::kNumLanes; }
+
+std::unique_ptr<Stage> LoadOperator::open(std::vector<OpenStage>, const StageContext& context) const {
+  const int64_t first = context.state == nullptr ? 0 : numbers_of(*context.state, kKind, 1)[0];
+  return std::make_unique<SavedElementsStage>(kKind, index_, first, *context.storage, context);
+}
+
+}  // namespace millrace

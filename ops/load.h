@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "formats/elements/index.h"
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Source: the elements that `save` (or a `cache` or `snapshot` with a directory) wrote to a folder, in the order in
+/// which they came, with the features that they had. The number of elements is known. Every block is checked when it
+/// is read; damage is an error that names file and offset, in the place of the elements that are lost.
+///
+/// The description of the folder is read when the dataset is described. When another one is written to the folder
+/// after that, the next epoch finds no files: `io`. A state is the number of the next element; it goes on with the
+/// same elements in another folder too, and is refused with others.
+///
+///     Dataset::load("preprocessed").shuffle(10'000).repeat().batch(128)
+class LoadOperator final : public StageOperator {
+ public:
+  explicit LoadOperator(std::shared_ptr<const ElementsIndex> index);
+  std::string_view name() const override { return "load"; }
+  std::string arguments() const override;
+  std::string policy() const override { return "directory: " + index_->directory(); }
+  Cardinality cardinality(std::span<const Cardinality>) const override;
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+  size_t num_lanes() const override;
+  uint64_t content_digest() const override { return digest_; }
+  /// The description.
+  int64_t memory_needed() const override { return index_->memory_bytes(); }
+
+ private:
+  const std::shared_ptr<const ElementsIndex> index_;
+  const uint64_t digest_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,103 @@
+#include "ops/save.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "formats/columnar/block_builder.h"
+#include "formats/storage/atomic_directory.h"
+#include "formats/storage/folder_lock.h"
+#include "ops/elements_output.h"
+
+namespace millrace {
+namespace {
+
+struct SaveFolder final : SharedByRuns {
+  std::shared_ptr<FolderLock> lock;
+  uint64_t generation = 0;
+};
+
+class SaveStage final : public Stage {
+ public:
+  SaveStage(SchemaPtr schema, std::unique_ptr<Stage> input, std::shared_ptr<ElementsOutput> output, BufferPool& pool)
+      : schema_(std::move(schema)), input_(std::move(input)), output_(std::move(output)), pool_(pool) {}
+  ~SaveStage() override { output_->close(); }
+
+  Poll next(Block& out) override {
+    if (failed_) return Poll::kEnd;
+    if (ended_) return output_->finished() ? Poll::kEnd : Poll::kPending;
+    if (!output_->has_room()) return Poll::kPending;
+    Block block;
+    const Poll poll = input_->next(block);
+    if (poll == Poll::kEnd) {
+      ended_ = true;
+      output_->finish();
+      return output_->finished() ? Poll::kEnd : Poll::kPending;
+    }
+    if (poll != Poll::kBlock) return poll;
+    const auto is_error = [](const ElementError& entry) { return !entry.is_note(); };
+    const auto error = std::find_if(block.errors().begin(), block.errors().end(), is_error);
+    if (error != block.errors().end()) {
+      failed_ = true;
+      out = error_block(schema_, pool_, error->error);
+      return poll;
+    }
+    elements_ += static_cast<int64_t>(block.num_elements() - block.errors().size());
+    Column column = Column::fixed(pool_, DType::kInt64, {}, 1);
+    column.mutable_values<int64_t>()[0] = elements_;
+    out = Block(schema_, {std::move(column)}, 1);
+    output_->append(std::move(block));
+    return poll;
+  }
+
+ private:
+  const SchemaPtr schema_;
+  const std::unique_ptr<Stage> input_;
+  const std::shared_ptr<ElementsOutput> output_;
+  BufferPool& pool_;
+  int64_t elements_ = 0;
+  bool ended_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+SaveOperator::SaveOperator(const SchemaPtr& input, std::string directory, bool overwrite)
+    : StageOperator(std::make_shared<const Schema>(
+          std::vector<FeatureSpec>{{.name = "elements", .dtype = DType::kInt64, .shape = {}}})),
+      input_(input),
+      directory_(std::move(directory)),
+      overwrite_(overwrite) {
+  if (directory_.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "save: directory is empty");
+}
+
+std::shared_ptr<SharedByRuns> SaveOperator::share() const { return std::make_shared<SaveFolder>(); }
+
+int64_t SaveOperator::prepare(SharedByRuns* shared, Storage&) const {
+  make_folder(directory_);
+  auto& folder = dynamic_cast<SaveFolder&>(*shared);
+  folder.lock = std::make_shared<FolderLock>(directory_, "writing elements to");
+  InlineExecutor executor;
+  LocalStorage disk(executor);
+  const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory_);
+  if (index != nullptr && !overwrite_) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' holds {} elements already, which {} wrote; overwriting them puts others in "
+                                     "their place",
+                                     directory_, index->num_elements(), index->about().written_by));
+  }
+  remove_other_elements(directory_, index.get());
+  folder.generation = next_generation(directory_);
+  return 0;
+}
+
+std::unique_ptr<Stage> SaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  const auto& folder = dynamic_cast<SaveFolder&>(*context.shared);
+  auto writer = std::make_unique<ElementsWriter>(
+      directory_, input_, ElementsIndex::About{.written_by = "save", .generation = folder.generation}, folder.lock);
+  auto output = std::make_shared<ElementsOutput>(context, std::move(writer), [](const auto&) {});
+  return std::make_unique<SaveStage>(schema(), inputs[0](context), std::move(output), context.pool);
+}
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+#include "pipeline/output_thread.h"
+
+#include <utility>
+
+namespace millrace {
+
+void OutputThread::submit(std::function<void()> function) {
+  thread_.submit([this, function = std::move(function)] {
+    function();
+    done_.fetch_add(1, std::memory_order_relaxed);
+  });
+}
+
+void OutputThread::submit_sync(std::function<void()> function) {
+  submit([this, function = std::move(function)] {
+    syncing_.store(true, std::memory_order_relaxed);
+    function();
+    syncing_.store(false, std::memory_order_relaxed);
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "formats/storage/local_disk.h"
+#include "pipeline/io_threads.h"
+
+namespace millrace {
+
+/// The thread on which a pipeline writes files of its own. Made with the first function that is submitted.
+class OutputThread final : public OutputExecutor {
+ public:
+  void submit(std::function<void()> function) override;
+  void submit_sync(std::function<void()> function) override;
+  /// Runs what was submitted, then joins; functions submitted later run inside `submit`.
+  void stop() { thread_.stop(); }
+
+  /// Functions that have run. Any thread.
+  uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+  /// Whether something is being brought to the disk. Any thread.
+  bool is_syncing() const { return syncing_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> done_{0};
+  std::atomic<bool> syncing_{false};
+  IoThreads thread_{1};
+};
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+#include "pipeline/save.h"
+
+#include "formats/elements/index.h"
+#include "formats/storage/local.h"
+#include "pipeline/stage_statistics.h"
+
+namespace millrace {
+
+SaveReport run_save(Pipeline pipeline, const std::string& directory, const SaveOptions& options) {
+  const int64_t begin = now_ns();
+  while (std::optional<Batch> taken = pipeline.next()) {
+    if (options.on_progress) options.on_progress(taken->values<int64_t>("elements")[0]);
+  }
+  InlineExecutor executor;
+  LocalStorage disk(executor);
+  const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory);
+  return {.elements = index->num_elements(),
+          .bytes = index->num_bytes(),
+          .seconds = 1e-9 * static_cast<double>(now_ns() - begin)};
+}
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+#include "pipeline/stream_identity.h"
+
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "pipeline/plan_digest.h"
+#include "pipeline/shard_digest.h"
+
+namespace millrace {
+
+StreamIdentity identity_of(const PlanNodePtr& plan) {
+  return {.digest =
+              [plan](Storage& storage) {
+                std::vector<uint64_t> parts;
+                for (const PlanDigest::Operator& op : digest_of(*plan).operators) parts.push_back(op.digest);
+                // Not owned: it is there during the call.
+                ShardDigestReader reader(shard_paths(*plan),
+                                         std::shared_ptr<Storage>(std::shared_ptr<void>(), &storage));
+                const ShardDigest& shards = reader.digest();
+                parts.push_back(static_cast<uint64_t>(shards.num_shards));
+                for (const std::vector<uint64_t>* of : {&shards.names, &shards.sizes, &shards.contents}) {
+                  parts.insert(parts.end(), of->begin(), of->end());
+                }
+                return XXH3_64bits(parts.data(), parts.size() * sizeof(uint64_t));
+              },
+          .cardinality = plan_cardinality(*plan)};
+}
+
+}  // namespace millrace

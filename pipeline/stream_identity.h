@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ops/kept_elements.h"
+#include "pipeline/plan.h"
+
+namespace millrace {
+
+/// What tells the stream of a dataset, as written, from other ones: its digest is made of the plan's (PlanDigest) and
+/// of its files' (ShardDigest), so functions of yours count by their names.
+[[nodiscard]] StreamIdentity identity_of(const PlanNodePtr& plan);
+
+}  // namespace millrace

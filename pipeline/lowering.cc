@@ -55,7 +55,7 @@ class LoweredPlan::LaneSet final : public Lanes {
                                   .disk = lane_context.disk};
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
-      return std::make_unique<MeteredStage>(std::move(stage), *reading_);
+      return std::make_unique<MeteredStage>(std::move(stage), reading_);
     };
     return open_at([&](const StageContext& at) { return segments_[lane]->open(chain, at); }, context, place);
   }
@@ -105,8 +105,7 @@ LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name,
 }
 
 std::unique_ptr<Stage> LoweredPlan::metered(std::unique_ptr<Stage> stage, StageStatistics& statistics) const {
-  if (!options_.statistics) return stage;
-  return std::make_unique<MeteredStage>(std::move(stage), statistics);
+  return std::make_unique<MeteredStage>(std::move(stage), options_.statistics ? &statistics : nullptr);
 }
 
 void LoweredPlan::number(SegmentRecord& segment) {

@@ -129,13 +129,21 @@ TEST_P(Threads, DroppedAtAnyMomentCancelsEndlessDataAndLeavesNoBodyRunning) {
 // With one worker, an input that drops all it reads must not keep it from the others.
 TEST(Pipeline, EndsBesideAnInputThatNeverHasAnotherElement) {
   const std::vector<Dataset> twice(2, Dataset::range(0, 4, 1, "x"));
-  const Dataset never = Dataset::interleave(twice, {.cycle_length = 2}).repeat().unique("x");
-  const Dataset zipped = Dataset::zip({Dataset::range(0, 9, 1, "a"), Dataset::range(0, 6, 1, "b").take(2), never});
   const WorkerLimit limit(1);
-  Pipeline pipeline = zipped.start({.threads = 1});
-  EXPECT_TRUE(pipeline.next().has_value());
-  EXPECT_TRUE(pipeline.next().has_value());
-  EXPECT_EQ(pipeline.next(), std::nullopt);
+  for (const bool statistics : {true, false}) {
+    for (const Dataset& never : {Dataset::interleave(twice, {.cycle_length = 2}).repeat().unique("x"),
+                                 Dataset::range(0, 4, 1, "x").repeat().skip(int64_t{1} << 60)}) {
+      const Dataset zipped = Dataset::zip({Dataset::range(0, 9, 1, "a"), Dataset::range(0, 6, 1, "b").take(0), never});
+      Pipeline pipeline = zipped.start({.threads = 1, .statistics = statistics});
+      EXPECT_EQ(pipeline.next(), std::nullopt);
+    }
+    const Dataset never = Dataset::interleave(twice, {.cycle_length = 2}).repeat().unique("x");
+    Pipeline pipeline = Dataset::zip({Dataset::range(0, 9, 1, "a"), Dataset::range(0, 6, 1, "b").take(2), never})
+                            .start({.threads = 1, .statistics = statistics});
+    EXPECT_TRUE(pipeline.next().has_value());
+    EXPECT_TRUE(pipeline.next().has_value());
+    EXPECT_EQ(pipeline.next(), std::nullopt);
+  }
 }
 
 // Endless data of which a nested filter takes everything: its chain must come back to be cancelled.

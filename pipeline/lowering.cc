@@ -24,6 +24,11 @@ std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
 
 bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
 
+bool leaves_work_to_body(const PlanNode& node) {
+  const auto* stage = dynamic_cast<const StageOperator*>(node.op.get());
+  return stage != nullptr && stage->assembles_later();
+}
+
 }  // namespace
 
 /// The segments of one operator's lanes, made once and opened again for each nested input.
@@ -159,7 +164,8 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 // The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
 OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
   const bool prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get()) != nullptr;
-  if (!nested && (prefetch || is_map(*node))) {
+  // What a stage leaves to the body needs one behind it.
+  if (!nested && (prefetch || is_map(*node) || (!last && leaves_work_to_body(*node)))) {
     OpenStage reader = cut(node, 0);
     segment.inputs.push_back(numbered_segments_.back()->number);
     return reader;

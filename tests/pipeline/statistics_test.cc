@@ -224,5 +224,13 @@ TEST(Statistics, CountThePaddingOfBatchesWhereItIsDone) {
   EXPECT_EQ(stage("2:padded_batch.assemble").bytes, 80'000);
 }
 
+TEST(Statistics, ShowThatBatchesArePaddedInParallelWhateverFollows) {
+  const Dataset batches = Dataset::range(0, 100).padded_batch(10);
+  for (const Dataset& dataset : {batches.take(3), batches.shuffle(4), batches.padded_batch(2)}) {
+    EXPECT_NE(dataset.explain().find("parallel body [2:padded_batch.assemble]"), std::string::npos)
+        << dataset.explain();
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -154,14 +154,16 @@ std::optional<ShardReader::Place> ShardReader::place_from(uint64_t offset) const
         place.next = index_->first_from(frame.offset);
         if (place.next.record >= index_->num_records()) return std::nullopt;
         place.point = FrameTable::point(frames_->frame_with(place.next.offset));
+        if (place.next.record < position().record) place.next = position();
       } else if (!frames_->num_records()) {
         return std::nullopt;  // which record comes first is not known
       } else if (FrameTable::begins_a_record(frame)) {
+        // Fewer than were read: the numbers are not those of this file.
+        if (frame.record < position().record) return std::nullopt;
         place = {FrameTable::point(frame), {frame.offset, frame.record}};
       } else {
         continue;
       }
-      if (place.next.record < position().record) place.next = position();
       return place;
     }
     return std::nullopt;

@@ -584,6 +584,32 @@ TEST_F(ShardReaderTest, OfZstdSaysWhenItsSeekTableIsBrokenAndLosesNothingToIt) {
   }
 }
 
+TEST_F(ShardReaderTest, OfZstdWhoseTableCountsFewerRecordsThanThereAreEndsAtDamage) {
+  const auto records = many_records([](size_t i) { return i % 500; }, 1000);
+  const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = 4000});
+  const ReadShard good = read_shard(local_, pool_, path, {}, true);
+  std::string bytes = test::read_file(path);
+  const FrameTable table = FrameTable::parse(bytes, bytes.size());
+  // One record in each frame, under a checksum that is right.
+  std::vector<FrameTable::Entry> entries{{.packed_bytes = static_cast<uint32_t>(table.frames()[0].begin)}};
+  for (const FrameTable::Frame& frame : table.frames()) {
+    const FrameTable::Frame& next = (&frame)[1];
+    entries.push_back({.packed_bytes = static_cast<uint32_t>(next.begin - frame.begin),
+                       .bytes = static_cast<uint32_t>(next.offset - frame.offset),
+                       .records = 1});
+  }
+  const FrameTable::Frame& bad = table.frames()[20];
+  ASSERT_GT(bad.record, table.frames().size());
+  bytes[bad.begin + 100] = static_cast<char>(bytes[bad.begin + 100] ^ 4);
+  test::write_file(path, bytes.substr(0, table.end_of_frames()) + serialize_frame_table(entries));
+  const ReadShard read = read_shard(local_, pool_, path, {}, false);
+  ASSERT_EQ(read.faults.size(), 1U);
+  EXPECT_EQ(read.faults[0].error.code, ErrorCode::kCompression);
+  EXPECT_EQ(read.faults[0].begin, bad.offset);
+  EXPECT_FALSE(read.faults[0].can_continue);
+  EXPECT_EQ(read.records, std::vector(good.records.begin(), good.records.begin() + static_cast<ptrdiff_t>(bad.record)));
+}
+
 TEST_F(ShardReaderTest, OfZstdThatIsCutBetweenTwoFramesIsTruncated) {
   const auto records = many_records([](size_t i) { return i % 500; }, 1000);
   const std::string path = write("a", records, {.compression = Compression::kZstd, .frame_bytes = 4000});

@@ -9,8 +9,10 @@ namespace millrace {
 
 struct ParseTensorOptions {
   /// The most values that a tensor may have which its message does not spell out: a few bytes may stand for any number
-  /// of equal values. Default: 2^24
-  int64_t max_filled_values = int64_t{1} << 24;
+  /// of equal values, and a block has many such tensors. Of strings also the most bytes that repeating the last one may
+  /// add; of a tensor without values, the most rows, which are the sizes before its first 0. tf.io.serialize_tensor
+  /// writes every value; tf.make_tensor_proto leaves out equal ones at the end. Default: 2^12
+  int64_t max_filled_values = int64_t{1} << 12;
 };
 
 /// Reads serialized `tensorflow.TensorProto` messages (what tf.io.serialize_tensor writes) in place of a feature. Both
@@ -28,7 +30,8 @@ struct ParseTensorOptions {
 /// | string | bytes | |
 ///
 /// A message of another type or shape, or that cannot be read, is the element's error; so are complex, quantized and
-/// other types.
+/// other types, and a tensor without values whose sizes other than 0 make more than 2^24 (`wrong_shape`): they cost
+/// nothing in the message, and what pads or splits it would take memory for them.
 class ParseTensorOperator final : public MapOperator {
  public:
   /// `feature`: one `bytes` value per element. `dtype`, `shape`: of the tensors; `kVaries` where sizes differ.

@@ -262,6 +262,7 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
     const TypeTraits& traits = traits_of(tensor.type_, bytes.data());
     tensor.num_values_ = checked_product(tensor.shape_, bytes.data());
     const auto count = static_cast<uint64_t>(tensor.num_values_);
+    if (count == 0) tensor.content_ = {};  // which TensorFlow does not look at either
     if (!tensor.content_.empty()) {
       tensor.num_stored_ = tensor.num_values_;
       const bool fits =
@@ -293,6 +294,10 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
 }
 
 std::string_view TensorMessage::type_name() const { return traits_of(type_).name; }
+
+std::string_view TensorMessage::last_string() const {
+  return type_ == kString && !fields_.empty() ? fields_.back() : std::string_view();
+}
 
 bool TensorMessage::fits(DType dtype) const {
   const DType holds = traits_of(type_).dtype;

@@ -30,6 +30,9 @@ class TensorMessage {
   /// How many values the message itself has. What follows them up to `num_values()` is the last one again, or zeros
   /// where there are none, as in TensorFlow: a small message may stand for a large tensor.
   int64_t num_stored() const { return num_stored_; }
+  /// Of strings the last one that the message has, which stands for those that it does not have. Empty where it has
+  /// none and of other types.
+  std::string_view last_string() const;
 
   /// Writes `num_values()` values of a type that fits; bytes are std::string_views. float64 is rounded to the nearest
   /// float32, everything else is exact. Throws ErrorException with `kParse`, also for an integer that the type cannot

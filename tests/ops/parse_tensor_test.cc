@@ -109,7 +109,7 @@ TEST(ParseTensor, AListThatIsTooShortEndsWithItsLastValueAndOneThatIsTooLongIsCu
   EXPECT_THAT(parsed({tensor(kString, {3}) + field(8, "x"), tensor(kString, {3})}, DType::kBytes, {3}),
               ElementsAre("t=[x,x,x]", "t=[,,]"));
   EXPECT_THAT(parsed({tensor(kInt64, {}) + field(10, "\5"s)}, DType::kInt64, {}), ElementsAre("t=5"));
-  EXPECT_THAT(parsed({tensor(kInt64, {0, 1LL << 60})}, DType::kInt64, {kVaries, kVaries}), ElementsAre("t=[]"));
+  EXPECT_THAT(parsed({tensor(kInt64, {0, 1LL << 20})}, DType::kInt64, {kVaries, kVaries}), ElementsAre("t=[]"));
 }
 
 // Shape and values of a message as the golden cases have them, or that it is refused.
@@ -199,13 +199,55 @@ TEST(ParseTensor, AFewBytesCannotAskForAnyAmountOfMemory) {
   EXPECT_THAT(
       parsed({huge}, DType::kFloat32, {kVaries, kVaries})[0],
       HasSubstr("wrong_shape: feature 't': a tensor of shape [1073741824,1048576] with only 1 of its values; at "
-                "most 16777216 are filled up"));
+                "most 4096 are filled up"));
   EXPECT_THAT(parsed({tensor(kFloat, {1LL << 62, 1LL << 62})}, DType::kFloat32, {kVaries, kVaries})[0],
               HasSubstr("is too large"));
   EXPECT_THAT(parsed({tensor(kString, {1LL << 50}) + field(4, "abc")}, DType::kBytes, {kVaries})[0],
               HasSubstr("a content of 3 bytes for the shape"));
   EXPECT_THAT(parsed({tensor(kInt64, {3}) + field(10, "\1"s)}, DType::kInt64, {3}, {.max_filled_values = 2})[0],
               HasSubstr("at most 2 are filled up"));
+}
+
+// The sizes beside a 0 are free in the message, and what pads or splits the tensor multiplies them with others.
+TEST(ParseTensor, ATensorWithoutValuesHasNoSizesThatTakeMemory) {
+  const Shape three{kVaries, kVaries, kVaries};
+  EXPECT_THAT(parsed({tensor(kInt64, {0, 1024, 3}), tensor(kInt64, {4096, 0, 4096}), tensor(kInt64, {0, 1LL << 24, 0})},
+                     DType::kInt64, three),
+              ElementsAre("t=[]", testing::StartsWith("t=[[],[],"), "t=[]"));
+  EXPECT_THAT(
+      parsed({tensor(kInt64, {1LL << 62, 0, 3})}, DType::kInt64, three)[0],
+      HasSubstr("wrong_shape: feature 't': a tensor of shape [4611686018427387904,0,3] has no values; its other "
+                "sizes may make at most 16777216"));
+  EXPECT_THAT(parsed({tensor(kInt64, {0, 1LL << 62, 1LL << 62})}, DType::kInt64, three)[0], HasSubstr("has no values"));
+  EXPECT_THAT(parsed({tensor(kInt64, {0, 0, (1LL << 24) + 1})}, DType::kInt64, three)[0], HasSubstr("has no values"));
+  EXPECT_THAT(parsed({tensor(kInt64, {64, 65, 0})}, DType::kInt64, three)[0],
+              HasSubstr("wrong_shape: feature 't': a tensor of shape [64,65,0] has 4160 rows without values, at most "
+                        "4096 are taken (max_filled_values)"));
+  EXPECT_THAT(parsed({tensor(kInt64, {2, 0, 5})}, DType::kInt64, three, {.max_filled_values = 2}),
+              ElementsAre("t=[[],[]]"));
+}
+
+TEST(ParseTensor, OfAStringThatIsRepeatedTheBytesCount) {
+  const auto repeated = [](size_t bytes) {
+    return tensor(kString, {5}) + field(8, "a") + field(8, std::string(bytes, 'x'));
+  };
+  EXPECT_THAT(parsed({repeated(1365)}, DType::kBytes, {5})[0], testing::StartsWith("t=[a,xxx"));
+  EXPECT_THAT(
+      parsed({repeated(1366)}, DType::kBytes, {5})[0],
+      HasSubstr("wrong_shape: feature 't': a tensor of shape [5] repeats a string of 1366 bytes 3 times; at most "
+                "4096 bytes are filled up (max_filled_values)"));
+  EXPECT_THAT(parsed({tensor(kString, {1}) + field(8, std::string(5000, 'x'))}, DType::kBytes, {1})[0],
+              testing::StartsWith("t=[xxx"));
+}
+
+// As TensorFlow, which reads the content only where there are values.
+TEST(ParseTensor, TheContentOfATensorWithoutValuesDoesNotMatter) {
+  EXPECT_THAT(parsed({tensor(kFloat, {0}) + field(4, "abc"), tensor(kInt64, {0}) + field(4, "12345678")},
+                     DType::kFloat32, {0})[0],
+              "t=[]");
+  EXPECT_THAT(parsed({tensor(kString, {0}) + field(4, "abc")}, DType::kBytes, {kVaries}), ElementsAre("t=[]"));
+  EXPECT_THAT(parsed({tensor(kFloat, {0}) + field(5, "abc")}, DType::kFloat32, {0})[0],
+              HasSubstr("a packed list of float32 of 3 bytes"));
 }
 
 TEST(ParseTensor, WhatDoesNotFitIsTheElementsError) {

@@ -35,7 +35,8 @@ std::unique_ptr<FolderLock> FolderLock::try_lock(const std::string& folder) {
 bool FolderLock::lock() { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 void FolderLock::sync() {
-  if (::fsync(descriptor_) == 0) return;
+  // Some file systems cannot sync a folder; then there is nothing to do.
+  if (::fsync(descriptor_) == 0 || errno == EINVAL || errno == ENOTSUP) return;
   throw ErrorException({.code = ErrorCode::kIo,
                         .message = fmt::format("cannot bring the folder to the disk: {}", std::strerror(errno)),
                         .shard = folder_});

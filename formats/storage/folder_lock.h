@@ -18,7 +18,7 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  /// Brings the names in the folder to the disk. Throws `kIo`.
+  /// Brings the names in the folder to the disk, where its file system can. Throws `kIo`.
   void sync();
 
  private:

@@ -49,8 +49,12 @@ class ByteReader {
     uint64_t number = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       const auto byte = static_cast<uint8_t>(take_raw(1)[0]);
+      // The last bit of 64 is alone in its group.
+      if (shift == 63 && byte > 1) break;
       number |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return number;
+      if (byte >= 0x80) continue;
+      if (byte == 0 && shift > 0) break;  // a number is written in one way only
+      return number;
     }
     refuse();
   }

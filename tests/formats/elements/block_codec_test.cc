@@ -144,6 +144,19 @@ TEST_F(BlockCodecTest, WhereABlockEndsDependsOnTheElementsAlone) {
   for (uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(encoded(seed), blocks) << seed;
 }
 
+TEST(ByteReader, NumbersAreReadInTheOneWayInWhichTheyAreWritten) {
+  for (const uint64_t number : {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{1} << 63, UINT64_MAX}) {
+    ByteWriter writer;
+    writer.put(number);
+    EXPECT_EQ(ByteReader(writer.bytes()).take(), number);
+  }
+  const std::string nine(9, '\xff');
+  for (const std::string& bytes : {std::string("\x80\0", 2), std::string("\xff\x80\0", 3), nine + '\2', nine + '\x7f',
+                                   nine + "\x81\1", nine + '\0'}) {
+    EXPECT_THROW((void)ByteReader(bytes).take(), ErrorException) << ::testing::PrintToString(bytes);
+  }
+}
+
 TEST_F(BlockCodecTest, BytesThatAreNotOfTheSchemaAreRefused) {
   const SchemaPtr numbers = of({{.name = "v", .dtype = DType::kInt64, .shape = {2}}});
   BlockBuilder builder(numbers, pool_);

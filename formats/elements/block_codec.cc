@@ -213,9 +213,11 @@ namespace {
 /// One feature of a block.
 class ColumnDecoder {
  public:
-  ColumnDecoder(const FeatureSpec& feature, size_t num_elements, ByteReader& in)
+  // `notes`: in the places of which there are no values.
+  ColumnDecoder(const FeatureSpec& feature, size_t num_elements, const std::vector<ElementError>& notes, ByteReader& in)
       : feature_(feature),
         num_elements_(num_elements),
+        notes_(notes),
         sizes_(in.take_text()),
         lengths_(in.take_text()),
         values_(in.take_text()) {}
@@ -250,14 +252,25 @@ class ColumnDecoder {
     return feature_.is_ragged() ? ragged(pool) : varying(pool);
   }
 
+  // Elements are asked for in their order.
+  bool is_note(size_t element) {
+    while (next_note_ < notes_.size() && notes_[next_note_].element < element) ++next_note_;
+    return next_note_ < notes_.size() && notes_[next_note_].element == element;
+  }
+  static void check_dimension(int64_t dimension, uint64_t size, bool is_note) {
+    if (dimension >= 0 && size != static_cast<uint64_t>(dimension) && !(is_note && size == 0)) ByteReader::refuse();
+  }
+
   Column varying(BufferPool& pool) {
     const size_t rank = feature_.shape.size();
     std::vector<int64_t> offsets{0};
     std::vector<int64_t> dims;
     for (size_t i = 0; i < num_elements_; ++i) {
+      const bool note = is_note(i);
       uint64_t count = 1;
       for (size_t d = 0; d < rank; ++d) {
         const uint64_t size = sizes_.take(kMostSizes);
+        check_dimension(feature_.shape[d], size, note);
         if (__builtin_mul_overflow(count, size, &count) || count > kMostValues) ByteReader::refuse();
         dims.push_back(static_cast<int64_t>(size));
       }
@@ -278,21 +291,23 @@ class ColumnDecoder {
       const uint64_t num_sizes = sizes_.take(sizes_.left());
       for (uint64_t s = 0; s < num_sizes; ++s) sizes.push_back(static_cast<int64_t>(sizes_.take(kMostSizes)));
       size_offsets.push_back(static_cast<int64_t>(sizes.size()));
-      check_ragged({sizes.end() - static_cast<ptrdiff_t>(num_sizes), sizes.end()}, offsets[i + 1] - offsets[i]);
+      check_ragged({sizes.end() - static_cast<ptrdiff_t>(num_sizes), sizes.end()}, offsets[i + 1] - offsets[i],
+                   is_note(i));
     }
     check(static_cast<uint64_t>(offsets.back()));
     return Column::ragged(pool, feature_.dtype, feature_.shape, offsets, sizes, size_offsets);
   }
 
   // The sizes of one element must make up its values: see Column::sizes.
-  void check_ragged(std::span<const int64_t> sizes, int64_t num_values) const {
+  void check_ragged(std::span<const int64_t> sizes, int64_t num_values, bool is_note) const {
     uint64_t rows = 1;
     size_t at = 0;
     for (const int64_t dimension : feature_.shape) {
       if (dimension != kRagged) {
-        if (at == sizes.size() || __builtin_mul_overflow(rows, static_cast<uint64_t>(sizes[at++]), &rows)) {
-          ByteReader::refuse();
-        }
+        if (at == sizes.size()) ByteReader::refuse();
+        const auto size = static_cast<uint64_t>(sizes[at++]);
+        check_dimension(dimension, size, is_note);
+        if (__builtin_mul_overflow(rows, size, &rows)) ByteReader::refuse();
         continue;
       }
       if (rows >= sizes.size() - at || sizes[at] != 0) ByteReader::refuse();
@@ -308,6 +323,8 @@ class ColumnDecoder {
 
   const FeatureSpec& feature_;
   const size_t num_elements_;
+  const std::vector<ElementError>& notes_;
+  size_t next_note_ = 0;
   ByteReader sizes_;
   ByteReader lengths_;
   ByteReader values_;
@@ -359,7 +376,7 @@ Block decode_block(std::string_view bytes, const Ref<Resource>& holder, const Sc
   Block::Columns columns;
   columns.reserve(schema->size());
   for (const FeatureSpec& feature : schema->features()) {
-    columns.push_back(ColumnDecoder(feature, num_elements, in).decode(holder, pool));
+    columns.push_back(ColumnDecoder(feature, num_elements, notes, in).decode(holder, pool));
   }
   if (in.left() > 0) ByteReader::refuse();
   Block block(schema, std::move(columns), num_elements);

@@ -23,6 +23,7 @@ constexpr uint64_t kVersion = 1;
 constexpr std::string_view kPrefix = "elements-";
 constexpr std::string_view kSuffix = ".tfrecord";
 constexpr uint64_t kMost = uint64_t{1} << 62;
+constexpr uint64_t kMostDimensions = 32;  // that a Column keeps apart
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -31,11 +32,13 @@ SchemaPtr take_schema(ByteReader& in) {
   for (FeatureSpec& feature : features) {
     feature.name = in.take_text();
     feature.dtype = static_cast<DType>(in.take(uint64_t(DType::kBytes)));
-    feature.shape.resize(in.take(in.left()));
+    feature.shape.resize(in.take(kMostDimensions));
     for (int64_t& size : feature.shape) {
       size = in.take_signed();
       if (size < kRagged) ByteReader::refuse();
     }
+    // What is ragged is so row by row.
+    if (!feature.shape.empty() && feature.shape[0] == kRagged) ByteReader::refuse();
   }
   try {
     return std::make_shared<const Schema>(std::move(features));

@@ -144,6 +144,28 @@ TEST_F(BlockCodecTest, WhereABlockEndsDependsOnTheElementsAlone) {
   for (uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(encoded(seed), blocks) << seed;
 }
 
+TEST_F(BlockCodecTest, FixedDimensionsAreThoseOfTheSchemaExceptBelowNotes) {
+  const auto note = std::make_shared<const Error>(
+      Error{.skipped = std::make_shared<const SkippedRegion>(SkippedRegion{.shard = "a", .reason = "bad"})});
+  const auto check = [&](const Shape& shape, const Shape& other, const std::vector<int64_t>& sizes) {
+    const SchemaPtr schema = of({{.name = "v", .dtype = DType::kInt64, .shape = shape}});
+    BlockBuilder builder(schema, pool_);
+    builder.append_error(note);
+    builder.column(0).append<int64_t>(std::vector<int64_t>(6, 1), sizes);
+    builder.added_elements(1);
+    builder.append_error(note);
+    const Block block = builder.finish();
+    EXPECT_EQ(test::print_element(again(block), 1), test::print_element(block, 1));
+    BlockEncoder encoder(schema);
+    encoder.append(block, 0, 3);
+    const std::string bytes(encoder.finish());
+    EXPECT_THROW(decoded(bytes, of({{.name = "v", .dtype = DType::kInt64, .shape = other}})), ErrorException);
+  };
+  check({kVaries, 3}, {kVaries, 2}, {2, 3});
+  check({kVaries, kRagged, 2}, {kVaries, kRagged, 3}, {1, 0, 3, 2});
+  check({1, kRagged, 2}, {2, kRagged, 2}, {1, 0, 3, 2});
+}
+
 TEST(ByteReader, NumbersAreReadInTheOneWayInWhichTheyAreWritten) {
   for (const uint64_t number : {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{1} << 63, UINT64_MAX}) {
     ByteWriter writer;

@@ -202,6 +202,21 @@ TEST_F(ElementsFolderTest, WhatAKilledProcessLeftIsRemoved) {
                                    "elements-8-00002.tfrecord", "notes.txt"));
 }
 
+TEST_F(ElementsFolderTest, ADescriptionOfShapesThatCannotBeIsRefused) {
+  const auto parsed = [&](Shape shape) {
+    const ElementsIndex index(
+        "folder",
+        std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "x", .dtype = DType::kInt64, .shape = shape}}),
+        {.written_by = "save"}, {}, {}, 0, 0);
+    return ElementsIndex::parse("folder", index.serialize())->schema()->to_string();
+  };
+  EXPECT_NO_THROW((void)parsed({kVaries, kRagged}));
+  EXPECT_NO_THROW((void)parsed(Shape(32, 1)));
+  EXPECT_THROW((void)parsed({kRagged}), ErrorException);
+  EXPECT_THROW((void)parsed({kRagged, 2}), ErrorException);
+  EXPECT_THROW((void)parsed(Shape(33, 1)), ErrorException);
+}
+
 TEST(FolderLockTest, AFileSystemThatCannotSyncFoldersIsNoError) {
   // No folder of these can be synced.
   FolderLock lock("/proc/self/fdinfo", "writing");

@@ -69,14 +69,13 @@ size_t BlockEncoder::byte_size() const {
 size_t BlockEncoder::room_for(const Block& block, size_t first) const {
   if (num_elements_ > 0 && (block.epoch != epoch_ || block.rows_per_element != rows_per_element_)) return 0;
   if (num_origins_ > 0 && !block.origins().empty() && block.origins().names() != shard_names_) return 0;
-  const size_t bytes = byte_size();
-  if (num_elements_ >= kMostElements || bytes >= kEnoughBytes) return 0;
-  size_t most = std::min(kMostElements - num_elements_, block.num_elements() - first);
   // Where it ends must not depend on how the elements come in blocks: with the element that makes it large enough.
-  if (const int64_t each = fixed_bytes(*schema_); each > 0) {
-    return std::min(most, (kEnoughBytes - bytes + static_cast<size_t>(each) - 1) / static_cast<size_t>(each));
-  }
-  return std::min<size_t>(most, 1);
+  // Where all have one size, what is said of rows and damage does not count: nobody knows yet what it will take.
+  const auto each = static_cast<size_t>(fixed_bytes(*schema_));
+  const size_t bytes = each > 0 ? num_elements_ * each : byte_size();
+  if (num_elements_ >= kMostElements || bytes >= kEnoughBytes) return 0;
+  const size_t most = std::min(kMostElements - num_elements_, block.num_elements() - first);
+  return std::min(most, each > 0 ? (kEnoughBytes - bytes + each - 1) / each : 1);
 }
 
 void BlockEncoder::append(const Block& block, size_t first, size_t count) {

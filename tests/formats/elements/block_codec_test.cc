@@ -144,6 +144,47 @@ TEST_F(BlockCodecTest, WhereABlockEndsDependsOnTheElementsAlone) {
   for (uint64_t seed = 2; seed < 6; ++seed) EXPECT_EQ(encoded(seed), blocks) << seed;
 }
 
+TEST_F(BlockCodecTest, WhereABlockOfFixedRowsEndsDependsOnTheElementsAlone) {
+  const SchemaPtr schema = of({{.name = "v", .dtype = DType::kInt64, .shape = {100}}});
+  BlockBuilder builder(schema, pool_);
+  const auto names = std::make_shared<ShardNames>();
+  const auto note = std::make_shared<const Error>(
+      Error{.code = ErrorCode::kPayloadCrc,
+            .message = std::string(500, 'm'),
+            .skipped = std::make_shared<const SkippedRegion>(SkippedRegion{.shard = "a", .reason = "bad"})});
+  const std::vector<int64_t> values(100, 7);
+  for (uint64_t i = 0; i < 3000; ++i) {
+    if (i % 50 == 49) {
+      builder.append_error(note);
+      continue;
+    }
+    const Origin origin(names->add(fmt::format("{} of a long name.tfrecord", i % 30)), i * 1'000'003, i * 10'007);
+    builder.append_origins(&origin, 1, names);
+    builder.column(0).append<int64_t>(values, std::vector<int64_t>{100});
+    builder.added_elements(1);
+  }
+  const Block all = builder.finish();
+  const auto encoded = [&](size_t at_a_time) {
+    BlockEncoder encoder(schema);
+    std::vector<std::string> blocks;
+    for (size_t first = 0; first < all.num_elements();) {
+      const Block part = all.slice(first, std::min(at_a_time, all.num_elements() - first));
+      for (size_t i = 0; i < part.num_elements();) {
+        const size_t count = encoder.room_for(part, i);
+        if (count == 0) blocks.emplace_back(encoder.finish());
+        encoder.append(part, i, count);
+        i += count;
+      }
+      first += part.num_elements();
+    }
+    blocks.emplace_back(encoder.finish());
+    return blocks;
+  };
+  const std::vector<std::string> blocks = encoded(1);
+  EXPECT_EQ(blocks.size(), 10u);  // of 328 elements
+  for (const size_t at_a_time : {7, 100, 327, 328, 3000}) EXPECT_TRUE(encoded(at_a_time) == blocks) << at_a_time;
+}
+
 TEST_F(BlockCodecTest, FixedDimensionsAreThoseOfTheSchemaExceptBelowNotes) {
   const auto note = std::make_shared<const Error>(
       Error{.skipped = std::make_shared<const SkippedRegion>(SkippedRegion{.shard = "a", .reason = "bad"})});

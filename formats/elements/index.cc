@@ -84,6 +84,13 @@ std::shared_ptr<const ElementsIndex> take_index(std::string directory, ByteReade
                                                num_notes);
 }
 
+// Removes digits from the front; false: there are none.
+bool take_digits(std::string_view& text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(digits);
+  return digits > 0;
+}
+
 [[noreturn]] void not_whole() {
   throw ErrorException(ErrorCode::kParse, "it is damaged, or no description of elements");
 }
@@ -95,8 +102,14 @@ std::string elements_file_name(uint64_t generation, size_t number) {
 }
 
 bool is_elements_file_name(std::string_view name) {
-  return name.starts_with(kPrefix) && name.ends_with(kSuffix) && name.find('/') == std::string_view::npos;
+  if (!is_like_elements_file_name(name)) return false;
+  name.remove_prefix(kPrefix.size());
+  if (!take_digits(name) || !name.starts_with('-')) return false;
+  name.remove_prefix(1);
+  return take_digits(name) && name == kSuffix;
 }
+
+bool is_like_elements_file_name(std::string_view name) { return name.starts_with(kPrefix); }
 
 ElementsIndex::ElementsIndex(std::string directory, SchemaPtr schema, About about, std::vector<File> files,
                              std::vector<Block> blocks, int64_t num_places, int64_t num_notes)

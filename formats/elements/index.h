@@ -91,6 +91,8 @@ class ElementsIndex {
 [[nodiscard]] std::string elements_file_name(uint64_t generation, size_t number);
 /// Whether a file in a folder of elements is one of them, of any generation.
 [[nodiscard]] bool is_elements_file_name(std::string_view name);
+/// Whether it begins like one: `elements-00001.tfrecord` may be somebody's data.
+[[nodiscard]] bool is_like_elements_file_name(std::string_view name);
 
 /// Reads any bytes as an index: gives one, or `kParse`. What a fuzz target calls, and a unit test.
 void fuzz_elements_index(std::string_view bytes);

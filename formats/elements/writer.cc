@@ -34,7 +34,7 @@ void for_each_elements_file(const std::string& directory, Function&& function) {
   std::error_code code;
   for (fs::directory_iterator entry(directory, code); !code && entry != fs::end(entry); entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (is_elements_file_name(name) || is_unfinished_description(name)) function(name);
+    if (is_like_elements_file_name(name) || is_unfinished_description(name)) function(name);
   }
   if (!code) return;
   throw ErrorException({.code = ErrorCode::kIo,
@@ -144,7 +144,13 @@ void remove_other_elements(const std::string& directory, const ElementsIndex* in
   for_each_elements_file(directory, [&](const std::string& name) {
     const bool named = index != nullptr && std::any_of(index->files().begin(), index->files().end(),
                                                        [&](const auto& file) { return file.name == name; });
-    if (!named) others.push_back(name);
+    if (is_elements_file_name(name) || is_unfinished_description(name)) {
+      if (!named) others.push_back(name);
+    } else if (index == nullptr) {
+      throw ErrorException(
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}' holds '{}', which is no file of saved elements; choose another folder", directory, name));
+    }
   });
   for (const std::string& name : others) {
     std::error_code code;

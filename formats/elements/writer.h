@@ -72,7 +72,8 @@ class ElementsWriter {
 [[nodiscard]] uint64_t next_generation(const std::string& directory);
 
 /// Removes the files of elements that the index does not name (null: all): what killed processes left. Only for who
-/// has the folder's lock. Throws `kIo`.
+/// has the folder's lock. Throws `kIo`, and, before it removes anything, `kInvalidArgument` where there is no index and
+/// a file whose name begins with `elements-` but is none of theirs: the folder may hold somebody's data.
 void remove_other_elements(const std::string& directory, const ElementsIndex* index);
 
 }  // namespace millrace

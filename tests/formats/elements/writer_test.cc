@@ -223,5 +223,33 @@ TEST(FolderLockTest, AFileSystemThatCannotSyncFoldersIsNoError) {
   EXPECT_NO_THROW(lock.sync());
 }
 
+TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
+  const std::vector<std::string> mine{"elements-.tfrecord",
+                                      "elements-00001.tfrecord",
+                                      "elements-1-.tfrecord",
+                                      "elements-1-00000-of-2.tfrecord",
+                                      "elements-1-00000.tfrecord.gz",
+                                      "elements-a-00000.tfrecord",
+                                      "elements-train.txt"};
+  test::write_file(folder_.path("elements-7-00000.tfrecord"), "half");
+  for (const std::string& name : mine) {
+    EXPECT_FALSE(is_elements_file_name(name));
+    test::write_file(folder_.path(name), "mine");
+    try {
+      remove_other_elements(folder_.path(), nullptr);
+      ADD_FAILURE() << name;
+    } catch (const ErrorException& exception) {
+      EXPECT_EQ(exception.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_THAT(exception.error().message, HasSubstr(name));
+    }
+    EXPECT_THAT(names(), ::testing::UnorderedElementsAre("elements-7-00000.tfrecord", name));
+    std::filesystem::remove(folder_.path(name));
+  }
+  const auto index = write(0);
+  for (const std::string& name : mine) test::write_file(folder_.path(name), "mine");
+  remove_other_elements(folder_.path(), index.get());
+  EXPECT_EQ(names().size(), mine.size() + 4);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -56,7 +56,7 @@ void ElementsOutput::append(Block block) {
     blocks_.push_back(std::move(block));
     if (std::exchange(running_, true)) return;
   }
-  submit(/*commits=*/false);
+  submit(/*syncs=*/false);
 }
 
 void ElementsOutput::finish() {
@@ -65,7 +65,7 @@ void ElementsOutput::finish() {
     finish_ = true;
     if (std::exchange(running_, true)) return;
   }
-  submit(/*commits=*/true);
+  submit(/*syncs=*/true);
 }
 
 void ElementsOutput::close() {
@@ -77,18 +77,21 @@ void ElementsOutput::close() {
     blocks_.clear();
     if (std::exchange(running_, true)) return;
   }
-  submit(/*commits=*/false);  // files are removed where files are written
+  submit(/*syncs=*/false);  // files are removed where files are written
 }
 
 // Not under the lock: an executor that is stopping runs it at once.
-void ElementsOutput::submit(bool commits) {
-  const auto function = [self = shared_from_this(), commits] { self->run(commits); };
-  commits ? executor_.submit_sync(function) : executor_.submit(function);
+void ElementsOutput::submit(bool syncs) {
+  if (syncs) {
+    executor_.submit_sync([self = shared_from_this()] { self->run_sync(); });
+  } else {
+    executor_.submit([self = shared_from_this()] { self->run(); });
+  }
 }
 
-// One at a time. Writes all that is there.
-void ElementsOutput::run(bool commits) {
-  while (true) {
+// One function at a time. Writes all that is there, up to the end of a file.
+void ElementsOutput::run() {
+  while (writer_ == nullptr || !writer_->has_full_files()) {
     Block block;
     {
       const std::lock_guard lock(mutex_);
@@ -105,8 +108,25 @@ void ElementsOutput::run(bool commits) {
     const auto error = error_of([&] { writer_->append(block); });
     block = Block();
     done(bytes, error);
+    executor_.moved();
   }
-  if (!commits) return submit(/*commits=*/true);
+  submit(/*syncs=*/true);
+}
+
+// Brings files to the disk, those that are full or, at the end, all.
+void ElementsOutput::run_sync() {
+  bool commits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    commits = finish_ && blocks_.empty() && error_ == nullptr;
+  }
+  if (!commits) {
+    if (const auto error = error_of([&] { writer_->sync_full_files(); })) {
+      writer_.reset();
+      done(0, error);
+    }
+    return submit(/*syncs=*/false);
+  }
   const auto error = error_of([&] { committed_(writer_->commit()); });
   writer_.reset();
   {

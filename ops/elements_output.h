@@ -34,8 +34,9 @@ class ElementsOutput final : public std::enable_shared_from_this<ElementsOutput>
   void close();
 
  private:
-  void submit(bool commits);
-  void run(bool commits);
+  void submit(bool syncs);
+  void run();
+  void run_sync();
   void done(int64_t bytes, std::shared_ptr<const Error> error);
 
   OutputExecutor& executor_;

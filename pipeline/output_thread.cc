@@ -7,7 +7,7 @@ namespace millrace {
 void OutputThread::submit(std::function<void()> function) {
   thread_.submit([this, function = std::move(function)] {
     function();
-    done_.fetch_add(1, std::memory_order_relaxed);
+    moved();
   });
 }
 

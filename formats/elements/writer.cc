@@ -56,6 +56,7 @@ ElementsWriter::ElementsWriter(std::string directory, SchemaPtr schema, Elements
 ElementsWriter::~ElementsWriter() {
   if (committed_) return;
   file_.reset();
+  full_files_.clear();
   for (const ElementsIndex::File& file : files_) {
     std::error_code ignored;  // the error that matters is on its way; the next writer removes what stays
     fs::remove(fs::path(directory_) / file.name, ignored);
@@ -85,7 +86,6 @@ void ElementsWriter::write_block() {
     throw ErrorException(ErrorCode::kRecordTooLarge, fmt::format("element {} takes {} bytes, at most {} can be written",
                                                                  num_places_, payload.size(), UINT32_MAX));
   }
-  if (file_ != nullptr && files_.back().bytes >= file_bytes_) finish_file();
   if (file_ == nullptr) {
     files_.push_back({.name = elements_file_name(about_.generation, files_.size())});
     file_ = std::make_unique<GrowingFile>(fmt::format("{}/{}", directory_, files_.back().name));
@@ -106,16 +106,18 @@ void ElementsWriter::write_block() {
   num_bytes_ += kFrameBytes + length;
   files_.back().bytes += kFrameBytes + length;
   files_.back().blocks = blocks_.size();
+  if (files_.back().bytes >= file_bytes_) full_files_.push_back(std::move(file_));
 }
 
-void ElementsWriter::finish_file() {
-  file_->commit();
-  file_.reset();
+void ElementsWriter::sync_full_files() {
+  for (const std::unique_ptr<GrowingFile>& file : full_files_) file->commit();
+  full_files_.clear();
 }
 
 std::shared_ptr<const ElementsIndex> ElementsWriter::commit() {
   if (encoder_.num_elements() > 0) write_block();
-  if (file_ != nullptr) finish_file();
+  if (file_ != nullptr) full_files_.push_back(std::move(file_));
+  sync_full_files();
   // The names of the files before the name of what says that they are whole.
   lock_->sync();
   auto index = std::make_shared<const ElementsIndex>(directory_, schema_, about_, std::move(files_), std::move(blocks_),

@@ -41,6 +41,10 @@ class ElementsWriter {
 
   /// Throws `kIo` naming the file, after which only destruction is left, and the error of an element that is one.
   void append(const Block& block);
+  /// Whether files are full and open: `sync_full_files` brings them to the disk, which takes as long as the disk does,
+  /// and closes them. Otherwise `commit` does. Throws `kIo`.
+  bool has_full_files() const { return !full_files_.empty(); }
+  void sync_full_files();
   /// Everything goes to the disk, and the folder has its description. Throws `kIo`. Once.
   std::shared_ptr<const ElementsIndex> commit();
 
@@ -51,7 +55,6 @@ class ElementsWriter {
 
  private:
   void write_block();
-  void finish_file();
 
   const std::string directory_;
   const SchemaPtr schema_;
@@ -60,6 +63,7 @@ class ElementsWriter {
   const uint64_t file_bytes_;
   BlockEncoder encoder_;
   std::unique_ptr<GrowingFile> file_;  // that is being written
+  std::vector<std::unique_ptr<GrowingFile>> full_files_;
   std::vector<ElementsIndex::File> files_;
   std::vector<ElementsIndex::Block> blocks_;
   int64_t num_places_ = 0;

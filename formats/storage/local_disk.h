@@ -12,6 +12,8 @@ class OutputExecutor : public IoExecutor {
  public:
   /// The same for bringing what was written to the disk, which takes as long as the disk does: not taken for a stall.
   virtual void submit_sync(std::function<void()> function) = 0;
+  /// What a long function calls now and then: it has done something.
+  virtual void moved() noexcept = 0;
 };
 
 /// Where a pipeline keeps files of its own, and how it comes to them: always on this machine, wherever its sources

@@ -7,7 +7,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "formats/columnar/block_builder.h"
+#include "formats/elements/writer.h"
+#include "formats/storage/folder_lock.h"
+#include "ops/elements_output.h"
 #include "pipeline/dataset.h"
+#include "pipeline/output_thread.h"
 #include "pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
@@ -15,6 +20,8 @@ namespace {
 
 std::atomic<int> sync_milliseconds{0};
 std::atomic<int> syncs{0};
+std::atomic<const millrace::OutputThread*> output{nullptr};
+std::atomic<int> unmarked_syncs{0};
 
 }  // namespace
 
@@ -22,6 +29,7 @@ std::atomic<int> syncs{0};
 extern "C" int fsync(int descriptor) {
   if (sync_milliseconds > 0) {
     ++syncs;
+    if (const millrace::OutputThread* thread = output; thread != nullptr && !thread->is_syncing()) ++unmarked_syncs;
     std::this_thread::sleep_for(std::chrono::milliseconds(sync_milliseconds));
   }
   return static_cast<int>(::syscall(SYS_fsync, descriptor));
@@ -51,6 +59,47 @@ TEST_F(SlowSync, IsNoStall) {
   EXPECT_EQ(elements, 6000);
   // The file, the names, the description, its name: each once.
   EXPECT_EQ(syncs, 4);
+}
+
+TEST_F(SlowSync, EveryFileIsBroughtToTheDiskWhereTheWatchdogKnowsOfIt) {
+  struct NoWaker final : Waker {
+    void wake() noexcept override {}
+  } waker;
+  const auto schema =
+      std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "x", .dtype = DType::kInt64, .shape = {}}});
+  sync_milliseconds = 1;
+  BufferPool pool;
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  OutputThread thread;
+  LocalDisk disk{storage, thread};
+  InlineLanes lanes;
+  const StageContext context{.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .disk = &disk};
+  output = &thread;
+  syncs = unmarked_syncs = 0;
+  const auto written = std::make_shared<ElementsOutput>(
+      context,
+      std::make_unique<ElementsWriter>(folder_.path(), schema, ElementsIndex::About{.written_by = "save"},
+                                       std::make_shared<FolderLock>(folder_.path(), "writing"), 10'000),
+      [](const auto&) {});
+  constexpr uint64_t kBlocks = 40;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    BlockBuilder builder(schema, pool);
+    for (int64_t j = 0; j < 1024; ++j) {
+      builder.column(0).append<int64_t>({&j, 1}, {});
+      builder.added_elements(1);
+    }
+    written->append(builder.finish());
+  }
+  written->finish();
+  while (!written->finished()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  thread.stop();
+  output = nullptr;
+  // Two blocks to a file, names, the description, its name.
+  EXPECT_EQ(syncs, kBlocks / 2 + 3);
+  EXPECT_EQ(unmarked_syncs, 0);
+  // While a disk is slow, each block is a sign of life.
+  EXPECT_GE(thread.done(), kBlocks + kBlocks / 2);
 }
 
 TEST_F(SlowSync, APipelineThatEndsWaitsForWhatIsOnItsWay) {

@@ -40,12 +40,12 @@ class KeptFolder final : public SharedByRuns {
     return index_ != nullptr && index_->about().path == path ? index_ : nullptr;
   }
 
-  // Writes the elements of the path that was looked for last; null: somebody else does.
+  // Writes the elements of the path that was looked for last; null: somebody else does, or they are not in order.
   // `self`: this, for what outlives the run.
   std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<KeptFolder>& self, const StageContext& context) {
     const std::lock_guard lock(mutex_);
     // One that was given up may still be removing its files.
-    if (lock_ == nullptr || !output_.expired()) return nullptr;
+    if (lock_ == nullptr || !output_.expired() || !context.disk->ordered) return nullptr;
     auto writer = std::make_unique<ElementsWriter>(
         folder_, schema_,
         ElementsIndex::About{.written_by = name_, .digest = digest_, .path = *path_, .generation = generation_++},

@@ -25,8 +25,8 @@ struct StreamIdentity {
 /// A folder is read when it is whole and digest, features and number of elements agree; one that this operator wrote
 /// for another dataset is written anew, one that somebody else wrote is refused. What is written takes its place when
 /// all of it is on the disk. One pipeline at a time writes a folder; others calculate, and look again in each epoch.
-/// An epoch with an element that is an error is not kept. A disk that is full, and damage that is found when elements
-/// are read, are errors.
+/// An epoch with an element that is an error is not kept, nor is one of a pipeline that runs with `ordered = false`. A
+/// disk that is full, and damage that is found when elements are read, are errors.
 ///
 /// State: the number of the next element and, as long as elements are calculated, the place in the input. A resumed
 /// pipeline reads on from there where the folder is whole, else calculates on, and writes in its next epoch.

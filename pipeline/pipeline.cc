@@ -94,6 +94,7 @@ class Pipeline::Impl {
         unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
         on_skip_(options.on_skip),
         started_ns_(now_ns()) {
+    disk_.ordered = options.ordered;
     if (!options.statistics && (options.watchdog != 0 || trace_ != nullptr)) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("start: without statistics there is no {}",
                                                                     trace_ != nullptr ? "trace" : "watchdog"));

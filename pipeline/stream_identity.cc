@@ -1,5 +1,7 @@
 #include "pipeline/stream_identity.h"
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #define XXH_INLINE_ALL
@@ -9,12 +11,25 @@
 #include "pipeline/shard_digest.h"
 
 namespace millrace {
+namespace {
+
+uint64_t digest_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+// What decides the elements of an operator and those before it, but is no part of a state: whether their order can be
+// had again, and what is done about damage in files.
+void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
+  for (const PlanNodePtr& input : node.inputs) add_rules(*input, parts);
+  parts.push_back(digest_of(node.op->unsavable()));
+}
+
+}  // namespace
 
 StreamIdentity identity_of(const PlanNodePtr& plan) {
   return {.digest =
               [plan](Storage& storage) {
                 std::vector<uint64_t> parts;
                 for (const PlanDigest::Operator& op : digest_of(*plan).operators) parts.push_back(op.digest);
+                add_rules(*plan, parts);
                 // Not owned: it is there during the call.
                 ShardDigestReader reader(shard_paths(*plan),
                                          std::shared_ptr<Storage>(std::shared_ptr<void>(), &storage));

@@ -6,7 +6,8 @@
 namespace millrace {
 
 /// What tells the stream of a dataset, as written, from other ones: its digest is made of the plan's (PlanDigest) and
-/// of its files' (ShardDigest), so functions of yours count by their names.
+/// of its files' (ShardDigest), so functions of yours count by their names, and of what is done about damage. Where an
+/// operator does not keep the order (`ordered = false`) it is another one.
 [[nodiscard]] StreamIdentity identity_of(const PlanNodePtr& plan);
 
 }  // namespace millrace

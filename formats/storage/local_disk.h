@@ -21,6 +21,7 @@ class OutputExecutor : public IoExecutor {
 struct LocalDisk {
   Storage& storage;
   OutputExecutor& output;
+  bool ordered = true;  ///< whether elements come in their order; others are not what a later run would give
 };
 
 }  // namespace millrace

@@ -189,6 +189,46 @@ TEST_P(KeptElementsTest, AnotherContentOfAFileIsAnotherDataset) {
   EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
 }
 
+TEST_P(KeptElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
+  std::vector<std::string> paths;
+  for (const char* name : {"a.tfrecord", "b.tfrecord"}) {
+    RecordWriter writer(paths.emplace_back(folder_.path(name)));
+    for (int i = 0; i < 10; ++i) writer.write(fmt::format("{} {}", name, i));
+    writer.close();
+  }
+  const auto counted = [&](const Dataset& dataset) {
+    return keep(dataset.map(
+        {.name = "counted", .writes = {}, .function = [this](const RowView&, RowWriter&) { calls_.fetch_add(1); }}));
+  };
+  const auto records = [&](bool ordered) {
+    return counted(Dataset::tfrecord(Shards::files(paths), {.cycle_length = 2, .ordered = ordered}));
+  };
+  const auto mixed = [&](bool ordered) {
+    return counted(
+        Dataset::interleave({Dataset::range(0, 10), Dataset::range(0, 10)}, {.cycle_length = 2, .ordered = ordered}));
+  };
+  for (const std::function<Dataset(bool)>& dataset : {std::function<Dataset(bool)>(records), {mixed}}) {
+    std::filesystem::remove_all(path_);
+    run(dataset(false));
+    calls();
+    run(dataset(false));
+    EXPECT_EQ(calls(), 0);
+    run(dataset(true));
+    EXPECT_EQ(calls(), 20);
+  }
+}
+
+TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
+  const StartOptions unordered{.threads = 4, .ordered = false};
+  EXPECT_THAT(run(keep(numbers(3000)).repeat(2), unordered), SizeIs(6000));
+  EXPECT_EQ(calls(), 6000);
+  EXPECT_THAT(names(), SizeIs(0));
+  const std::vector<std::string> expected = run(keep(numbers(3000)));
+  EXPECT_EQ(calls(), 3000);
+  EXPECT_THAT(run(keep(numbers(3000)), unordered), ::testing::UnorderedElementsAreArray(expected));
+  EXPECT_EQ(calls(), 0);
+}
+
 TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
   const auto failing = [&](int64_t at) {
     return keep(Dataset::range(0, 2000).map({.name = "fails",

@@ -20,6 +20,7 @@ uint64_t digest_of(std::string_view text) { return XXH3_64bits(text.data(), text
 void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
   for (const PlanNodePtr& input : node.inputs) add_rules(*input, parts);
   parts.push_back(digest_of(node.op->unsavable()));
+  parts.push_back(digest_of(node.op->shards() == nullptr ? "" : node.op->policy()));
 }
 
 }  // namespace

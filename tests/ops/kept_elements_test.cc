@@ -229,6 +229,23 @@ TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
   EXPECT_EQ(calls(), 0);
 }
 
+TEST_P(KeptElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
+  const std::string path = folder_.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  std::string bytes = test::read_file(path);
+  bytes[36 * 50 + 14] ^= 1;
+  test::write_file(path, bytes);
+  const auto dataset = [&](DamagePolicy::Action action) {
+    return keep(Dataset::tfrecord(Shards::files({path}), {.damage = {.action = action}}));
+  };
+  EXPECT_THAT(run(dataset(DamagePolicy::kSkip)), SizeIs(99));
+  EXPECT_THAT(error_of([&] { run(dataset(DamagePolicy::kFail)); }), HasSubstr("payload_crc"));
+}
+
 TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
   const auto failing = [&](int64_t at) {
     return keep(Dataset::range(0, 2000).map({.name = "fails",

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,8 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // 2: micro_batches, accumulate and evaluation_due. 3: gradients, loss_scale, callbacks and unreported losses and
-// metrics beside the first loss. What is written has the newest version; older ones are read, newer ones refused.
-constexpr int kVersion = 3;
+// metrics beside the first loss. 4: replicas, and numbers that are not finite. What is written has the newest version;
+// older ones are read, newer ones refused.
+constexpr int kVersion = 4;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
@@ -52,6 +55,22 @@ void need_same(const std::string& path, std::string_view what, const std::string
       {.code = ErrorCode::kInvalidArgument,
        .message = fmt::format("the checkpoint was made with the {} {}, this run has {}", what, there, here),
        .shard = path});
+}
+
+// JSON has no numbers that are not finite.
+nlohmann::ordered_json number_to_json(double number) {
+  if (std::isfinite(number)) return number;
+  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+}
+
+double number_from_json(const nlohmann::json& json) {
+  if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();  // before version 4
+  if (!json.is_string()) return json.get<double>();
+  const auto text = json.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  return json.get<double>();  // says what it is
 }
 
 // What training.json says.
@@ -82,8 +101,8 @@ Description read_description(const std::string& directory) {
                       .seed = json.at("seed").get<uint64_t>(),
                       .epoch = json.at("epoch").get<int64_t>(),
                       .in_epoch = json.at("in_epoch").get<bool>(),
-                      .unreported = {.sum_loss = json.at("unreported_sum_loss").get<double>(),
-                                     .weight = json.at("unreported_weight").get<double>()}};
+                      .unreported = {.sum_loss = number_from_json(json.at("unreported_sum_loss")),
+                                     .weight = number_from_json(json.at("unreported_weight"))}};
     found.progress.micro_batches = found.progress.step;
     if (version >= 2) {
       found.progress.micro_batches = json.at("micro_batches").get<int64_t>();
@@ -96,11 +115,12 @@ Description read_description(const std::string& directory) {
                                    .good_steps = json.at("good_steps").get<int64_t>()};
       found.progress.callbacks = json.at("callbacks").get<std::map<std::string, std::string>>();
       for (const auto& loss : json.at("unreported_more_losses")) {
-        found.progress.unreported.more_losses.push_back({.sum = loss.at(0), .weight = loss.at(1)});
+        found.progress.unreported.more_losses.push_back(
+            {.sum = number_from_json(loss.at(0)), .weight = number_from_json(loss.at(1))});
       }
       for (const auto& metric : json.at("unreported_metrics")) {
         found.progress.unreported.metrics.push_back(
-            {.name = metric.at(0), .sum = metric.at(1), .weight = metric.at(2)});
+            {.name = metric.at(0), .sum = number_from_json(metric.at(1)), .weight = number_from_json(metric.at(2))});
       }
     }
     found.optimizer = json.at("optimizer").get<std::string>();
@@ -150,8 +170,8 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"epoch", progress.epoch},
                                  {"in_epoch", progress.in_epoch},
                                  {"evaluation_due", progress.evaluation_due},
-                                 {"unreported_sum_loss", progress.unreported.sum_loss},
-                                 {"unreported_weight", progress.unreported.weight},
+                                 {"unreported_sum_loss", number_to_json(progress.unreported.sum_loss)},
+                                 {"unreported_weight", number_to_json(progress.unreported.weight)},
                                  {"unreported_more_losses", nlohmann::json::array()},
                                  {"unreported_metrics", nlohmann::json::array()},
                                  {"gradients", progress.gradients},
@@ -162,10 +182,10 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"schedule", schedule.describe()},
                                  {"batches", batches}};
   for (const LossSum& loss : progress.unreported.more_losses) {
-    json["unreported_more_losses"].push_back({loss.sum, loss.weight});
+    json["unreported_more_losses"].push_back({number_to_json(loss.sum), number_to_json(loss.weight)});
   }
   for (const MetricSum& metric : progress.unreported.metrics) {
-    json["unreported_metrics"].push_back({metric.name, metric.sum, metric.weight});
+    json["unreported_metrics"].push_back({metric.name, number_to_json(metric.sum), number_to_json(metric.weight)});
   }
   write_atomically((temporary / kTrainingFile).string(), json.dump(1) + "\n");
   if (source) write_atomically((temporary / kSourceFile).string(), source->serialize());

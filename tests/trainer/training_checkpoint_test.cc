@@ -1,5 +1,6 @@
 #include "trainer/training_checkpoint.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -113,6 +114,48 @@ TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
     EXPECT_EQ(progress.callbacks, kProgress.callbacks);
   }
   EXPECT_EQ(loaded.everything(), saved.everything());
+}
+
+TEST(TrainingCheckpoint, NumbersThatAreNotFiniteComeBackAsTheyWere) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  const Fixture fixture;
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double number : {std::nan(""), infinity, -infinity}) {
+    TrainingProgress saved = kProgress;
+    saved.unreported = {.sum_loss = number,
+                        .weight = number,
+                        .more_losses = {{.sum = number, .weight = number}, {.sum = 2, .weight = 3}},
+                        .metrics = {{"accuracy", number, number}, {"recall", 4, 5}}};
+    const std::string path =
+        checkpoints.save(saved, fixture.model.layout(), fixture.state, fixture.optimizer, *fixture.schedule);
+    const StepResult found = read_progress(path).unreported;
+    ASSERT_EQ(found.more_losses.size(), 2U);
+    ASSERT_EQ(found.metrics.size(), 2U);
+    for (const double back : {found.sum_loss, found.weight, found.more_losses[0].sum, found.more_losses[0].weight,
+                              found.metrics[0].sum, found.metrics[0].weight}) {
+      EXPECT_EQ(fmt::format("{}", back), fmt::format("{}", number));
+    }
+    EXPECT_EQ(found.more_losses[1].weight, 3);
+    EXPECT_EQ(found.metrics[1].sum, 4);
+  }
+}
+
+TEST(TrainingCheckpoint, OneOfVersion3HasNullForANumberThatIsNotFinite) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  const std::string path = Fixture().save(checkpoints);
+  nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  json["version"] = 3;
+  json["unreported_metrics"][0][1] = nullptr;
+  write_file(path + "/training.json", json.dump());
+  const TrainingProgress progress = read_progress(path);
+  ASSERT_EQ(progress.unreported.metrics.size(), 1U);
+  EXPECT_TRUE(std::isnan(progress.unreported.metrics[0].sum));
+  json["unreported_metrics"][0][1] = "many";
+  write_file(path + "/training.json", json.dump());
+  EXPECT_THAT(thrown_by([&] { read_progress(path); }),
+              testing::AllOf(testing::HasSubstr("must be number"), testing::HasSubstr("training.json")));
 }
 
 TEST(TrainingCheckpoint, KeepsTheLastOnesOnly) {
@@ -279,11 +322,11 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
     write_file(file, whole);
   }
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
-  for (const int version : {0, 4}) {
+  for (const int version : {0, 5}) {
     json["version"] = version;
     write_file(path + "/training.json", json.dump());
     EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
-              fmt::format("parse: version {}; 1 to 3 are known (shard {}/training.json)", version, path));
+              fmt::format("parse: version {}; 1 to 4 are known (shard {}/training.json)", version, path));
   }
   EXPECT_EQ(fixture.everything(), before);
 }

@@ -169,7 +169,7 @@ class Trainer::Run {
       if (!batch) report_rest();
       if (epoch_ends) {
         end_epoch();
-        if (stopping()) break;
+        if (done()) break;
       }
       if (!batch) break;
       progress_.epoch = batch->epoch;

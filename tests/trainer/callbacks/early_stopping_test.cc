@@ -91,5 +91,24 @@ TEST(EarlyStopping, EndsATrainingAlsoOneThatGoesOnFromACheckpoint) {
   EXPECT_EQ(second.weights(), straight.weights());
 }
 
+TEST(EarlyStopping, AtTheEndOfAnEpochItEndsTheTrainingBeforeABatchOfTheNextOne) {
+  for (const int64_t per_epoch : {4, 5}) {  // in steps of two batches: with and without a short one
+    const test::TemporaryFolder folder;
+    int evaluations = 0;
+    ToyTraining toy({.accumulate = 2,
+                     .evaluation = [&] { return std::make_unique<Worsening::Counted>(evaluations); },
+                     .checkpoint_folder = folder.path()});
+    toy.trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = 0}));
+    RegressionSource source(1000, 0, per_epoch);
+    const TrainingSummary summary = toy.trainer.train(source);
+    // The second epoch's evaluation is worse than the first one's.
+    EXPECT_EQ(evaluations, 2);
+    EXPECT_EQ(toy.trainer.micro_batches(), 2 * per_epoch);
+    EXPECT_EQ(summary.step, 2 * ((per_epoch + 1) / 2));
+    EXPECT_EQ(summary.whole.epoch, 1);
+    EXPECT_FALSE(read_progress(summary.last_checkpoint).in_epoch);
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -123,6 +123,7 @@ Description read_description(const std::string& directory) {
             {.name = metric.at(0), .sum = number_from_json(metric.at(1)), .weight = number_from_json(metric.at(2))});
       }
     }
+    if (version >= 4) found.progress.replicas = json.at("replicas").get<int64_t>();
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();
@@ -164,6 +165,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"step", progress.step},
                                  {"micro_batches", progress.micro_batches},
                                  {"accumulate", progress.accumulate},
+                                 {"replicas", progress.replicas},
                                  {"updates", progress.updates},
                                  {"skipped_in_a_row", progress.skipped_in_a_row},
                                  {"seed", progress.seed},

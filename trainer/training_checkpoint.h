@@ -26,6 +26,7 @@ struct TrainingProgress {
   int64_t skipped_in_a_row = 0;  ///< updates skipped since the last one that was done
   uint64_t seed = 0;
   int64_t accumulate = 1;       ///< global batches of a step
+  int64_t replicas = 0;         ///< parts that a batch is divided into; 0: not known
   int64_t epoch = 0;            ///< of the last batch taken
   bool in_epoch = false;        ///< the end of that epoch has not been told yet
   bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end

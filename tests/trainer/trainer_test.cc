@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <oneapi/tbb/global_control.h>
 
 #include "tests/support/temporary_folder.h"
@@ -754,24 +755,33 @@ TEST(Trainer, RefusesOptionsThatCannotWork) {
       "invalid_argument: a trainer needs a schedule");
 }
 
-TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateAndStaysAsItWas) {
+TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateOrOtherReplicasAndStaysAsItWas) {
   const TemporaryFolder folder;
-  ToyTraining saved({.step = {.seed = 1}, .total_steps = 3, .checkpoint_folder = folder.path()});
+  ToyTraining saved({.step = {.replicas = 8, .seed = 1}, .total_steps = 3, .checkpoint_folder = folder.path()});
   RegressionSource source(100);
   const std::string checkpoint = saved.trainer.train(source).last_checkpoint;
-  ToyTraining other({.step = {.seed = 2}, .total_steps = 3});
-  const std::vector<float> before = other.weights();
-  EXPECT_EQ(
-      thrown_by([&] { other.trainer.resume(checkpoint); }),
-      fmt::format("invalid_argument: the checkpoint was made with seed 1, this run has 2 (shard {})", checkpoint));
-  ToyTraining larger({.step = {.seed = 1}, .accumulate = 4, .total_steps = 3});
-  const std::vector<float> start = larger.weights();
-  EXPECT_EQ(thrown_by([&] { larger.trainer.resume(checkpoint); }),
-            fmt::format("invalid_argument: the checkpoint was made with accumulate 1, this run has 4 (shard {})",
-                        checkpoint));
-  EXPECT_EQ(larger.weights(), start);
-  EXPECT_EQ(other.weights(), before);
-  EXPECT_EQ(other.trainer.step(), 0);
+  const std::vector<std::pair<TrainerOptions, std::string>> others = {
+      {{.step = {.replicas = 8, .seed = 2}}, "seed 1, this run has 2"},
+      {{.step = {.replicas = 8, .seed = 1}, .accumulate = 4}, "accumulate 1, this run has 4"},
+      {{.step = {.replicas = 4, .seed = 1}}, "replicas 8, this run has 4"},
+      {{.step = {.replicas = 9, .seed = 1}}, "replicas 8, this run has 9"}};
+  for (const auto& [options, refusal] : others) {
+    ToyTraining other(options);
+    const std::vector<float> before = other.weights();
+    EXPECT_EQ(thrown_by([&] { other.trainer.resume(checkpoint); }),
+              fmt::format("invalid_argument: the checkpoint was made with {} (shard {})", refusal, checkpoint));
+    EXPECT_EQ(other.weights(), before);
+    EXPECT_EQ(other.trainer.step(), 0);
+  }
+  // Versions before the fourth do not say how many replicas there were.
+  nlohmann::json json = nlohmann::json::parse(test::read_file(checkpoint + "/training.json"));
+  EXPECT_EQ(json.at("replicas"), 8);
+  json.erase("replicas");
+  json["version"] = 3;
+  test::write_file(checkpoint + "/training.json", json.dump());
+  ToyTraining other({.step = {.replicas = 4, .seed = 1}});
+  other.trainer.resume(checkpoint);
+  EXPECT_EQ(other.trainer.step(), 3);
 }
 
 }  // namespace

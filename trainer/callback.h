@@ -127,7 +127,7 @@ class Callback {
 
   /// Asked between steps: true ends the training as its last step would.
   virtual bool finished() const { return false; }
-  /// Under which its state is kept, unique in a training. Default: empty, it has none.
+  /// Under which its state is kept, unique in a training: `NAME` or `NAME(PARAMETERS)`. Default: empty, it has none.
   virtual std::string state_name() const { return {}; }
   virtual std::string save_state() const { return {}; }
   /// What `save_state` gave, perhaps of an earlier version of the program.

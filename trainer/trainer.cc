@@ -99,6 +99,10 @@ void check(const TrainerOptions& options) {
        fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", options.most_skipped_in_a_row));
 }
 
+bool has_state(const std::vector<std::unique_ptr<Callback>>& callbacks, const std::string& name) {
+  return std::ranges::any_of(callbacks, [&](const auto& callback) { return callback->state_name() == name; });
+}
+
 std::string to_string(Normalization mode) {
   switch (mode) {
     case Normalization::kGlobalMean: return "global_mean";
@@ -140,10 +144,7 @@ class Trainer::Run {
 
   TrainingSummary run() {
     t_.events_.clear();
-    for (const auto& callback : t_.callbacks_) {
-      const auto state = progress_.callbacks.find(callback->state_name());
-      if (state != progress_.callbacks.end()) callback->restore_state(state->second);
-    }
+    restore_callbacks();
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
@@ -192,6 +193,20 @@ class Trainer::Run {
   }
 
  private:
+  void restore_callbacks() {
+    std::map<std::string, std::string>& states = progress_.callbacks;
+    for (const auto& callback : t_.callbacks_) {
+      const std::string name = callback->state_name();
+      // Before version 4 of the checkpoints a name had no parameters.
+      const std::string earlier_name = name.substr(0, name.find('('));
+      const bool earlier = !states.contains(name) && !has_state(t_.callbacks_, earlier_name);
+      const auto state = states.find(earlier ? earlier_name : name);
+      if (state == states.end()) continue;
+      callback->restore_state(state->second);
+      if (earlier) states.erase(state);
+    }
+  }
+
   // Once yes, always yes.
   bool stopping() {
     if (!summary_.stopped) summary_.stopped = stop_requested_ && stop_requested_();
@@ -384,7 +399,14 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
   model.initialize(state_.weights.span(), progress_.seed);
 }
 
-void Trainer::add_callback(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
+void Trainer::add_callback(std::unique_ptr<Callback> callback) {
+  const std::string name = callback->state_name();
+  if (!name.empty() && has_state(callbacks_, name)) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("there is a callback with the state '{}' already", name));
+  }
+  callbacks_.push_back(std::move(callback));
+}
 
 void Trainer::resume(const std::string& checkpoint) {
   const TrainingProgress there = read_progress(checkpoint);

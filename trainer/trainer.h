@@ -83,6 +83,7 @@ class Trainer {
   Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
           TrainerOptions options);
 
+  /// Throws `kInvalidArgument` when there is one with the same `state_name` already.
   void add_callback(std::unique_ptr<Callback> callback);
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`

@@ -29,6 +29,10 @@ void EarlyStopping::evaluation_ends(const EvaluationReport& report) {
   }
 }
 
+std::string EarlyStopping::state_name() const {
+  return fmt::format("early_stopping({}, {})", options_.metric, options_.better == Better::kLower ? "lower" : "higher");
+}
+
 std::string EarlyStopping::save_state() const {
   nlohmann::json json = {
       {"metric", options_.metric}, {"without_improvement", without_improvement_}, {"evaluated_at", evaluated_at_}};

@@ -21,7 +21,8 @@ class EarlyStopping final : public Callback {
 
   void evaluation_ends(const EvaluationReport& report) override;
   bool finished() const override { return without_improvement_ > options_.patience; }
-  std::string state_name() const override { return "early_stopping"; }
+  /// `early_stopping(METRIC, lower)` or `higher`: a training may have one for each.
+  std::string state_name() const override;
   std::string save_state() const override;
   void restore_state(const std::string& state) override;
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
@@ -40,7 +41,9 @@ TEST(EarlyStopping, EndsAfterMoreEvaluationsWithoutAnImprovementThanItsPatience)
 TEST(EarlyStopping, RefusesWhatCannotWorkAndAMetricThatIsNotThere) {
   EXPECT_THAT(thrown_by([] { EarlyStopping({.patience = -1}); }), HasSubstr("patience is -1"));
   EXPECT_THAT(thrown_by([] { (void)enough_after({.metric = "auc"}, {1}); }), HasSubstr("there are: loss, accuracy"));
-  EarlyStopping stopping({.metric = "accuracy"});
+  EarlyStopping stopping({.metric = "accuracy", .better = Better::kHigher});
+  EXPECT_EQ(stopping.state_name(), "early_stopping(accuracy, higher)");
+  EXPECT_EQ(EarlyStopping().state_name(), "early_stopping(loss, lower)");
   EXPECT_THAT(thrown_by([&] { stopping.restore_state(EarlyStopping().save_state()); }), HasSubstr("looks at loss"));
   EXPECT_THAT(thrown_by([&] { stopping.restore_state("{"); }), HasSubstr("state of early_stopping"));
 }
@@ -89,6 +92,44 @@ TEST(EarlyStopping, EndsATrainingAlsoOneThatGoesOnFromACheckpoint) {
   RegressionSource second_source(1000, 6);
   EXPECT_EQ(second.trainer.train(second_source).step, 10);
   EXPECT_EQ(second.weights(), straight.weights());
+}
+
+TEST(EarlyStopping, TwoOfOneTrainingKeepTheirOwnStates) {
+  const test::TemporaryFolder folder;
+  const auto stopping = [](Better better, int64_t patience) {
+    return std::make_unique<EarlyStopping>(EarlyStoppingOptions{.better = better, .patience = patience});
+  };
+  Worsening toy(folder.path("toy"), 4);
+  EXPECT_THAT(thrown_by([&] { toy.trainer.add_callback(stopping(Better::kLower, 1)); }),
+              HasSubstr("there is a callback with the state 'early_stopping(loss, lower)' already"));
+  toy.trainer.add_callback(stopping(Better::kHigher, 0));
+  RegressionSource source(1000);
+  const std::string checkpoint = toy.trainer.train(source).last_checkpoint;
+  Worsening again(folder.path("again"), 100);
+  again.evaluations = 2;
+  again.trainer.add_callback(stopping(Better::kHigher, 0));
+  again.trainer.resume(checkpoint);
+  RegressionSource rest(1000, 4);
+  // Higher losses are an improvement to the second one: the first one ends the training.
+  EXPECT_EQ(again.trainer.train(rest).step, 10);
+}
+
+TEST(EarlyStopping, GoesOnFromAStateWithoutMetricAndDirectionInItsName) {
+  const test::TemporaryFolder folder;
+  Worsening first(folder.path("first"), 6);
+  RegressionSource source(1000);
+  const std::string checkpoint = first.trainer.train(source).last_checkpoint;
+  nlohmann::json json = nlohmann::json::parse(test::read_file(checkpoint + "/training.json"));
+  json["version"] = 3;
+  json["callbacks"] = {{"early_stopping", json.at("callbacks").at("early_stopping(loss, lower)")}};
+  test::write_file(checkpoint + "/training.json", json.dump());
+  Worsening second(folder.path("second"), 100);
+  second.evaluations = 3;
+  second.trainer.resume(checkpoint);
+  RegressionSource rest(1000, 6);
+  const TrainingSummary summary = second.trainer.train(rest);
+  EXPECT_EQ(summary.step, 10);
+  EXPECT_EQ(read_progress(summary.last_checkpoint).callbacks.size(), 1U);
 }
 
 TEST(EarlyStopping, AtTheEndOfAnEpochItEndsTheTrainingBeforeABatchOfTheNextOne) {

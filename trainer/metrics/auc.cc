@@ -7,6 +7,7 @@
 namespace millrace {
 
 double Auc::value() const {
+  if (rows_.has_nan()) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   int64_t columns = 0;
   for (int64_t column = 0; column < rows_.columns(); ++column) {

@@ -6,7 +6,8 @@ namespace millrace {
 
 /// The area under the ROC curve: how often a row with label 1 has a higher score than one with label 0, ties counting
 /// half (Mann and Whitney's U). Exact, not by thresholds. With several columns the mean over those that have both
-/// labels; NaN where none has. Labels above 0.5 are 1.
+/// labels; NaN where none has, and where a
+/// score or label is NaN. Labels above 0.5 are 1.
 class Auc final : public Metric {
  public:
   explicit Auc(MetricColumns columns = {}) : rows_(std::move(columns)) {}

@@ -1,6 +1,7 @@
 #include "trainer/metrics/f_beta.h"
 
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -31,6 +32,7 @@ FBeta::FBeta(FBetaOptions options) : options_(std::move(options)), rows_(options
 std::string FBeta::name() const { return fmt::format("f{}", options_.beta); }
 
 double FBeta::value() const {
+  if (rows_.has_nan()) return std::numeric_limits<double>::quiet_NaN();
   Counts all;
   double sum = 0;
   for (int64_t column = 0; column < rows_.columns(); ++column) {

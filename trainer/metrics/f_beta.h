@@ -18,7 +18,8 @@ struct FBetaOptions {
 };
 
 /// `(1 + beta^2) precision recall / (beta^2 precision + recall)`, which is
-/// `(1 + beta^2) hits / ((1 + beta^2) hits + beta^2 missed + false alarms)`; 0 where that is 0 / 0.
+/// `(1 + beta^2) hits / ((1 + beta^2) hits + beta^2 missed + false alarms)`; 0 where that is 0 / 0; NaN where a
+/// score or label is NaN.
 class FBeta final : public Metric {
  public:
   /// Throws `kInvalidArgument` unless beta is above 0.

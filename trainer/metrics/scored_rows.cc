@@ -1,6 +1,7 @@
 #include "trainer/metrics/scored_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -55,6 +56,11 @@ void ScoredRows::add(const BatchView& rows, const Predictions& predictions) {
   }
   columns_ = columns;
   rows_ += rows.rows();
+}
+
+bool ScoredRows::has_nan() const {
+  const auto is_nan = [](double value) { return std::isnan(value); };
+  return std::ranges::any_of(predictions_, is_nan) || std::ranges::any_of(labels_, is_nan);
 }
 
 std::vector<double> ScoredRows::column(const std::vector<double>& values, int64_t column) const {

@@ -28,6 +28,8 @@ class ScoredRows {
   int64_t columns() const { return columns_; }
   const std::vector<double>& predictions() const { return predictions_; }
   const std::vector<double>& labels() const { return labels_; }
+  /// Whether a prediction or a label is NaN: then there is no order, and a metric of them is NaN.
+  bool has_nan() const;
   /// Column `column` of either, `[rows]`.
   std::vector<double> column(const std::vector<double>& values, int64_t column) const;
 

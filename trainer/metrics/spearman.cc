@@ -27,6 +27,7 @@ std::optional<double> correlation_of_ranks(const std::vector<double>& a, const s
 }  // namespace
 
 double Spearman::value() const {
+  if (rows_.has_nan()) return std::numeric_limits<double>::quiet_NaN();
   double sum = 0;
   int64_t columns = 0;
   for (int64_t column = 0; column < rows_.columns(); ++column) {

@@ -6,7 +6,7 @@ namespace millrace {
 
 /// Spearman's rank correlation of scores and labels: Pearson's of their ranks, where equal values share the mean of
 /// theirs. With several columns the mean over those in which neither scores nor labels are all equal; NaN where there
-/// is none.
+/// is none, and where a score or label is NaN.
 class Spearman final : public Metric {
  public:
   explicit Spearman(MetricColumns columns = {}) : rows_(std::move(columns)) {}

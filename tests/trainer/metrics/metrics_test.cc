@@ -148,6 +148,36 @@ TEST(Metrics, SpearmanIsPearsonsCorrelationOfAverageRanks) {
   }
 }
 
+TEST(Metrics, AreNanWhenAScoreOrALabelIs) {
+  std::vector<std::unique_ptr<Metric>> (*make)() = [] {
+    std::vector<std::unique_ptr<Metric>> metrics;
+    metrics.push_back(std::make_unique<Auc>());
+    metrics.push_back(std::make_unique<Spearman>());
+    metrics.push_back(std::make_unique<FBeta>());
+    metrics.push_back(std::make_unique<FBeta>(FBetaOptions{.average = FBetaAverage::kMacro}));
+    return metrics;
+  };
+  const Rows rows(200, 3, 50, 2, 1);
+  for (const auto& metric : make()) {
+    rows.give(*metric);
+    EXPECT_TRUE(std::isfinite(metric->value())) << metric->name();
+  }
+  for (const size_t place : {0, 1, 299, 599}) {
+    for (const bool label : {false, true}) {
+      Rows spoilt = rows;
+      // The other columns' labels are all equal: a column without a value of its own hides no NaN of another.
+      for (size_t i = 0; i < 600; ++i) {
+        if (place == 599 && i % 3 != 2) spoilt.labels[i] = 1;
+      }
+      (label ? spoilt.labels : spoilt.scores)[place] = std::nanf("");
+      for (const auto& metric : make()) {
+        spoilt.give(*metric);
+        EXPECT_TRUE(std::isnan(metric->value())) << metric->name() << ", " << (label ? "label " : "score ") << place;
+      }
+    }
+  }
+}
+
 TEST(Metrics, EqualValuesShareTheMeanOfTheirRanks) {
   EXPECT_THAT(average_ranks(std::vector<double>{3, 1, 3, 2, 3}), testing::ElementsAre(4, 1, 4, 2, 4));
   EXPECT_THAT(average_ranks(std::vector<double>{}), testing::IsEmpty());

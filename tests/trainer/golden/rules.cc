@@ -96,37 +96,29 @@ void check_case(const std::string& label, const Json& example, const Json& probl
   }
   const Json& trajectory = expected.at("trajectory");
   const size_t steps = trajectory.begin()->size();
-  std::vector<std::vector<double>> found(layout.parameters().size());
   for (size_t k = 0; k < steps; ++k) {
     double squares = 0;
     for (const Parameter& parameter : layout.parameters()) {
       const auto values = problem.at("grads").at(parameter.name).at(k).get<std::vector<float>>();
-      std::copy(values.begin(), values.end(), gradients.data() + parameter.offset);
+      // Four times too large, which the scale puts right.
+      std::ranges::transform(values, gradients.data() + parameter.offset, [](float value) { return 4 * value; });
       for (float value : values) squares += static_cast<double>(value) * value;
     }
-    double scale = 1;
+    double scale = 0.25;
     if (config.contains("clip_norm")) {
-      scale = clip_scale(std::sqrt(squares), config.at("clip_norm").get<double>(), clip_form(config.at("clip_form")));
+      scale *= clip_scale(std::sqrt(squares), config.at("clip_norm").get<double>(), clip_form(config.at("clip_form")));
     }
     const UpdateStep step{static_cast<int64_t>(k) + 1, config.at("lr").get<double>(), static_cast<float>(scale)};
     update(*optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
-    for (size_t id = 0; id < found.size(); ++id) {
-      const Parameter& parameter = layout.parameters()[id];
-      found[id].insert(found[id].end(), weights.data() + parameter.offset,
-                       weights.data() + parameter.offset + parameter.size);
+    for (const Parameter& parameter : layout.parameters()) {
+      const auto values = trajectory.at(parameter.name).at(k).get<std::vector<double>>();
+      double largest = 1;
+      for (const double value : values) largest = std::max(largest, std::abs(value));
+      report.compare(fmt::format("{} {} after update {}", label, parameter.name, k + 1),
+                     weights.data() + parameter.offset, values, 0, 4e-7 * largest);
     }
   }
-  for (size_t id = 0; id < found.size(); ++id) {
-    const Parameter& parameter = layout.parameters()[id];
-    std::vector<double> values;
-    double largest = 1;
-    for (const Json& row : trajectory.at(parameter.name)) {
-      for (const auto value : row.get<std::vector<double>>()) {
-        values.push_back(value);
-        largest = std::max(largest, std::abs(value));
-      }
-    }
-    report.compare(label + " " + parameter.name, found[id], values, 0, 4e-7 * largest);
+  for (const Parameter& parameter : layout.parameters()) {
     for (size_t slot = 0; slot < slots.size(); ++slot) {
       const std::string name = parameter.name + "." + std::string(optimizer->slot_names()[slot]);
       if (!expected.at("final_slots").contains(name)) {
@@ -166,7 +158,6 @@ void check_golden_optimizers(const std::string& path, GoldenReport& report) {
     for (const auto& [name, example] : golden.at("cases").items()) {
       for (const auto& [problem_name, problem] : golden.at("problems").items()) {
         const std::string key = problem_name + ".float32";
-        if (!example.contains(key)) continue;
         const std::string label = fmt::format("optimizers {} {}", name, problem_name);
         const Json& json = example;
         const Json& posed = problem;

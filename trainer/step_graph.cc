@@ -149,7 +149,7 @@ class StepGraph::Impl {
   void accumulate(const BatchView& batch, const StepNumbers& numbers) {
     if (accumulated_.data() == nullptr) accumulated_ = FlatBuffer(layout_.size());
     run_batch(batch, numbers, /*updates=*/false);
-    add_results();
+    or_discard([this] { add_results(); });
     if (num_accumulated_++ == 0) first_batch_ = numbers.batch;
     const nanoseconds time = now();
     add_phases(time);
@@ -319,8 +319,14 @@ class StepGraph::Impl {
     run([this, active] { put_replicas(active); });
     watchdog_.step_ends();
     all_reduce_.end();
+    or_discard([this] { throw_first_error(); });
+  }
+
+  // What throws gives up what has been accumulated.
+  template <typename Part>
+  void or_discard(const Part& part) {
     try {
-      throw_first_error();
+      part();
     } catch (...) {
       discard();
       throw;

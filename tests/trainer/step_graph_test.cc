@@ -459,6 +459,27 @@ TEST(StepGraph, GivesUpWhatWasAccumulatedWhenAReplicaThrowsOrWhenAskedTo) {
   EXPECT_EQ(training.everything(), fresh.everything());
 }
 
+TEST(StepGraph, GivesUpWhatWasAccumulatedWhenItsResultsCannotBeAdded) {
+  Regression model;
+  const Adam optimizer(model.layout(), adamw());
+  Training training(model, optimizer, {.threads = 2});
+  model.add_metrics = [](const ReplicaContext& context, StepResult& result) {
+    const bool other = context.batch == 21 && context.replica == 3;
+    result.metrics = {{.name = other ? "recall" : "accuracy", .sum = 1, .weight = 2}};
+  };
+  const RegressionBatch batch(16);
+  training.graph.accumulate(batch.view(), {10, 20, 1});
+  EXPECT_THAT(thrown_by([&] {
+                training.graph.accumulate(batch.view(), {10, 21, 1});
+              }),
+              testing::HasSubstr("metric 0 is 'accuracy' in one replica and 'recall' in another"));
+  EXPECT_EQ(thrown_by([&] { training.graph.update({10, 21, 1}, 0.1); }), "invalid_argument: an update without a batch");
+  const StepReport report = training.graph.train(batch.view(), {10, 22, 1}, 0.1);
+  EXPECT_EQ(report.result.weight, 16);
+  ASSERT_EQ(report.result.metrics.size(), 1U);
+  EXPECT_EQ(report.result.metrics[0].sum, 8) << "of its eight replicas only";
+}
+
 TEST(StepGraph, AnEvaluationLeavesWhatWasAccumulated) {
   const Regression model;
   const Sgd optimizer;

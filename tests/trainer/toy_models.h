@@ -72,6 +72,7 @@ class Regression final : public Model {
     }
     if (forgotten_gradient != 1) context.listener->gradient_final(1);
     context.listener->gradient_final(0);
+    if (add_metrics) add_metrics(context, result);
     return result;
   }
 
@@ -92,6 +93,7 @@ class Regression final : public Model {
 
   std::function<void(const ReplicaContext&)> before_step;
   std::function<void(const ReplicaContext&)> before_last_gradients;
+  std::function<void(const ReplicaContext&, StepResult&)> add_metrics;
   int forgotten_gradient = -1;
 
  private:

@@ -10,14 +10,17 @@
 namespace millrace {
 
 void LossScaling::check() const {
-  if (lowest > 0 && initial >= lowest && std::isfinite(initial) && factor > 1 && growth_interval >= 1) return;
+  const bool in_order = lowest > 0 && initial >= lowest && highest >= initial;
+  if (in_order && std::isfinite(static_cast<float>(highest)) && factor > 1 && growth_interval >= 1) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
-                       describe() + "; 0 < lowest <= initial, factor > 1 and growth_interval >= 1 are needed");
+                       describe() +
+                           "; 0 < lowest <= initial <= highest, a highest that float32 holds, factor > 1 and "
+                           "growth_interval >= 1 are needed");
 }
 
 std::string LossScaling::describe() const {
-  return fmt::format("loss_scaling(initial={}, factor={}, growth_interval={}, lowest={})", initial, factor,
-                     growth_interval, lowest);
+  return fmt::format("loss_scaling(initial={}, factor={}, growth_interval={}, lowest={}, highest={})", initial, factor,
+                     growth_interval, lowest, highest);
 }
 
 bool LossScale::step_ends(const LossScaling& scaling, bool updated) {
@@ -29,8 +32,7 @@ bool LossScale::step_ends(const LossScaling& scaling, bool updated) {
   }
   if (++good_steps < scaling.growth_interval) return false;
   good_steps = 0;
-  const double higher = scale * scaling.factor;
-  if (std::isfinite(static_cast<float>(higher))) scale = higher;
+  scale = std::min(scaling.highest, scale * scaling.factor);
   return false;
 }
 

@@ -15,6 +15,7 @@ struct LossScaling {
   double factor = 2;               ///< by which it rises and falls, more than 1. Default: 2
   int64_t growth_interval = 2000;  ///< steps without a skip before it rises. Default: 2000
   double lowest = 1;               ///< it falls no further; only then does a skip count as one. Default: 1
+  double highest = 16777216;       ///< it rises no further; a finite float32. Default: 2^24
 
   /// Throws `kInvalidArgument` for numbers that cannot work.
   void check() const;

@@ -186,10 +186,12 @@ TEST(TrainingLoop, AFrozenPartStaysAndACheckpointOfAnotherIsRefused) {
 TEST(TrainingLoop, LossScalingHalvesTheScaleAfterAnOverflowAndGoesOn) {
   const TemporaryFolder folder;
   // Gradients of the toy model are a few units: times 2^126 they are infinite, times 2^100 they are not.
-  const TrainerOptions options{.loss_scaling = LossScaling{.initial = std::pow(2.0, 126), .factor = std::pow(2.0, 13)},
-                               .total_steps = 8,
-                               .checkpoint_folder = folder.path("checkpoints"),
-                               .most_skipped_in_a_row = 0};
+  const TrainerOptions options{
+      .loss_scaling =
+          LossScaling{.initial = std::pow(2.0, 126), .factor = std::pow(2.0, 13), .highest = std::pow(2.0, 126)},
+      .total_steps = 8,
+      .checkpoint_folder = folder.path("checkpoints"),
+      .most_skipped_in_a_row = 0};
   ToyTraining scaled(options);
   RegressionSource source(1000);
   const TrainingSummary summary = scaled.trainer.train(source);
@@ -207,7 +209,7 @@ TEST(TrainingLoop, LossScalingHalvesTheScaleAfterAnOverflowAndGoesOn) {
 }
 
 TEST(TrainingLoop, TheLossScaleRisesAfterManyGoodSteps) {
-  const LossScaling scaling{.initial = 8, .factor = 2, .growth_interval = 3, .lowest = 4};
+  const LossScaling scaling{.initial = 8, .factor = 2, .growth_interval = 3, .lowest = 4, .highest = 20};
   LossScale scale{.scale = 8};
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(scale.step_ends(scaling, true));
   EXPECT_EQ(scale.scale, 16);
@@ -216,9 +218,17 @@ TEST(TrainingLoop, TheLossScaleRisesAfterManyGoodSteps) {
   EXPECT_EQ(scale.scale, 4);
   EXPECT_FALSE(scale.step_ends(scaling, false)) << "it cannot be lower";
   EXPECT_EQ(scale.scale, 4);
-  scale.scale = std::numeric_limits<float>::max();
-  for (int i = 0; i < 3; ++i) scale.step_ends(scaling, true);
-  EXPECT_EQ(scale.scale, std::numeric_limits<float>::max()) << "a float holds no more";
+  for (int i = 0; i < 9; ++i) scale.step_ends(scaling, true);
+  EXPECT_EQ(scale.scale, 20) << "the highest, and not twice 16";
+  EXPECT_EQ(scale.good_steps, 0);
+  scale.scale = std::pow(2.0, 23);
+  const LossScaling defaults{.growth_interval = 1};
+  for (int i = 0; i < 200; ++i) scale.step_ends(defaults, true);
+  EXPECT_EQ(scale.scale, std::pow(2.0, 24));
+  for (const double highest : {8.0, std::numeric_limits<double>::infinity(), 1e39}) {
+    EXPECT_THAT(thrown_by([&] { ToyTraining({.loss_scaling = LossScaling{.initial = 16, .highest = highest}}); }),
+                HasSubstr("0 < lowest <= initial <= highest"));
+  }
   EXPECT_THAT(thrown_by([] { ToyTraining({.loss_scaling = LossScaling{.factor = 1}}); }), HasSubstr("factor > 1"));
 }
 

@@ -31,7 +31,8 @@ std::shared_ptr<File> opened(OpenResult result) {
 BlockingFile::BlockingFile(std::string path, std::shared_ptr<File> file)
     : path_(std::move(path)), file_(std::make_shared<WholeReader>(std::move(file))) {}
 
-BlockingFile::BlockingFile(Storage& storage, std::string path) : BlockingFile(path, opened(open(storage, path))) {}
+BlockingFile::BlockingFile(Storage& storage, const std::string& path)
+    : BlockingFile(path, opened(open(storage, path))) {}
 
 std::optional<BlockingFile> BlockingFile::find(Storage& storage, std::string path) {
   OpenResult result = open(storage, path);

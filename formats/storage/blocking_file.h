@@ -16,7 +16,7 @@ namespace millrace {
 class BlockingFile {
  public:
   /// Throws the storage's error.
-  BlockingFile(Storage& storage, std::string path);
+  BlockingFile(Storage& storage, const std::string& path);
   /// The same, and nothing when there is no such file.
   [[nodiscard]] static std::optional<BlockingFile> find(Storage& storage, std::string path);
 

@@ -33,7 +33,7 @@ AllReduce::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_repl
     : size_(size), ranges_(buckets), num_replicas_(num_replicas), leaves_(static_cast<size_t>(num_replicas)) {
   add_node(0, num_replicas, -1);
   first_came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * ranges_.size());
-  added_ = std::make_unique<std::atomic<int>[]>(static_cast<size_t>(num_replicas));
+  uses_left_ = std::make_unique<std::atomic<int>[]>(static_cast<size_t>(num_replicas));
   buffers_.resize(static_cast<size_t>(num_replicas));
 }
 
@@ -53,9 +53,10 @@ int AllReduce::add_node(int begin, int end, int parent) {
 
 void AllReduce::begin(int num_active) {
   num_active_ = num_active;
+  const int num_uses = static_cast<int>(ranges_.size()) + 1;
   for (size_t i = 0; i < nodes_.size() * ranges_.size(); ++i) first_came_[i].store(0, std::memory_order_relaxed);
   for (int replica = 0; replica < num_replicas_; ++replica) {
-    added_[static_cast<size_t>(replica)].store(0, std::memory_order_relaxed);
+    uses_left_[static_cast<size_t>(replica)].store(num_uses, std::memory_order_relaxed);
   }
 }
 
@@ -121,11 +122,16 @@ void AllReduce::add_up(int done, int bucket, Addends& addends) {
   for (int i = 0; i < addends.count; ++i) {
     const auto right =
         static_cast<size_t>(nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])].right_begin);
-    if (added_[right].fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<int>(ranges_.size())) {
-      give_back(std::move(buffers_[right]));
-    }
+    one_use_less(static_cast<int>(right));
   }
   addends.count = 0;
+}
+
+void AllReduce::leave(int replica) { one_use_less(replica); }
+
+void AllReduce::one_use_less(int replica) {
+  const auto index = static_cast<size_t>(replica);
+  if (uses_left_[index].fetch_sub(1, std::memory_order_acq_rel) == 1) give_back(std::move(buffers_[index]));
 }
 
 void AllReduce::give_back(FlatBuffer buffer) {

@@ -20,10 +20,11 @@ namespace millrace {
 /// A node of the tree is worked on by the thread that finishes its second child, at that moment, while the bucket is
 /// still in that core's cache and the rest of that replica's backward pass is still to come. Nodes that become complete
 /// at once are added in one pass over their inputs, without writing the sums in between. The right child's buffer
-/// goes back to the pool when its last bucket has been added, so that about (threads + log2 R) buffers are live, not R.
+/// goes back to the pool when its last bucket has been added and its replica has left, so that about
+/// (threads + log2 R) buffers are live, not R.
 ///
-/// One step at a time: `begin`, then from the replicas' threads `take_buffer` and `arrive`, then from one thread
-/// `result` and `end`. No thread waits for another.
+/// One step at a time: `begin`, then from the replicas' threads `take_buffer`, `arrive` and `leave`, then from one
+/// thread `result` and `end`. No thread waits for another.
 class AllReduce {
  public:
   /// `size`: floats of a flat buffer. `buckets`: the parts of it that are added up; they must outlive this.
@@ -35,6 +36,9 @@ class AllReduce {
   std::span<float> take_buffer(int replica);
   /// The replica's bucket is final. Returns true to the one caller whose addition completed the sum over all replicas.
   bool arrive(int replica, int bucket);
+  /// The replica writes to its buffer no more. No other replica gets the buffer before that, even when all buckets were
+  /// added: a model may still write gradients that are in no bucket, those of frozen parameters.
+  void leave(int replica);
   /// The sums over all replicas, once every bucket is complete. Its owner may write to it.
   float* result() { return buffers_[0].data(); }
   /// Gives all buffers back; also after a step that was abandoned, once no replica runs any more.
@@ -58,6 +62,7 @@ class AllReduce {
   };
   void add_up(int done, int bucket, Addends& addends);
   int add_node(int begin, int end, int parent);
+  void one_use_less(int replica);
   void give_back(FlatBuffer buffer);
 
   int64_t size_;
@@ -67,7 +72,7 @@ class AllReduce {
   std::vector<Node> nodes_;
   std::vector<int> leaves_;                             // node of each replica
   std::unique_ptr<std::atomic<uint8_t>[]> first_came_;  // [node, bucket]: one child is done
-  std::unique_ptr<std::atomic<int>[]> added_;           // [replica]: buckets of its buffer that were added to another
+  std::unique_ptr<std::atomic<int>[]> uses_left_;       // [replica]: buckets to be added to another's, and its own use
   std::vector<FlatBuffer> buffers_;                     // [replica], while in use
   std::mutex mutex_;                                    // for the pool; taken twice per replica and step
   std::vector<FlatBuffer> free_;

@@ -441,6 +441,7 @@ class StepGraph::Impl {
       scale_replica(gradients, results_[index]);
       for (int bucket = 0; bucket < num_buckets_; ++bucket) bucket_final(replica, bucket);
     }
+    all_reduce_.leave(replica);
     if (time.backward.count() == 0) time.backward = now();
     time.end = now();
     one_less_undecided();

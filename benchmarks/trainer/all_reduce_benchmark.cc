@@ -84,6 +84,7 @@ void BM_Tree(benchmark::State& state) {
         for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket) {
           all_reduce.arrive(replica, bucket);
         }
+        all_reduce.leave(replica);
       }
     }));
     check(all_reduce.result(), layout.size());

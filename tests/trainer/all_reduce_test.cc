@@ -80,8 +80,28 @@ TEST(AllReduce, KeepsFourBuffersWhenEightReplicasRunOneAfterTheOther) {
     all_reduce.take_buffer(replica);
     for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket)
       all_reduce.arrive(replica, bucket);
+    all_reduce.leave(replica);
   }
   EXPECT_EQ(all_reduce.peak_buffers(), 4);
+  all_reduce.end();
+}
+
+TEST(AllReduce, GivesNobodyTheBufferOfAReplicaThatHasNotLeft) {
+  const ParameterLayout layout = layout_of_two();
+  AllReduce all_reduce(layout.size(), layout.buckets(), 4);
+  const auto add_all = [&](int replica) {
+    for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket)
+      all_reduce.arrive(replica, bucket);
+  };
+  all_reduce.begin(4);
+  all_reduce.take_buffer(0);
+  const float* right = all_reduce.take_buffer(1).data();
+  add_all(0);
+  all_reduce.leave(0);
+  add_all(1);  // added to 0's, but 1 may still write what is in no bucket
+  EXPECT_NE(all_reduce.take_buffer(2).data(), right);
+  all_reduce.leave(1);
+  EXPECT_EQ(all_reduce.take_buffer(3).data(), right);
   all_reduce.end();
 }
 

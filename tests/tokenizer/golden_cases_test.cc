@@ -29,7 +29,8 @@ TEST_P(TokenizerCases, AreEncodedAndDecodedAsByThePythonPackage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EachTokenizer, TokenizerCases,
-                         testing::Values("mlm", "added_tokens", "bare", "roberta", "t5", "bpe"),
+                         testing::Values("mlm", "added_tokens", "bare", "roberta", "t5", "bpe", "roberta_as_published",
+                                         "t5_as_published"),
                          [](const auto& cases) { return std::string(cases.param); });
 
 TEST(TokenizerFixtures, AreEncodedAndDecodedAsByThePythonPackage) {

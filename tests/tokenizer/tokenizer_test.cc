@@ -56,6 +56,11 @@ TEST(Tokenizer, NamesThePlaceOfAComponentThatItDoesNotHave) {
             "Sequence, Whitespace and WhitespaceSplit");
   EXPECT_EQ(error_after([](json& file) { file["model"]["type"] = "WordPiece"; }),
             "t.json: model.type: no model 'WordPiece'; there are BPE and Unigram");
+  EXPECT_EQ(error_after([](json& file) {
+              file["model"].erase("type");
+              file["model"]["vocab"] = json::object({{"a", 0}});  // a WordLevel
+            }),
+            "t.json: model: 'type' is missing, and its members are neither those of a BPE nor of a Unigram");
   EXPECT_EQ(error_after([](json& file) { file["post_processor"]["type"] = "BertProcessing"; }),
             "t.json: post_processor.type: no post-processor 'BertProcessing'; there are ByteLevel, RobertaProcessing, "
             "Sequence and TemplateProcessing");

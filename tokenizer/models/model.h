@@ -37,7 +37,8 @@ class TokenModel {
   virtual nlohmann::ordered_json to_json() const = 0;
 };
 
-/// The model that `node` describes. Throws `kParse` with its place for one that we do not have.
+/// The model that `node` describes, by its `type` or, in files from before there were types, by its members. Throws
+/// `kParse` with its place for one that we do not have.
 [[nodiscard]] std::unique_ptr<const TokenModel> read_model(const JsonNode& node);
 
 }  // namespace millrace

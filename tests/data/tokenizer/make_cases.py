@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the folders beside this file with the Python packages tokenizers (0.21.4) and sentencepiece (0.2, for the table
 of t5): in each a tokenizer.json and what the package makes of the texts below. Run it again after changing a text or
-adding a folder."""
+adding a folder. A layout that the package reads and no longer writes is committed as it was read."""
 import base64
 import json
 import os
@@ -178,18 +178,56 @@ def bpe():
     return tokenizer
 
 
+def without_types(document):
+    """The model of a file of the package before 0.9."""
+    model = document["model"]
+    for name in ("type", "byte_fallback", "ignore_merges"):
+        model.pop(name, None)
+    return json.dumps(document, ensure_ascii=False)
+
+
+def roberta_as_published():
+    """roberta-base as it lies on the Hub: no type of the model, affixes that are empty, merges as strings, no options that
+    came later, truncation without a direction. gpt2 is the same with other components around it."""
+    document = json.loads(roberta().to_str())
+    document["model"].update({
+        "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": False,
+        "merges": [" ".join(merge) for merge in document["model"]["merges"]]})
+    for component in ("pre_tokenizer", "decoder"):
+        del document[component]["use_regex"]
+    document["truncation"] = {"max_length": 48, "strategy": "LongestFirst", "stride": 0}
+    return without_types(document)
+
+
+def t5_as_published():
+    """t5-small as it lies on the Hub: no type of the model, the white space and the space's mark one after the other, both
+    with the options of their time."""
+    document = json.loads(t5().to_str())
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "str_rep": "\u2581", "add_prefix_space": True}
+    document["normalizer"] = document["normalizer"]["normalizers"][0]
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]}
+    document["decoder"] = metaspace
+    return without_types(document)
+
+
 def byte_spans(text, spans):
     return [[len(text[:begin].encode()), len(text[:end].encode())] for begin, end in spans]
 
 
 def main():
     assert len(TEXTS) == len(MORE_TEXTS) == 64
-    for make in (mlm, added_tokens, bare, roberta, t5, bpe):
+    for make in (mlm, added_tokens, bare, roberta, t5, bpe, roberta_as_published, t5_as_published):
         texts = TEXTS if make in (mlm, added_tokens, bare) else MORE_TEXTS
-        tokenizer = Tokenizer.from_str(make().to_str())
+        made = make()
+        published = isinstance(made, str)
+        tokenizer = Tokenizer.from_str(made if published else made.to_str())
         folder = os.path.join(HERE, make.__name__)
         os.makedirs(folder, exist_ok=True)
-        tokenizer.save(os.path.join(folder, "tokenizer.json"))
+        file = pathlib.Path(folder, "tokenizer.json")
+        if published:
+            file.write_text(made, encoding="utf-8")
+        else:
+            tokenizer.save(str(file))
         with open(os.path.join(folder, "encodings.jsonl"), "w") as out:
             for text in texts:
                 encoding = tokenizer.encode(text)

@@ -17,7 +17,11 @@ namespace {
 
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
-constexpr const char* kPositionIds = "roberta.embeddings.position_ids";  // a constant that old versions wrote
+// What published files hold beside the weights: a constant that old versions wrote, and the layer behind the encoder
+// that a masked language model does not have.
+constexpr const char* kPositionIds = "roberta.embeddings.position_ids";
+constexpr const char* kPoolerWeight = "roberta.pooler.dense.weight";
+constexpr const char* kPoolerBias = "roberta.pooler.dense.bias";
 
 // A copy of the word embeddings that some files have.
 void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
@@ -66,8 +70,8 @@ FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMa
   check_tied_matrix(file, path);
   FlatBuffer weights(model.layout().size());
   const ParameterBuffer buffer{.values = weights.span()};
-  const std::vector<std::string> copies = {kDecoderWeight, kPositionIds};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, copies);
+  const std::vector<std::string> also_there = {kDecoderWeight, kPositionIds, kPoolerWeight, kPoolerBias};
+  read_parameters(file, path, model.layout(), {&buffer, 1}, also_there);
   return weights;
 }
 

@@ -16,6 +16,8 @@ namespace millrace {
 namespace {
 
 constexpr const char* kEmbeddings = "shared.weight";
+// Published files of version 1.0 (t5-small, t5-base, ...) hold this table, which no layer has ever read.
+constexpr const char* kUnusedTable = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
 // What transformers calls the activation of a feed_forward_proj.
 std::string activation_of(const T5Config& config) {
@@ -55,10 +57,10 @@ T5Config load_t5_config(const std::string& directory) {
 FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model) {
   const std::string path = model_file(directory, "model.safetensors");
   const SafetensorsFile file(path);
-  std::vector<std::string> copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
-  if (model.config().tie_word_embeddings) copies.emplace_back("lm_head.weight");
+  std::vector<std::string> also_there = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+  if (model.config().tie_word_embeddings) also_there.emplace_back("lm_head.weight");
   const NamedTensor* matrix = file.find(kEmbeddings);
-  for (const std::string& name : copies) {
+  for (const std::string& name : also_there) {
     const NamedTensor* copy = file.find(name);
     if (copy == nullptr || matrix == nullptr) continue;
     if (copy->type == matrix->type && copy->shape == matrix->shape && std::ranges::equal(copy->bytes, matrix->bytes)) {
@@ -68,9 +70,10 @@ FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalG
                           .message = fmt::format("{} differs from {}, to which the model ties it", name, kEmbeddings),
                           .shard = path});
   }
+  also_there.emplace_back(kUnusedTable);
   FlatBuffer weights(model.layout().size());
   const ParameterBuffer buffer{.values = weights.span()};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, copies);
+  read_parameters(file, path, model.layout(), {&buffer, 1}, also_there);
   return weights;
 }
 

@@ -14,7 +14,8 @@ namespace millrace {
 T5Config load_t5_config(const std::string& directory);
 
 /// The weights of `directory/model.safetensors` in the model's layout. Copies of the embeddings
-/// (`encoder.embed_tokens`, `decoder.embed_tokens`, and `lm_head` where it is tied) may be in the file. Throws `kIo`,
+/// (`encoder.embed_tokens`, `decoder.embed_tokens`, and `lm_head` where it is tied) may be in the file, and so may the
+/// table of relative positions between encoder and decoder that published files have and nothing reads. Throws `kIo`,
 /// `kParse`, and `kInvalidArgument` listing tensors that are missing, unexpected or of another shape, or a copy that
 /// differs.
 FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model);

@@ -492,6 +492,29 @@ TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   fs::remove_all(directory);
 }
 
+TEST(Roberta, LoadsFilesWithThePositionsAndThePoolerThatPublishedOnesHold) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_published";
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  const SafetensorsFile file(golden("model.safetensors"));
+  std::vector<NamedTensor> tensors = file.tensors();
+  for (const char* part : {"weight", "bias"}) {
+    NamedTensor pooler = *file.find(std::string("lm_head.dense.") + part);
+    pooler.name = std::string("roberta.pooler.dense.") + part;
+    tensors.push_back(pooler);
+  }
+  const std::vector<int64_t> positions = {0, 1, 2};
+  tensors.push_back({.name = "roberta.embeddings.position_ids",
+                     .type = TensorType::kI64,
+                     .shape = {1, 3},
+                     .bytes = std::as_bytes(std::span<const int64_t>(positions))});
+  write_safetensors((directory / "model.safetensors").string(), tensors);
+  const RobertaForMaskedLm model = tiny_model();
+  EXPECT_TRUE(std::ranges::equal(load_roberta_weights(directory.string(), model).span(),
+                                 load_roberta_weights(golden(""), model).span()));
+  fs::remove_all(directory);
+}
+
 TEST(Roberta, AConfigOfAnotherModelIsRefused) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_config";
   fs::create_directories(directory);

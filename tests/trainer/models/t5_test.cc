@@ -206,6 +206,24 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
   fs::remove_all(directory);
 }
 
+// As t5-small and t5-base lie on the Hub; transformers ignores it too (_keys_to_ignore_on_load_unexpected).
+TEST(T5, LoadsThePublishedFilesThatHoldATableNobodyReads) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_published";
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  fs::copy_file(kGolden + "/config.json", directory / "config.json");
+  const SafetensorsFile golden(kGolden + "/model.safetensors");
+  std::vector<NamedTensor> tensors = golden.tensors();
+  NamedTensor table = *golden.find("decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight");
+  table.name = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
+  tensors.push_back(table);
+  write_safetensors((directory / "model.safetensors").string(), tensors);
+  const T5ForConditionalGeneration model(load_t5_config(directory.string()));
+  EXPECT_TRUE(
+      std::ranges::equal(load_t5_weights(directory.string(), model).span(), load_t5_weights(kGolden, model).span()));
+  fs::remove_all(directory);
+}
+
 TEST(T5, RefusesWhatItDoesNotHave) {
   const auto refused = [](T5Config config) {
     return message_of([&] { const T5ForConditionalGeneration model(config); });

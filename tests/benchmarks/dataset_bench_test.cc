@@ -13,6 +13,7 @@
 
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
+#include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -32,19 +33,6 @@ using ::testing::StartsWith;
 constexpr int kRecords = 300;
 constexpr int kBad = 41;
 constexpr size_t kFrame = 16;  // bytes of a record's frame: length, its CRC, the payload's CRC
-
-// A TensorProto of float32 [side, side, 3]; `side` is a multiple of 128 below 2^14.
-std::string tensor_message(int64_t side, const std::vector<float>& pixels) {
-  const auto varint = [](size_t value) {
-    std::string bytes;
-    for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-    return bytes + static_cast<char>(value);
-  };
-  const std::string dimension = "\x12\x03\x08" + varint(static_cast<size_t>(side));
-  std::string message = "\x08\x01\x12\x0e" + dimension + dimension + "\x12\x02\x08\x03\x22";
-  message += varint(pixels.size() * sizeof(float));
-  return message.append(reinterpret_cast<const char*>(pixels.data()), pixels.size() * sizeof(float));
-}
 
 /// Two shards as the workload `mlm` wants them, `a` and `b`.
 class DatasetBench : public testing::Test {
@@ -186,8 +174,7 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
   });
   write("pairs", 3, [&](int i, ExampleWriter& example) {
     for (const int64_t side : {int64_t{128}, int64_t{512}}) {
-      const std::vector<float> pixels(static_cast<size_t>(side * side * 3), static_cast<float>(i));
-      const std::string image = tensor_message(side, pixels);
+      const std::string image = test::image_message(side, static_cast<float>(i));
       const std::string_view bytes(image);
       example.add(side == 128 ? "low_res_image" : "high_res_image", std::span<const std::string_view>(&bytes, 1));
     }

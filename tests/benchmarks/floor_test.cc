@@ -10,6 +10,7 @@
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
 #include "pipeline/worker_limit.h"
+#include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -134,17 +135,11 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfNumbers) {
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
-  // Two TensorProtos of float32 [side, side, 3] with one value, which stands for all.
-  const auto tensor = [](const std::string& side, float value) {
-    const std::string dimension = "\x12\x03\x08" + side;
-    std::string message = "\x08\x01\x12\x0e" + dimension + dimension + "\x12\x02\x08\x03\x2a\x04";
-    return message.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
   RecordWriter writer(folder_.path("0.tfrecord"), {});
-  for (int r = 0; r < 50; ++r) {
+  for (int r = 0; r < 20; ++r) {
     ExampleWriter example;
-    const std::string low = tensor("\x80\x01", static_cast<float>(r));
-    const std::string high = tensor("\x80\x04", static_cast<float>(-r));
+    const std::string low = test::image_message(128, static_cast<float>(r));
+    const std::string high = test::image_message(512, static_cast<float>(-r));
     example.add("low_res_image", std::vector<std::string_view>{low});
     example.add("high_res_image", std::vector<std::string_view>{high});
     writer.write(std::string(example.finish()));

@@ -61,8 +61,8 @@ void read_workload_options(const po::variables_map& given, BenchOptions& options
   options.cache = given.contains("cache");
   if (!defaults.takes_shards) {
     refuse_together(given, with,
-                    {"shards", "block-length", "unordered", "damage", "max-skipped-records", "max-skipped-bytes",
-                     "max-skipped-share"});
+                    {"shards", "block-length", "chunk-bytes", "read-ahead", "unordered", "damage",
+                     "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
   } else if (options.shards.empty()) {
     refuse("--shards is missing; see dataset_bench --help");
   }
@@ -110,6 +110,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("cycle-length", po::value(&options.cycle_length), "shards read in turn; the default is the workload's")
       ("block-length", po::value(&options.block_length)->default_value(options.block_length),
        "records that a shard gives in its turn")
+      ("chunk-bytes", po::value(&options.chunk_bytes)->default_value(options.chunk_bytes),
+       "bytes that are asked of the storage at a time, from 16384 to 2^30; changes speed only")
+      ("read-ahead", po::value(&options.read_ahead)->default_value(options.read_ahead),
+       "such chunks of each open shard that are read before they are needed, where the storage does not answer at once")
       ("prefetch", po::value(&options.prefetch)->default_value(options.prefetch), "blocks ready before they are asked for")
       ("cache", "keep the parsed rows in memory (quest)")
       ("seed", po::value(&seed)->default_value(seed), "of every random choice")
@@ -158,7 +162,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "long the engine takes")
       ("sweep", po::value(&sweep)->composing(),
        "KEY=A,B,C: run with each of these values; may be repeated, for every combination. Keys: threads, batch, shuffle, "
-       "cycle-length, block-length, prefetch, memory-mb, consumer-us, seed")
+       "cycle-length, block-length, chunk-bytes, read-ahead, prefetch, memory-mb, consumer-us, seed")
       ("compare", po::value(&options.compare)->multitoken(),
        "A.json B.json: compare two results of --json; exits with 1 where the second is slower than --max-slowdown")
       ("max-slowdown", po::value(&options.max_slowdown)->default_value(options.max_slowdown),
@@ -216,9 +220,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     if (!options.workload.empty()) {
       refuse(fmt::format("the workload {} and --pipeline are two pipelines; give one", options.workload));
     }
-    refuse_together(*given, "--pipeline, which says it",
-                    {"shards", "batch", "shuffle", "cycle-length", "block-length", "prefetch", "cache", "seed",
-                     "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
+    refuse_together(
+        *given, "--pipeline, which says it",
+        {"shards", "batch", "shuffle", "cycle-length", "block-length", "chunk-bytes", "read-ahead", "prefetch", "cache",
+         "seed", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
     options.workload = options.pipeline;
   } else {
     if (options.workload.empty()) refuse("neither a workload nor --pipeline given; see dataset_bench --help");
@@ -308,6 +313,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   if ((options.floor || !sweep.empty()) && (*given)["rounds"].defaulted()) options.rounds = 3;
   require_at_least("rounds", options.rounds, 1);
   require_at_least("block-length", options.block_length, 1);
+  require_at_least("chunk-bytes", options.chunk_bytes, 1);
+  require_at_least("read-ahead", options.read_ahead, 0);
   require_at_least("prefetch", options.prefetch, 1);
   if (options.rounds > 1) {
     refuse_together(*given, "--rounds above 1", {"state", "resume", "hash-log", "skipped-log", "trace"});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/tfrecord/damage_policy.h"
+#include "ops/tfrecord_source.h"
 #include "pipeline/stall.h"
 
 namespace millrace {
@@ -27,6 +28,8 @@ struct BenchOptions {
   int64_t shuffle = 1;
   int64_t cycle_length = 1;
   int64_t block_length = 1;
+  int64_t chunk_bytes = TfrecordOptions().chunk_bytes;
+  int64_t read_ahead = TfrecordOptions().read_ahead;
   int64_t prefetch = 2;
   bool cache = false;
   int threads = 0;

@@ -29,6 +29,8 @@ ordered_json options_json(const BenchOptions& options) {
                        {"shuffle", options.shuffle},
                        {"cycle_length", options.cycle_length},
                        {"block_length", options.block_length},
+                       {"chunk_bytes", options.chunk_bytes},
+                       {"read_ahead", options.read_ahead},
                        {"prefetch", options.prefetch},
                        {"cache", options.cache},
                        {"seed", options.seed},

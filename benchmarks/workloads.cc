@@ -18,7 +18,9 @@ Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
                                                           .shuffle_shards = shuffle_shards,
                                                           .seed = options.seed,
                                                           .ordered = options.ordered,
-                                                          .damage = options.damage});
+                                                          .damage = options.damage,
+                                                          .chunk_bytes = static_cast<size_t>(options.chunk_bytes),
+                                                          .read_ahead = static_cast<size_t>(options.read_ahead)});
 }
 
 MadeWorkload read_workload(const BenchOptions& options) {

@@ -128,7 +128,8 @@ std::unique_ptr<Stage> FileSourceOperator::open(std::vector<OpenStage>, const St
   if (context.memory != nullptr) {
     limited_by_memory = largest_record(*context.memory) < max_record_bytes;
     max_record_bytes = std::min(max_record_bytes, largest_record(*context.memory));
-    options.chunk_bytes = lane_chunk_bytes(*context.memory, num_lanes(), options.chunk_bytes);
+    options.chunk_bytes =
+        lane_reads(*context.memory, num_lanes(), {options.chunk_bytes, options.read_ahead}).chunk_bytes;
   }
   std::vector<OpenStage> inputs;
   inputs.reserve(shards_.size());

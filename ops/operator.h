@@ -47,7 +47,8 @@ class Operator {
   virtual std::string_view name() const = 0;
   /// What decides the stream, as `explain()` prints it: `buffer_size=16384, seed=42`.
   virtual std::string arguments() const { return ""; }
-  /// What else `explain()` prints: how errors are treated. A state of a pipeline does not depend on it.
+  /// What else `explain()` prints: how errors are treated, and what changes speed only. A state of a pipeline does not
+  /// depend on it.
   virtual std::string policy() const { return ""; }
   /// The features of the elements that come out.
   const SchemaPtr& schema() const { return schema_; }

@@ -18,9 +18,14 @@ namespace millrace {
 /// The least that a lane reads of its shard at a time.
 constexpr size_t kLeastChunk = 16 << 10;
 
-/// What each of so many lanes reads of its shard at a time, at most `most`: it has a chunk that is walked, and up to
-/// two that are read ahead; all of them take an eighth of the budget.
-[[nodiscard]] size_t lane_chunk_bytes(const MemoryGate& memory, size_t num_lanes, size_t most);
+/// How a lane reads its shard: bytes at a time, and how many such chunks ahead of the one that is walked.
+struct LaneReads {
+  size_t chunk_bytes;
+  size_t read_ahead;
+};
+/// The same with smaller chunks, of so many lanes, where all that is read would take more than an eighth of the budget;
+/// where chunks cannot be smaller, with fewer than are wanted, but not fewer than two.
+[[nodiscard]] LaneReads lane_reads(const MemoryGate& memory, size_t num_lanes, const LaneReads& wanted);
 
 /// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only
 /// (Fisher and Yates, counter-based numbers).

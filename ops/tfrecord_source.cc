@@ -230,6 +230,20 @@ class ShardStage final : public Stage {
   std::optional<Held> held_;                 // while it is not known whether the index helps
 };
 
+void check_reads(const TfrecordOptions& options) {
+  constexpr size_t kLargestChunk = size_t{1} << 30;
+  constexpr size_t kMostAhead = 1024;
+  if (options.chunk_bytes < kLeastChunk || options.chunk_bytes > kLargestChunk) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("tfrecord: chunk_bytes must be between {} and {}, not {}", kLeastChunk,
+                                     kLargestChunk, options.chunk_bytes));
+  }
+  if (options.read_ahead > kMostAhead) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("tfrecord: read_ahead must be at most {}, not {}",
+                                                                  kMostAhead, options.read_ahead));
+  }
+}
+
 }  // namespace
 
 TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options)
@@ -240,6 +254,7 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
   interleave_.check();
   options_.damage.check();
+  check_reads(options_);
   interleave_ = interleave_.of_inputs(shards_.size());
 }
 
@@ -254,7 +269,15 @@ std::string TfrecordOperator::arguments() const {
 }
 
 std::string TfrecordOperator::policy() const {
-  return options_.damage.action == DamagePolicy::kFail ? "" : "damage: " + options_.damage.to_string();
+  std::vector<std::string> parts;
+  if (options_.damage.action != DamagePolicy::kFail) parts.push_back("damage: " + options_.damage.to_string());
+  if (options_.chunk_bytes != TfrecordOptions().chunk_bytes) {
+    parts.push_back(fmt::format("chunk_bytes={}", options_.chunk_bytes));
+  }
+  if (options_.read_ahead != TfrecordOptions().read_ahead) {
+    parts.push_back(fmt::format("read_ahead={}", options_.read_ahead));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 Cardinality TfrecordOperator::cardinality(std::span<const Cardinality>) const {
@@ -283,10 +306,13 @@ std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& contex
     reader.compression = options_.compression;
     reader.num_records = shards_.list()[shard].num_records;
     reader.max_record_bytes = options_.max_record_bytes;
+    LaneReads reads = {options_.chunk_bytes, options_.read_ahead};
     if (context.memory != nullptr) {
       reader.max_record_bytes = std::min(reader.max_record_bytes, largest_record(*context.memory));
-      reader.chunk_bytes = lane_chunk_bytes(*context.memory, num_lanes(), reader.chunk_bytes);
+      reads = lane_reads(*context.memory, num_lanes(), reads);
     }
+    reader.chunk_bytes = reads.chunk_bytes;
+    reader.read_ahead = reads.read_ahead;
     inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
       return std::make_unique<ShardStage>(path, reader, skips, lane);
     });

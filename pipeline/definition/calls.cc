@@ -448,6 +448,8 @@ void visit(Fields& fields, calls::Tfrecord& call) {
   visit_compression(fields, call.options.compression);
   fields.optional("max_record_bytes", call.options.max_record_bytes);
   fields.optional("damage", call.options.damage);
+  fields.optional("chunk_bytes", call.options.chunk_bytes);
+  fields.optional("read_ahead", call.options.read_ahead);
 }
 
 template <typename Fields>

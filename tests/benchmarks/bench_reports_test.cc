@@ -130,6 +130,20 @@ TEST_F(BenchReports, SweepEveryCombinationAndCheckTheStreams) {
   EXPECT_THAT(timed({"--sweep", "prefetch=1,2", "--rounds", "1"}).out, HasSubstr(" * "));
 }
 
+TEST_F(BenchReports, SweepHowShardsAreRead) {
+  const ChildResult run =
+      timed({"--json", "--sweep", "chunk-bytes=16384,1048576", "--sweep", "read-ahead=0,7", "--rounds", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const ordered_json runs = ordered_json::parse(run.out).at("runs");
+  ASSERT_EQ(runs.size(), 4U);
+  for (const ordered_json& one : runs) {
+    EXPECT_EQ(one.at("stream_hash"), runs[0].at("stream_hash"));
+    EXPECT_EQ(one.at("result").at("options").at("chunk_bytes"), one.at("values").at("chunk-bytes"));
+    EXPECT_EQ(one.at("result").at("options").at("read_ahead"), one.at("values").at("read-ahead"));
+  }
+  EXPECT_THAT(timed({"--sweep", "chunk-bytes=1"}).err, HasSubstr("chunk_bytes must be between 16384 and"));
+}
+
 TEST_F(BenchReports, RefuseToSweepWhatCannotBeSwept) {
   const auto error = [&](const char* sweep) { return timed({"--sweep", sweep}).err; };
   EXPECT_THAT(error("colour=1"), HasSubstr("no option 'colour'; there are: threads, batch, shuffle"));

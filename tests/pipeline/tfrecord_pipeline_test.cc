@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -141,6 +142,63 @@ TEST_F(TfrecordPipeline, GivesTheSameStreamFromASlowUnreliableStorage) {
     EXPECT_GT(storage->counts().retriable_errors, 0U);
     EXPECT_GT(storage->counts().short_reads, 0U);
   }
+}
+
+// A shard of 1 MiB and more.
+void write_large_shard(const std::string& path) {
+  RecordWriter writer(path);
+  for (int r = 0; r < 1100; ++r) writer.write(std::string(1000, static_cast<char>('a' + r % 26)));
+  writer.close();
+}
+
+TEST_F(TfrecordPipeline, GivesTheSameStreamHoweverShardsAreRead) {
+  write_large_shard(path(kShards));
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  const std::string expected = hash_of(records(), {.threads = 2});
+  std::map<size_t, uint64_t> reads;
+  for (const size_t chunk_bytes : {size_t{1} << 30, size_t{64} << 10, size_t{16} << 10}) {
+    for (const size_t read_ahead : {size_t{0}, size_t{1}, size_t{9}}) {
+      const auto storage = std::make_shared<test::InjectingStorage>(
+          local, test::InjectionOptions{.max_latency = std::chrono::microseconds(300)});
+      const Dataset dataset = records({.cycle_length = 4, .chunk_bytes = chunk_bytes, .read_ahead = read_ahead});
+      EXPECT_EQ(hash_of(dataset, {.threads = 2, .storage = storage}), expected);
+      reads[chunk_bytes] = storage->counts().reads;
+    }
+  }
+  EXPECT_LT(reads[size_t{1} << 30], reads[size_t{64} << 10]);
+  EXPECT_LT(reads[size_t{64} << 10], reads[size_t{16} << 10]);
+}
+
+TEST_F(TfrecordPipeline, ReadsAsManyChunksAheadAsItIsTold) {
+  write_large_shard(path(kShards));
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  const auto storage = std::make_shared<test::InjectingStorage>(
+      local,
+      test::InjectionOptions{.min_latency = std::chrono::microseconds(1), .max_latency = std::chrono::microseconds(9)});
+  Pipeline pipeline = Dataset::tfrecord(Shards::files({path(kShards)}), {.chunk_bytes = 16 << 10, .read_ahead = 50})
+                          .start({.threads = 2, .storage = storage});
+  ASSERT_TRUE(pipeline.next());
+  // All chunks but those that blocks in queues are made of are read, though nobody asks for them.
+  const auto late = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (storage->counts().reads < 50 && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+  EXPECT_GE(storage->counts().reads, 50U);
+}
+
+TEST_F(TfrecordPipeline, RefusesChunksThatAreTooSmallOrTooLarge) {
+  const auto refusal = [this](const TfrecordOptions& options) -> std::string {
+    try {
+      records(options);
+    } catch (const ErrorException& exception) {
+      return exception.error().message;
+    }
+    return "none";
+  };
+  EXPECT_EQ(refusal({.chunk_bytes = 16383}), "tfrecord: chunk_bytes must be between 16384 and 1073741824, not 16383");
+  EXPECT_EQ(refusal({.chunk_bytes = (1 << 30) + 1}),
+            "tfrecord: chunk_bytes must be between 16384 and 1073741824, not 1073741825");
+  EXPECT_EQ(refusal({.read_ahead = 1025}), "tfrecord: read_ahead must be at most 1024, not 1025");
 }
 
 // Threads of this process now.

@@ -67,6 +67,7 @@ Block Block::slice(size_t first, size_t count) const {
 
 Block Block::select(std::span<const size_t> indices, BufferPool& pool) const {
   BlockBuilder builder(schema_, pool);
+  for (size_t c = 0; c < columns_.size(); ++c) builder.column(c).expect(columns_[c], indices.size());
   for (size_t i = 0; i < indices.size();) {
     size_t run = 1;
     while (i + run < indices.size() && indices[i + run] == indices[i] + run) ++run;

@@ -1,6 +1,7 @@
 #include "formats/columnar/column.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -482,6 +483,12 @@ void ColumnBuilder::truncate(size_t num_elements) {
   } else if (shape_.size() > 1) {
     dims_.resize(num_elements * shape_.size());
   }
+}
+
+void ColumnBuilder::expect(const Column& column, size_t num_elements) {
+  if (column.num_elements() == 0) return;
+  const double values = static_cast<double>(column.total_values()) / static_cast<double>(column.num_elements());
+  last_used_ = static_cast<size_t>(std::ceil(values * static_cast<double>(num_elements))) * size_of(dtype_);
 }
 
 void ColumnBuilder::hold(const Ref<Resource>& resource) {

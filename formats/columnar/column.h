@@ -261,6 +261,8 @@ class ColumnBuilder {
   void append_nothing();
   /// Drops all elements but the first `num_elements`.
   void truncate(size_t num_elements);
+  /// So many elements like those of `column` will be appended: memory for their values is taken at once.
+  void expect(const Column& column, size_t num_elements);
 
   void hold(const Ref<Resource>& resource);
   /// Copies bytes to where they live as long as the column does.

@@ -141,7 +141,10 @@ void ShardReader::enter_again_behind(uint64_t offset) {
 uint64_t ShardReader::end_of_bad_frame() const {
   if (!frames_) return fault_.begin + 1;
   const FrameTable::Frame* const bad = frames_->frame_at(unpacked_->stream_begin());
-  return bad != nullptr && bad->offset <= records_->next_byte() ? bad->offset + 1 : records_->next_byte();
+  if (bad != nullptr && bad->offset <= records_->next_byte()) return bad->offset + 1;
+  // Where that was entered already, it is not there.
+  const bool was_entered = entered_ && *entered_ >= records_->next_byte();
+  return was_entered ? *entered_ + 1 : records_->next_byte();
 }
 
 // The first place to go on at an unpacked byte or behind it.
@@ -215,6 +218,7 @@ bool ShardReader::enter(const SeekPoint& point, RecordPosition next) {
     index_ = nullptr;
     return false;
   }
+  entered_ = point.offset;
   records_->restart(point.offset, next);
   failure_.reset();
   feed_->restart(point.bit / 8);

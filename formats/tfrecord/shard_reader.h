@@ -163,6 +163,7 @@ class ShardReader {
   // Compressed shards: the seek point to begin with; and after damage the first record behind the next seek point, from
   // which on damage in what was unpacked before means nothing any more.
   std::optional<SeekPoint> entry_;
+  std::optional<uint64_t> entered_;  // the unpacked byte where the last of them began that was gone on with
   std::optional<RecordPosition> enter_again_at_;
   std::optional<uint64_t> skipped_to_;  // the record that the last bad length was followed by
 };

@@ -24,17 +24,8 @@ constexpr size_t kNumLanes = GlobalShuffleOperator::kNumLanes;
 // Of a data set of few records every lane gets some.
 constexpr uint64_t kLeastWindow = 256;
 constexpr uint64_t kFirstWindow = 64;
-
-bool is_damage(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kLengthCrc:
-    case ErrorCode::kPayloadCrc:
-    case ErrorCode::kTruncated:
-    case ErrorCode::kRecordTooLarge:
-    case ErrorCode::kCompression: return true;
-    default: return false;
-  }
-}
+// What a window takes for a record beside its bytes: its number, where it is and where it goes. Not in buffers.
+constexpr uint64_t kBytesOfPlace = 2 * sizeof(uint64_t) + RecordFetcher::kBytesOfPlace;
 
 // A frame with more than one record is unpacked for each of them.
 constexpr uint64_t kMostFrameBytes = 8 << 20;
@@ -49,20 +40,28 @@ constexpr uint64_t kMostFrameBytes = 8 << 20;
        .shard = path});
 }
 
-// Of the frames with several records the largest one's bytes.
-uint64_t largest_frame(const ShardIndex& index) {
-  uint64_t most = 0;
+// Bytes of the frames of a zstd shard, the largest ones.
+struct FrameBytes {
+  uint64_t packed = 0;
+  uint64_t unpacked = 0;  // of those with several records
+};
+
+FrameBytes largest_frames(const ShardIndex& index) {
+  FrameBytes most;
   for (size_t i = 0; i < index.num_frames(); ++i) {
     const ShardIndex::Frame frame = index.frame(i);
     const uint64_t bytes = frame.end_offset - frame.offset;
-    if (bytes <= most) continue;
+    most.packed = std::max(most.packed, frame.end - frame.begin);
+    if (bytes <= most.unpacked) continue;
     const uint64_t next = index.first_from(frame.offset + 1).offset;
-    if (next < frame.end_offset) most = bytes;
+    if (next < frame.end_offset) most.unpacked = bytes;
   }
   return most;
 }
 
-void check_compression(const ShardIndexes& indexes) {
+// What a lane needs to read one frame and to unpack it. Throws where a shard cannot be read by frames.
+uint64_t checked_frame_bytes(const ShardIndexes& indexes) {
+  uint64_t most = 0;
   for (size_t i = 0; i < indexes.num_shards(); ++i) {
     const ShardIndex& index = indexes.index(i);
     if (index.num_records() == 0 || index.compression() == Compression::kNone) continue;
@@ -74,11 +73,31 @@ void check_compression(const ShardIndexes& indexes) {
       refuse_compressed(indexes.path(i),
                         "a ZSTD shard without a seek table would have to be unpacked from its beginning");
     }
-    if (const uint64_t bytes = largest_frame(index); bytes > kMostFrameBytes) {
-      refuse_compressed(indexes.path(i), fmt::format("frames of up to {} bytes would have to be unpacked", bytes));
+    const FrameBytes frames = largest_frames(index);
+    if (frames.unpacked > kMostFrameBytes) {
+      refuse_compressed(indexes.path(i),
+                        fmt::format("frames of up to {} bytes would have to be unpacked", frames.unpacked));
     }
+    most = std::max(most, frames.packed + frames.unpacked);
   }
+  return most;
 }
+
+/// Indexes of shards that can be read record by record.
+struct CheckedIndexes {
+  /// `most_bytes`: half of the memory budget.
+  CheckedIndexes(std::shared_ptr<const ShardIndexes> of, int64_t most_bytes)
+      : all(std::move(of)), frame_bytes(checked_frame_bytes(*all)) {
+    if (frame_bytes <= static_cast<uint64_t>(most_bytes) / 2) return;
+    throw ErrorException(ErrorCode::kMemoryBudget,
+                         fmt::format("to read and unpack a frame of the shards takes {} bytes, more than a quarter of "
+                                     "the memory budget, which is {}",
+                                     frame_bytes, most_bytes / 2));
+  }
+
+  const std::shared_ptr<const ShardIndexes> all;
+  const uint64_t frame_bytes;  // see checked_frame_bytes
+};
 
 /// What all epochs share.
 class SharedFiles final : public SharedByRuns {
@@ -87,18 +106,19 @@ class SharedFiles final : public SharedByRuns {
 
   const std::shared_ptr<FilePool> files;
 
-  std::shared_ptr<const ShardIndexes> indexes() {
+  // Null until they are read.
+  std::shared_ptr<const CheckedIndexes> indexes() {
     const std::lock_guard lock(mutex_);
     return indexes_;
   }
-  void set_indexes(std::shared_ptr<const ShardIndexes> indexes) {
+  void set_indexes(std::shared_ptr<const CheckedIndexes> indexes) {
     const std::lock_guard lock(mutex_);
     indexes_ = std::move(indexes);
   }
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<const ShardIndexes> indexes_;  // null until they are read
+  std::shared_ptr<const CheckedIndexes> indexes_;
 };
 
 /// What the lanes of one run work by.
@@ -226,7 +246,8 @@ class GlobalShuffleStage final : public Stage {
                      const StageContext& context)
       : shards_(shards), options_(options), shared_(std::move(shared)), context_(context) {
     if (context.state != nullptr) {
-      const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
+      // The digest may be any number; how far the position may be is seen when the indexes are there.
+      const std::vector<int64_t>& numbers = any_numbers_of(*context.state, kKind, 2);
       position_ = static_cast<uint64_t>(numbers[0]);
       digest_ = numbers[1];
     }
@@ -255,20 +276,22 @@ class GlobalShuffleStage final : public Stage {
     if (indexes_ == nullptr) indexes_ = shared_->indexes();
     if (indexes_ == nullptr) {
       // Nobody has prepared this run: it is nested in another one's function.
-      if (!loader_) loader_.emplace(*context_.storage, shards_, [&waker = context_.waker] { waker.wake(); });
+      const int64_t most_bytes = context_.memory == nullptr ? INT64_MAX : context_.memory->budget() / 2;
+      if (!loader_) {
+        loader_.emplace(*context_.storage, shards_, most_bytes, [&waker = context_.waker] { waker.wake(); });
+      }
       if (!loader_->done()) return false;
-      indexes_ = loader_->take();
+      indexes_ = std::make_shared<const CheckedIndexes>(loader_->take(), most_bytes);
       loader_.reset();
-      check_compression(*indexes_);
       is_unreserved_ = context_.memory != nullptr;
     }
     if (is_unreserved_) {
-      if (!context_.memory->admit(indexes_->memory_bytes())) return false;
-      reserved_ = indexes_->memory_bytes();
+      if (!context_.memory->admit(indexes_->all->memory_bytes())) return false;
+      reserved_ = indexes_->all->memory_bytes();
       is_unreserved_ = false;
     }
-    const auto digest = static_cast<int64_t>(indexes_->digest());
-    if (context_.state != nullptr && (digest_ != digest || position_ > indexes_->num_records())) {
+    const auto digest = static_cast<int64_t>(indexes_->all->digest());
+    if (context_.state != nullptr && (digest_ != digest || position_ > indexes_->all->num_records())) {
       throw ErrorException(ErrorCode::kState,
                            fmt::format("the indexes of the shards are others than when the state was made (digest "
                                        "{:016x}, {:016x} in the state)",
@@ -280,10 +303,11 @@ class GlobalShuffleStage final : public Stage {
   }
 
   void start() {
-    const uint64_t records = indexes_->num_records();
+    const uint64_t records = indexes_->all->num_records();
     RecordFetcherOptions fetcher{
         .merge_gap = static_cast<uint64_t>(options_.merge_gap),
         .reads_in_flight = std::max<size_t>(static_cast<size_t>(options_.reads_in_flight) / kNumLanes, 1),
+        .frame_bytes = indexes_->frame_bytes,
         .max_record_bytes = options_.max_record_bytes,
         .batch_records = kBlockElements,
         .batch_bytes = kBlockBytes};
@@ -299,13 +323,13 @@ class GlobalShuffleStage final : public Stage {
     window = std::min(window, std::max(records / kNumLanes, kLeastWindow));
     if (records > 0) {
       // A window is held at once where records are of about one size: one in parts would wait for each.
-      const uint64_t bytes_a_record = std::max(indexes_->num_bytes() / records, kFrameBytes);
+      const uint64_t bytes_a_record = std::max(indexes_->all->num_bytes() / records, kFrameBytes) + kBytesOfPlace;
       window = std::clamp<uint64_t>(fetcher.most_bytes_held / 4 * 3 / bytes_a_record, 1, window);
     }
     const Iteration iteration{options_.reshuffle_each_iteration ? context_.iteration.epoch : 0,
                               context_.iteration.path};
     work_ = std::make_shared<const Work>(Work{.shared = shared_,
-                                              .indexes = indexes_,
+                                              .indexes = indexes_->all,
                                               .order = KeyedPermutation(records, options_.seed, iteration),
                                               .begin = position_,
                                               .window = window,
@@ -327,7 +351,7 @@ class GlobalShuffleStage final : public Stage {
   const std::shared_ptr<SharedFiles> shared_;
   const StageContext context_;
   std::optional<ShardIndexesLoader> loader_;
-  std::shared_ptr<const ShardIndexes> indexes_;
+  std::shared_ptr<const CheckedIndexes> indexes_;
   bool is_unreserved_ = false;  // the memory of `indexes_`
   int64_t reserved_ = 0;
   uint64_t position_ = 0;  // of the next record
@@ -383,10 +407,10 @@ std::shared_ptr<SharedByRuns> GlobalShuffleOperator::share() const {
   return std::make_shared<SharedFiles>(shards_.size(), static_cast<size_t>(options_.reads_in_flight));
 }
 
-int64_t GlobalShuffleOperator::prepare(SharedByRuns* shared, Storage& storage) const {
-  std::shared_ptr<const ShardIndexes> indexes = load_shard_indexes(storage, shards_);
-  check_compression(*indexes);
-  const int64_t bytes = indexes->memory_bytes();
+int64_t GlobalShuffleOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
+  auto indexes = std::make_shared<const CheckedIndexes>(
+      load_shard_indexes(with.storage, shards_, with.most_bytes, with.look_after, with.look), with.most_bytes);
+  const int64_t bytes = indexes->all->memory_bytes();
   dynamic_cast<SharedFiles&>(*shared).set_indexes(std::move(indexes));
   return bytes;
 }

@@ -44,7 +44,7 @@ class GlobalShuffleOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
   /// Reads the indexes.
-  int64_t prepare(SharedByRuns* shared, Storage& storage) const override;
+  int64_t prepare(SharedByRuns* shared, const Preparation& with) const override;
   std::string unsavable() const override { return ""; }
   /// The indexes, where the number of records is known.
   int64_t memory_needed() const override;

@@ -194,9 +194,9 @@ std::shared_ptr<SharedByRuns> KeptElementsOperator::share() const {
   return std::make_shared<KeptFolder>(name(), schema(), identity_.cardinality);
 }
 
-int64_t KeptElementsOperator::prepare(SharedByRuns* shared, Storage& storage) const {
+int64_t KeptElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
   auto& folder = dynamic_cast<KeptFolder&>(*shared);
-  const uint64_t digest = identity_.digest(storage);
+  const uint64_t digest = identity_.digest(with.storage);
   folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest);
   return folder.memory_bytes();
 }

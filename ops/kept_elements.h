@@ -35,7 +35,7 @@ class KeptElementsOperator : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
   std::shared_ptr<SharedByRuns> share() const final;
-  int64_t prepare(SharedByRuns* shared, Storage& storage) const final;
+  int64_t prepare(SharedByRuns* shared, const Preparation& with) const final;
   std::string unsavable() const override { return ""; }
   std::string policy() const override { return "directory: " + directory_; }
   size_t num_lanes() const final;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +69,14 @@ class Operator {
   SchemaPtr schema_;
 };
 
+/// What an operator works with before any run.
+struct Preparation {
+  Storage& storage;
+  int64_t most_bytes = INT64_MAX;            ///< that may be kept for all runs
+  std::chrono::nanoseconds look_after = {};  ///< how long a wait for the storage may last until `look` is called
+  std::function<void()> look = nullptr;      ///< throws when the wait must end; null: it goes on for ever
+};
+
 /// An operator with state from row to row. It runs as a poll stage in the serial chain of a segment, so a row must cost
 /// no more than some tens of nanoseconds.
 class StageOperator : public Operator {
@@ -81,7 +91,7 @@ class StageOperator : public Operator {
   /// what would be in the way of every run. Gives the bytes that are kept for all of them, beside buffers, and are
   /// taken off the memory budget. An operator of a dataset that is nested in a function is never prepared. Default:
   /// nothing.
-  virtual int64_t prepare(SharedByRuns* /*shared*/, Storage& /*storage*/) const { return 0; }
+  virtual int64_t prepare(SharedByRuns* /*shared*/, const Preparation& /*with*/) const { return 0; }
   /// Nested inputs that run at the same time. Default: 0, no lanes.
   virtual size_t num_lanes() const { return 0; }
   /// Whether what runs in the lanes are its inputs; otherwise it is what the operator makes of their elements. Default:

@@ -74,7 +74,7 @@ SaveOperator::SaveOperator(const SchemaPtr& input, std::string directory, bool o
 
 std::shared_ptr<SharedByRuns> SaveOperator::share() const { return std::make_shared<SaveFolder>(); }
 
-int64_t SaveOperator::prepare(SharedByRuns* shared, Storage&) const {
+int64_t SaveOperator::prepare(SharedByRuns* shared, const Preparation&) const {
   make_folder(directory_);
   auto& folder = dynamic_cast<SaveFolder&>(*shared);
   folder.lock = std::make_shared<FolderLock>(directory_, "writing elements to");

@@ -19,7 +19,7 @@ class SaveOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
   /// Throws `kInvalidArgument` when there are elements, or somebody else writes to the folder.
-  int64_t prepare(SharedByRuns* shared, Storage& storage) const override;
+  int64_t prepare(SharedByRuns* shared, const Preparation& with) const override;
 
  private:
   const SchemaPtr input_;

@@ -10,17 +10,6 @@
 namespace millrace {
 namespace {
 
-bool is_damage(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kLengthCrc:
-    case ErrorCode::kPayloadCrc:
-    case ErrorCode::kTruncated:
-    case ErrorCode::kRecordTooLarge:
-    case ErrorCode::kCompression: return true;
-    default: return false;
-  }
-}
-
 /// The records of one shard. Its index is read only where it is needed: to go on in the middle of a compressed shard;
 /// where damage is left out, for compressed shards, in which damaged bytes can look like good records of another place,
 /// and for others when damage may cost more than one record.
@@ -98,6 +87,9 @@ class ShardStage final : public Stage {
     const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3);
     options_.start = {static_cast<uint64_t>(numbers[0]), static_cast<uint64_t>(numbers[1])};
     // Only the beginning of a file shows how it is stored; it need not be read for that again.
+    if (numbers[2] > static_cast<int64_t>(Compression::kZstd) + 1) {
+      throw ErrorException(ErrorCode::kState, fmt::format("the state of {} has numbers that cannot be", kKind));
+    }
     if (numbers[2] > 0) options_.compression = static_cast<Compression>(numbers[2] - 1);
     options_.starts_behind_damage = numbers.size() > 3 && numbers[3] != 0;
   }

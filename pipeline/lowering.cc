@@ -82,11 +82,11 @@ LoweredPlan::LoweredPlan(Executor& executor, const PlanNodePtr& plan, const Opti
 
 LoweredPlan::~LoweredPlan() = default;
 
-int64_t LoweredPlan::prepare(Storage& storage) const {
+int64_t LoweredPlan::prepare(const Preparation& with) const {
   int64_t bytes = 0;
   for (const Shared& of : shared_) {
     try {
-      bytes += of.op->prepare(of.shared.get(), storage);
+      bytes += of.op->prepare(of.shared.get(), with);
     } catch (...) {
       throw ErrorException(*current_exception_as_error(of.op->name()));
     }

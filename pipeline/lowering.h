@@ -33,7 +33,7 @@ class LoweredPlan {
   ~LoweredPlan();
 
   /// Prepares all operators, see StageOperator::prepare; gives the bytes that they keep. Before `start`, once.
-  [[nodiscard]] int64_t prepare(Storage& storage) const;
+  [[nodiscard]] int64_t prepare(const Preparation& with) const;
 
   /// Starts the plan; the reader belongs to the consumer whose waker is in `context`.
   [[nodiscard]] std::unique_ptr<Stage> start(const StageContext& context);

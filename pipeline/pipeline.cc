@@ -113,7 +113,12 @@ class Pipeline::Impl {
       num_delivered_ = options.state->num_delivered();
       skips_.resume(options.state->skipped());
     }
-    keep_for_all_runs(lowered_.prepare(*storage_));
+    Preparation with{.storage = *storage_, .most_bytes = executor_.memory().bytes() / 2};
+    if (watchdog_) {
+      with.look_after = watchdog_->interval();
+      with.look = [this] { watchdog_->look_at_start(started_ns_); };
+    }
+    keep_for_all_runs(lowered_.prepare(with));
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
                       {.pool = executor_.pool(),

@@ -185,11 +185,12 @@ std::string files_text(const std::vector<WatchedFileState>& files) {
 
 Stall describe_stall(const StalledPipeline& pipeline) {
   Stall stall{.seconds = pipeline.still_seconds};
-  stall.cause = "next() waits for " + (pipeline.segments.empty() ? std::string("nothing that is known")
-                                                                 : cause_behind(pipeline, pipeline.segments.back()));
-  stall.report =
-      fmt::format("nothing has moved for {:.1f} s; the caller of next() has waited for {:.1f} s, {} threads\n",
-                  pipeline.still_seconds, pipeline.waiting_seconds, pipeline.threads);
+  const bool is_running = pipeline.call == "next()" && !pipeline.segments.empty();
+  std::string cause = is_running ? cause_behind(pipeline, pipeline.segments.back()) : storage_text(pipeline);
+  if (cause.empty()) cause = "nothing that is known";
+  stall.cause = fmt::format("{} waits for {}", pipeline.call, cause);
+  stall.report = fmt::format("nothing has moved for {:.1f} s; the caller of {} has waited for {:.1f} s, {} threads\n",
+                             pipeline.still_seconds, pipeline.call, pipeline.waiting_seconds, pipeline.threads);
   for (const SegmentStates& segment : pipeline.segments) stall.report += segment_text(segment);
   stall.report += files_text(pipeline.files);
   stall.report += stall.cause + "\n";

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pipeline/segment_state.h"
@@ -12,8 +13,9 @@ namespace millrace {
 
 /// All that is known about a pipeline in which nothing moves.
 struct StalledPipeline {
+  std::string_view call = "next()";     ///< that the caller waits in; or `start()`, before anything runs
   double still_seconds = 0;             ///< nothing moved for so long
-  double waiting_seconds = 0;           ///< the caller has been in this wait of `next()`
+  double waiting_seconds = 0;           ///< the caller has been in this wait
   int threads = 0;                      ///< of the pipeline's arena
   std::vector<SegmentStates> segments;  ///< the last one's reader is the caller
   std::vector<WatchedFileState> files;  ///< what is in flight for longest first

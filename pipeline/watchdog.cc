@@ -44,7 +44,7 @@ Watchdog::Watchdog(double seconds, std::function<void(const Stall&)> on_stall, c
 
 uint64_t Watchdog::progress() const { return plan_.progress() + storage_.answers() + output_.done(); }
 
-void Watchdog::look(int64_t waiting_since_ns) {
+void Watchdog::look(std::string_view call, int64_t waiting_since_ns) {
   const int64_t now = now_ns();
   const uint64_t moved = progress();
   if (looked_ns_ == 0 || moved != seen_ || output_.is_syncing()) {
@@ -57,12 +57,13 @@ void Watchdog::look(int64_t waiting_since_ns) {
   still_ns_ += std::min<int64_t>(now - looked_ns_, 2 * interval_.count());
   looked_ns_ = now;
   if (still_ns_ < limit_ns_) return;
-  bark(waiting_since_ns);
+  bark(call, waiting_since_ns);
 }
 
-void Watchdog::bark(int64_t waiting_since_ns) {
+void Watchdog::bark(std::string_view call, int64_t waiting_since_ns) {
   constexpr double kSeconds = 1e-9;
-  const Stall stall = describe_stall({.still_seconds = kSeconds * static_cast<double>(still_ns_),
+  const Stall stall = describe_stall({.call = call,
+                                      .still_seconds = kSeconds * static_cast<double>(still_ns_),
                                       .waiting_seconds = kSeconds * static_cast<double>(now_ns() - waiting_since_ns),
                                       .threads = threads_,
                                       .segments = plan_.states(),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "pipeline/stall.h"
 
@@ -29,11 +30,14 @@ class Watchdog {
   std::chrono::nanoseconds interval() const { return interval_; }
   /// After `interval()` without being woken. `waiting_since_ns`: begin of the wait. When nothing has moved for the
   /// limit, tells `on_stall`, whose exceptions pass. The end of a wait is a move too: a block was delivered.
-  void look(int64_t waiting_since_ns);
+  void look(int64_t waiting_since_ns) { look("next()", waiting_since_ns); }
+  /// The same before anything runs, while `start()` waits.
+  void look_at_start(int64_t waiting_since_ns) { look("start()", waiting_since_ns); }
 
  private:
+  void look(std::string_view call, int64_t waiting_since_ns);
   uint64_t progress() const;
-  void bark(int64_t waiting_since_ns);
+  void bark(std::string_view call, int64_t waiting_since_ns);
 
   const int64_t limit_ns_;
   const std::chrono::nanoseconds interval_;

@@ -5,9 +5,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
-
 namespace millrace {
+
+bool is_damage(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kLengthCrc:
+    case ErrorCode::kPayloadCrc:
+    case ErrorCode::kTruncated:
+    case ErrorCode::kRecordTooLarge:
+    case ErrorCode::kCompression:
+    case ErrorCode::kParse: return true;
+    default: return false;
+  }
+}
 
 void DamagePolicy::check() const {
   const auto refuse = [](const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); };
@@ -19,7 +29,7 @@ void DamagePolicy::check() const {
   if (max_share && !(*max_share >= 0 && *max_share <= 1)) {
     refuse(fmt::format("damage: max_share is {}, must be from 0 to 1", *max_share));
   }
-  if (action == kFail && (max_records || max_bytes || max_share)) {
+  if (action == kFail && has_budget()) {
     refuse("damage: a budget is without effect when damage is an error (action = kFail)");
   }
 }

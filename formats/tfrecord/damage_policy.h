@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "formats/error.h"
+
 namespace millrace {
 
 /// What a source does about damaged records: checksums that do not match, lengths that cannot be, files that end inside
@@ -25,10 +27,15 @@ struct DamagePolicy {
   /// Default: no limit
   std::optional<double> max_share = {};
 
+  /// Whether there is a limit.
+  bool has_budget() const { return max_records || max_bytes || max_share; }
   /// Throws `kInvalidArgument`.
   void check() const;
   /// As `explain()` shows it: `skip, at most 100 records`.
   std::string to_string() const;
 };
+
+/// Whether an error of a source is damage of the content, which a policy may leave out, and not of the storage.
+[[nodiscard]] bool is_damage(ErrorCode code);
 
 }  // namespace millrace

@@ -19,7 +19,7 @@ constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30;
 // What a read in flight may still touch when the loader is gone.
 class IndexLoader::Read final : public OpenSink, public ReadSink, public std::enable_shared_from_this<Read> {
  public:
-  explicit Read(std::function<void()> wake) : wake_(std::move(wake)) {}
+  Read(std::function<void()> wake, uint64_t most_bytes) : wake_(std::move(wake)), most_bytes_(most_bytes) {}
 
   void start(Storage& storage, const std::string& path) {
     open_with_retries(storage, path, kDefaultMaxAttempts, shared_from_this());
@@ -56,6 +56,13 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
       error_ = Error{.code = ErrorCode::kIndex, .message = fmt::format("{} bytes are too many for an index", size)};
       return finish();
     }
+    if (size > most_bytes_) {
+      error_ = Error{.code = ErrorCode::kMemoryBudget,
+                     .message = fmt::format("the index has {} bytes, the memory that is left for indexes {}, out of "
+                                            "half of the memory budget",
+                                            size, most_bytes_)};
+      return finish();
+    }
     bytes_.resize(size);
     if (size == 0) return finish();
     auto file = std::make_shared<WholeReader>(std::move(result.file), kDefaultMaxAttempts);
@@ -86,6 +93,7 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   }
 
   ClosableCallback wake_;
+  const uint64_t most_bytes_;
   std::mutex mutex_;
   bool done_ = false;
   bool waiting_ = false;  // somebody was told that it is not done
@@ -96,8 +104,8 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   std::shared_ptr<WholeReader> file_;
 };
 
-IndexLoader::IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake)
-    : path_(index_path(shard)), read_(std::make_shared<Read>(std::move(wake))) {
+IndexLoader::IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake, uint64_t most_bytes)
+    : path_(index_path(shard)), read_(std::make_shared<Read>(std::move(wake), most_bytes)) {
   read_->start(storage, path_);
 }
 

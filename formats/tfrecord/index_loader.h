@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@ namespace millrace {
 /// called by one thread at a time; the rules of `wake` and of destruction are those of ShardReader.
 class IndexLoader {
  public:
-  IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake);
+  /// One of more bytes than `most_bytes` is not read: `kMemoryBudget`.
+  IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake, uint64_t most_bytes = UINT64_MAX);
   ~IndexLoader();
   IndexLoader(const IndexLoader&) = delete;
   IndexLoader& operator=(const IndexLoader&) = delete;

@@ -144,7 +144,7 @@ RecordFetcher::RecordFetcher(Storage& storage, BufferPool& pool, std::shared_ptr
 RecordFetcher::~RecordFetcher() {
   inbox_->close();
   for (const std::shared_ptr<Read>& read : in_flight_) read->cancel();
-  give_back_files();
+  reading_ends();
 }
 
 void RecordFetcher::start(std::span<const uint64_t> records) {
@@ -218,7 +218,11 @@ bool RecordFetcher::take_part() {
   }
   const bool too_large = bytes > kFrameBytes + options_.max_record_bytes && end == part_end_ + 1;
   const auto asked = static_cast<int64_t>(too_large ? 0 : bytes);
-  if (options_.memory != nullptr && !options_.memory->admit(asked)) return false;
+  const auto for_frames = static_cast<int64_t>(options_.frame_bytes);
+  if (options_.memory != nullptr) {
+    if (!options_.memory->admit(asked + for_frames)) return false;
+    admitted_for_frames_ = for_frames;
+  }
   part_begin_ = std::exchange(part_end_, end);
   cut_batches();
   if (options_.memory != nullptr) options_.memory->taken(asked);
@@ -311,7 +315,7 @@ bool RecordFetcher::read() {
       if (inbox_->take(done, false)) finish_reads(done);
     }
     if (in_flight_.empty()) {
-      give_back_files();
+      reading_ends();
       return true;
     }
     if (!inbox_->take(done, true)) return false;
@@ -468,10 +472,12 @@ void RecordFetcher::fail(size_t wanted, Error error) {
   faults_.insert_or_assign(wanted, std::move(error));
 }
 
-void RecordFetcher::give_back_files() {
+// Of what is held: all of it has come, or nobody wants it.
+void RecordFetcher::reading_ends() {
   for (Idle& idle : idle_) files_->give_back(lines_[idle.line].shard, std::move(idle.file));
   idle_.clear();
   unpacked_ = {};
+  if (admitted_for_frames_ > 0) options_.memory->taken(std::exchange(admitted_for_frames_, 0));
 }
 
 Buffer RecordFetcher::buffer_of(size_t wanted) const {

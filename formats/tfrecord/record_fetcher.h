@@ -26,6 +26,8 @@ struct RecordFetcherOptions {
   size_t reads_in_flight = 16;
   /// Of records that are held at a time, at least one; twice as many with what is read for them. Default: 32 MiB.
   uint64_t most_bytes_held = 32 << 20;
+  /// What is taken beside that to read a frame of a zstd shard and to unpack it. Default: 0, shards are plain.
+  uint64_t frame_bytes = 0;
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Records and bytes of one batch. Defaults: 1,024 and 256 KiB.
@@ -74,6 +76,9 @@ class RecordFetcher {
     kPending,  ///< not now: `wake` will be called
     kEnd,      ///< all records were given: `start` may be called
   };
+
+  /// Memory beside buffers for each record that is asked for together with others, about.
+  static constexpr uint64_t kBytesOfPlace = 100;
 
   /// `files` has a number for each shard.
   RecordFetcher(Storage& storage, BufferPool& pool, std::shared_ptr<const ShardIndexes> indexes,
@@ -142,7 +147,7 @@ class RecordFetcher {
   void add_piece(Piece piece);
   void check(size_t wanted, const std::byte* frame);
   void fail(size_t wanted, Error error);
-  void give_back_files();
+  void reading_ends();
   Buffer buffer_of(size_t wanted) const;
 
   Storage& storage_;
@@ -167,6 +172,7 @@ class RecordFetcher {
   uint64_t bytes_in_flight_ = 0;  // in buffers of pieces
   ZstdFrameUnpacker unpacker_;
   Buffer unpacked_;  // a frame of which not all is wanted
+  int64_t admitted_for_frames_ = 0;
   std::map<size_t, Error> faults_;
   uint64_t num_reads_ = 0;
   uint64_t num_bytes_read_ = 0;

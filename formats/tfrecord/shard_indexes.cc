@@ -38,6 +38,11 @@ uint64_t digest_of(const std::vector<std::shared_ptr<const ShardIndex>>& indexes
   return XXH3_64bits_digest(&state) >> 1;
 }
 
+// In memory.
+int64_t bytes_of(const ShardIndex& index) {
+  return static_cast<int64_t>((index.num_records() + 1) * sizeof(uint64_t) + index.points().size_bytes());
+}
+
 [[noreturn]] void refuse_missing(const Shards& shards, const std::vector<size_t>& missing) {
   constexpr size_t kMostNamed = 4;
   std::string command = "dataset_index";
@@ -65,27 +70,54 @@ size_t ShardIndexes::shard_of(uint64_t record) const {
 }
 
 int64_t ShardIndexes::memory_bytes() const {
-  size_t bytes = (num_records() + num_shards()) * sizeof(uint64_t);
-  for (const auto& index : indexes_) bytes += index->points().size_bytes();
-  return static_cast<int64_t>(bytes);
+  int64_t bytes = 0;
+  for (const auto& index : indexes_) bytes += bytes_of(*index);
+  return bytes;
 }
 
-ShardIndexesLoader::ShardIndexesLoader(Storage& storage, const Shards& shards, std::function<void()> wake)
-    : storage_(storage), shards_(shards), wake_(std::move(wake)), indexes_(shards.size()), problems_(shards.size()) {}
+ShardIndexesLoader::ShardIndexesLoader(Storage& storage, const Shards& shards, int64_t most_bytes,
+                                       std::function<void()> wake)
+    : storage_(storage),
+      shards_(shards),
+      most_bytes_(most_bytes),
+      wake_(std::move(wake)),
+      indexes_(shards.size()),
+      problems_(shards.size()) {}
+
+void ShardIndexesLoader::add(std::shared_ptr<const ShardIndex> index, size_t shard) {
+  bytes_ += bytes_of(*index);
+  indexes_[shard] = std::move(index);
+  if (bytes_ <= most_bytes_) return;
+  const auto read = std::count_if(indexes_.begin(), indexes_.end(), [](const auto& one) { return one != nullptr; });
+  in_flight_.clear();
+  throw ErrorException(ErrorCode::kMemoryBudget,
+                       fmt::format("the indexes of {} of {} shards take {} bytes of memory, no more than {} may be "
+                                   "kept for the whole run, half of the memory budget",
+                                   read, shards_.size(), bytes_, most_bytes_));
+}
 
 bool ShardIndexesLoader::done() {
   while (true) {
     while (next_ < shards_.size() && in_flight_.size() < kInFlight) {
-      in_flight_.push_back({next_, std::make_unique<IndexLoader>(storage_, shards_.path(next_), wake_)});
+      in_flight_.push_back(
+          {next_, std::make_unique<IndexLoader>(storage_, shards_.path(next_), wake_,
+                                                static_cast<uint64_t>(std::max<int64_t>(most_bytes_ - bytes_, 0)))});
       ++next_;
     }
-    const auto is_done = [this](InFlight& one) {
-      if (!one.loader->done()) return false;
-      indexes_[one.shard] = one.loader->index();
+    for (size_t i = 0; i < in_flight_.size();) {
+      if (!in_flight_[i].loader->done()) {
+        ++i;
+        continue;
+      }
+      const InFlight one = std::move(in_flight_[i]);
+      in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(i));
       problems_[one.shard] = one.loader->problem();
-      return true;
-    };
-    in_flight_.erase(std::remove_if(in_flight_.begin(), in_flight_.end(), is_done), in_flight_.end());
+      if (problems_[one.shard] && problems_[one.shard]->code == ErrorCode::kMemoryBudget) {
+        in_flight_.clear();
+        throw ErrorException(*problems_[one.shard]);
+      }
+      if (one.loader->index() != nullptr) add(one.loader->index(), one.shard);
+    }
     if (next_ == shards_.size() || in_flight_.size() == kInFlight) return in_flight_.empty();
   }
 }
@@ -120,11 +152,13 @@ std::shared_ptr<const ShardIndexes> ShardIndexesLoader::take() {
   return std::make_shared<const ShardIndexes>(shards_, std::move(indexes_));
 }
 
-std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards) {
+std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards, int64_t most_bytes,
+                                                       std::chrono::nanoseconds look_after,
+                                                       const std::function<void()>& look) {
   std::mutex mutex;
   std::condition_variable changed;
   bool woken = false;
-  ShardIndexesLoader loader(storage, shards, [&] {
+  ShardIndexesLoader loader(storage, shards, most_bytes, [&] {
     // Inside the lock: the one who waits may be gone as soon as it is released.
     const std::lock_guard lock(mutex);
     woken = true;
@@ -132,7 +166,13 @@ std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const S
   });
   while (!loader.done()) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return woken; });
+    const auto is_woken = [&] { return woken; };
+    while (look && !changed.wait_for(lock, look_after, is_woken)) {
+      lock.unlock();
+      look();
+      lock.lock();
+    }
+    changed.wait(lock, is_woken);
     woken = false;
   }
   return loader.take();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,9 +48,11 @@ class ShardIndexes {
 /// Reads the indexes of shards, several at once, without ever blocking. The rules are those of IndexLoader.
 class ShardIndexesLoader {
  public:
-  ShardIndexesLoader(Storage& storage, const Shards& shards, std::function<void()> wake);
+  /// Nothing more is read when those that are there take more than `most_bytes` of memory.
+  ShardIndexesLoader(Storage& storage, const Shards& shards, int64_t most_bytes, std::function<void()> wake);
 
-  /// False while the storage has not answered all: `wake` will be called.
+  /// False while the storage has not answered all: `wake` will be called. Throws `kMemoryBudget` when all of them would
+  /// take too much.
   [[nodiscard]] bool done();
   /// Only when done, once. Throws `kIndex` when a shard has no index, naming the command that makes it, or one that is
   /// broken or of a file of another name, `kCardinality` when a shard is said to have another number of records, and
@@ -62,16 +65,24 @@ class ShardIndexesLoader {
     std::unique_ptr<IndexLoader> loader;
   };
 
+  void add(std::shared_ptr<const ShardIndex> index, size_t shard);
+
   Storage& storage_;
   const Shards shards_;
+  const int64_t most_bytes_;
   const std::function<void()> wake_;
-  size_t next_ = 0;  // shard
+  int64_t bytes_ = 0;  // that `indexes_` take
+  size_t next_ = 0;    // shard
   std::vector<InFlight> in_flight_;
   std::vector<std::shared_ptr<const ShardIndex>> indexes_;
   std::vector<std::optional<Error>> problems_;
 };
 
-/// The same; waits for the storage.
-[[nodiscard]] std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards);
+/// The same; waits for the storage, and calls `look` each time that it has waited for `look_after`. What that throws
+/// ends the wait. Defaults: all the memory that they take, nobody.
+[[nodiscard]] std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards,
+                                                                     int64_t most_bytes = INT64_MAX,
+                                                                     std::chrono::nanoseconds look_after = {},
+                                                                     const std::function<void()>& look = nullptr);
 
 }  // namespace millrace

@@ -483,8 +483,63 @@ TEST_F(GlobalShuffleTest, IndexesThatTakeMoreThanHalfTheBudgetAreRefusedAtTheSta
   write_index(0);
   const Error error = refusal_of(dataset(), {.threads = 2, .memory_budget = 1 << 20});
   EXPECT_EQ(error.code, ErrorCode::kMemoryBudget);
-  EXPECT_EQ(error.message, "560008 bytes are kept for the whole run, more than half of the memory budget of 1048576");
+  EXPECT_EQ(error.message,
+            "the indexes of 1 of 1 shards take 560008 bytes of memory, no more than 524288 may be kept for the whole "
+            "run, half of the memory budget");
   EXPECT_EQ(run(dataset(), {.threads = 2, .memory_budget = 2 << 20}).size(), 70000U);
+}
+
+TEST_F(GlobalShuffleTest, NoMoreIndexesAreReadWhenThoseThereAreTakeTooMuch) {
+  counts_.assign(60, 3000);
+  for (size_t shard = 0; shard < counts_.size(); ++shard) {
+    RecordWriter writer(path(shard), {});
+    for (int64_t i = 0; i < 3000; ++i) writer.write("");
+    writer.close();
+    write_index(shard);
+  }
+  const auto counted = std::make_shared<test::InjectingStorage>(local_storage(), test::InjectionOptions{});
+  const Error error = refusal_of(dataset(), {.threads = 2, .storage = counted, .memory_budget = 1 << 20});
+  EXPECT_EQ(error.code, ErrorCode::kMemoryBudget);
+  EXPECT_THAT(error.message, HasSubstr("of 60 shards take 528176 bytes of memory"));
+  EXPECT_LT(counted->counts().opens, 40U);
+  // One that could never fit is not read at all.
+  test::write_file(index_path(path(0)), std::string(600000, 'x'));
+  EXPECT_THAT(refusal_of(dataset(), {.threads = 2, .memory_budget = 1 << 20}).message,
+              HasSubstr("the index has 600000 bytes, the memory that is left for indexes 524288"));
+}
+
+TEST_F(GlobalShuffleTest, TheWatchdogSeesAStartThatWaitsForIndexes) {
+  write({5, 6});
+  using std::chrono_literals::operator""h;
+  const auto silent = std::make_shared<test::InjectingStorage>(
+      local_storage(), test::InjectionOptions{.min_latency = 1h, .max_latency = 1h});
+  Stall seen;
+  const auto on_stall = [&](const Stall& stall) {
+    seen = stall;
+    throw ErrorException(ErrorCode::kStalled, "given up");
+  };
+  const Error error = refusal_of(dataset(), {.threads = 1, .storage = silent, .watchdog = 0.05, .on_stall = on_stall});
+  EXPECT_EQ(error.code, ErrorCode::kStalled);
+  EXPECT_THAT(seen.cause, testing::ContainsRegex("^start\\(\\) waits for the storage: opening .*/00[01].tfrecord.index "
+                                                 "has not been answered for [0-9.]+ s, nor have 1 other requests$"));
+  EXPECT_THAT(seen.report, HasSubstr("the caller of start() has waited for "));
+}
+
+TEST_F(GlobalShuffleTest, FramesThatTheMemoryBudgetHasNoRoomForAreRefusedAtTheStart) {
+  counts_ = {2000};
+  RecordWriter writer(path(0), {.compression = Compression::kZstd, .frame_bytes = size_t{1} << 20});
+  for (int64_t i = 0; i < 2000; ++i) writer.write(record(0, i) + std::string(1000, '.'));
+  writer.close();
+  write_index(0);
+  const Error error = refusal_of(dataset(), {.threads = 2, .memory_budget = 2 << 20});
+  EXPECT_EQ(error.code, ErrorCode::kMemoryBudget);
+  EXPECT_THAT(error.message, HasSubstr("to read and unpack a frame of the shards takes 1"));
+  const WorkerLimit limit(2);
+  Pipeline pipeline = dataset().start({.threads = 2, .memory_budget = 6 << 20});
+  std::vector<std::string> records;
+  take(pipeline, SIZE_MAX, records);
+  EXPECT_EQ(records.size(), 2000U);
+  EXPECT_LE(pipeline.stats().peak_buffer_bytes, 6 << 20);
 }
 
 TEST_F(GlobalShuffleTest, BuffersStayWithinTheBudget) {

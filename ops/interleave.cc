@@ -10,6 +10,87 @@ namespace {
 
 constexpr std::string_view kKind = "interleave";
 
+/// Whole rounds through all inputs at once, for rows that are one `bytes` value: row by row each would cost a look at
+/// its input's block, and the ends of what was gathered. `Input`: as in InterleaveStage.
+template <typename Input>
+class Rounds {
+ public:
+  /// `length`: rows that an input gives in its turn.
+  Rounds(std::vector<Input>& inputs, size_t length) : inputs_(inputs), length_(length) {}
+
+  /// How many rounds there are without an error, of rows like those that are gathered; no more than make `most` rows.
+  size_t count(size_t most) const {
+    if (inputs_.size() == 1) return 0;
+    size_t rounds = most / (inputs_.size() * length_);
+    for (const Input& input : inputs_) {
+      rounds = std::min(rounds, (input.block.num_elements() - input.taken) / length_);
+      if (rounds == 0) return 0;
+      const Block& block = input.block;
+      const Column& column = block.column(0);
+      if (block.columns().size() > 1 || column.dtype() != DType::kBytes || column.rank() != 0) return 0;
+      if (block.rows_per_element != 1 || !block.errors().empty()) return 0;
+    }
+    return rounds;
+  }
+
+  /// Takes so many rounds, beginning with the first input, behind the rows of `head`.
+  Block take(size_t rounds, const Block& head, const SchemaPtr& schema, BufferPool& pool) {
+    const size_t stride = inputs_.size() * length_;
+    const size_t before = head.num_elements();
+    Column column = Column::fixed(pool, DType::kBytes, {}, before + rounds * stride);
+    Origins origins = origins_of(head, before + rounds * stride, pool);
+    if (before > 0) {
+      const auto rows = head.column(0).values<std::string_view>();
+      std::copy(rows.begin(), rows.end(), column.mutable_values<std::string_view>().begin());
+      if (!origins.empty()) take_origins(head, 0, 1, before, before, origins.mutable_data());
+      hold_what(head, column);
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Input& input = inputs_[i];
+      const size_t first = before + i * length_;
+      const auto rows = input.block.column(0).template values<std::string_view>();
+      std::string_view* to = column.mutable_values<std::string_view>().data() + first;
+      for (size_t row = 0; row < rounds * length_; row += length_, to += stride) {
+        for (size_t j = 0; j < length_; ++j) to[j] = rows[input.taken + row + j];
+      }
+      if (!origins.empty()) {
+        take_origins(input.block, input.taken, rounds, length_, stride, origins.mutable_data() + first);
+      }
+      hold_what(input.block, column);
+      input.taken += rounds * length_;
+    }
+    Block block(schema, {std::move(column)}, before + rounds * stride);
+    block.set_origins(std::move(origins));
+    for (const ElementError& entry : head.errors()) block.add_error(entry.element, entry.error);
+    return block;
+  }
+
+ private:
+  static bool has_origins(const Block& block) {
+    return !block.origins().empty() && block.origins().size() == block.num_elements();
+  }
+  // Room for the origins of `rows` rows, where any of them has one.
+  Origins origins_of(const Block& head, size_t rows, BufferPool& pool) const {
+    const Block* known = has_origins(head) ? &head : nullptr;
+    for (const Input& input : inputs_) known = has_origins(input.block) ? &input.block : known;
+    return known == nullptr ? Origins() : Origins(pool, known->origins().names(), rows);
+  }
+  // `length` origins for each round, from `first` on.
+  static void take_origins(const Block& block, size_t first, size_t rounds, size_t length, size_t stride, Origin* to) {
+    const bool known = has_origins(block);
+    const Origin* from = known ? block.origins().data() + first : nullptr;
+    for (size_t row = 0; row < rounds * length; row += length, to += stride) {
+      for (size_t j = 0; j < length; ++j) to[j] = known ? from[row + j] : Origin();
+    }
+  }
+  static void hold_what(const Block& block, Column& column) {
+    block.column(0).holds().for_each([&column](const Ref<Resource>& resource) { column.hold(resource); });
+  }
+
+  std::vector<Input>& inputs_;
+  const size_t length_;
+};
+
 }  // namespace
 
 void InterleaveOptions::check() const {
@@ -192,6 +273,17 @@ void InterleaveStage::close(Input& input) {
 // What the input gives in this turn out of its block, or less when the block that is gathered is full.
 void InterleaveStage::take_run(Input& input) {
   if (builder_.empty()) note_begin();
+  if (turn_ == 0 && taken_in_turn_ == 0) {
+    Rounds rounds(cycle_, options_.block_length);
+    // Fewer rows are gathered as fast one by one, and go on gathering.
+    constexpr size_t kLeast = kBlockElements / 8;
+    const size_t count = rounds.count(kBlockElements - std::min(kBlockElements, builder_.num_elements()));
+    if (count * cycle_.size() * options_.block_length >= kLeast) {
+      const Block head = builder_.empty() ? Block() : builder_.finish();
+      whole_ = rounds.take(count, head, builder_.schema(), context_.pool);
+      return;
+    }
+  }
   const size_t left = input.block.num_elements() - input.taken;
   size_t run = std::min(left, options_.block_length - taken_in_turn_);
   if (!input.block.errors().empty()) {

@@ -18,6 +18,9 @@ constexpr size_t kSmallest = 256;
 constexpr int kStepsPerDoubling = 4;
 constexpr int kClasses = 40 * kStepsPerDoubling;
 constexpr int kKeptPerClass = 64;
+// Free buffers that one thread looks at first: what it wrote last is likely to be in its core's cache still.
+constexpr uint32_t kHomeSlots = 8;
+constexpr uint32_t kHomes = kKeptPerClass / kHomeSlots;
 // Larger buffers are mapped: what is given back leaves the process at once, in any order.
 constexpr size_t kMapped = size_t{1} << 20;
 constexpr size_t kKeptBytesPerClass = size_t{256} << 20;
@@ -25,6 +28,12 @@ constexpr size_t kKeptBytesPerClass = size_t{256} << 20;
 // a virtual machine costs as much as the memory itself.
 constexpr size_t kShared = size_t{64} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
+
+uint32_t home_of_this_thread() {
+  static std::atomic<uint32_t> threads{0};
+  thread_local const uint32_t home = threads.fetch_add(1, std::memory_order_relaxed) % kHomes;
+  return home;
+}
 
 struct SizeClass {
   int index;
@@ -172,7 +181,9 @@ struct BufferBody::PoolState {
   BufferBody* take(int index) {
     FreeList& list = free_lists[index];
     if (list.filled.load(std::memory_order_relaxed) <= 0) return nullptr;
-    for (auto& slot : list.slots) {
+    const uint32_t first = home_of_this_thread() * kHomeSlots;
+    for (uint32_t i = 0; i < kKeptPerClass; ++i) {
+      auto& slot = list.slots[(first + i) % kKeptPerClass];
       if (slot.load(std::memory_order_relaxed) == nullptr) continue;
       if (BufferBody* body = slot.exchange(nullptr, std::memory_order_acquire)) {
         list.filled.fetch_sub(1, std::memory_order_relaxed);
@@ -188,7 +199,9 @@ struct BufferBody::PoolState {
     // Of very large buffers fewer are kept.
     const auto most = std::max<int64_t>(1, static_cast<int64_t>(kKeptBytesPerClass / body->capacity_));
     if (list.filled.load(std::memory_order_relaxed) >= most) return false;
-    for (auto& slot : list.slots) {
+    const uint32_t first = body->home_ * kHomeSlots;
+    for (uint32_t i = 0; i < kKeptPerClass; ++i) {
+      auto& slot = list.slots[(first + i) % kKeptPerClass];
       BufferBody* empty = nullptr;
       if (slot.load(std::memory_order_relaxed) == nullptr &&
           slot.compare_exchange_strong(empty, body, std::memory_order_release, std::memory_order_relaxed)) {
@@ -243,6 +256,7 @@ Buffer BufferPool::allocate(size_t bytes) {
     state_->fresh_allocations.fetch_add(1, std::memory_order_relaxed);
   }
   body->pool_ = state_;
+  body->home_ = home_of_this_thread();
   const int64_t in_use = state_->bytes_in_use.fetch_add(capacity) + capacity;
   int64_t peak = state_->peak.load(std::memory_order_relaxed);
   while (in_use > peak && !state_->peak.compare_exchange_weak(peak, in_use, std::memory_order_relaxed)) {

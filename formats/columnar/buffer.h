@@ -86,6 +86,7 @@ class BufferBody final : public Resource {
   std::byte* data_ = nullptr;
   size_t capacity_ = 0;
   int size_class_ = 0;
+  uint32_t home_ = 0;  // of the thread that took it last
   std::shared_ptr<PoolState> pool_;
 };
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "formats/columnar/block_builder.h"
+#include "formats/columnar/row_codec.h"
+#include "ops/cached_rows.h"
 
 namespace millrace {
 namespace {
@@ -55,7 +58,60 @@ class MemoryStage final : public Stage {
   size_t next_ = 0;
 };
 
-/// Passes elements on and copies them, unless it began in their middle.
+/// Elements as rows of bytes, in memory of a cache or, where nothing is kept, in memory of their own.
+class EncodedRows {
+ public:
+  EncodedRows(const SchemaPtr& elements, const SchemaPtr& rows, BufferPool& pool, bool kept)
+      : codec_(elements), pool_(pool), kept_(kept ? new CachedRows(pool) : nullptr), builder_(rows, pool) {}
+
+  Block encode(const Block& block) {
+    sizes_.assign(block.num_elements(), 0);
+    size_t total = 0;
+    for (size_t element = 0; element < block.num_elements(); ++element) {
+      if (is_error(block, element)) continue;
+      total += sizes_[element] = codec_.encoded_size(block, element);
+    }
+    std::byte* place = nullptr;
+    Ref<Resource> memory = kept_;
+    if (kept_) {
+      place = kept_->add(total);
+    } else {
+      const Buffer buffer = pool_.allocate(total);
+      place = buffer->data();
+      memory = buffer;
+    }
+    for (size_t element = 0; element < block.num_elements(); ++element) {
+      if (is_error(block, element)) {
+        builder_.append_error(block.error_at(element));
+        continue;
+      }
+      codec_.encode(block, element, place);
+      builder_.column(0).append_view({reinterpret_cast<const char*>(place), sizes_[element]});
+      builder_.added_elements(1);
+      place += sizes_[element];
+    }
+    builder_.column(0).hold(memory);
+    Block rows = builder_.finish();
+    rows.set_origins(block.origins());
+    rows.rows_per_element = block.rows_per_element;
+    rows.epoch = block.epoch;
+    rows.cursor = block.cursor;
+    return rows;
+  }
+
+ private:
+  static bool is_error(const Block& block, size_t element) {
+    return !block.errors().empty() && block.error_at(element) != nullptr;
+  }
+
+  RowCodec codec_;
+  BufferPool& pool_;
+  Ref<CachedRows> kept_;
+  std::vector<size_t> sizes_;
+  BlockBuilder builder_;
+};
+
+/// Passes elements on and keeps them, unless it began in their middle.
 class FillStage final : public Stage {
  public:
   FillStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const StageContext& context)
@@ -65,12 +121,19 @@ class FillStage final : public Stage {
         cached_(context.state == nullptr ? std::static_pointer_cast<Cached>(context.shared) : nullptr),
         most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
         builder_(schema, context.pool) {}
+  // Of elements of this schema that come out as bytes.
+  FillStage(const SchemaPtr& elements, const SchemaPtr& schema, std::unique_ptr<Stage> input,
+            const StageContext& context)
+      : FillStage(schema, std::move(input), context) {
+    rows_.emplace(elements, schema, context.pool, cached_ != nullptr);
+  }
 
   Poll next(Block& out) override {
     const Poll poll = input_->next(out);
     if (poll == Poll::kEnd) end();
     if (poll != Poll::kBlock) return poll;
-    if (cached_ != nullptr) copy(out);
+    if (rows_) out = rows_->encode(out);
+    if (cached_ != nullptr) keep(out);
     out.cursor = make_cursor(kKind, {}, {out.cursor});
     out.epoch = std::max(out.epoch, epoch_);
     return poll;
@@ -79,14 +142,18 @@ class FillStage final : public Stage {
  private:
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
 
-  void copy(const Block& block) {
+  void keep(const Block& block) {
     if (!builder_.empty() && (full() || block.epoch != like_.epoch || block.rows_per_element != like_.rows_per_element))
       keep_block();
     if (builder_.empty()) {
       like_ = block.slice(0, 0);
       like_.cursor = make_cursor(kKind, {}, {block.cursor});
     }
-    builder_.append_copied(block, 0, block.num_elements());
+    if (rows_) {
+      builder_.append_range(block, 0, block.num_elements());
+    } else {
+      builder_.append_copied(block, 0, block.num_elements());
+    }
     const int64_t bytes = bytes_ + builder_.byte_size();
     if (bytes <= most_bytes_) return;
     throw ErrorException(Error{
@@ -115,16 +182,24 @@ class FillStage final : public Stage {
   std::unique_ptr<Stage> input_;
   int64_t epoch_;
   uint64_t path_;
-  std::shared_ptr<Cached> cached_;  // null: nothing is copied
+  std::shared_ptr<Cached> cached_;  // null: nothing is kept
   int64_t most_bytes_;
   std::vector<Block> blocks_;
   size_t num_elements_ = 0;  // of `blocks_`, like the bytes
   int64_t bytes_ = 0;
+  std::optional<EncodedRows> rows_;  // where they come out as bytes
   BlockBuilder builder_;
   Block like_;  // epoch, rows per element and place of the elements in `builder_`
 };
 
+SchemaPtr row_schema() {
+  return std::make_shared<const Schema>(std::vector<FeatureSpec>{{.name = "row", .dtype = DType::kBytes, .shape = {}}});
+}
+
 }  // namespace
+
+CacheOperator::CacheOperator(SchemaPtr input, bool as_bytes)
+    : StageOperator(as_bytes ? row_schema() : input), input_schema_(std::move(input)) {}
 
 std::shared_ptr<SharedByRuns> CacheOperator::share() const { return std::make_shared<Cached>(); }
 
@@ -138,7 +213,9 @@ std::unique_ptr<Stage> CacheOperator::open(std::vector<OpenStage> inputs, const 
   }
   StageContext first_epoch = context;
   first_epoch.iteration.epoch = 0;
-  return std::make_unique<FillStage>(schema(), open_input(inputs[0], first_epoch), context);
+  auto input = open_input(inputs[0], first_epoch);
+  if (!RowCodec(schema()).is_raw_record()) return std::make_unique<FillStage>(schema(), std::move(input), context);
+  return std::make_unique<FillStage>(input_schema_, schema(), std::move(input), context);
 }
 
 }  // namespace millrace

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/kept_elements.h"
 
@@ -23,12 +25,18 @@ namespace millrace {
 ///     records.parse_example(features).cache().shuffle(10'000).repeat()
 class CacheOperator final : public StageOperator {
  public:
-  using StageOperator::StageOperator;
+  /// `as_bytes`: each element comes out as the one `bytes` value `row` (`RowCodec`), for operators that move it without
+  /// looking into it; `DecodeRowsOperator` makes the element of it. Default: it comes out as it is
+  explicit CacheOperator(SchemaPtr input, bool as_bytes = false);
   std::string_view name() const override { return "cache"; }
+  std::string arguments() const override { return schema() == input_schema_ ? "" : "as bytes"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
   std::string unsavable() const override { return ""; }
+
+ private:
+  SchemaPtr input_schema_;
 };
 
 struct CacheOptions {

@@ -17,25 +17,6 @@ Shape batched_shape(const ParsedColumn& column, int64_t rows) {
   return shape;
 }
 
-// The number of records in each batch of a block.
-size_t records_in_each(const Block& block, std::string_view operator_name) {
-  const Column& records = block.column(0);
-  if (records.has_fixed_shape()) return static_cast<size_t>(records.fixed_shape()[0]);
-  auto count = static_cast<size_t>(block.rows_per_element);
-  bool first = true;
-  for (size_t element = 0; element < block.num_elements(); ++element) {
-    if (!block.errors().empty() && block.error_at(element) != nullptr) continue;
-    const auto found = static_cast<size_t>(records.num_values(element));
-    // Stages keep batches of different sizes in blocks of their own.
-    if (!std::exchange(first, false) && found != count) {
-      throw ErrorException(ErrorCode::kWrongShape,
-                           fmt::format("{}: batches of different sizes in one block", operator_name));
-    }
-    count = found;
-  }
-  return count;
-}
-
 template <typename T>
 void fill_padded(const Column& rows, size_t first, size_t count, const T& padding, std::span<T> values) {
   const size_t stride = values.size() / count;
@@ -183,12 +164,29 @@ SchemaPtr parsed_schema(const Schema& input, std::span<const ParsedColumn> colum
   return std::make_shared<const Schema>(std::move(specs));
 }
 
+size_t rows_in_each(const Block& block, const Column& column, std::string_view operator_name) {
+  if (column.has_fixed_shape()) return static_cast<size_t>(column.fixed_shape()[0]);
+  auto count = static_cast<size_t>(block.rows_per_element);
+  bool first = true;
+  for (size_t element = 0; element < block.num_elements(); ++element) {
+    if (!block.errors().empty() && block.error_at(element) != nullptr) continue;
+    const auto found = static_cast<size_t>(column.num_values(element));
+    // Stages keep batches of different sizes in blocks of their own.
+    if (!std::exchange(first, false) && found != count) {
+      throw ErrorException(ErrorCode::kWrongShape,
+                           fmt::format("{}: batches of different sizes in one block", operator_name));
+    }
+    count = found;
+  }
+  return count;
+}
+
 Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const ParsedColumn> columns,
                     std::string_view operator_name, const ParseRecord& parse, const Ref<Resource>& parser,
                     BufferPool& pool) {
   const Column& records = block.column(0);
   const bool batched = records.rank() == 1;
-  const size_t records_per_element = batched ? records_in_each(block, operator_name) : 1;
+  const size_t records_per_element = batched ? rows_in_each(block, records, operator_name) : 1;
   ColumnWriter writer(columns, records_per_element * block.num_elements(), pool);
 
   const std::span<const std::string_view> all = records.values<std::string_view>();

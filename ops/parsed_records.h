@@ -26,6 +26,10 @@ std::vector<ParsedColumn> parsed_columns(const std::vector<FeatureDescription>& 
 /// `kInvalidArgument` when the input is no raw records.
 SchemaPtr parsed_schema(const Schema& input, std::span<const ParsedColumn> columns, std::string_view operator_name);
 
+/// The number of rows in each batch of a block, by a column that has one value for each. Throws where batches of
+/// different sizes are in it.
+size_t rows_in_each(const Block& block, const Column& column, std::string_view operator_name);
+
 /// A parser that blocks keep alive.
 template <typename Parser>
 class HeldParser final : public Resource {

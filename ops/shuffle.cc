@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "formats/columnar/row_codec.h"
+#include "ops/cached_rows.h"
 #include "ops/calendar.h"
 #include "ops/row_slab.h"
 #include "ops/shuffle_keys.h"
@@ -15,7 +16,7 @@ namespace millrace {
 namespace {
 
 // What a row takes besides its bytes: its entry in the calendar, and what its slot is larger.
-constexpr uint64_t kRowOverhead = 96;
+constexpr int64_t kRowOverhead = 96;
 
 class ShuffleStage final : public Stage {
  public:
@@ -83,6 +84,7 @@ class ShuffleStage final : public Stage {
     int64_t epoch;
     int64_t rows_per_element;
     std::shared_ptr<const ShardNames> names;  // of the rows' origins; null: they have none
+    Ref<Resource> cached;                     // what keeps the rows, which then stay where they are; null: the slab
     // The origins of many rows stand before their element in its slot. That of a single row does not: when it leaves,
     // nobody has touched the slot, and to look there would wait for memory.
     size_t origins_bytes() const {
@@ -93,8 +95,11 @@ class ShuffleStage final : public Stage {
   struct Held {
     uint64_t key = 0;
     uint64_t bytes = 0;
-    Origin origin;       // of a single row
-    RowSlab::Slot slot;  // or, of an error, its index in `errors_`
+    Origin origin;  // of a single row
+    union {
+      RowSlab::Slot slot{};  // or, of an error, its index in `errors_`
+      const char* cached;    // where the label says that the row stays where it is
+    };
     uint32_t next = 0;
     uint32_t label = 0;
   };
@@ -104,7 +109,7 @@ class ShuffleStage final : public Stage {
     RowSlab::Slot slot;
     bool taken = false;
   };
-  static constexpr uint32_t kError = UINT32_MAX;  // as slot.chunk
+  static constexpr uint64_t kError = UINT64_MAX;  // as its bytes
   // How far the rows have left: those with keys below `key`, and of those with this key the first `rows`.
   struct Left {
     uint64_t key = 0;
@@ -130,9 +135,10 @@ class ShuffleStage final : public Stage {
   bool full() const { return builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes; }
 
   void note_label() {
-    Label label{block_.epoch, block_.rows_per_element, nullptr};
+    Label label{block_.epoch, block_.rows_per_element, nullptr, {}};
     if (!block_.origins().empty() && block_.origins().size() == static_cast<size_t>(block_.num_rows()))
       label.names = block_.origins().names();
+    if (codec_.is_raw_record() && label.origins_bytes() == 0) label.cached = CachedRows::behind(block_.column(0));
     if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(std::move(label));
     origins_bytes_ = labels_.back().origins_bytes();
   }
@@ -186,13 +192,20 @@ class ShuffleStage final : public Stage {
         free_errors_.push_back(static_cast<uint32_t>(errors_.size()));
         errors_.emplace_back();
       }
-      row.slot = {kError, free_errors_.back()};
+      row.bytes = kError;
+      row.slot = {0, free_errors_.back()};
       errors_[free_errors_.back()] = std::move(error);
       free_errors_.pop_back();
+    } else if (labels_.back().cached) {
+      const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
+      row.bytes = bytes.size();
+      row.cached = bytes.data();
+      held_bytes_ += kRowOverhead;
+      if (labels_.back().names != nullptr) row.origin = block_.origins().data()[element];
     } else {
       if (!room_.taken) take_room(element);
       row.bytes = room_.bytes;
-      held_bytes_ += static_cast<int64_t>(row.bytes + kRowOverhead);
+      held_bytes_ += static_cast<int64_t>(row.bytes) + kRowOverhead;
       row.slot = room_.slot;
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
@@ -224,14 +237,22 @@ class ShuffleStage final : public Stage {
     if (builder_.empty()) builder_begin_ = left_;
     left_ = {row.key, row.key == left_.key ? left_.rows + 1 : 1};
     label_ = row.label;
-    if (row.slot.chunk == kError) {
+    if (row.bytes == kError) {
       builder_.append_error(std::move(errors_[row.slot.index]));
       free_errors_.push_back(row.slot.index);
       return;
     }
-    held_bytes_ -= static_cast<int64_t>(row.bytes + kRowOverhead);
-    std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
     const Label& label = labels_[row.label];
+    if (label.cached) {
+      held_bytes_ -= kRowOverhead;
+      if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
+      builder_.column(0).append_view({row.cached, row.bytes});
+      builder_.column(0).hold(label.cached);
+      builder_.added_elements(1);
+      return;
+    }
+    held_bytes_ -= static_cast<int64_t>(row.bytes) + kRowOverhead;
+    std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
     if (label.names != nullptr) {
       const size_t bytes = label.origins_bytes();
       const Origin* origins = bytes == 0 ? &row.origin : reinterpret_cast<const Origin*>(memory.data());
@@ -311,7 +332,7 @@ int64_t ShuffleOperator::memory_needed() const {
   int64_t row = fixed_bytes(*schema());
   if (row == 0) return 0;
   // The rows may take three quarters of the budget.
-  row = (row + static_cast<int64_t>(kRowOverhead)) * 4 / 3;
+  row = (row + kRowOverhead) * 4 / 3;
   int64_t bytes = 0;
   return __builtin_mul_overflow(row, buffer_size_, &bytes) ? INT64_MAX : bytes;
 }

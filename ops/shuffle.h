@@ -18,8 +18,8 @@ struct ShuffleOptions {
 /// input. Data that fits the buffer comes out as a uniform permutation. Error elements move like any other. Elements of
 /// two epochs mix only behind a repeat.
 ///
-/// Rows are copied into the stage's own memory: a view would keep the chunk it came in. About `buffer_size` rows are
-/// held, now and then 2 √`buffer_size` more.
+/// Rows are copied into the stage's own memory: a view would keep the chunk it came in. Only rows that a cache keeps as
+/// bytes stay where they are (`CachedRows`). About `buffer_size` rows are held, now and then 2 √`buffer_size` more.
 class ShuffleOperator final : public StageOperator {
  public:
   /// `occurrence`: how many shuffles stand before this one. Each has its own order, with the same seed too.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "pipeline/rewrites/late_copy.h"
 #include "pipeline/rewrites/late_parse.h"
 
 namespace millrace {
@@ -126,6 +127,8 @@ std::string print_dot(const PlanNode& node) {
 std::span<const Rewrite> all_rewrites() {
   static constexpr std::array kRewrites = {
       Rewrite{"late_parse", "records are shuffled and batched as compact bytes and parsed into the batch", late_parse},
+      Rewrite{"late_copy", "cached elements are shuffled and batched by their places and copied into the batch",
+              late_copy},
   };
   return kRewrites;
 }

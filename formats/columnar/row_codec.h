@@ -21,6 +21,8 @@ class RowCodec {
   /// Appends the element. Its `bytes` values point into `row`: see `hold`.
   void decode(std::span<const std::byte> row, BlockBuilder& builder) const;
 
+  /// Whether an element is one `bytes` value, and its row that value.
+  bool is_raw_record() const { return is_raw_record_; }
   /// Whether decoded elements point into their rows.
   bool has_views() const { return has_views_; }
   /// Makes the block being built keep `resource`.

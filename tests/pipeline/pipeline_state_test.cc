@@ -64,7 +64,7 @@ void expect_resumes_everywhere(const Dataset& dataset, const StartOptions& optio
     StartOptions again = options;
     again.threads = 1 + static_cast<int>(place % 3);
     again.state = state;
-    if (place % 4 == 3) again.disabled_rewrites = {"late_parse"};
+    if (place % 4 == 3) again.disabled_rewrites = {"late_parse", "late_copy"};
     Pipeline resumed = dataset.start(again);
     if (place % 2 == 0) {
       ASSERT_EQ(rest_of(resumed), from(stream, std::min(place, stream.size() - 1)));
@@ -105,6 +105,7 @@ TEST(PipelineState, EveryOperatorWithStateGoesOn) {
   expect_resumes_everywhere(numbers(50).filter(odd()).prefetch(2).filter(odd()).shuffle(5).prefetch(1).batch(4));
   expect_resumes_everywhere(numbers(20).batch(3).batch(2));
   expect_resumes_everywhere(numbers(40).padded_batch(6).repeat(2));
+  expect_resumes_everywhere(numbers(30).cache().shuffle(7).repeat(3).batch(4));
 }
 
 TEST(PipelineState, ShufflesOfAnySizeGoOn) {

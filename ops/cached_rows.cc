@@ -1,0 +1,29 @@
+#include "ops/cached_rows.h"
+
+namespace millrace {
+
+std::byte* CachedRows::add(size_t bytes) {
+  constexpr size_t kSharedBytes = 256 << 10;
+  if (bytes > kSharedBytes / 4) return buffers_.emplace_back(pool_.allocate(bytes))->data();
+  if (bytes > room_bytes_) {
+    room_ = buffers_.emplace_back(pool_.allocate(kSharedBytes))->data();
+    room_bytes_ = kSharedBytes;
+  }
+  room_bytes_ -= bytes;
+  return std::exchange(room_, room_ + bytes);
+}
+
+Ref<Resource> CachedRows::behind(const Column& column) {
+  Ref<Resource> rows;
+  bool others = false;
+  column.holds().for_each([&](const Ref<Resource>& resource) {
+    if (rows || dynamic_cast<const CachedRows*>(resource.get()) == nullptr) {
+      others = true;
+    } else {
+      rows = resource;
+    }
+  });
+  return others ? Ref<Resource>() : rows;
+}
+
+}  // namespace millrace

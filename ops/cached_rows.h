@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "formats/columnar/column.h"
+
+namespace millrace {
+
+/// Rows that a cache keeps as bytes. Views into it need no copy: the memory stays as long as the cache does, whoever
+/// else keeps a row. One thread adds rows, any may read those that it was given.
+class CachedRows final : public Resource {
+ public:
+  explicit CachedRows(const BufferPool& pool) : pool_(pool) {}
+  /// Room for so many bytes, to be filled by the caller.
+  [[nodiscard]] std::byte* add(size_t bytes);
+  /// Those that all `bytes` values of a column point into; null where they point to anything else.
+  [[nodiscard]] static Ref<Resource> behind(const Column& column);
+
+ private:
+  void release() noexcept override { delete this; }
+
+  BufferPool pool_;
+  std::vector<Buffer> buffers_;
+  std::byte* room_ = nullptr;  // of the last shared buffer
+  size_t room_bytes_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+#include "ops/decode_rows.h"
+
+#include <cassert>
+#include <cstring>
+
+#include "ops/parsed_records.h"
+
+namespace millrace {
+namespace {
+
+SchemaPtr decoded(const Schema& input, const SchemaPtr& rows) {
+  assert(input.size() == 1 && input[0].dtype == DType::kBytes && input[0].shape.size() <= 1);
+  if (input[0].shape.empty()) return rows;
+  std::vector<FeatureSpec> features = rows->features();
+  for (FeatureSpec& feature : features) feature.shape.insert(feature.shape.begin(), input[0].shape[0]);
+  return std::make_shared<const Schema>(std::move(features));
+}
+
+}  // namespace
+
+DecodeRowsOperator::DecodeRowsOperator(const SchemaPtr& input, const SchemaPtr& rows)
+    : MapOperator(decoded(*input, rows)), rows_(rows) {
+  for (const FeatureSpec& feature : rows->features()) {
+    assert(feature.has_fixed_shape() && feature.dtype != DType::kBytes);
+    column_bytes_.push_back(static_cast<size_t>(num_values(feature.shape)) * size_of(feature.dtype));
+  }
+}
+
+Block DecodeRowsOperator::apply(Block block, BufferPool& pool) const {
+  const Column& encoded = block.column(0);
+  const bool batched = encoded.rank() == 1;
+  const size_t rows = batched ? rows_in_each(block, encoded, name()) : 1;
+  Block::Columns columns;
+  std::vector<std::byte*> places;
+  for (const FeatureSpec& feature : rows_->features()) {
+    columns.push_back(Column::fixed(pool, feature.dtype, feature.shape, rows * block.num_elements()));
+    places.push_back(block.num_elements() * rows == 0 ? nullptr : columns.back().mutable_data(0));
+  }
+  for (size_t element = 0; element < block.num_elements(); ++element) {
+    if (!block.errors().empty() && block.error_at(element) != nullptr) {
+      for (size_t c = 0; c < places.size(); ++c) {
+        const size_t bytes = rows * column_bytes_[c];
+        if (bytes > 0) std::memset(places[c], 0, bytes);
+        places[c] += bytes;
+      }
+      continue;
+    }
+    for (const std::string_view row : encoded.values<std::string_view>(element)) {
+      const char* values = row.data();
+      for (size_t c = 0; c < places.size(); ++c) {
+        if (column_bytes_[c] > 0) std::memcpy(places[c], values, column_bytes_[c]);
+        values += column_bytes_[c];
+        places[c] += column_bytes_[c];
+      }
+    }
+  }
+  if (batched) {
+    for (Column& column : columns) column = column.grouped(rows);
+  }
+  return block.with_columns(schema(), std::move(columns));
+}
+
+}  // namespace millrace

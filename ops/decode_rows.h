@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace millrace {
+
+/// Makes elements of rows as bytes (`RowCodec`), and batches of batches of them, each value copied once, to its place.
+/// What stands behind a cache whose rows were moved as bytes: see the rewrite `late_copy`.
+class DecodeRowsOperator final : public MapOperator {
+ public:
+  /// `rows`: the schema of an element, every feature of a fixed shape and none `bytes`. `input`: one `bytes` value, or
+  /// a batch of them.
+  DecodeRowsOperator(const SchemaPtr& input, const SchemaPtr& rows);
+  std::string_view name() const override { return "decode_rows"; }
+  Block apply(Block block, BufferPool& pool) const override;
+  bool uses_row_numbers() const override { return false; }
+
+ private:
+  SchemaPtr rows_;
+  std::vector<size_t> column_bytes_;  // of a row
+};
+
+}  // namespace millrace

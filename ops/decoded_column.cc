@@ -34,6 +34,13 @@ void check_decoded_shape(const FeatureSpec& feature, const Shape& found) {
                        fmt::format("has shape {}, expected {}", to_string(found), to_string(feature.shape)));
 }
 
+Error decoding_error(const FeatureSpec& feature, std::string_view operator_name, const ErrorException& failed) {
+  Error error = failed.error();
+  error.message = fmt::format("feature '{}': {}", feature.name, error.message);
+  error.stage = operator_name;
+  return error;
+}
+
 Block decode_column(const Block& block, const SchemaPtr& schema, size_t column, std::string_view operator_name,
                     BufferPool& pool, const DecodeBytes& decode) {
   const FeatureSpec& feature = (*schema)[column];
@@ -50,9 +57,7 @@ Block decode_column(const Block& block, const SchemaPtr& schema, size_t column, 
     } catch (const ErrorException& failed) {
       builder.truncate(element);
       builder.append_nothing();
-      Error error = failed.error();
-      error.message = fmt::format("feature '{}': {}", feature.name, error.message);
-      error.stage = operator_name;
+      Error error = decoding_error(feature, operator_name, failed);
       block.locate(element, error);
       errors.push_back({element, std::make_shared<const Error>(std::move(error))});
     }

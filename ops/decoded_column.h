@@ -17,6 +17,9 @@ SchemaPtr decoded_schema(const Schema& input, const std::string& feature, DType 
 /// Throws `kWrongShape` when a value of shape `found` is none of the feature's.
 void check_decoded_shape(const FeatureSpec& feature, const Shape& found);
 
+/// What was thrown while a value of the feature was decoded, as an error of the operator.
+Error decoding_error(const FeatureSpec& feature, std::string_view operator_name, const ErrorException& failed);
+
 /// Appends what the bytes of one element stand for, or throws.
 using DecodeBytes = std::function<void(std::string_view bytes, ColumnBuilder& decoded)>;
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "formats/columnar/block_builder.h"
-#include "formats/example/tensor_message.h"
 #include "ops/decoded_column.h"
 
 namespace millrace {
@@ -74,18 +73,24 @@ std::string ParseTensorOperator::arguments() const {
                      to_string(feature.shape), options_.max_filled_values);
 }
 
-Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
+TensorMessage ParseTensorOperator::read(std::string_view bytes) const {
   const FeatureSpec& feature = (*schema())[column_];
+  TensorMessage tensor = TensorMessage::read(bytes);
+  if (!tensor.fits(feature.dtype)) {
+    throw ErrorException(ErrorCode::kParse,
+                         fmt::format("the tensor holds {}, expected {}", tensor.type_name(), to_string(feature.dtype)));
+  }
+  check_decoded_shape(feature, tensor.shape());
+  if (tensor.num_values() == 0) check_no_values(tensor.shape(), options_.max_filled_values);
+  check_filled(tensor, options_.max_filled_values);
+  return tensor;
+}
+
+Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
+  const DType dtype = (*schema())[column_].dtype;
   return decode_column(block, schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
-    const TensorMessage tensor = TensorMessage::read(bytes);
-    if (!tensor.fits(feature.dtype)) {
-      throw ErrorException(ErrorCode::kParse, fmt::format("the tensor holds {}, expected {}", tensor.type_name(),
-                                                          to_string(feature.dtype)));
-    }
-    check_decoded_shape(feature, tensor.shape());
-    if (tensor.num_values() == 0) check_no_values(tensor.shape(), options_.max_filled_values);
-    check_filled(tensor, options_.max_filled_values);
-    tensor.copy_to(feature.dtype, decoded.append_space(tensor.num_values(), tensor.shape()));
+    const TensorMessage tensor = read(bytes);
+    tensor.copy_to(dtype, decoded.append_space(tensor.num_values(), tensor.shape()));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "formats/example/tensor_message.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -41,6 +42,9 @@ class ParseTensorOperator final : public MapOperator {
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
+  size_t column() const { return column_; }
+  /// A message that is of the type and shape. Throws ErrorException.
+  [[nodiscard]] TensorMessage read(std::string_view bytes) const;
 
  private:
   size_t column_;

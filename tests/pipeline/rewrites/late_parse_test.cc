@@ -146,6 +146,78 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
   for (const int threads : {1, 4}) EXPECT_EQ(run(too_long, threads, true), expected);
 }
 
+// Examples with two serialized tensors of numbers; some of these are text.
+class LateParseTensor : public LateParse {
+ protected:
+  static std::string field(char tag, const std::string& content) {
+    return std::string{tag, static_cast<char>(content.size())} + content;
+  }
+  // A float32 tensor, see tensorflow/core/framework/tensor.proto.
+  static std::string tensor(const std::vector<float>& values) {
+    const std::string size = field('\x12', std::string{'\x08', static_cast<char>(values.size())});
+    return std::string{'\x08', '\x01'} + field('\x12', size) +
+           field('\x22', {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+  Dataset tensors(const std::set<int>& bad_a, const std::set<int>& bad_b, const std::set<int>& no_examples = {},
+                  int64_t size_of_b = 3) const {
+    const std::string path = (folder_ / "tensors.tfrecord").string();
+    RecordWriter writer(path);
+    for (int r = 0; r < 60; ++r) {
+      ExampleWriter example;
+      const auto number = static_cast<float>(r);
+      const std::string a = bad_a.contains(r) ? "text" : tensor({number, number + 1});
+      const std::string b = bad_b.contains(r) ? "text" : tensor({number, -number, 7});
+      for (const auto& [name, bytes] : {std::pair<const char*, std::string_view>{"a", a}, {"b", b}}) {
+        example.add(name, std::span<const std::string_view>(&bytes, 1));
+      }
+      const std::vector<int64_t> id{r};
+      example.add("id", std::span<const int64_t>(id));
+      writer.write(no_examples.contains(r) ? "this is text" : example.finish());
+    }
+    writer.close();
+    return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1})
+        .parse_example({fixed_len("a", {}, DType::kBytes), fixed_len("b", {}, DType::kBytes), features_[0]})
+        .parse_tensor("a", DType::kFloat32, {2})
+        .parse_tensor("b", DType::kFloat32, {size_of_b});
+  }
+};
+
+TEST_F(LateParseTensor, StandsBehindTheBatchAsOne) {
+  const std::string plan = tensors({}, {}).repeat(3).batch(8).explain();
+  EXPECT_NE(plan.find("late_parse: parse_tensor after repeat"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("late_parse: parse_tensor after batch"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("b float32 [?,3]"), std::string::npos) << plan;
+  for (const bool drop : {false, true}) {
+    for (const Dataset& dataset :
+         {tensors({}, {}).repeat(3).batch(8, {.drop_remainder = drop}),
+          tensors({}, {}).shuffle(20, {.seed = 4}).repeat(2).take(101).batch(64, {.drop_remainder = drop}),
+          tensors({}, {}).batch(6, {.drop_remainder = drop}).repeat(2).batch(3), tensors({}, {}).shuffle(7)}) {
+      const Outcome expected = run(dataset, 1, false);
+      EXPECT_EQ(expected.error, "");
+      EXPECT_FALSE(expected.batches.empty());
+      for (const int threads : {1, 4}) EXPECT_EQ(run(dataset, threads, true), expected) << threads << " threads";
+    }
+  }
+}
+
+TEST_F(LateParseTensor, TheFirstErrorByRowsEndsTheStream) {
+  for (const bool drop : {false, true}) {
+    const BatchOptions options{.drop_remainder = drop};
+    expect_same(tensors({19}, {}).batch(8, options), "parse: ", 19);
+    expect_same(tensors({21}, {19}).batch(8, options), "parse: ", 19);
+    expect_same(tensors({19}, {21}).batch(8, options), "parse: ", 19);
+    expect_same(tensors({}, {19}, {21}).batch(8, options), "parse: ", 19);
+    expect_same(tensors({}, {21}, {19}).batch(8, options), "parse: ", 19);
+    expect_same(tensors({}, {58}).batch(8, options).repeat(), "parse: ", 58);
+    expect_same(tensors({}, {30}).shuffle(18, {.seed = 3}).repeat().batch(4, options), "parse: ", 30);
+    expect_same(tensors({}, {8}).take(10).batch(8, options), "parse: ", 8);
+    expect_same(tensors({}, {}, {}, /*size_of_b=*/4).batch(8, options), "wrong_shape: ", 0);
+  }
+  const std::string plan = tensors({}, {}, {}, kVaries).batch(8).explain();
+  EXPECT_EQ(plan.find("parse_tensor after"), std::string::npos) << plan;
+}
+
 TEST_F(LateParse, StopsAtASecondBatch) {
   const Dataset nested = parsed({}).batch(4).batch(3);
   EXPECT_NE(nested.explain().find("late_parse: parse_example after batch"), std::string::npos);

@@ -18,21 +18,45 @@ BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr
       input_(std::move(input)),
       size_(size),
       drop_remainder_(drop_remainder),
-      assemble_(std::make_shared<const Assemble>(std::move(assemble))),
+      making_(std::make_shared<Making>()),
       later_(std::move(later)),
+      grows_(context.assembles_later),
       context_(context),
-      builder_(std::move(input_schema), context.pool) {}
+      builder_(std::move(input_schema), context.pool) {
+  making_->assemble = std::move(assemble);
+  const int64_t parsed_bytes = later_ == nullptr ? 0 : fixed_bytes(*later_->schema());
+  if (parsed_bytes == 0) return;
+  making_->batch_bytes = static_cast<int64_t>(std::min<size_t>(size_, kBlockBytes)) * parsed_bytes;
+  grows_ = true;
+}
+
+Block BatchStage::Making::operator()(const Block& elements, size_t rows, bool measured) {
+  Block batches = assemble(elements, rows);
+  if (measured) {
+    batch_bytes.store(batches.byte_size() / static_cast<int64_t>(batches.num_elements()), std::memory_order_relaxed);
+  }
+  return batches;
+}
+
+// Padding and parsing make rows larger: batches together must not be more than stays in a cache, and than the memory
+// budget was asked for. As long as it is not known what one takes, each goes alone.
+size_t BatchStage::most_batches() const {
+  if (!grows_) return SIZE_MAX / size_;
+  const int64_t bytes = making_->batch_bytes.load(std::memory_order_relaxed);
+  return bytes == 0 ? 1 : static_cast<size_t>(std::max<int64_t>(kBlockBytes / bytes, 1));
+}
 
 bool BatchStage::full() const {
-  return complete_rows() > 0 && (complete_rows() >= kBlockElements || builder_.byte_size() >= kBlockBytes);
+  return complete_rows() > 0 && (complete_rows() >= kBlockElements || builder_.byte_size() >= kBlockBytes ||
+                                 complete_rows() / size_ >= most_batches());
 }
 
 Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out) {
   if (context_.assembles_later) {
     out = Block(schema_, {}, elements.num_elements() / rows);
-    out.assemble = [assemble = assemble_, elements, rows] { return (*assemble)(elements, rows); };
+    out.assemble = [making = making_, elements, rows] { return (*making)(elements, rows, /*measured=*/true); };
   } else {
-    out = (*assemble_)(elements, rows);
+    out = (*making_)(elements, rows, /*measured=*/false);
   }
   if (elements.origins().size() == elements.num_elements() * static_cast<size_t>(rows_per_element_)) {
     out.set_origins(elements.origins());
@@ -131,10 +155,11 @@ Poll BatchStage::next(Block& out) {
       epoch_ = block_.epoch;
       rows_per_element_ = block_.rows_per_element;
       builder_.mark();
-      const size_t whole = run - run % size_;
+      const size_t most = most_batches();
+      const size_t whole = std::min(run / size_, most) * size_;
       if (builder_.empty() && whole > 0) {
         const Block elements = block_.slice(taken_, whole);
-        if (2 * whole >= kBlockElements || 2 * elements.byte_size() >= kBlockBytes) {
+        if (2 * whole >= kBlockElements || 2 * elements.byte_size() >= kBlockBytes || whole / size_ == most) {
           taken_ += whole;
           return deliver(elements, size_, elements.cursor, out);
         }

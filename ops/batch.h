@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,8 +16,8 @@ struct BatchOptions {
 
 /// Gathers `size` elements for each batch and has them assembled. A short last batch comes at the end or is dropped.
 /// An error element loses the open batch and goes out in its place, counted as a full one. Several small batches share
-/// a block; runs of elements that fill batches by themselves are not copied. Notes of what a source left out
-/// (`Error::skipped`) lose nothing: they go out before the batch that is open.
+/// a block, as many as fill one when they are made; runs of elements that fill batches by themselves are not copied.
+/// Notes of what a source left out (`Error::skipped`) lose nothing: they go out before the batch that is open.
 class BatchStage final : public Stage {
  public:
   /// Makes k batches of k × `rows` elements, none of which is an error. A batch that cannot be made is an error.
@@ -29,8 +30,18 @@ class BatchStage final : public Stage {
   Poll next(Block& out) override;
 
  private:
+  // What is shared with blocks that are assembled later.
+  struct Making {
+    Assemble assemble;
+    // Bytes of a batch of the last block that was made; 0: not known. Written on any thread.
+    std::atomic<int64_t> batch_bytes;
+    Block operator()(const Block& elements, size_t rows, bool measured);
+  };
+
   size_t open_rows() const { return builder_.num_elements() % size_; }
   size_t complete_rows() const { return builder_.num_elements() - open_rows(); }
+  // How many batches fill a block.
+  size_t most_batches() const;
   bool full() const;
   Poll deliver(const Block& elements, size_t rows, const Cursor& begin, Block& out);
   // An error in the place of a batch of `rows` rows.
@@ -46,8 +57,9 @@ class BatchStage final : public Stage {
   std::unique_ptr<Stage> input_;
   size_t size_;
   bool drop_remainder_;
-  std::shared_ptr<const Assemble> assemble_;  // shared with blocks that are assembled later
+  std::shared_ptr<Making> making_;
   std::shared_ptr<const MapOperator> later_;
+  bool grows_;  // a batch may take other bytes than its elements
   StageContext context_;
   Block block_;       // of the input
   size_t taken_ = 0;  // elements of `block_` that are gathered

@@ -150,6 +150,33 @@ TEST(PaddedBatchTest, PadsToTheLongestOfTheBatch) {
               ElementsAre("tokens=[[1,2,-1],[3,-1,-1],[-1,-1,-1],[4,5,6]]", "tokens=[[7,8],[9,-1]]"));
 }
 
+TEST(PaddedBatchTest, BlocksAreCutByWhatBatchesTakeOnceTheyAreMade) {
+  // Batches of 64 rows, of 100 values apart from one of 1,000: 512 KB each; and of rows of 10 values: 5 KB each.
+  for (const size_t longest : {1000, 10}) {
+    std::vector<std::vector<int64_t>> rows(6400, std::vector<int64_t>(std::min<size_t>(longest, 100), 7));
+    for (size_t i = 0; i < rows.size(); i += 64) rows[i].resize(longest, 7);
+    BufferPool pool;
+    test::CountingWaker waker;
+    InlineLanes lanes;
+    StageContext context{pool, waker, {}, lanes};
+    context.assembles_later = true;
+    const auto stage = tokens(rows).then<PaddedBatchOperator>(64).opener(0)(context);
+    std::vector<size_t> batches;
+    Block block;
+    // What a batch takes is not known before one is made.
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(stage->next(block), Poll::kBlock);
+      batches.push_back(block.num_elements());
+    }
+    block = std::move(block).assembled();
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(stage->next(block), Poll::kBlock);
+      batches.push_back(block.num_elements());
+    }
+    EXPECT_THAT(batches, longest == 10 ? ElementsAre(1, 1, 1, 13, 16, 16) : ElementsAre(1, 1, 1, 1, 1, 1));
+  }
+}
+
 TEST(PaddedBatchTest, PadsToAFixedLengthAndReportsALongerRow) {
   const Chain rows = tokens({{1, 2}, {3}, {}, {4, 5, 6}, {7, 8}, {9}});
   const Chain padded = rows.then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::fixed(2)});

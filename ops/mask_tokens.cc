@@ -170,9 +170,18 @@ struct MaskTokensOperator::Scratch {
     uint32_t begin;
     uint32_t end;
   };
+  // Random ids to be drawn in a row.
+  struct RowDraws {
+    uint64_t ordinal;
+    size_t count;
+  };
   std::vector<uint32_t> words;
+  // Of the rows so far. They are looked at when all rows are masked: how many a row has is known late, and what was
+  // just stored is read back slowly.
+  std::vector<RowDraws> rows;
   std::vector<uint32_t> random_positions;
-  std::vector<Draw> draws;  // of ids, in the rows so far
+  size_t num_random = 0;
+  std::vector<Draw> draws;
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
 };
@@ -240,24 +249,30 @@ Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t pos
 template <typename Id>
 void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const {
   scratch.words.resize((row.length + 3) / 4 * 4);
-  scratch.random_positions.resize(row.length + 16);
+  const size_t room = scratch.num_random + row.length + 16;
+  if (scratch.random_positions.size() < room) scratch.random_positions.resize(2 * room);
   philox_words(rng, row.ordinal, scratch.words.size() / 4, scratch.words);
   const size_t num_random = mask_row(rule_, row.original, row.attention, scratch.words.data(), row.length, row.ids,
-                                     row.labels, scratch.random_positions.data());
-  for (size_t i = 0; i < num_random; ++i) {
-    scratch.draws.push_back({row.ordinal, kRandomIdDraws + scratch.random_positions[i]});
-  }
+                                     row.labels, scratch.random_positions.data() + scratch.num_random);
+  scratch.rows.push_back({row.ordinal, num_random});
+  scratch.num_random += num_random;
 }
 
 // The ids that `mask_positions` has left to be drawn in the rows from `first` on, many at once.
 template <typename Id>
 void MaskTokensOperator::draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const {
+  const uint32_t* position = scratch.random_positions.data();
+  for (const auto& [ordinal, count] : scratch.rows) {
+    for (size_t i = 0; i < count; ++i) scratch.draws.push_back({ordinal, kRandomIdDraws + *position++});
+  }
   scratch.words.resize(std::max(scratch.words.size(), scratch.draws.size()));
   philox_first_words(rng, scratch.draws, scratch.words);
   for (size_t i = 0; i < scratch.draws.size(); ++i) {
     const Draw& draw = scratch.draws[i];
     first.ids[(draw.ordinal - first.ordinal) * first.length + draw.draw - kRandomIdDraws] = id_of<Id>(scratch.words[i]);
   }
+  scratch.rows.clear();
+  scratch.num_random = 0;
   scratch.draws.clear();
 }
 

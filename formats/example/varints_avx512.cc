@@ -94,7 +94,8 @@ MILLRACE_AVX512 inline void widen(__m512i bytes, int64_t* out) {
 }
 
 template <typename T>
-MILLRACE_AVX512 void decode(VarintRun<T>& run) {
+MILLRACE_AVX512 void decode(VarintRun<T>& result) {
+  VarintRun<T> run = result;  // nothing else can point to it, so it stays in registers
   const __m512i numbers = byte_numbers(0);
   const __m512i numbers_before = byte_numbers(-1);
   const __m512i four_bytes = _mm512_set1_epi8(32);
@@ -119,7 +120,7 @@ MILLRACE_AVX512 void decode(VarintRun<T>& run) {
       end_bits &= _blsmsk_u64(_pdep_u64(uint64_t{1} << (room - 1), end_bits));
       count = room;
     }
-    if (count == 0) return;
+    if (count == 0) break;
     const __m512i ends = _mm512_maskz_compress_epi8(end_bits, numbers);
     const __m512i ends_before = _mm512_mask_permutexvar_epi8(_mm512_set1_epi8(-1), ~__mmask64{1}, numbers_before, ends);
     // 32 - 8 * size; what is behind the last end is not used.
@@ -132,6 +133,7 @@ MILLRACE_AVX512 void decode(VarintRun<T>& run) {
     run.values += count;
     run.at += kChunk - static_cast<int64_t>(_lzcnt_u64(end_bits));
   }
+  result = run;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ops/parsed_records.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -106,6 +107,22 @@ class ColumnWriter {
     for (size_t c = 0; c < destinations_.size(); ++c) destinations_[c] += row_bytes_[c];
     ++num_records_;
   }
+  // Room for as many records more as vary in length like those so far, so that what they have is not copied as it
+  // grows. A builder has no other way to be told than to make room for an element and to forget it.
+  void expect_records(std::span<const ParsedColumn> columns, size_t count) {
+    constexpr int64_t kMost = 16 << 20;  // bytes
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const FeatureSpec& spec = columns[c].spec;
+      if (builders_[c] == nullptr || spec.shape.size() != 1 || spec.is_ragged() || spec.dtype == DType::kBytes)
+        continue;
+      const int64_t each = builders_[c]->byte_size() / static_cast<int64_t>(num_records_) + 1;
+      const int64_t bytes = std::min(each * static_cast<int64_t>(count) / 8 * 9, kMost);
+      const std::array<int64_t, 1> shape = {bytes / static_cast<int64_t>(size_of(spec.dtype))};
+      builders_[c]->append_space(shape[0], shape);
+      builders_[c]->truncate(num_records_);
+    }
+  }
+  size_t num_records() const { return num_records_; }
   // Nothing of meaning in the place of `count` records, and of what was begun of the first of them.
   void skip_records(size_t count) {
     if (count == 0) return;
@@ -187,7 +204,9 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
   const Column& records = block.column(0);
   const bool batched = records.rank() == 1;
   const size_t records_per_element = batched ? rows_in_each(block, records, operator_name) : 1;
-  ColumnWriter writer(columns, records_per_element * block.num_elements(), pool);
+  const size_t num_records = records_per_element * block.num_elements();
+  ColumnWriter writer(columns, num_records, pool);
+  constexpr size_t kSample = 16;  // records that tell how long the others are
 
   const std::span<const std::string_view> all = records.values<std::string_view>();
   std::vector<ElementError> errors;
@@ -206,6 +225,8 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
       }
       writer.next_record();
       ++parsed;
+      if (writer.num_records() == kSample && num_records > kSample)
+        writer.expect_records(columns, num_records - kSample);
     }
     writer.skip_records(records_per_element - parsed);
   }

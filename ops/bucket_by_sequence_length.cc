@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ops/pad_encoded_rows.h"
+#include "ops/pad_waiting_rows.h"
 
 namespace millrace {
 namespace {
@@ -81,15 +81,15 @@ Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinal
 }
 
 // Batches of numbers are made straight from the rows that wait.
-void BucketBySequenceLengthOperator::set_encoded(GroupStage::Rules& rules, BufferPool& pool) const {
-  std::vector<PadEncodedRows> of_buckets;
+void BucketBySequenceLengthOperator::set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const {
+  std::vector<PadWaitingRows> of_buckets;
   for (size_t b = 0; pad_to_boundary_ && b < boundaries_.size(); ++b) {
     of_buckets.emplace_back(*input_schema_, padding_.with_varying(upper_length(boundaries_[b]), "").rules());
   }
   if (!pad_to_boundary_) of_buckets.emplace_back(*input_schema_, padding_.rules());
   if (of_buckets.empty() || !of_buckets[0].knows_features()) return;
-  rules.assemble_encoded = [this, of_buckets = std::move(of_buckets), &pool](std::span<const std::byte*> rows,
-                                                                             int64_t key, Block::Columns& columns) {
+  rules.assemble_waiting = [this, of_buckets = std::move(of_buckets), &pool](std::span<WaitingRow> rows, int64_t key,
+                                                                             Block::Columns& columns) {
     const auto bucket = static_cast<size_t>(pad_to_boundary_ ? key : 0);
     return bucket < of_buckets.size() && of_buckets[bucket](rows, pool, columns);
   };
@@ -142,7 +142,7 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
       return failed.finish();
     };
   }
-  set_encoded(rules, context.pool);
+  set_from_waiting_rows(rules, context.pool);
   return std::make_unique<GroupStage>(input_schema_, schema(), open_input(inputs[0], context), std::move(rules),
                                       context);
 }

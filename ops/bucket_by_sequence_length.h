@@ -42,7 +42,7 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   std::string unsavable() const override { return ""; }
 
  private:
-  void set_encoded(GroupStage::Rules& rules, BufferPool& pool) const;
+  void set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const;
 
   SchemaPtr input_schema_;
   std::vector<std::string> features_;

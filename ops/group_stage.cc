@@ -14,6 +14,15 @@ constexpr int64_t kRowOverhead = 112;
 // What a group takes besides its elements: itself, its place among the keys, and the shortest list. It stays when the
 // group is closed, for another one.
 constexpr int64_t kGroupOverhead = 200;
+// Of blocks in which rows wait: enough for most groups to become complete, and little beside what is on its way anyway.
+constexpr size_t kMostRecent = 8;
+constexpr int64_t kMostRecentBytes = 16 << 20;
+
+// An element without its origins.
+void append(const Block& block, size_t element, BlockBuilder& builder) {
+  for (size_t c = 0; c < block.columns().size(); ++c) builder.column(c).append(block.column(c), element);
+  builder.added_elements(1);
+}
 
 }  // namespace
 
@@ -27,6 +36,8 @@ GroupStage::GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::uni
       codec_(std::make_shared<const RowCodec>(input_schema)),
       slab_(context.pool),
       most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+      most_recent_bytes_(context.memory == nullptr ? kMostRecentBytes
+                                                   : std::min(kMostRecentBytes, context.memory->budget() / 32)),
       ready_(input_schema, context.pool) {
   small_keys_.fill(kNone);
   state_.state = context.state;
@@ -77,15 +88,58 @@ bool GroupStage::take_in(size_t element) {
     }
   }
   Group& group = groups_[index];
-  const size_t bytes = codec_->encoded_size(block_, element);
   Held& row = group.rows.emplace_back();
-  row.slot = slab_.allocate(bytes);
-  row.bytes = static_cast<uint32_t>(bytes);
+  row.block = first_recent_ + recent_.size() - 1;
+  row.element = element;
+  row.bytes = codec_->encoded_size(block_, element);
   if (has_origins_) row.origin = block_.origins().data()[element];
-  codec_->encode(block_, element, slab_.data(row.slot));
-  held_bytes_ += static_cast<int64_t>(bytes) + kRowOverhead;
+  group.bytes += row.bytes;
+  held_bytes_ += static_cast<int64_t>(row.bytes) + kRowOverhead;
   ++num_held_;
   return true;
+}
+
+void GroupStage::keep_block() {
+  if (!recent_.empty()) recent_bytes_ += recent_.back().bytes;
+  while (!recent_.empty() && (recent_.size() == kMostRecent || recent_bytes_ > most_recent_bytes_)) {
+    copy_rows_of_oldest_block();
+  }
+  recent_.push_back({std::make_shared<const Block>(block_), block_.byte_size()});
+}
+
+void GroupStage::copy_rows_of_oldest_block() {
+  const Block& block = *recent_.front().block;
+  for (Group& group : groups_) {
+    for (; group.num_copied < group.rows.size(); ++group.num_copied) {
+      Held& row = group.rows[group.num_copied];
+      if (row.block != first_recent_) break;
+      row.slot = slab_.allocate(row.bytes);
+      codec_->encode(block, row.element, slab_.data(row.slot));
+      row.block = kCopied;
+    }
+  }
+  recent_bytes_ -= recent_.front().bytes;
+  recent_.pop_front();
+  ++first_recent_;
+}
+
+WaitingRow GroupStage::waiting(const Held& row) const {
+  if (row.block == kCopied) return {.encoded = slab_.data(row.slot), .bytes = row.bytes};
+  return {.bytes = row.bytes, .block = &block_of(row), .element = row.element};
+}
+
+GroupStage::Kept GroupStage::keep_rows(const Group& group) {
+  Kept kept;
+  uint64_t last = kCopied;
+  for (const Held& row : group.rows) {
+    if (row.block == kCopied) {
+      if (!kept.loan) kept.loan = slab_.lend();
+      kept.loan->add(row.slot);
+    } else if (row.block != std::exchange(last, row.block)) {
+      kept.blocks.push_back(recent_[row.block - first_recent_].block);
+    }
+  }
+  return kept;
 }
 
 bool GroupStage::can_join(const Group& group) const {
@@ -101,8 +155,12 @@ void GroupStage::move_to_ready(uint32_t index) {
   ready_label_ = group.label;
   for (const Held& row : group.rows) {
     if (names_ != nullptr && group.label.rows_per_element == 1) ready_.append_origins(&row.origin, 1, names_);
+    held_bytes_ -= static_cast<int64_t>(row.bytes) + kRowOverhead;
+    if (row.block != kCopied) {
+      append(block_of(row), row.element, ready_);
+      continue;
+    }
     codec_->decode({slab_.data(row.slot), row.bytes}, ready_);
-    held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
     if (!codec_->has_views()) {
       slab_.free(row.slot);
       continue;
@@ -117,6 +175,7 @@ void GroupStage::close_group(uint32_t index) {
   Group& group = groups_[index];
   num_held_ -= static_cast<int64_t>(group.rows.size());
   group.rows.clear();
+  group.bytes = group.num_copied = 0;
   group.place = {};
   const int64_t key = group.key;
   if (key >= 0 && key < static_cast<int64_t>(small_keys_.size())) {
@@ -129,16 +188,16 @@ void GroupStage::close_group(uint32_t index) {
 }
 
 bool GroupStage::deliver_group(uint32_t index, Block& out) {
-  constexpr size_t kLarge = 32 << 10;  // bytes; several smaller ones share a block
+  constexpr size_t kLarge = 16 << 10;  // bytes; several smaller ones share a block
   const Group& group = groups_[index];
-  if (!rules_->assemble_encoded || group.rows.size() * group.rows[0].bytes < kLarge) return false;
+  if (!rules_->assemble_waiting || group.bytes < kLarge) return false;
   if (context_.assembles_later) {
     deliver_rows_later(group, out);
   } else {
-    encoded_.clear();
-    for (const Held& row : group.rows) encoded_.push_back(slab_.data(row.slot));
+    waiting_.clear();
+    for (const Held& row : group.rows) waiting_.push_back(waiting(row));
     Block::Columns columns;
-    if (!rules_->assemble_encoded(encoded_, group.key, columns)) return false;
+    if (!rules_->assemble_waiting(waiting_, group.key, columns)) return false;
     out = Block(schema_, std::move(columns), 1);
   }
   if (names_ != nullptr && group.label.rows_per_element == 1) {
@@ -151,32 +210,32 @@ bool GroupStage::deliver_group(uint32_t index, Block& out) {
   out.epoch = group.label.epoch;
   ++since_state_;
   for (const Held& row : group.rows) {
-    held_bytes_ -= int64_t{row.bytes} + kRowOverhead;
-    if (!context_.assembles_later) slab_.free(row.slot);
+    held_bytes_ -= static_cast<int64_t>(row.bytes) + kRowOverhead;
+    if (!context_.assembles_later && row.block == kCopied) slab_.free(row.slot);
   }
   close_group(index);
   return true;
 }
 
 void GroupStage::deliver_rows_later(const Group& group, Block& out) {
-  const Ref<RowSlab::Loan> loan = slab_.lend();
-  std::vector<std::span<const std::byte>> rows;
+  std::vector<WaitingRow> rows;
   rows.reserve(group.rows.size());
-  for (const Held& row : group.rows) {
-    rows.emplace_back(slab_.data(row.slot), row.bytes);
-    loan->add(row.slot);
-  }
+  for (const Held& row : group.rows) rows.push_back(waiting(row));
   out = Block(schema_, {}, 1);
   out.assemble = [rules = rules_, codec = codec_, input_schema = input_schema_, schema = schema_, &pool = context_.pool,
-                  key = group.key, loan, rows = std::move(rows)] {
-    std::vector<const std::byte*> encoded;
-    encoded.reserve(rows.size());
-    for (const std::span<const std::byte> row : rows) encoded.push_back(row.data());
+                  key = group.key, kept = keep_rows(group), rows = std::move(rows)] {
+    std::vector<WaitingRow> moved = rows;
     Block::Columns columns;
-    if (rules->assemble_encoded(encoded, key, columns)) return Block(schema, std::move(columns), 1);
+    if (rules->assemble_waiting(moved, key, columns)) return Block(schema, std::move(columns), 1);
     BlockBuilder elements(input_schema, pool);
-    for (const std::span<const std::byte> row : rows) codec->decode(row, elements);
-    codec->hold(loan, elements);
+    for (const WaitingRow& row : rows) {
+      if (row.encoded != nullptr) {
+        codec->decode({row.encoded, row.bytes}, elements);
+      } else {
+        append(*row.block, row.element, elements);
+      }
+    }
+    if (kept.loan) codec->hold(kept.loan, elements);
     return rules->assemble(elements.finish(), rows.size(), key);
   };
 }
@@ -259,6 +318,7 @@ Poll GroupStage::next(Block& out) {
       rules_->keys(block_, keys_);
       has_origins_ = block_.rows_per_element == 1 && block_.origins().size() == block_.num_elements();
       if (has_origins_) names_ = block_.origins().names();
+      keep_block();
     }
 
     if (position_ < live_ && is_gone(taken_)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 #include "formats/columnar/row_codec.h"
 #include "ops/batch.h"
 #include "ops/row_slab.h"
+#include "ops/waiting_row.h"
 
 namespace millrace {
 
@@ -16,9 +18,10 @@ namespace millrace {
 /// end does so in order of the keys, or is dropped. Errors and notes go out at once, in the place of their element, and
 /// no group loses anything to them. What bucket_by_sequence_length and group_by_window have in common.
 ///
-/// Elements that wait are copied into the stage's own memory: a view would keep the chunk it came in. A state holds
-/// none of them: it says where the oldest group began, and where each of the others did. From there on the input is
-/// read again; what came before its key's group had begun is gone.
+/// Elements that wait stay where they are as long as their block is one of the last few, so that most of them are
+/// copied once, when their batch is made; what is left of an older block is copied into the stage's own memory, and the
+/// block goes. A state holds none of them: it says where the oldest group began, and where each of the others did. From
+/// there on the input is read again; what came before its key's group had begun is gone.
 class GroupStage final : public Stage {
  public:
   struct Rules {
@@ -30,9 +33,8 @@ class GroupStage final : public Stage {
     std::function<int64_t(int64_t key)> size;
     /// Makes k batches of k × `rows` elements, none of which is an error.
     std::function<Block(const Block& elements, size_t rows, int64_t key)> assemble;
-    /// Null, or a faster way for one batch of rows as RowCodec has them: its columns, or false.
-    std::function<bool(std::span<const std::byte*> rows, int64_t key, Block::Columns& columns)> assemble_encoded =
-        nullptr;
+    /// Null, or a faster way for one batch of rows that wait: its columns, or false. Encoded rows may be moved on.
+    std::function<bool(std::span<WaitingRow> rows, int64_t key, Block::Columns& columns)> assemble_waiting = nullptr;
     /// Whether batches of different keys can be made together, by the rules of one of them.
     bool assembles_alike = true;
     /// Whether what is left of a group of this key at the end is dropped. Default: never
@@ -51,26 +53,47 @@ class GroupStage final : public Stage {
     int64_t rows_per_element = 1;
     friend bool operator==(const Label&, const Label&) = default;
   };
+  // A block whose rows wait in it.
+  struct Recent {
+    std::shared_ptr<const Block> block;
+    int64_t bytes = 0;
+  };
   struct Held {
+    uint64_t block = kCopied;  // its number, or that the row is in `slot`
+    size_t element = 0;        // of the block
     RowSlab::Slot slot;
-    uint32_t bytes = 0;
-    Origin origin;  // of a single row
+    size_t bytes = 0;  // as the codec writes it
+    Origin origin;     // of a single row
   };
   struct Group {
     int64_t key = 0;
     size_t size = 0;
     std::vector<Held> rows;
-    Label label;           // of the first row
-    int64_t position = 0;  // of the first row, among the elements of the input since `position_` was 0
-    Cursor place;          // in the input, of the first row
+    size_t bytes = 0;       // of the rows
+    size_t num_copied = 0;  // of the rows: the first ones
+    Label label;            // of the first row
+    int64_t position = 0;   // of the first row, among the elements of the input since `position_` was 0
+    Cursor place;           // in the input, of the first row
   };
   static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint64_t kCopied = UINT64_MAX;
 
   // The place of a key's group among `groups_`; kNone: there is none.
   uint32_t& group_of(int64_t key);
   bool is_open(int64_t key) const;
   void begin_group(int64_t key, uint32_t& index, size_t element);
   bool take_in(size_t element);
+  // The rows of the block that was just read may wait in it; those of blocks that have become too old are copied.
+  void keep_block();
+  void copy_rows_of_oldest_block();
+  const Block& block_of(const Held& row) const { return *recent_[row.block - first_recent_].block; }
+  WaitingRow waiting(const Held& row) const;
+  // What a block of some of the group's rows holds on to.
+  struct Kept {
+    Ref<RowSlab::Loan> loan;  // or null
+    std::vector<std::shared_ptr<const Block>> blocks;
+  };
+  Kept keep_rows(const Group& group);
   Poll pass_error(size_t element, Block& out);
   bool can_join(const Group& group) const;
   void move_to_ready(uint32_t index);
@@ -97,6 +120,10 @@ class GroupStage final : public Stage {
   const std::shared_ptr<const RowCodec> codec_;
   RowSlab slab_;
   const int64_t most_bytes_;
+  const int64_t most_recent_bytes_;
+  std::deque<Recent> recent_;  // the last one is `block_`
+  uint64_t first_recent_ = 0;  // number of the first
+  int64_t recent_bytes_ = 0;   // of all but the last
   int64_t held_bytes_ = 0;
   int64_t num_held_ = 0;
   Block block_;       // of the input
@@ -120,7 +147,7 @@ class GroupStage final : public Stage {
   Label ready_label_;
   Cursor ready_begin_;
   Ref<RowSlab::Loan> loan_;
-  std::vector<const std::byte*> encoded_;  // rows of a group, while it is made a batch
+  std::vector<WaitingRow> waiting_;  // rows of a group, while it is made a batch
 
   Cursor state_;                // the last one made
   int64_t state_position_ = 0;  // where it was made

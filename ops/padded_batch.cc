@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/fill_padding.h"
+
 namespace millrace {
 namespace {
 
@@ -145,9 +147,9 @@ void fill_batch(const Column& column, size_t first, size_t rows, const Shape& ta
     const std::span<T> to = values.subspan(row * stride, stride);
     if (target.size() == 1) {
       std::copy(from.begin(), from.end(), to.begin());
-      std::fill(to.begin() + static_cast<std::ptrdiff_t>(from.size()), to.end(), padding);
+      fill_padding(to.subspan(from.size()), padding);
     } else {
-      std::fill(to.begin(), to.end(), padding);
+      fill_padding(to, padding);
       if (!from.empty()) copy_into_corner(from.data(), column.shape(first + row), to.data(), target);
     }
   }

@@ -1,5 +1,7 @@
 #include "ops/bucket_by_sequence_length.h"
 
+#include <array>
+
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -223,6 +225,55 @@ TEST(BucketBySequenceLengthTest, RowsThatWaitAreBoundByTheMemoryBudget) {
     EXPECT_THAT(e.error().message,
                 HasSubstr("bucket_by_sequence_length: 37 rows that wait in 1 groups take 300344 bytes, "
                           "more than three quarters of the memory budget of 400000 bytes"));
+  }
+}
+
+TEST(BucketBySequenceLengthTest, RowsThatWaitForLongDoNotKeepTheBlocksTheyCameIn) {
+  const auto schema = std::make_shared<const Schema>(
+      std::vector<FeatureSpec>{{.name = "t", .dtype = DType::kInt64, .shape = {kVaries}}});
+  // In each block of 800 KB a row for a bucket that never fills.
+  class Blocks final : public Stage {
+   public:
+    Blocks(SchemaPtr schema, BufferPool& pool) : builder_(std::move(schema), pool) {}
+    Poll next(Block& out) override {
+      for (size_t i = 0; i < 1000; ++i) {
+        const Numbers row(i == 500 ? 1 : 100, next_++);
+        const std::array<int64_t, 1> shape{static_cast<int64_t>(row.size())};
+        builder_.column(0).append<int64_t>(row, shape);
+      }
+      builder_.added_elements(1000);
+      out = builder_.finish();
+      return Poll::kBlock;
+    }
+
+   private:
+    BlockBuilder builder_;
+    int64_t next_ = 0;
+  };
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const OpenStage open = [schema](const StageContext& context) {
+    return std::make_unique<Blocks>(schema, context.pool);
+  };
+  const BucketBySequenceLengthOperator op(schema, {"t"}, {2}, {100'000, 37}, {});
+  for (const bool later : {false, true}) {
+    StageContext context{pool, waker, {}, lanes};
+    context.assembles_later = later;
+    const auto stage = op.open({open}, context);
+    int64_t number = 0;  // of a long row
+    for (int batches = 0; batches < 2000;) {
+      Block block;
+      ASSERT_EQ(stage->next(block), Poll::kBlock);
+      block = std::move(block).assembled();
+      for (size_t b = 0; b < block.num_elements(); ++b, ++batches) {
+        for (size_t row = 0; row < 37; ++row, ++number) {
+          if (number % 1000 == 500) ++number;
+          ASSERT_EQ(block.column(0).values<int64_t>(b)[100 * row], number);
+        }
+      }
+    }
+    EXPECT_LT(pool.bytes_in_use(), 16 << 20);
   }
 }
 

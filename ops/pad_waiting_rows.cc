@@ -1,7 +1,9 @@
-#include "ops/pad_encoded_rows.h"
+#include "ops/pad_waiting_rows.h"
 
 #include <algorithm>
 #include <cstring>
+
+#include "ops/fill_padding.h"
 
 namespace millrace {
 namespace {
@@ -13,9 +15,29 @@ int64_t length_at(const std::byte* row) {
   return length;
 }
 
+// Values that vary in number, of the feature at hand.
+size_t length_of(const WaitingRow& row, size_t feature) {
+  return static_cast<size_t>(row.encoded != nullptr ? length_at(row.encoded)
+                                                    : row.block->column(feature).num_values(row.element));
+}
+
+// The rows lie in other cores' caches.
+void prefetch(const WaitingRow& row, size_t feature, size_t value_bytes) {
+  constexpr size_t kLine = 64;
+  constexpr size_t kMost = 4096;  // of longer ones the processor asks for the rest by itself
+  const std::byte* values = row.encoded;
+  size_t bytes = row.bytes;
+  if (values == nullptr) {
+    const Column& column = row.block->column(feature);
+    values = column.data(row.element);
+    bytes = static_cast<size_t>(column.num_values(row.element)) * value_bytes;
+  }
+  for (size_t line = 0; line < std::min(bytes, kMost); line += kLine) __builtin_prefetch(values + line);
+}
+
 }  // namespace
 
-PadEncodedRows::PadEncodedRows(const Schema& input, std::span<const Padding::Rule> rules) {
+PadWaitingRows::PadWaitingRows(const Schema& input, std::span<const Padding::Rule> rules) {
   for (size_t c = 0; c < input.size(); ++c) {
     const FeatureSpec& feature = input[c];
     if (feature.dtype == DType::kBytes || feature.shape.size() > 1) knows_features_ = false;
@@ -27,15 +49,16 @@ PadEncodedRows::PadEncodedRows(const Schema& input, std::span<const Padding::Rul
 }
 
 template <typename T>
-bool PadEncodedRows::pad(const Feature& feature, std::span<const std::byte*> rows, BufferPool& pool,
+bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, BufferPool& pool,
                          Block::Columns& columns) {
+  const size_t index = columns.size();
   const bool varies = feature.size == kVaries;
   Shape shape{static_cast<int64_t>(rows.size())};
   if (feature.rank == 1) {
     int64_t longest = feature.size;
     if (varies) {
       longest = 0;
-      for (const std::byte* row : rows) longest = std::max(longest, length_at(row));
+      for (const WaitingRow& row : rows) longest = std::max(longest, static_cast<int64_t>(length_of(row, index)));
     }
     const bool to_boundary = varies && feature.rule.varying.has_value();
     const int64_t target = to_boundary ? *feature.rule.varying : feature.rule.length.length_for(longest);
@@ -48,22 +71,25 @@ bool PadEncodedRows::pad(const Feature& feature, std::span<const std::byte*> row
   const T padding = std::holds_alternative<double>(value) ? static_cast<T>(std::get<double>(value))
                                                           : static_cast<T>(std::get<int64_t>(value));
   T* to = column.mutable_values<T>().data();
-  for (const std::byte*& row : rows) {
-    auto count = static_cast<size_t>(feature.size);
-    if (varies) {
-      count = static_cast<size_t>(length_at(row));
-      row += sizeof(int64_t);
+  for (WaitingRow& row : rows) {
+    if (feature.rank > 0 && &row != &rows.back()) prefetch((&row)[1], index, sizeof(T));
+    const size_t count = varies ? length_of(row, index) : static_cast<size_t>(feature.size);
+    const std::byte* values = row.encoded;
+    if (values == nullptr) {
+      values = row.block->column(index).data(row.element);
+    } else {
+      if (varies) values += sizeof(int64_t);
+      row.encoded = values + count * sizeof(T);
     }
-    if (count > 0) std::memcpy(to, row, count * sizeof(T));
-    std::fill(to + count, to + stride, padding);
-    row += count * sizeof(T);
+    if (count > 0) std::memcpy(to, values, count * sizeof(T));
+    fill_padding(std::span(to + count, stride - count), padding);
     to += stride;
   }
   columns.push_back(std::move(column));
   return true;
 }
 
-bool PadEncodedRows::operator()(std::span<const std::byte*> rows, BufferPool& pool, Block::Columns& columns) const {
+bool PadWaitingRows::operator()(std::span<WaitingRow> rows, BufferPool& pool, Block::Columns& columns) const {
   for (const Feature& feature : features_) {
     bool padded = false;
     switch (feature.dtype) {

@@ -51,13 +51,15 @@ FunctionInputs::FunctionInputs(std::string_view operator_name, const NestedFunct
 }
 
 void FunctionInputs::seek(uint64_t /*number*/, const Cursor& place) {
-  const int64_t gone = begin_.skip + gone_;
-  if (input_ && place.state == begin_.state && place.skip >= gone) {
-    to_drop_ = place.skip - gone;
+  // Not by `begin_`, which changes on the way.
+  if (input_ && place.state == opened_at_.state && place.skip - opened_at_.skip >= passed_) {
+    to_drop_ = place.skip - opened_at_.skip - passed_;
     return;
   }
   input_.reset();
   input_.emplace(open_input_, context_, place);
+  opened_at_ = place;
+  passed_ = 0;
   begin_ = place;
   gone_ = 0;
   to_drop_ = 0;

@@ -38,6 +38,7 @@ class FunctionInputs final : public NestedInputs {
   void go_on() {
     input_->skip(1);
     ++gone_;
+    ++passed_;
   }
   OpenStage open_element() const;
 
@@ -46,6 +47,8 @@ class FunctionInputs final : public NestedInputs {
   OpenStage open_input_;
   StageContext context_;
   std::optional<BlockReader> input_;
+  Cursor opened_at_;     // where `input_` was opened
+  int64_t passed_ = 0;   // elements since then
   Cursor begin_;         // a place in the input
   int64_t gone_ = 0;     // elements behind it that are gone
   int64_t to_drop_ = 0;  // before the one that was sought

@@ -8,6 +8,7 @@
 #include "ops/range.h"
 #include "ops/repeat.h"
 #include "ops/rows.h"
+#include "ops/skip.h"
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 #include "tests/ops/file_source_cases.h"
@@ -188,6 +189,46 @@ TEST(InterleaveFunction, AResumedRunMakesOnlyTheDatasetsThatWereOpen) {
     // Three that were open, one ahead, and those that eight blocks of 1,024 elements go through at most.
     EXPECT_LE(calls, 4 + 9 * 1024 * 2 / 3 / 500);
     EXPECT_EQ(again.column(0).values<int64_t>(0)[0], block.column(0).values<int64_t>(0)[0]);
+  }
+}
+
+// A range that counts how often it is opened.
+class CountedRange final : public StageOperator {
+ public:
+  CountedRange(int64_t stop, int& opened) : CountedRange(std::make_shared<RangeOperator>(0, stop, 1, "x"), opened) {}
+  std::string_view name() const override { return range_->name(); }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return range_->cardinality(inputs); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
+    ++opened_;
+    return range_->open(std::move(inputs), context);
+  }
+  std::string unsavable() const override { return ""; }
+
+ private:
+  CountedRange(std::shared_ptr<const RangeOperator> range, int& opened)
+      : StageOperator(range->schema()), range_(std::move(range)), opened_(opened) {}
+
+  std::shared_ptr<const RangeOperator> range_;
+  int& opened_;
+};
+
+TEST(InterleaveFunction, AResumedRunOpensItsInputOnceForAllDatasetsThatWereOpen) {
+  int opened = 0;
+  const Chain input = Chain::source<CountedRange>(400, opened);
+  const Chain chain = tens(input.then<SkipOperator>(20), {.cycle_length = 30, .read_ahead = 5});
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const auto stage = chain.opener(0)({pool, waker, {}, lanes});
+  Block block;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(stage->next(block), Poll::kBlock);
+    opened = 0;
+    const auto resumed = open_at(chain.opener(0), {pool, waker, {}, lanes}, block.cursor);
+    Block again;
+    ASSERT_EQ(resumed->next(again), Poll::kBlock);
+    EXPECT_EQ(again.column(0).values<int64_t>(0)[0], block.column(0).values<int64_t>(0)[0]);
+    EXPECT_EQ(opened, 1) << i;
   }
 }
 

@@ -36,6 +36,7 @@ class Acceptance {
   const std::vector<int64_t>& counts() const { return counts_; }
   void set_counts(std::span<const int64_t> counts) {
     counts_.assign(counts.begin(), counts.end());
+    for (int64_t& count : counts_) count = std::max<int64_t>(count, 1);
     for (size_t c = 0; c < counts_.size(); ++c) ratios_[c] = target_[c] / static_cast<double>(counts_[c]);
     find_most_wanted();
   }

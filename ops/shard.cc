@@ -1,5 +1,7 @@
 #include "ops/shard.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace millrace {
@@ -13,8 +15,8 @@ class ShardStage final : public Stage {
       : input_(std::move(input)), num_shards_(num_shards), to_skip_(index), left_to_skip_(index), pool_(context.pool) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 2);
-    to_skip_ = numbers[0];
-    left_to_skip_ = numbers[1];
+    to_skip_ = std::min(numbers[0], num_shards - 1);
+    left_to_skip_ = std::min(numbers[1], to_skip_);
   }
 
   Poll next(Block& out) override {

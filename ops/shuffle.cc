@@ -160,7 +160,12 @@ class ShuffleStage final : public Stage {
   // The rows that may still be in the buffer are read again, from the place of the first of them on; which of them have
   // left is computed again.
   void resume(const StageState& state) {
-    const std::vector<int64_t>& numbers = numbers_of(state, kKind, 3);
+    const std::vector<int64_t>& numbers = any_numbers_of(state, kKind, 3);
+    // The key has bits behind the point.
+    constexpr int64_t kMostRows = int64_t{1} << 60;
+    if (numbers[0] < 0 || numbers[0] > kMostRows || numbers[1] < 0 || numbers[2] < 0 || numbers[2] > kMostRows) {
+      throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kKind));
+    }
     position_ = numbers[0];
     gone_ = left_ = {static_cast<uint64_t>(numbers[1]), numbers[2]};
     last_row_gone_ = static_cast<int64_t>(gone_.key >> ShuffleKeys::kFractionBits);

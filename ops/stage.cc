@@ -7,6 +7,9 @@
 namespace millrace {
 namespace {
 
+// Nothing counts so far, not all numbers of a state together; what is counted on from there stays a number.
+constexpr int64_t kMostInState = int64_t{1} << 61;
+
 /// Leaves out the first elements of its input. What says that a state cannot be gone on from stands in the place of an
 /// element too, and is not left out.
 class BehindStage final : public Stage {
@@ -45,6 +48,9 @@ class BehindStage final : public Stage {
 }  // namespace
 
 std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, const Cursor& place) {
+  if (place.skip < 0 || place.skip > kMostInState) {
+    throw ErrorException(ErrorCode::kState, "a state has a place that cannot be");
+  }
   context.state = place.state;
   std::unique_ptr<Stage> stage = open(context);
   if (place.skip == 0) return stage;
@@ -72,8 +78,12 @@ const std::vector<int64_t>& any_numbers_of(const StageState& state, std::string_
 
 const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least) {
   const std::vector<int64_t>& numbers = any_numbers_of(state, kind, least);
-  if (std::any_of(numbers.begin(), numbers.end(), [](int64_t number) { return number < 0; })) {
-    throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kind));
+  int64_t left = kMostInState;
+  for (const int64_t number : numbers) {
+    if (number < 0 || number > left) {
+      throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kind));
+    }
+    left -= number;
   }
   return numbers;
 }

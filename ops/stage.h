@@ -88,7 +88,8 @@ using OpenStage = std::function<std::unique_ptr<Stage>(const StageContext&)>;
 [[nodiscard]] std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index = 0);
 /// The numbers of a state that a stage of this kind wrote, at least `least` of them. Throws `kState`.
 [[nodiscard]] const std::vector<int64_t>& any_numbers_of(const StageState& state, std::string_view kind, size_t least);
-/// The numbers of a state that a stage of this kind wrote, at least `least` of them, none negative. Throws `kState`.
+/// The numbers of a state that a stage of this kind wrote, at least `least`, none below 0 or above 2^61. Throws
+/// `kState`.
 [[nodiscard]] const std::vector<int64_t>& numbers_of(const StageState& state, std::string_view kind, size_t least);
 
 /// Runs nested inputs ahead and side by side: each open input has a lane of its own, and the stage that comes back only

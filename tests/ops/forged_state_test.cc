@@ -1,0 +1,83 @@
+// States with numbers that no run counts to: a digest does not keep somebody from writing them.
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/assert_cardinality.h"
+#include "ops/enumerate.h"
+#include "ops/group_by_window.h"
+#include "ops/pack.h"
+#include "ops/range.h"
+#include "ops/rows.h"
+#include "ops/shard.h"
+#include "ops/shuffle.h"
+#include "ops/take.h"
+#include "ops/unbatch.h"
+#include "tests/support/operator_chain.h"
+
+namespace millrace {
+namespace {
+
+using test::Chain;
+using ::testing::HasSubstr;
+
+Chain numbers() { return Chain::source<RangeOperator>(0, 10, 1, "x"); }
+
+// What comes of going on from a state with these numbers, with a place in the input that can be.
+std::string outcome(const Chain& chain, std::string_view kind, std::vector<int64_t> state, int64_t skip = 0,
+                    std::string_view input_kind = "range") {
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const Cursor input = make_cursor(input_kind, {0}).behind(skip);
+  try {
+    const auto stage = open_at(chain.opener(0), {pool, waker, {}, lanes}, make_cursor(kind, std::move(state), {input}));
+    Block block;
+    while (stage->next(block) == Poll::kBlock) {
+    }
+    return "accepted";
+  } catch (const ErrorException& failed) {
+    return failed.what();
+  }
+}
+
+TEST(ForgedStates, NumbersThatNoRunCountsToAreRefused) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  constexpr const char* kRefusal = "has numbers that cannot be";
+  const std::vector<Chain> chains{numbers().then<EnumerateOperator>(0), numbers().then<TakeOperator>(5),
+                                  numbers().then<ShardOperator>(3, 1), numbers().then<AssertCardinalityOperator>(10)};
+  const std::vector<std::string> kinds{"enumerate", "take", "shard", "assert_cardinality"};
+  for (size_t i = 0; i < chains.size(); ++i) {
+    EXPECT_THAT(outcome(chains[i], kinds[i], {kHuge, 0, 0}), HasSubstr(kRefusal)) << kinds[i];
+    EXPECT_THAT(outcome(chains[i], kinds[i], {-1, 0, 0}), HasSubstr(kRefusal)) << kinds[i];
+    EXPECT_THAT(outcome(chains[i], kinds[i], {0, kHuge / 2, kHuge / 2}), HasSubstr(kRefusal)) << kinds[i];
+    EXPECT_THAT(outcome(chains[i], kinds[i], {0, 0, 0}, kHuge), HasSubstr("a state has a place that cannot be"));
+  }
+  EXPECT_THAT(outcome(numbers().then<ShuffleOperator>(4, ShuffleOptions{}), "shuffle", {kHuge, 0, 0}),
+              HasSubstr(kRefusal));
+  EXPECT_THAT(outcome(numbers().then<ShuffleOperator>(4, ShuffleOptions{}), "shuffle", {0, -1, 0}),
+              HasSubstr(kRefusal));
+  // Places of rows that wait: each behind the other.
+  const Chain rows =
+      Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"t", std::vector<std::vector<int64_t>>{{1}, {2, 3}}}});
+  EXPECT_THAT(
+      outcome(rows.then<PackOperator>(4, PackOptions{}), "pack", {0, kHuge / 3, kHuge / 3, kHuge / 3}, 0, "rows"),
+      HasSubstr(kRefusal));
+}
+
+TEST(ForgedStates, ShardsAreSkippedNoFurtherThanToTheirTurn) {
+  const Chain chain = numbers().then<ShardOperator>(3, 1);
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const auto stage = open_at(chain.opener(0), {pool, waker, {}, lanes},
+                             make_cursor("shard", {1000, 1000}, {make_cursor("range", {0})}));
+  Block block;
+  ASSERT_EQ(stage->next(block), Poll::kBlock);
+  EXPECT_EQ(block.column(0).values<int64_t>(0)[0], 2);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -5,7 +5,7 @@
 namespace millrace {
 
 struct ChooseOptions {
-  bool stop_on_empty = false;  ///< end when a choice names an input that has ended, else pass over it. Default: false
+  bool stop_on_empty = true;  ///< end when a choice names an input that has ended, else pass over it. Default: true
 };
 
 /// Takes each element from the input whose number, from 0, the first input says: int64 scalars.
@@ -14,7 +14,8 @@ struct ChooseOptions {
 ///
 /// A number that is no input's is an error in the place of its element. An error among the choices passes in its place
 /// and chooses nothing. The end: when the choices end; when no input has elements, or with `stop_on_empty` when a
-/// choice finds its input ended.
+/// choice finds its input ended. 2^28 choices one after the other of inputs that have ended are an error: they would go
+/// on for ever.
 class ChooseFromDatasetsOperator final : public StageOperator {
  public:
   /// `inputs`: the choices, then the data.

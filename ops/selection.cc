@@ -3,7 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace millrace {
+namespace {
+
+// Whoever chooses so many in a row that have ended will do so for ever: nothing else would ever tell.
+constexpr uint64_t kMostInVain = uint64_t{1} << 28;
+
+}  // namespace
 
 // Numbers: for each input 1 when it has ended. Inputs: the place of the selector, then of each input that has not.
 SelectionStage::SelectionStage(std::string_view kind, const JoinedSchema& schema, std::vector<OpenStage> inputs,
@@ -109,13 +117,21 @@ Poll SelectionStage::next(Block& out) {
       rows_per_element_ = choice.rows;
       builder_.append_error(std::move(choice.error));
       selector_->take(1);
+      choices_in_vain_ = 0;
       continue;
     }
     std::optional<BlockReader>& input = inputs_[choice.input];
     if (!input) {
       selector_->take(choice.count);
+      choices_in_vain_ += choice.count;
       // Whoever chooses what has ended, for ever, must not keep a thread from noticing that all is to stop.
       if (++in_vain < kBlockElements) continue;
+      if (choices_in_vain_ >= kMostInVain && builder_.empty()) {
+        throw ErrorException(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: {} choices one after the other are of inputs that have ended, and others have not", kind_,
+                        choices_in_vain_));
+      }
       context_.waker.wake();
       return deliver_or(Poll::kPending, out);
     }
@@ -128,6 +144,7 @@ Poll SelectionStage::next(Block& out) {
         continue;
       case Poll::kBlock: break;
     }
+    choices_in_vain_ = 0;
     if (append_run(choice, out) == Poll::kBlock) return Poll::kBlock;
   }
 }

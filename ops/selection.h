@@ -35,8 +35,8 @@ class InputSelector {
 
 /// Takes each element from the input that a selector names. All inputs are open from the start. An input is found to
 /// have ended when it is asked; then the stream ends or, without `stop_on_empty`, such choices are passed over until no
-/// input has elements. A choice is used up by an element or an error, not by a note. Runs of one input that make a
-/// whole block pass as they are.
+/// input has elements; 2^28 of them one after the other are an error. A choice is used up by an element or an error,
+/// not by a note. Runs of one input that make a whole block pass as they are.
 ///
 /// Input i runs in the iteration `nested(i)`; rows get the epoch of the whole.
 class SelectionStage final : public Stage {
@@ -63,6 +63,7 @@ class SelectionStage final : public Stage {
   std::vector<std::optional<BlockReader>> inputs_;  // without a value: it has ended
   size_t num_open_ = 0;
   bool ended_ = false;
+  uint64_t choices_in_vain_ = 0;  // since the last element
   BlockBuilder builder_;
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
   Cursor begin_;                  // of what goes out next, once it is noted

@@ -64,8 +64,9 @@ Dataset pipeline_6() {
 }
 
 Dataset pipeline_7() {
-  Dataset dataset = Dataset::choose_from_datasets(
-      {Dataset::range(0, 5), Dataset::range(100, 103), Dataset::range(200, 203)}, Dataset::range(0, 3).repeat(4));
+  Dataset dataset =
+      Dataset::choose_from_datasets({Dataset::range(0, 5), Dataset::range(100, 103), Dataset::range(200, 203)},
+                                    Dataset::range(0, 3).repeat(4), {.stop_on_empty = false});
   return dataset;
 }
 

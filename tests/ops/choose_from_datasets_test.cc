@@ -27,6 +27,26 @@ Chain choose(const Chain& choices, std::vector<Chain> inputs, bool stop_on_empty
   return Chain::join<ChooseFromDatasetsOperator>(inputs, ChooseOptions{.stop_on_empty = stop_on_empty});
 }
 
+// What a stage throws is the last element.
+std::vector<std::string> elements_until_it_throws(const Chain& chain) {
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const auto stage = chain.opener(0)({pool, waker, {}, lanes});
+  std::vector<std::string> elements;
+  try {
+    while (true) {
+      Block block;
+      const Poll poll = stage->next(block);
+      if (poll == Poll::kEnd) return elements;
+      for (size_t i = 0; i < block.num_elements(); ++i) elements.push_back(test::print_element(block, i));
+    }
+  } catch (const ErrorException& failed) {
+    elements.emplace_back(failed.what());
+  }
+  return elements;
+}
+
 TEST(ChooseFromDatasetsTest, TakesWhatTheChoicesSay) {
   EXPECT_THAT(choose(list({0, 1, 1, 0}), {range(0, 9), range(10, 19)}).elements(),
               ElementsAre("x=0", "x=10", "x=11", "x=1"));
@@ -45,6 +65,12 @@ TEST(ChooseFromDatasetsTest, AnInputThatHasEndedIsPassedOverOrEndsTheWhole) {
 TEST(ChooseFromDatasetsTest, EndsWhenNoInputHasElementsHoweverManyChoicesThereAre) {
   const Chain for_ever = list({0, 1}).then<RepeatOperator>(-1);
   EXPECT_THAT(choose(for_ever, {range(0, 1), range(5, 7)}).elements(), ElementsAre("x=0", "x=5", "x=6"));
+}
+
+TEST(ChooseFromDatasetsTest, ChoosingWhatHasEndedForEverIsAnErrorInTheEnd) {
+  const Chain for_ever = list(std::vector<int64_t>(4096, 0)).then<RepeatOperator>(-1);
+  EXPECT_THAT(elements_until_it_throws(choose(for_ever, {range(0, 2), range(5, 7)})),
+              ElementsAre("x=0", "x=1", HasSubstr("choices one after the other are of inputs that have ended")));
 }
 
 TEST(ChooseFromDatasetsTest, LongRunsOfOneInputAreTheSameStream) {

@@ -1,6 +1,8 @@
 #include "ops/one_hot.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,11 +22,16 @@ std::string to_string(const Number& number) {
 
 void check_value(const char* which, const Number& value, DType dtype) {
   const int64_t* integer = std::get_if<int64_t>(&value);
-  const bool holds =
-      dtype == DType::kFloat32 || (integer != nullptr && (dtype == DType::kInt64 || std::in_range<int32_t>(*integer)));
+  const double real = integer == nullptr ? std::get<double>(value) : 0;
+  const bool holds = dtype == DType::kFloat32
+                         ? !std::isfinite(real) || std::abs(real) <= std::numeric_limits<float>::max()
+                         : integer != nullptr && (dtype == DType::kInt64 || std::in_range<int32_t>(*integer));
   if (!holds)
     refuse(fmt::format("{} is {}, which {} cannot hold", which, to_string(value), millrace::to_string(dtype)));
 }
+
+// More of them are no vector that anybody wants, and sizes of them may not be counted any more.
+constexpr int64_t kMostValues = int64_t{1} << 40;
 
 SchemaPtr one_hot_schema(const Schema& input, const std::string& name, int64_t depth, const OneHotOptions& options) {
   std::vector<FeatureSpec> features = input.features();
@@ -37,6 +44,14 @@ SchemaPtr one_hot_schema(const Schema& input, const std::string& name, int64_t d
   if (options.dtype == DType::kBytes) refuse("dtype is bytes, must be of numbers");
   check_value("on_value", options.on_value, options.dtype);
   check_value("off_value", options.off_value, options.dtype);
+  int64_t most_indices = depth == 0 ? INT64_MAX : kMostValues / depth;
+  for (const int64_t size : feature.shape) {
+    if (size > most_indices) {
+      refuse(fmt::format("feature '{}' is {}, of {} values each; at most {} values are made of an element", name,
+                         millrace::to_string(feature.shape), depth, kMostValues));
+    }
+    if (size > 0) most_indices /= size;
+  }
   feature.dtype = options.dtype;
   feature.shape.push_back(depth);
   return std::make_shared<const Schema>(std::move(features));
@@ -59,8 +74,7 @@ struct Values {
 };
 
 template <typename To, typename Index>
-Column one_hot(const Block& block, const Column& from, const FeatureSpec& feature, const Values& rule,
-               BufferPool& pool) {
+Column one_hot(Block& block, const Column& from, const FeatureSpec& feature, const Values& rule, BufferPool& pool) {
   ColumnBuilder builder(pool, feature);
   for (size_t element = 0; element < block.num_elements(); ++element) {
     if (!block.errors().empty() && block.error_at(element) != nullptr) {
@@ -69,14 +83,23 @@ Column one_hot(const Block& block, const Column& from, const FeatureSpec& featur
     }
     Shape shape = from.shape(element);
     shape.push_back(rule.depth);
+    if (const auto indices = static_cast<int64_t>(from.num_values(element));
+        rule.depth > 0 && indices > kMostValues / rule.depth) {
+      Error error{.code = ErrorCode::kWrongShape,
+                  .message = fmt::format("one_hot: '{}' has {} indices, of {} values each; at most {} values are made",
+                                         feature.name, indices, rule.depth, kMostValues)};
+      block.locate(element, error);
+      block.add_error(element, std::make_shared<const Error>(std::move(error)));
+      builder.append_nothing();
+      continue;
+    }
     rule.set(from.values<Index>(element), builder.append_space<To>(shape));
   }
   return builder.finish();
 }
 
 template <typename To>
-Column one_hot(const Block& block, const Column& from, const FeatureSpec& feature, const Values& rule,
-               BufferPool& pool) {
+Column one_hot(Block& block, const Column& from, const FeatureSpec& feature, const Values& rule, BufferPool& pool) {
   return from.dtype() == DType::kInt32 ? one_hot<To, int32_t>(block, from, feature, rule, pool)
                                        : one_hot<To, int64_t>(block, from, feature, rule, pool);
 }

@@ -1,5 +1,7 @@
 #include "ops/one_hot.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +80,27 @@ TEST(OneHot, GivesWhatTensorFlowGives) {
   }
 }
 
+TEST(OneHot, AnElementOfTooManyValuesIsAnErrorInItsPlace) {
+  BufferPool pool;
+  const auto schema_of = [](Shape shape) {
+    return std::make_shared<const Schema>(
+        std::vector<FeatureSpec>{{.name = "i", .dtype = DType::kInt64, .shape = std::move(shape)}});
+  };
+  const SchemaPtr schema = schema_of({kVaries});
+  ColumnBuilder builder(pool, (*schema)[0]);
+  const std::vector<int64_t> indices(513, 1);
+  builder.append<int64_t>(indices, Shape{513});
+  builder.append<int64_t>({}, Shape{0});
+  const Block block(schema, {builder.finish()}, 2);
+  const Block made = OneHotOperator(schema, "i", INT32_MAX).apply(block, pool);
+  ASSERT_NE(made.error_at(0), nullptr);
+  EXPECT_EQ(made.error_at(0)->code, ErrorCode::kWrongShape);
+  EXPECT_THAT(made.error_at(0)->message, HasSubstr("'i' has 513 indices, of 2147483647 values each"));
+  EXPECT_EQ(made.error_at(1), nullptr);
+  EXPECT_THROW(OneHotOperator(schema_of({27, 19}), "i", INT32_MAX), ErrorException);
+  EXPECT_NO_THROW(OneHotOperator(schema_of({16, 32}), "i", INT32_MAX));
+}
+
 TEST(OneHot, RefusesWhatCannotWork) {
   const auto refusal = [](const std::string& feature, int64_t depth, const OneHotOptions& options) {
     try {
@@ -93,6 +116,9 @@ TEST(OneHot, RefusesWhatCannotWork) {
   EXPECT_THAT(refusal("i", 2, {.dtype = DType::kInt64, .on_value = 0.5}), HasSubstr("on_value is 0.5, which int64"));
   EXPECT_THAT(refusal("i", 2, {.dtype = DType::kInt32, .off_value = int64_t{1} << 40}),
               HasSubstr("off_value is 1099511627776, which int32 cannot hold"));
+  EXPECT_THAT(refusal("i", 2, {.on_value = 1e300}), HasSubstr("on_value is 1e+300, which float32 cannot hold"));
+  EXPECT_THAT(refusal("i", 2, {.off_value = -3.5e38}), HasSubstr("off_value is -3.5e+38, which float32 cannot hold"));
+  EXPECT_EQ(refusal("i", 2, {.on_value = 3.4e38, .off_value = -std::numeric_limits<double>::infinity()}), "no error");
   EXPECT_THAT(refusal("none", 2, {}), HasSubstr("none"));
   const Chain bytes = Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"b", std::vector<std::string>{"b"}}});
   EXPECT_THROW((void)bytes.then<OneHotOperator>("b", int64_t{2}), ErrorException);

@@ -33,6 +33,16 @@ std::string refusal(Function&& function) {
   return "accepted";
 }
 
+TEST(RebatchTest, KnowsTheRowsOfItsBatchesWhereNoneIsCut) {
+  const auto rows_of = [](const Chain& chain) { return (*chain.schema())[0].shape[0]; };
+  const Chain fours = range(12).then<BatchOperator>(4, BatchOptions{.drop_remainder = true});
+  EXPECT_EQ(rows_of(fours.then<RebatchOperator>(2)), 2);
+  EXPECT_EQ(rows_of(fours.then<RebatchOperator>(4)), 4);
+  EXPECT_EQ(rows_of(fours.then<RebatchOperator>(3)), kVaries);
+  EXPECT_EQ(rows_of(fours.then<RebatchOperator>(8)), kVaries);
+  EXPECT_EQ(rows_of(range(12).then<BatchOperator>(4).then<RebatchOperator>(2)), kVaries);
+}
+
 TEST(RebatchTest, JoinsAndSplitsAcrossElements) {
   EXPECT_THAT(range(7).then<BatchOperator>(3).then<RebatchOperator>(2).elements(),
               ElementsAre("x=[0,1]", "x=[2,3]", "x=[4,5]", "x=[6]"));

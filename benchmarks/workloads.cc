@@ -27,6 +27,14 @@ MadeWorkload read_workload(const BenchOptions& options) {
   return {records(options).repeat().batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch)};
 }
 
+// The same records in one random order of all shards, another one in each epoch.
+MadeWorkload global_shuffle_workload(const BenchOptions& options) {
+  return {Dataset::global_shuffle(Shards::glob(options.shards), {.seed = options.seed, .damage = options.damage})
+              .repeat()
+              .batch(options.batch, {.drop_remainder = true})
+              .prefetch(options.prefetch)};
+}
+
 // What the records are like is found out: all features of them, as they are.
 MadeWorkload examples_workload(const BenchOptions& options) {
   constexpr int64_t kLookedAt = 256;
@@ -138,6 +146,10 @@ std::span<const Workload> all_workloads() {
       .batch = 128, .shuffle = 16384, .cycle_length = 16, .takes_seed = true};
   static constexpr std::array kWorkloads = {
       Workload{"read", "the records as they are, in batches of 128", {.batch = 128, .cycle_length = 16}, read_workload},
+      Workload{"global_shuffle",
+               "the same in one random order of all shards, which dataset_index has indexed",
+               {.batch = 128, .takes_seed = true},
+               global_shuffle_workload},
       Workload{"examples", "any tensorflow.Examples: all features, found out from the first records; shuffled",
                kShuffled, examples_workload},
       Workload{"mlm", "masked language model: parse 512 ids and mask, shuffle, batch 128, mask tokens", kShuffled,

@@ -12,6 +12,10 @@
 #include <unistd.h>
 
 #include "formats/example/writer.h"
+#include "formats/storage/atomic_file.h"
+#include "formats/storage/local.h"
+#include "formats/tfrecord/index_builder.h"
+#include "formats/tfrecord/shards.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
@@ -179,15 +183,26 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
       example.add(side == 128 ? "low_res_image" : "high_res_image", std::span<const std::string_view>(&bytes, 1));
     }
   });
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  const Shards token_shards = Shards::glob((folder / "tokens*.tfrecord").string());
+  for (const Shard& shard : token_shards.list()) {
+    write_atomically(index_path(shard.path), build_shard_index(storage, shard.path).serialize());
+  }
   struct Case {
     std::vector<std::string> arguments;
     std::string shards;
     const char* batches;
   };
-  const std::vector<Case> cases = {{{"quest"}, "quest", "9"},   {{"quest", "--cache"}, "quest", "9"},
-                                   {{"bucket"}, "tokens", "9"}, {{"pad"}, "tokens", "9"},
-                                   {{"images"}, "pairs", "3"},  {{"examples"}, "tokens", "9"},
-                                   {{"noop"}, "", "9"},         {{"noop_rows"}, "", "9"}};
+  const std::vector<Case> cases = {{{"quest"}, "quest", "9"},
+                                   {{"quest", "--cache"}, "quest", "9"},
+                                   {{"bucket"}, "tokens", "9"},
+                                   {{"pad"}, "tokens", "9"},
+                                   {{"images"}, "pairs", "3"},
+                                   {{"examples"}, "tokens", "9"},
+                                   {{"global_shuffle"}, "tokens", "9"},
+                                   {{"noop"}, "", "9"},
+                                   {{"noop_rows"}, "", "9"}};
   std::map<std::string, std::string> hashes;
   for (const Case& one : cases) {
     for (const char* threads : {"1", "4"}) {
@@ -407,7 +422,8 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()},
-       "no workload 'mln'; there are: read, examples, mlm, quest, bucket, pad, images, noop, noop_rows"},
+       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, quest, bucket, pad, images, noop, "
+       "noop_rows"},
       {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
        "too many positional options have been specified on the command line" + see},

@@ -26,8 +26,7 @@ class MlmBatchWriter final : public BatchWriter {
               .special_tokens = special_tokens_},
         length_(static_cast<size_t>(parser_->columns()[0].shape[0])),
         original_(length_),
-        words_((length_ + 3) / 4 * 4),
-        random_positions_(length_ + 16) {}
+        words_((length_ + 3) / 4 * 4) {}
 
   void write(const ScheduledBatch& batch, std::span<const std::string_view> records, FloorBatch& out) override {
     const std::array<int64_t, 2> shape = {static_cast<int64_t>(records.size()), static_cast<int64_t>(length_)};
@@ -36,23 +35,36 @@ class MlmBatchWriter final : public BatchWriter {
     auto* attention = out.values<int64_t>(1);
     auto* labels = out.values<int32_t>(2);
     const CounterRng rng(options_.seed, operator_id("mask_tokens"), batch.iteration);
-    auto ordinal = static_cast<uint64_t>(batch.ordinal);
+    const auto first_ordinal = static_cast<uint64_t>(batch.ordinal);
+    uint64_t ordinal = first_ordinal;
+    auto* const first_ids = ids;
+    random_positions_.resize(std::max(random_positions_.size(), records.size() * length_ + 16));
+    size_t num_random = 0;
+    counts_.clear();
     for (const std::string_view record : records) {
       const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(original_.data()),
                                                 reinterpret_cast<std::byte*>(attention)};
       if (auto error = parser_->parse(record, places)) throw ErrorException(*std::move(error));
-      philox_words(rng, ordinal, words_.size() / 4, words_);
-      const size_t num_random =
-          mask_row(rule_, original_.data(), attention, words_.data(), length_, ids, labels, random_positions_.data());
-      for (size_t i = 0; i < num_random; ++i) {
-        const uint32_t p = random_positions_[i];
-        ids[p] = static_cast<int32_t>(
-            uniform_below(rng.words(ordinal, kRandomIdDraws + p)[0], static_cast<uint32_t>(options_.vocab_size)));
-      }
+      philox_words(rng, ordinal, (length_ + 3) / 4, words_);
+      counts_.push_back(mask_row(rule_, original_.data(), attention, words_.data(), length_, ids, labels,
+                                 random_positions_.data() + num_random));
+      num_random += counts_.back();
       ++ordinal;
       ids += length_;
       attention += length_;
       labels += length_;
+    }
+    // As the engine does: all at once.
+    draws_.clear();
+    const uint32_t* position = random_positions_.data();
+    for (size_t row = 0; row < counts_.size(); ++row) {
+      for (size_t i = 0; i < counts_[row]; ++i) draws_.push_back({first_ordinal + row, kRandomIdDraws + *position++});
+    }
+    words_.resize(std::max(words_.size(), draws_.size()));
+    philox_first_words(rng, draws_, words_);
+    for (size_t i = 0; i < draws_.size(); ++i) {
+      first_ids[(draws_[i].ordinal - first_ordinal) * length_ + draws_[i].draw - kRandomIdDraws] =
+          static_cast<int32_t>(uniform_below(words_[i], static_cast<uint32_t>(options_.vocab_size)));
     }
   }
 
@@ -64,7 +76,10 @@ class MlmBatchWriter final : public BatchWriter {
   const size_t length_;
   std::vector<int32_t> original_;  // the ids of one row
   std::vector<uint32_t> words_;
+  // Of the batch: random ids to be drawn, and how many each row has.
   std::vector<uint32_t> random_positions_;
+  std::vector<size_t> counts_;
+  std::vector<Draw> draws_;
 };
 
 }  // namespace

@@ -28,14 +28,19 @@ void run_save(const Dataset& dataset, const BenchOptions& options) {
     std::cout << nlohmann::json{{"directory", options.save},
                                 {"elements", report.elements},
                                 {"bytes", report.bytes},
-                                {"seconds", report.seconds}}
+                                {"seconds", report.seconds},
+                                {"skipped",
+                                 {{"regions", report.skipped.regions},
+                                  {"records", report.skipped.records},
+                                  {"bytes", report.skipped.bytes}}}}
                      .dump()
               << "\n";
     return;
   }
   const double mb = 1e-6 * static_cast<double>(report.bytes);
-  std::cout << fmt::format("saved {} elements to {}: {:.1f} MB in {:.2f} s, {:.1f} MB/s\n", report.elements,
-                           options.save, mb, report.seconds, mb / report.seconds);
+  std::cout << fmt::format("saved {} elements to {}: {:.1f} MB in {:.2f} s, {:.1f} MB/s{}\n", report.elements,
+                           options.save, mb, report.seconds, mb / report.seconds,
+                           report.skipped.regions == 0 ? "" : "; left out: " + report.skipped.to_string());
 }
 
 }  // namespace millrace

@@ -44,9 +44,12 @@ class SaveStage final : public Stage {
       return poll;
     }
     elements_ += static_cast<int64_t>(block.num_elements() - block.errors().size());
-    Column column = Column::fixed(pool_, DType::kInt64, {}, 1);
-    column.mutable_values<int64_t>()[0] = elements_;
-    out = Block(schema_, {std::move(column)}, 1);
+    // What was left out passes on, and is counted by the pipeline.
+    const size_t num_notes = block.errors().size();
+    Column column = Column::fixed(pool_, DType::kInt64, {}, num_notes + 1);
+    std::ranges::fill(column.mutable_values<int64_t>(), elements_);
+    out = Block(schema_, {std::move(column)}, num_notes + 1);
+    for (size_t i = 0; i < num_notes; ++i) out.add_error(i, block.errors()[i].error);
     output_->append(std::move(block));
     return poll;
   }

@@ -16,7 +16,8 @@ SaveReport run_save(Pipeline pipeline, const std::string& directory, const SaveO
   const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory);
   return {.elements = index->num_elements(),
           .bytes = index->num_bytes(),
-          .seconds = 1e-9 * static_cast<double>(now_ns() - begin)};
+          .seconds = 1e-9 * static_cast<double>(now_ns() - begin),
+          .skipped = pipeline.skipped().counts};
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 
 #include "formats/storage/folder_lock.h"
 #include "formats/storage/local.h"
+#include "formats/tfrecord/writer.h"
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
@@ -101,6 +102,26 @@ TEST_F(LoadTest, TheFilesAreTheSameForAnyNumberOfThreads) {
   rows(3000).save(path_, {.start = {.threads = 1}});
   rows(3000).save(folder_.path("other"), {.start = {.threads = 8}});
   EXPECT_TRUE(test::files_below(path_) == test::files_below(folder_.path("other")));
+}
+
+TEST_F(LoadTest, WhatSaveLeftOutIsTold) {
+  const std::string path = folder_.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  std::string bytes = test::read_file(path);
+  for (const size_t record : {50, 51, 99}) bytes[36 * record + 14] ^= 1;
+  test::write_file(path, bytes);
+  std::vector<uint64_t> records;
+  const SaveReport report =
+      Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}})
+          .save(path_,
+                {.start = {.on_skip = [&](const SkippedRegion& region) { records.push_back(region.first_record); }}});
+  EXPECT_EQ(report.elements, 97);
+  EXPECT_EQ(report.skipped.records, 3);
+  EXPECT_EQ(records, (std::vector<uint64_t>{50, 51, 99}));
 }
 
 TEST_F(LoadTest, GoesOnFromAnyElementInAnotherFolder) {

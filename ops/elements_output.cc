@@ -27,11 +27,11 @@ std::shared_ptr<const Error> error_of(Function&& function) {
 }  // namespace
 
 ElementsOutput::ElementsOutput(const StageContext& context, std::unique_ptr<ElementsWriter> writer,
-                               std::function<void(std::shared_ptr<const ElementsIndex>)> committed)
+                               std::function<void(ElementsWriter& written)> commit)
     : executor_(context.disk->output),
       most_bytes_(std::clamp<int64_t>(context.memory == nullptr ? 0 : context.memory->budget() / kShareOfBudget,
                                       kBlockBytes, kMostBytes)),
-      committed_(std::move(committed)),
+      commit_(std::move(commit)),
       wake_([&waker = context.waker] { waker.wake(); }),
       writer_(std::move(writer)) {}
 
@@ -127,7 +127,7 @@ void ElementsOutput::run_sync() {
     }
     return submit(/*syncs=*/false);
   }
-  const auto error = error_of([&] { committed_(writer_->commit()); });
+  const auto error = error_of([&] { commit_(*writer_); });
   writer_.reset();
   {
     const std::lock_guard lock(mutex_);

@@ -18,10 +18,10 @@ namespace millrace {
 /// what is on its way outlives the stage.
 class ElementsOutput final : public std::enable_shared_from_this<ElementsOutput> {
  public:
-  /// For the stage of `context`, whose waker is woken. `committed`: is told of what was written, on the executor's
-  /// thread, before `finished` says so.
+  /// For the stage of `context`, whose waker is woken. `commit`: commits what was written, on the executor's thread,
+  /// before `finished` says so.
   ElementsOutput(const StageContext& context, std::unique_ptr<ElementsWriter> writer,
-                 std::function<void(std::shared_ptr<const ElementsIndex>)> committed);
+                 std::function<void(ElementsWriter& written)> commit);
 
   /// Whether a block may be appended; if not, `wake` is called. Throws what went wrong with those before.
   bool has_room();
@@ -41,7 +41,7 @@ class ElementsOutput final : public std::enable_shared_from_this<ElementsOutput>
 
   OutputExecutor& executor_;
   const int64_t most_bytes_;
-  const std::function<void(std::shared_ptr<const ElementsIndex>)> committed_;
+  const std::function<void(ElementsWriter& written)> commit_;
   ClosableCallback wake_;
   std::unique_ptr<ElementsWriter> writer_;  // of the function that runs
 

@@ -29,7 +29,8 @@ class InPlaceStage final : public Stage {
             .storage = context.storage,
             .shard_names = context.shard_names,
             .memory = context.memory,
-            .state = context.state};
+            .state = context.state,
+            .disk = context.disk};
   }
 
   InlineLanes lanes_;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/storage/local_disk.h"
 #include "ops/saved_elements.h"
 
 namespace millrace {
@@ -13,8 +14,8 @@ constexpr std::string_view kKind = "load";
 
 }  // namespace
 
-LoadOperator::LoadOperator(std::shared_ptr<const ElementsIndex> index)
-    : StageOperator(index->schema()), index_(std::move(index)), digest_(index_->content_digest()) {}
+LoadOperator::LoadOperator(std::shared_ptr<const ElementsIndex> index, bool local)
+    : StageOperator(index->schema()), index_(std::move(index)), local_(local), digest_(index_->content_digest()) {}
 
 std::string LoadOperator::arguments() const { return fmt::format("{} elements", index_->num_elements()); }
 
@@ -26,7 +27,13 @@ size_t LoadOperator::num_lanes() const { return SavedElementsStage::kNumLanes; }
 
 std::unique_ptr<Stage> LoadOperator::open(std::vector<OpenStage>, const StageContext& context) const {
   const int64_t first = context.state == nullptr ? 0 : numbers_of(*context.state, kKind, 1)[0];
-  return std::make_unique<SavedElementsStage>(kKind, index_, first, *context.storage, context);
+  if (local_ && context.disk->opened != nullptr) {
+    // It ends with a checksum over what all of the files hold.
+    const std::string description = fmt::format("{}/{}", index_->directory(), ElementsIndex::kFileName);
+    context.disk->opened->add({&description, 1});
+  }
+  Storage& storage = local_ ? context.disk->storage : *context.storage;
+  return std::make_unique<SavedElementsStage>(kKind, index_, first, storage, context);
 }
 
 }  // namespace millrace

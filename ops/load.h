@@ -12,14 +12,16 @@ namespace millrace {
 /// which they came, with the features that they had. The number of elements is known. Every block is checked when it
 /// is read; damage is an error that names file and offset, in the place of the elements that are lost.
 ///
-/// The description of the folder is read when the dataset is described. When another one is written to the folder
-/// after that, the next epoch finds no files: `io`. A state is the number of the next element; it goes on with the
-/// same elements in another folder too, and is refused with others.
+/// The description of the folder is read when the dataset is described. What is written to a folder of this machine
+/// after that takes nothing away from the dataset: its files stay as long as it lives. In another storage they are
+/// gone: `io`. A state is the number of the next element; it goes on with the same elements in another folder too, and
+/// is refused with others.
 ///
 ///     Dataset::load("preprocessed").shuffle(10'000).repeat().batch(128)
 class LoadOperator final : public StageOperator {
  public:
-  explicit LoadOperator(std::shared_ptr<const ElementsIndex> index);
+  /// `local`: whether the folder is one of this machine, wherever other sources read (`StartOptions::storage`).
+  LoadOperator(std::shared_ptr<const ElementsIndex> index, bool local);
   std::string_view name() const override { return "load"; }
   std::string arguments() const override;
   std::string policy() const override { return "directory: " + index_->directory(); }
@@ -33,6 +35,7 @@ class LoadOperator final : public StageOperator {
 
  private:
   const std::shared_ptr<const ElementsIndex> index_;
+  const bool local_;
   const uint64_t digest_;
 };
 

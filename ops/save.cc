@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "formats/columnar/block_builder.h"
+#include "formats/elements/local_folder.h"
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/folder_lock.h"
 #include "ops/elements_output.h"
@@ -81,16 +82,24 @@ int64_t SaveOperator::prepare(SharedByRuns* shared, const Preparation&) const {
   make_folder(directory_);
   auto& folder = dynamic_cast<SaveFolder&>(*shared);
   folder.lock = std::make_shared<FolderLock>(directory_, "writing elements to");
-  InlineExecutor executor;
-  LocalStorage disk(executor);
-  const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory_);
-  if (index != nullptr && !overwrite_) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("'{}' holds {} elements already, which {} wrote; overwriting them puts others in "
-                                     "their place",
-                                     directory_, index->num_elements(), index->about().written_by));
+  try {
+    const std::shared_ptr<const ElementsIndex> index = find_local_elements(directory_);
+    if (index != nullptr && !overwrite_) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("'{}' holds {} elements already, which {} wrote; overwriting them puts others "
+                                       "in their place",
+                                       directory_, index->num_elements(), index->about().written_by));
+    }
+    remove_other_elements(directory_, index.get());
+  } catch (const ErrorException& exception) {
+    Error error = exception.error();
+    if (error.code != ErrorCode::kParse) throw;
+    // Nobody knows what it holds; until others are in their place, its files stay.
+    if (!overwrite_) {
+      error.message += "; overwriting the elements of the folder puts others in their place";
+      throw ErrorException(std::move(error));
+    }
   }
-  remove_other_elements(directory_, index.get());
   folder.generation = next_generation(directory_);
   return 0;
 }
@@ -99,7 +108,8 @@ std::unique_ptr<Stage> SaveOperator::open(std::vector<OpenStage> inputs, const S
   const auto& folder = dynamic_cast<SaveFolder&>(*context.shared);
   auto writer = std::make_unique<ElementsWriter>(
       directory_, input_, ElementsIndex::About{.written_by = "save", .generation = folder.generation}, folder.lock);
-  auto output = std::make_shared<ElementsOutput>(context, std::move(writer), [](const auto&) {});
+  auto output =
+      std::make_shared<ElementsOutput>(context, std::move(writer), [](ElementsWriter& written) { written.commit(); });
   return std::make_unique<SaveStage>(schema(), inputs[0](context), std::move(output), context.pool);
 }
 

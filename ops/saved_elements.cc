@@ -5,6 +5,7 @@
 
 #include "formats/columnar/block_builder.h"
 #include "formats/elements/reader.h"
+#include "ops/told_notes.h"
 
 namespace millrace {
 namespace {
@@ -49,6 +50,7 @@ SavedElementsStage::SavedElementsStage(std::string_view kind, std::shared_ptr<co
     : kind_(kind),
       index_(std::move(index)),
       epoch_(context.iteration.epoch),
+      pool_(context.pool),
       place_(std::min(first, index_->num_places())),
       block_(index_->block_with(place_)),
       first_block_(block_) {
@@ -64,18 +66,21 @@ SavedElementsStage::SavedElementsStage(std::string_view kind, std::shared_ptr<co
 }
 
 Poll SavedElementsStage::next(Block& out) {
-  if (block_ == index_->num_blocks()) return Poll::kEnd;
-  const Poll poll = lanes_[(block_ - first_block_) % kNumLanes]->next(out);
-  if (poll != Poll::kBlock) return poll;
-  if (!is_lost(out)) {
-    const auto begun = static_cast<size_t>(place_ - index_->block(block_).first_element);
-    if (begun > 0) out = out.slice(begun, out.num_elements() - begun);
+  while (block_ < index_->num_blocks()) {
+    const Poll poll = lanes_[(block_ - first_block_) % kNumLanes]->next(out);
+    if (poll != Poll::kBlock) return poll;
+    const int64_t first = index_->block(block_).first_element;
+    if (!is_lost(out)) {
+      const auto begun = static_cast<size_t>(place_ - first);
+      if (begun > 0) out = out.slice(begun, out.num_elements() - begun);
+    }
+    out.epoch = std::max(out.epoch, epoch_);
+    out.cursor = make_cursor(kind_, {place_});
+    place_ = first + index_->block_places(block_);
+    ++block_;
+    if (drop_told_notes(out, epoch_, pool_)) return poll;
   }
-  out.epoch = std::max(out.epoch, epoch_);
-  out.cursor = make_cursor(kind_, {place_});
-  place_ += index_->block_places(block_) - (place_ - index_->block(block_).first_element);
-  ++block_;
-  return Poll::kBlock;
+  return Poll::kEnd;
 }
 
 }  // namespace millrace

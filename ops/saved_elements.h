@@ -18,7 +18,7 @@ class SavedElementsStage final : public Stage {
   static constexpr size_t kNumLanes = 8;
 
   /// Begins with the element `first`, notes counted. `kind`: of its states. `storage`: that has the folder. Rows that
-  /// were written of an earlier epoch than `context` has get that one.
+  /// were written of an earlier epoch than `context` has get that one. Notes come in the first epoch only.
   SavedElementsStage(std::string_view kind, std::shared_ptr<const ElementsIndex> index, int64_t first, Storage& storage,
                      const StageContext& context);
   Poll next(Block& out) override;
@@ -27,6 +27,7 @@ class SavedElementsStage final : public Stage {
   const std::string_view kind_;
   const std::shared_ptr<const ElementsIndex> index_;
   const int64_t epoch_;
+  BufferPool& pool_;
   int64_t place_;  // of the next element
   size_t block_;   // that has it
   const size_t first_block_;

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/storage/local.h"
+#include "formats/elements/local_folder.h"
 #include "ops/assert_cardinality.h"
 #include "ops/concatenate.h"
 #include "ops/drop.h"
@@ -139,21 +139,26 @@ Dataset Dataset::from_generator(Generator generator) {
   return source<calls::FromGenerator, FromGeneratorOperator>(std::move(generator));
 }
 
-Dataset Dataset::load(const std::string& directory) {
-  InlineExecutor executor;
-  LocalStorage disk(executor);
-  return load(disk, directory);
-}
+namespace {
 
-Dataset Dataset::load(Storage& storage, const std::string& directory) {
-  std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(storage, directory);
+PlanNodePtr load_node(std::shared_ptr<const ElementsIndex> index, const std::string& directory, bool local) {
   if (index == nullptr) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("load: '{}' holds no elements: there is no {} in it, which is written last",
                                      directory, ElementsIndex::kFileName));
   }
-  const auto op = std::make_shared<const LoadOperator>(std::move(index));
-  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); }))
+  const auto op = std::make_shared<const LoadOperator>(std::move(index), local);
+  return make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); });
+}
+
+}  // namespace
+
+Dataset Dataset::load(const std::string& directory) {
+  return Dataset(load_node(find_local_elements(directory), directory, /*local=*/true)).called(calls::Load{directory});
+}
+
+Dataset Dataset::load(Storage& storage, const std::string& directory) {
+  return Dataset(load_node(ElementsIndex::find(storage, directory), directory, /*local=*/false))
       .called(calls::Load{directory});
 }
 
@@ -392,13 +397,14 @@ Dataset Dataset::window(int64_t size, const WindowOptions& options, const Gather
 }
 
 Dataset Dataset::cache(const CacheOptions& options) const {
-  const Dataset cached = options.directory.empty() ? then<CacheOperator>()
-                                                   : then<FileCacheOperator>(options.directory, identity_of(plan_));
+  const Dataset cached = options.directory.empty()
+                             ? then<CacheOperator>()
+                             : then<FileCacheOperator>(options.directory, identity_of("cache", plan_));
   return cached.called(calls::Cache{options});
 }
 
 Dataset Dataset::snapshot(const std::string& directory) const {
-  return then<SnapshotOperator>(directory, identity_of(plan_)).called(calls::Snapshot{directory});
+  return then<SnapshotOperator>(directory, identity_of("snapshot", plan_)).called(calls::Snapshot{directory});
 }
 
 Dataset Dataset::prefetch(int64_t buffer_size) const { return call<calls::Prefetch, PrefetchOperator>(buffer_size); }

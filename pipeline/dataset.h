@@ -99,7 +99,7 @@ class Dataset {
   /// What `save` wrote to a folder of this machine; see LoadOperator. Throws `kInvalidArgument` when it holds no
   /// elements, and when its description is damaged `kParse`.
   static Dataset load(const std::string& directory);
-  /// The same in another storage.
+  /// The same of a folder in another storage, which its pipelines must have: `StartOptions::storage`.
   static Dataset load(Storage& storage, const std::string& directory);
   /// Takes elements of the inputs in turn; see InterleaveOperator. All inputs must have the same features.
   static Dataset interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options = {});
@@ -246,7 +246,7 @@ class Dataset {
   /// Runs it to its end and writes its elements to a folder, for `load`. The folder is made where there is none. Until
   /// everything is on the disk it holds what it held before. Throws `kInvalidArgument` for a dataset without an end,
   /// when the folder holds elements and `overwrite` is not set, and when another process writes to it; the first error
-  /// of the data; `kIo` when the disk is full.
+  /// of the data; `kIo` when the disk is full. Whoever reads what is replaced reads it to the end.
   SaveReport save(const std::string& directory, const SaveOptions& options = {}) const;
 
   /// Starts to run it.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/storage/local_disk.h"
 #include "ops/prefetch.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/numbered_rows.h"
@@ -35,7 +36,12 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
     std::shared_ptr<const StageOperator> op;
     std::unique_ptr<Stage> stage;
   };
-  return [op, inputs = std::move(inputs)](const StageContext& context) {
+  std::vector<std::string> files;
+  if (const Shards* shards = op->shards()) {
+    for (const Shard& shard : shards->list()) files.push_back(shard.path);
+  }
+  return [op, inputs = std::move(inputs), files = std::move(files)](const StageContext& context) {
+    if (context.disk != nullptr && context.disk->opened != nullptr) context.disk->opened->add(files);
     return std::make_unique<Kept>(op, op->open(inputs, context));
   };
 }

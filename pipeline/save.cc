@@ -1,7 +1,6 @@
 #include "pipeline/save.h"
 
-#include "formats/elements/index.h"
-#include "formats/storage/local.h"
+#include "formats/elements/local_folder.h"
 #include "pipeline/stage_statistics.h"
 
 namespace millrace {
@@ -11,9 +10,7 @@ SaveReport run_save(Pipeline pipeline, const std::string& directory, const SaveO
   while (std::optional<Batch> taken = pipeline.next()) {
     if (options.on_progress) options.on_progress(taken->values<int64_t>("elements")[0]);
   }
-  InlineExecutor executor;
-  LocalStorage disk(executor);
-  const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory);
+  const std::shared_ptr<const ElementsIndex> index = find_local_elements(directory);
   return {.elements = index->num_elements(),
           .bytes = index->num_bytes(),
           .seconds = 1e-9 * static_cast<double>(now_ns() - begin),

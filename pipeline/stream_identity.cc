@@ -2,11 +2,15 @@
 
 #include <cstdint>
 #include <string_view>
+#include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "pipeline/definition/calls.h"
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
 
@@ -23,9 +27,35 @@ void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
   parts.push_back(digest_of(node.op->shards() == nullptr ? "" : node.op->policy()));
 }
 
+// The method of Dataset that was given a function without a name, by which it could be told from other ones; or
+// nothing.
+std::string_view unnamed_function(const PlanNode& node) {
+  for (const PlanNodePtr& input : node.inputs) {
+    if (const std::string_view method = unnamed_function(*input); !method.empty()) return method;
+  }
+  if (node.call == nullptr) return "";
+  const bool unnamed = std::visit(
+      [](const auto& call) {
+        if constexpr (requires { call.function.name; }) return call.function.name.empty();
+        if constexpr (requires { call.predicate.name; }) return call.predicate.name.empty();
+        if constexpr (requires { call.key.name; }) {
+          return call.key.name.empty() || (call.window_size.function && call.window_size.name.empty());
+        }
+        return false;
+      },
+      node.call->call);
+  return unnamed ? node.op->name() : "";
+}
+
 }  // namespace
 
-StreamIdentity identity_of(const PlanNodePtr& plan) {
+StreamIdentity identity_of(std::string_view keeper, const PlanNodePtr& plan) {
+  if (const std::string_view method = unnamed_function(*plan); !method.empty()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{}: the function of {} before it has no name, so a later run could not tell what "
+                                     "was written from what another function gives; name it",
+                                     keeper, method));
+  }
   return {.digest =
               [plan](Storage& storage) {
                 std::vector<uint64_t> parts;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "ops/kept_elements.h"
 #include "pipeline/plan.h"
 
@@ -7,7 +9,8 @@ namespace millrace {
 
 /// What tells the stream of a dataset, as written, from other ones: its digest is made of the plan's (PlanDigest) and
 /// of its files' (ShardDigest), so functions of yours count by their names, and of what is done about damage. Where an
-/// operator does not keep the order (`ordered = false`) it is another one.
-[[nodiscard]] StreamIdentity identity_of(const PlanNodePtr& plan);
+/// operator does not keep the order (`ordered = false`) it is another one. Throws `kInvalidArgument`, beginning with
+/// the name of the `keeper` who asks, for a function without a name.
+[[nodiscard]] StreamIdentity identity_of(std::string_view keeper, const PlanNodePtr& plan);
 
 }  // namespace millrace

@@ -20,12 +20,23 @@ namespace {
 
 constexpr std::string_view kMagic = "millrace elements\n";
 constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersionWithNestedFiles = 2;
 constexpr std::string_view kPrefix = "elements-";
 constexpr std::string_view kSuffix = ".tfrecord";
 constexpr uint64_t kMost = uint64_t{1} << 62;
 constexpr uint64_t kMostDimensions = 32;  // that a Column keeps apart
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+void put_schema(const Schema& schema, ByteWriter& out) {
+  out.put(schema.size());
+  for (const FeatureSpec& feature : schema.features()) {
+    out.put_text(feature.name);
+    out.put(static_cast<uint64_t>(feature.dtype));
+    out.put(feature.shape.size());
+    for (const int64_t size : feature.shape) out.put_signed(size);
+  }
+}
 
 SchemaPtr take_schema(ByteReader& in) {
   std::vector<FeatureSpec> features(in.take(in.left()));
@@ -48,15 +59,22 @@ SchemaPtr take_schema(ByteReader& in) {
 }
 
 std::shared_ptr<const ElementsIndex> take_index(std::string directory, ByteReader& in) {
-  if (const uint64_t version = in.take(); version != kVersion) {
-    throw ErrorException(ErrorCode::kParse,
-                         fmt::format("the description has version {}, this Millrace reads {}", version, kVersion));
+  const uint64_t version = in.take();
+  if (version != kVersion && version != kVersionWithNestedFiles) {
+    throw ErrorException(ErrorCode::kParse, fmt::format("the description has version {}, this Millrace reads {} and {}",
+                                                        version, kVersion, kVersionWithNestedFiles));
   }
   ElementsIndex::About about;
   about.written_by = in.take_text();
   about.digest = in.take_fixed<uint64_t>();
   about.path = in.take_fixed<uint64_t>();
   about.generation = in.take();
+  if (version == kVersionWithNestedFiles) {
+    about.nested_files.resize(in.take(in.left()));
+    if (about.nested_files.empty()) ByteReader::refuse();
+    for (std::string& path : about.nested_files) path = in.take_text();
+    about.nested_digest = in.take_fixed<uint64_t>();
+  }
   SchemaPtr schema = take_schema(in);
   const auto num_notes = static_cast<int64_t>(in.take(kMost));
   std::vector<ElementsIndex::File> files(in.take(in.left()));
@@ -91,10 +109,6 @@ bool take_digits(std::string_view& text) {
   return digits > 0;
 }
 
-[[noreturn]] void not_whole() {
-  throw ErrorException(ErrorCode::kParse, "it is damaged, or no description of elements");
-}
-
 }  // namespace
 
 std::string elements_file_name(uint64_t generation, size_t number) {
@@ -124,18 +138,17 @@ ElementsIndex::ElementsIndex(std::string directory, SchemaPtr schema, About abou
 std::string ElementsIndex::serialize() const {
   ByteWriter out;
   out.put_raw(kMagic);
-  out.put(kVersion);
+  out.put(about_.nested_files.empty() ? kVersion : kVersionWithNestedFiles);
   out.put_text(about_.written_by);
   out.put_fixed(about_.digest);
   out.put_fixed(about_.path);
   out.put(about_.generation);
-  out.put(schema_->size());
-  for (const FeatureSpec& feature : schema_->features()) {
-    out.put_text(feature.name);
-    out.put(static_cast<uint64_t>(feature.dtype));
-    out.put(feature.shape.size());
-    for (const int64_t size : feature.shape) out.put_signed(size);
+  if (!about_.nested_files.empty()) {
+    out.put(about_.nested_files.size());
+    for (const std::string& path : about_.nested_files) out.put_text(path);
+    out.put_fixed(about_.nested_digest);
   }
+  put_schema(*schema_, out);
   out.put(static_cast<uint64_t>(num_notes_));
   out.put(files_.size());
   size_t block = 0;
@@ -153,9 +166,11 @@ std::string ElementsIndex::serialize() const {
 }
 
 std::shared_ptr<const ElementsIndex> ElementsIndex::parse(std::string directory, std::string_view bytes) {
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + sizeof(uint64_t)) not_whole();
+  if (!bytes.starts_with(kMagic)) throw ErrorException(ErrorCode::kInvalidArgument, "it is no description of elements");
+  const auto damaged = [] { throw ErrorException(ErrorCode::kParse, "it is damaged"); };
+  if (bytes.size() < kMagic.size() + sizeof(uint64_t)) damaged();
   const std::string_view content = bytes.substr(0, bytes.size() - sizeof(uint64_t));
-  if (load_frame_field<uint64_t>(content.data() + content.size()) != digest_of(content)) not_whole();
+  if (load_frame_field<uint64_t>(content.data() + content.size()) != digest_of(content)) damaged();
   ByteReader in(content.substr(kMagic.size()));
   return take_index(std::move(directory), in);
 }
@@ -197,7 +212,17 @@ uint64_t ElementsIndex::num_bytes() const {
   return bytes;
 }
 
-uint64_t ElementsIndex::content_digest() const { return digest_of(serialize()); }
+uint64_t ElementsIndex::content_digest() const {
+  ByteWriter out;
+  put_schema(*schema_, out);
+  out.put(static_cast<uint64_t>(num_notes_));
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    out.put(static_cast<uint64_t>(block_places(block)));
+    out.put(blocks_[block].payload_bytes);
+    out.put_fixed(blocks_[block].payload_crc);
+  }
+  return digest_of(out.bytes());
+}
 
 void fuzz_elements_index(std::string_view bytes) {
   const auto read = [](std::string_view content) {

@@ -27,6 +27,10 @@ class ElementsIndex {
     uint64_t digest = 0;      ///< of what made the elements. Default: 0, nothing is known
     uint64_t path = 0;        ///< of the iteration that they come from, see Iteration. Default: 0
     uint64_t generation = 1;  ///< how often the folder was written; part of the names of its files. Default: 1
+    /// Files that the elements come from and the digest does not know of: datasets opened them that a function made.
+    /// Default: none
+    std::vector<std::string> nested_files = {};
+    uint64_t nested_digest = 0;  ///< of their fingerprints. Default: 0, of none
   };
   struct File {
     std::string name;  ///< in the folder
@@ -40,7 +44,8 @@ class ElementsIndex {
     uint32_t payload_bytes = 0;
   };
 
-  /// Reads the bytes of the file. Throws `kParse` for bytes that are damaged, none of it, or of a later version.
+  /// Reads the bytes of the file. Throws `kParse` for bytes that are damaged or of a later version, and
+  /// `kInvalidArgument` for those of another kind of file.
   [[nodiscard]] static std::shared_ptr<const ElementsIndex> parse(std::string directory, std::string_view bytes);
   /// The index of a folder, or null when there is none. Blocks. Throws `kIo`, and what `parse` throws, with the file.
   [[nodiscard]] static std::shared_ptr<const ElementsIndex> find(Storage& storage, const std::string& directory);
@@ -73,7 +78,8 @@ class ElementsIndex {
   int64_t num_elements() const { return num_places_ - num_notes_; }
   /// Bytes of all files.
   [[nodiscard]] uint64_t num_bytes() const;
-  /// Of all that is here, the folder's name not included; two folders of one digest hold the same elements.
+  /// Of the elements alone: two folders of one digest hold the same ones, whoever wrote them, how often, and however
+  /// they are cut into files.
   [[nodiscard]] uint64_t content_digest() const;
   [[nodiscard]] int64_t memory_bytes() const { return static_cast<int64_t>(blocks_.size() * sizeof(Block)); }
 

@@ -1,12 +1,11 @@
 #include "formats/elements/writer.h"
 
-#include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "formats/elements/local_folder.h"
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/folder_lock.h"
 #include "formats/storage/growing_file.h"
@@ -21,25 +20,6 @@ namespace fs = std::filesystem;
 template <typename T>
 std::string_view bytes_of(const T& number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-// A description that a killed process did not come to give its name.
-bool is_unfinished_description(std::string_view name) {
-  return name.starts_with(ElementsIndex::kFileName) &&
-         name.substr(ElementsIndex::kFileName.size()).starts_with(".tmp-");
-}
-
-template <typename Function>
-void for_each_elements_file(const std::string& directory, Function&& function) {
-  std::error_code code;
-  for (fs::directory_iterator entry(directory, code); !code && entry != fs::end(entry); entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (is_like_elements_file_name(name) || is_unfinished_description(name)) function(name);
-  }
-  if (!code) return;
-  throw ErrorException({.code = ErrorCode::kIo,
-                        .message = fmt::format("cannot read the folder: {}", code.message()),
-                        .shard = directory});
 }
 
 }  // namespace
@@ -125,43 +105,9 @@ std::shared_ptr<const ElementsIndex> ElementsWriter::commit() {
   files_ = index->files();  // removed when the next line fails
   write_atomically(fmt::format("{}/{}", directory_, ElementsIndex::kFileName), index->serialize());
   committed_ = true;
-  remove_other_elements(directory_, index.get());
-  return index;
-}
-
-uint64_t next_generation(const std::string& directory) {
-  uint64_t last = 0;
-  for_each_elements_file(directory, [&](std::string_view name) {
-    uint64_t generation = 0;
-    if (!is_elements_file_name(name)) return;
-    name.remove_prefix(std::string_view("elements-").size());
-    std::from_chars(name.data(), name.data() + name.size(), generation);
-    last = std::max(last, generation);
-  });
-  return last + 1;
-}
-
-void remove_other_elements(const std::string& directory, const ElementsIndex* index) {
-  std::vector<std::string> others;
-  for_each_elements_file(directory, [&](const std::string& name) {
-    const bool named = index != nullptr && std::any_of(index->files().begin(), index->files().end(),
-                                                       [&](const auto& file) { return file.name == name; });
-    if (is_elements_file_name(name) || is_unfinished_description(name)) {
-      if (!named) others.push_back(name);
-    } else if (index == nullptr) {
-      throw ErrorException(
-          ErrorCode::kInvalidArgument,
-          fmt::format("'{}' holds '{}', which is no file of saved elements; choose another folder", directory, name));
-    }
-  });
-  for (const std::string& name : others) {
-    std::error_code code;
-    fs::remove(fs::path(directory) / name, code);
-    if (!code) continue;
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot remove what another process left: {}", code.message()),
-                          .shard = fmt::format("{}/{}", directory, name)});
-  }
+  std::shared_ptr<const ElementsIndex> used = in_use(std::move(index));
+  remove_other_elements(directory_, used.get());
+  return used;
 }
 
 }  // namespace millrace

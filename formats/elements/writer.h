@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/columnar/block.h"
@@ -45,7 +46,12 @@ class ElementsWriter {
   /// and closes them. Otherwise `commit` does. Throws `kIo`.
   bool has_full_files() const { return !full_files_.empty(); }
   void sync_full_files();
-  /// Everything goes to the disk, and the folder has its description. Throws `kIo`. Once.
+  /// Says of the elements which files the digest does not know of; see ElementsIndex::About. Before `commit`.
+  void set_nested_files(std::vector<std::string> files, uint64_t digest) {
+    about_.nested_files = std::move(files);
+    about_.nested_digest = digest;
+  }
+  /// Everything goes to the disk, and the folder has its description; see `in_use`. Throws `kIo`. Once.
   std::shared_ptr<const ElementsIndex> commit();
 
   int64_t num_elements() const {
@@ -58,7 +64,7 @@ class ElementsWriter {
 
   const std::string directory_;
   const SchemaPtr schema_;
-  const ElementsIndex::About about_;
+  ElementsIndex::About about_;
   const std::shared_ptr<FolderLock> lock_;
   const uint64_t file_bytes_;
   BlockEncoder encoder_;
@@ -71,13 +77,5 @@ class ElementsWriter {
   uint64_t num_bytes_ = 0;
   bool committed_ = false;
 };
-
-/// A generation that no file in a folder has.
-[[nodiscard]] uint64_t next_generation(const std::string& directory);
-
-/// Removes the files of elements that the index does not name (null: all): what killed processes left. Only for who
-/// has the folder's lock. Throws `kIo`, and, before it removes anything, `kInvalidArgument` where there is no index and
-/// a file whose name begins with `elements-` but is none of theirs: the folder may hold somebody's data.
-void remove_other_elements(const std::string& directory, const ElementsIndex* index);
 
 }  // namespace millrace

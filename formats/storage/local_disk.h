@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "formats/storage/local.h"
+#include "formats/storage/opened_files.h"
 
 namespace millrace {
 
@@ -22,6 +23,8 @@ struct LocalDisk {
   Storage& storage;
   OutputExecutor& output;
   bool ordered = true;  ///< whether elements come in their order; others are not what a later run would give
+  /// Who wants to know which files nested datasets open, since elements are kept that come from them; null: nobody.
+  OpenedFiles* opened = nullptr;
 };
 
 }  // namespace millrace

@@ -189,6 +189,68 @@ TEST_P(KeptElementsTest, AnotherContentOfAFileIsAnotherDataset) {
   EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
 }
 
+TEST_P(KeptElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) {
+  const std::string path = folder_.path("a.tfrecord");
+  const auto write = [&](char of) {
+    RecordWriter writer(path);
+    for (int i = 0; i < 10; ++i) writer.write(std::string(20, of));
+    writer.close();
+  };
+  const std::string saved = folder_.path("saved");
+  const std::vector<FeatureSpec> gives{{.name = "record", .dtype = DType::kBytes, .shape = {}}};
+  const auto records = [&](const RowView&) { return Dataset::tfrecord(Shards::files({path})); };
+  const auto loaded = [&](const RowView&) { return Dataset::load(saved); };
+  write('a');
+  records(RowView(Block(), 0)).save(saved);
+  const DatasetFunction opens{.name = "opens", .gives = gives, .make = records};
+  const DatasetFunction loads{.name = "loads", .gives = gives, .make = loaded};
+  const std::function<Dataset()> datasets[] = {
+      [&] { return keep(numbers(2).flat_map(opens)); },
+      [&] { return keep(numbers(2).interleave(opens, {.cycle_length = 2})); },
+      [&] { return keep(numbers(2).flat_map(loads)); },
+      // Through what another one keeps.
+      [&] { return keep(GetParam().keep(numbers(2).flat_map(opens), folder_.path("inner")).take(15)); },
+  };
+  for (const std::function<Dataset()>& dataset : datasets) {
+    write('a');
+    records(RowView(Block(), 0)).save(saved, {.overwrite = true});
+    run(dataset());
+    calls();
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("aaa")));
+    EXPECT_EQ(calls(), 0);
+    write('b');
+    records(RowView(Block(), 0)).save(saved, {.overwrite = true});
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+    EXPECT_EQ(calls(), 2);
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+    EXPECT_EQ(calls(), 0);
+  }
+  // A file that is not there any more does not keep what came from it.
+  std::filesystem::remove(path);
+  EXPECT_THAT(error_of([&] { run(datasets[0]()); }), HasSubstr("a.tfrecord"));
+}
+
+TEST_P(KeptElementsTest, AFunctionWithoutANameIsRefused) {
+  const Dataset one = Dataset::range(0, 3);
+  const auto refused = [&](const Dataset& input, const std::string& method) {
+    EXPECT_THAT(error_of([&] { (void)keep(input.take(2)); }),
+                HasSubstr(fmt::format("{}: the function of {} before it has no name", GetParam().name, method)));
+    EXPECT_NO_THROW((void)input.cache());
+  };
+  refused(one.map(RowFunction{.name = "", .writes = {}, .function = [](const RowView&, RowWriter&) {}}), "map");
+  refused(
+      one.map(BlockFunction{
+          .name = "", .schema = one.plan()->op->schema(), .function = [](Block block, BufferPool&) { return block; }}),
+      "map");
+  refused(one.filter(RowPredicate{.name = "", .keep = [](const RowView&) { return true; }}), "filter");
+  refused(one.group_by_window({.name = "", .key = [](const RowView&) { return int64_t{0}; }}, 2), "group_by_window");
+  refused(one.group_by_window({.name = "zero", .key = [](const RowView&) { return int64_t{0}; }},
+                              WindowSize::by_key("", [](int64_t) { return int64_t{2}; })),
+          "group_by_window");
+  EXPECT_NO_THROW(
+      (void)keep(one.group_by_window({.name = "zero", .key = [](const RowView&) { return int64_t{0}; }}, 2)));
+}
+
 TEST_P(KeptElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
   std::vector<std::string> paths;
   for (const char* name : {"a.tfrecord", "b.tfrecord"}) {
@@ -262,7 +324,7 @@ TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
   EXPECT_THAT(error_of([&] { run(failing(1500)); }), HasSubstr("user_function"));
 }
 
-TEST_P(KeptElementsTest, NotesOfDamageAreKeptInTheirPlaces) {
+TEST_P(KeptElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
   const std::string path = folder_.path("a.tfrecord");
   {
     RecordWriter writer(path);
@@ -272,31 +334,115 @@ TEST_P(KeptElementsTest, NotesOfDamageAreKeptInTheirPlaces) {
   std::string bytes = test::read_file(path);
   bytes[36 * 50 + 14] ^= 1;
   test::write_file(path, bytes);
-  const Dataset dataset =
-      keep(Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}})).repeat(2);
-  std::vector<std::string> reports;
-  for (int times = 0; times < 2; ++times) {
-    Pipeline pipeline = dataset.start({.threads = 2});
-    EXPECT_THAT(rest(pipeline), SizeIs(198));
-    reports.push_back(pipeline.skipped().counts.to_string());
-  }
-  EXPECT_THAT(reports, Each(HasSubstr("2 regions, 2 records")));
+  const Dataset records = Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}});
+  const auto told = [](const Dataset& dataset, std::optional<PipelineState> state = std::nullopt) {
+    std::vector<uint64_t> places;
+    const size_t before = state ? static_cast<size_t>(state->num_delivered()) : 0;
+    Pipeline pipeline =
+        dataset.start({.threads = 2, .state = std::move(state), .on_skip = [&](const SkippedRegion& region) {
+                         places.push_back(region.first_record);
+                       }});
+    EXPECT_THAT(rest(pipeline), SizeIs(3 * 99 - before));
+    EXPECT_EQ(pipeline.skipped().counts.records, 1u);
+    return places;
+  };
+  for (int times = 0; times < 2; ++times) EXPECT_THAT(told(keep(records).repeat(3)), ElementsAre(50));
   EXPECT_THAT(names(), SizeIs(2));
+  // On from within each epoch, with the folder and without it, the same is left.
+  const Dataset dataset = keep(records).repeat(3);
+  for (const size_t place : {10, 60, 99, 109, 149, 160, 198, 297}) {
+    Pipeline pipeline = dataset.start({.threads = 2});
+    for (size_t i = 0; i < place; ++i) ASSERT_TRUE(pipeline.next());
+    const std::string state = pipeline.save().serialize();
+    for (const bool whole : {true, false}) {
+      if (!whole) std::filesystem::remove_all(path_);
+      EXPECT_THAT(told(dataset, PipelineState::parse(state)), SizeIs(place <= 50 ? 1 : 0)) << place;
+    }
+  }
 }
 
 TEST_P(KeptElementsTest, TheSecondOfTwoPipelinesCalculatesUntilTheFirstHasWritten) {
-  const std::vector<std::string> expected = run(numbers(3000).cache().repeat(3));
-  Pipeline first = keep(numbers(3000)).repeat(2).start({.threads = 2});
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(first.next());
+  constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
+  const std::vector<std::string> expected = run(numbers(kCount).cache().repeat(3));
   calls();
-  Pipeline second = keep(numbers(3000)).repeat(3).start({.threads = 2});
+  Pipeline first = keep(numbers(kCount)).repeat(2).start({.threads = 2});
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(first.next());
+  Pipeline second = keep(numbers(kCount)).repeat(3).start({.threads = 2});
   std::vector<std::string> elements;
   for (int i = 0; i < 100; ++i) {
     elements.push_back(fmt::format("{} in epoch 0", test::print_element(second.next()->block(), 0)));
   }
-  EXPECT_THAT(rest(first), SizeIs(5900));
+  EXPECT_THAT(rest(first), SizeIs(2 * kCount - 100));
   for (std::string& element : rest(second)) elements.push_back(std::move(element));
   EXPECT_TRUE(elements == expected);
+  EXPECT_THAT(names(), SizeIs(2));
+  // Each calculated one epoch: the second epoch of the second is read already.
+  EXPECT_EQ(calls(), 2 * kCount);
+}
+
+TEST_P(KeptElementsTest, WhoReadsKeepsTheFilesThoughAnotherDatasetIsWrittenToTheFolder) {
+  run(keep(numbers(5000)));
+  const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
+  Pipeline reader = keep(numbers(5000)).repeat(3).start({.threads = 2});
+  std::vector<std::string> elements;
+  for (int i = 0; i < 100; ++i) {
+    elements.push_back(fmt::format("{} in epoch 0", test::print_element(reader.next()->block(), 0)));
+  }
+  calls();
+  const std::vector<std::string> other = run(keep(numbers(4000)));
+  EXPECT_EQ(run(keep(numbers(4000))), other);
+  EXPECT_EQ(calls(), 4000);
+  for (std::string& element : rest(reader)) elements.push_back(std::move(element));
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(calls(), 0);
+  // A snapshot keeps both. Of a cache the old files go with the next run, when nobody reads them any more.
+  const size_t kept = std::string(GetParam().name) == "snapshot" ? 4 : 2;
+  EXPECT_THAT(names(), SizeIs(4 - (kept == 4 ? 0 : 1)));
+  { const Pipeline gone = std::move(reader); }
+  EXPECT_EQ(run(keep(numbers(4000))), other);
+  EXPECT_THAT(names(), SizeIs(kept));
+}
+
+TEST_P(KeptElementsTest, WhoWroteReadsOnThoughAnotherDatasetIsWrittenToTheFolder) {
+  const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
+  calls();
+  Pipeline writer = keep(numbers(5000)).repeat(3).start({.threads = 2});
+  std::vector<std::string> elements;
+  for (int i = 0; i < 5100; ++i) {
+    const std::optional<Batch> batch = writer.next();
+    elements.push_back(fmt::format("{} in epoch {}", test::print_element(batch->block(), 0), batch->epoch()));
+  }
+  run(keep(numbers(4000)));
+  run(keep(numbers(4000)));
+  EXPECT_EQ(calls(), 9000);
+  for (std::string& element : rest(writer)) elements.push_back(std::move(element));
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST_P(KeptElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
+  constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
+  const auto split = [](const Dataset& base) { return Dataset::concatenate({base.take(100), base.skip(100)}); };
+  const Dataset base = keep(numbers(kCount));
+  const std::vector<std::string> expected = run(split(numbers(kCount)));
+  EXPECT_TRUE(run(split(base)) == expected);
+  EXPECT_THAT(names(), SizeIs(2));
+  calls();
+  EXPECT_TRUE(run(split(base)) == expected);
+  EXPECT_LT(calls(), kCount);
+  // Another pipeline that has given up, and is still there.
+  std::filesystem::remove_all(path_);
+  Pipeline early = base.take(100).start({.threads = 2});
+  EXPECT_THAT(rest(early), SizeIs(100));
+  // It gives up on a thread of its own.
+  for (int times = 0; times < 100 && names().size() < 2; ++times) EXPECT_THAT(run(base), SizeIs(kCount));
+  EXPECT_THAT(names(), SizeIs(2));
+}
+
+TEST_P(KeptElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
+  Pipeline unordered = keep(numbers(3000)).repeat(2).start({.threads = 2, .ordered = false});
+  ASSERT_TRUE(unordered.next());
+  EXPECT_THAT(run(keep(numbers(3000))), SizeIs(3000));
   EXPECT_THAT(names(), SizeIs(2));
 }
 
@@ -325,7 +471,8 @@ TEST_P(KeptElementsTest, DamageIsAnErrorWithFileAndOffset) {
     bad[bad.size() / 2] ^= 16;
     test::write_file(path_ + "/" + name, bad);
     const std::string error = error_of([&] { run(keep(numbers(5000))); });
-    EXPECT_THAT(error, HasSubstr(name.ends_with("description") ? "parse: it is damaged" : "payload_crc"));
+    EXPECT_THAT(error,
+                HasSubstr(name.ends_with("description") ? "parse: it is damaged; delete the folder" : "payload_crc"));
     EXPECT_THAT(error, HasSubstr("shard " + path_ + "/" + name));
     test::write_file(path_ + "/" + name, bytes);
   }

@@ -159,8 +159,13 @@ TEST_F(LoadTest, ReadsFromASlowStorageThatFailsNowAndThen) {
   const auto slow = std::make_shared<test::InjectingStorage>(
       local, test::InjectionOptions{
                  .max_latency = std::chrono::microseconds(300), .max_read_bytes = 10'000, .retriable_error_rate = 0.1});
-  EXPECT_EQ(run(Dataset::load(path_), {.threads = 2, .storage = slow}), run(rows(5000)));
+  const std::vector<std::string> expected = run(rows(5000));
+  EXPECT_EQ(run(Dataset::load(*slow, path_), {.threads = 2, .storage = slow}), expected);
   EXPECT_GT(slow->counts().retriable_errors, 0u);
+  // What is on this machine is read here, wherever other sources read.
+  const auto nowhere = std::make_shared<test::InjectingStorage>(local, test::InjectionOptions{});
+  EXPECT_EQ(run(Dataset::load(path_), {.threads = 2, .storage = nowhere}), expected);
+  EXPECT_EQ(nowhere->counts().reads, 0u);
 }
 
 TEST_F(LoadTest, DamageIsAnErrorInTheMiddleAndTheOtherBlocksFollow) {
@@ -198,6 +203,58 @@ TEST_F(LoadTest, SaveKeepsWhatIsThereUnlessItMayReplaceIt) {
   EXPECT_THAT(run(Dataset::load(path_)), SizeIs(100));
   rows(7).save(path_, {.overwrite = true});
   EXPECT_THAT(run(Dataset::load(path_)), SizeIs(7));
+}
+
+TEST_F(LoadTest, WhatWasDescribedIsReadThoughOthersAreSavedThere) {
+  rows(5000).save(path_);
+  const std::vector<std::string> expected = run(rows(5000));
+  {
+    const Dataset described = Dataset::load(path_);
+    rows(7).save(path_, {.overwrite = true});
+    rows(8).save(path_, {.overwrite = true});
+    EXPECT_TRUE(run(described) == expected);
+    EXPECT_THAT(run(Dataset::load(path_)), SizeIs(8));
+    EXPECT_THAT(test::files_below(path_), SizeIs(3));
+  }
+  rows(9).save(path_, {.overwrite = true});
+  EXPECT_THAT(test::files_below(path_), SizeIs(2));
+}
+
+TEST_F(LoadTest, TheSameElementsSavedAgainTakeTheSameStates) {
+  rows(100).save(path_);
+  std::string state;
+  {
+    Pipeline pipeline = Dataset::load(path_).start({.threads = 2});
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(pipeline.next());
+    state = pipeline.save().serialize();
+  }
+  rows(100).save(path_, {.overwrite = true});
+  Pipeline pipeline = Dataset::load(path_).start({.threads = 2, .state = PipelineState::parse(state)});
+  EXPECT_THAT(rest(pipeline), SizeIs(60));
+}
+
+TEST_F(LoadTest, ADamagedDescriptionIsOverwrittenWhenAskedFor) {
+  rows(100).save(path_);
+  std::string bytes = test::read_file(path_ + "/description");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  test::write_file(path_ + "/description", bytes);
+  const auto files = test::files_below(path_);
+  EXPECT_THAT(error_of([&] { (void)rows(7).save(path_); }),
+              HasSubstr("it is damaged; overwriting the elements of the folder puts others in their place"));
+  const auto stop = [](int64_t elements) {
+    if (elements > 2000) throw ErrorException(ErrorCode::kInvalidArgument, "stop");
+  };
+  EXPECT_THAT(error_of([&] { (void)rows(100'000).save(path_, {.overwrite = true, .on_progress = stop}); }),
+              HasSubstr("stop"));
+  EXPECT_TRUE(test::files_below(path_) == files);
+  rows(7).save(path_, {.overwrite = true});
+  EXPECT_THAT(run(Dataset::load(path_)), SizeIs(7));
+  EXPECT_THAT(test::files_below(path_), SizeIs(2));
+  // Somebody else's file of that name stays.
+  test::write_file(path_ + "/description", "of my holidays");
+  EXPECT_THAT(error_of([&] { (void)rows(7).save(path_, {.overwrite = true}); }),
+              HasSubstr("it is no description of elements"));
+  EXPECT_EQ(test::read_file(path_ + "/description"), "of my holidays");
 }
 
 TEST_F(LoadTest, AnErrorOfTheDataLeavesWhatIsThere) {

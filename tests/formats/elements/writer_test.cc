@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/columnar/block_builder.h"
+#include "formats/elements/local_folder.h"
 #include "formats/elements/reader.h"
 #include "formats/storage/folder_lock.h"
 #include "formats/storage/local.h"
@@ -119,6 +120,27 @@ TEST_F(ElementsFolderTest, OtherElementsTakeTheirPlace) {
   write(0);
   write(50, 1 << 30);
   EXPECT_THAT(names(), ElementsAre("description", "elements-2-00000.tfrecord"));
+  EXPECT_EQ(read_all(), from(50));
+}
+
+TEST_F(ElementsFolderTest, TheDigestIsOfTheElementsAlone) {
+  const uint64_t digest = write(0)->content_digest();
+  EXPECT_EQ(write(0, 1 << 30)->content_digest(), digest);
+  EXPECT_NE(write(1)->content_digest(), digest);
+}
+
+TEST_F(ElementsFolderTest, FilesStayAsLongAsTheirIndexIsUsed) {
+  write(0);
+  auto used = find_local_elements(folder_.path());
+  const auto newer = write(50);
+  EXPECT_EQ(names().size(), 7u);
+  remove_other_elements(folder_.path(), newer.get());
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < used->num_blocks(); ++i) EXPECT_FALSE(read(used, i, values));
+  EXPECT_EQ(values, from(0));
+  used = nullptr;
+  remove_other_elements(folder_.path(), newer.get());
+  EXPECT_EQ(names().size(), 4u);
   EXPECT_EQ(read_all(), from(50));
 }
 

@@ -9,6 +9,7 @@
 #include "formats/columnar/block_builder.h"
 #include "formats/columnar/row_codec.h"
 #include "ops/cached_rows.h"
+#include "ops/told_notes.h"
 
 namespace millrace {
 namespace {
@@ -43,18 +44,22 @@ class Cached final : public SharedByRuns {
 
 class MemoryStage final : public Stage {
  public:
-  MemoryStage(CachedBlocks blocks, int64_t epoch) : blocks_(std::move(blocks)), epoch_(epoch) {}
+  MemoryStage(CachedBlocks blocks, const StageContext& context)
+      : blocks_(std::move(blocks)), epoch_(context.iteration.epoch), pool_(context.pool) {}
 
   Poll next(Block& out) override {
-    if (next_ == blocks_->size()) return Poll::kEnd;
-    out = (*blocks_)[next_++];
-    out.epoch = std::max(out.epoch, epoch_);
-    return Poll::kBlock;
+    while (next_ < blocks_->size()) {
+      out = (*blocks_)[next_++];
+      out.epoch = std::max(out.epoch, epoch_);
+      if (drop_told_notes(out, epoch_, pool_)) return Poll::kBlock;
+    }
+    return Poll::kEnd;
   }
 
  private:
   CachedBlocks blocks_;
   int64_t epoch_;
+  BufferPool& pool_;
   size_t next_ = 0;
 };
 
@@ -117,6 +122,7 @@ class FillStage final : public Stage {
   FillStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const StageContext& context)
       : input_(std::move(input)),
         epoch_(context.iteration.epoch),
+        pool_(context.pool),
         path_(context.iteration.path),
         cached_(context.state == nullptr ? std::static_pointer_cast<Cached>(context.shared) : nullptr),
         most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
@@ -129,14 +135,16 @@ class FillStage final : public Stage {
   }
 
   Poll next(Block& out) override {
-    const Poll poll = input_->next(out);
-    if (poll == Poll::kEnd) end();
-    if (poll != Poll::kBlock) return poll;
-    if (rows_) out = rows_->encode(out);
-    if (cached_ != nullptr) keep(out);
-    out.cursor = make_cursor(kKind, {}, {out.cursor});
-    out.epoch = std::max(out.epoch, epoch_);
-    return poll;
+    while (true) {
+      const Poll poll = input_->next(out);
+      if (poll == Poll::kEnd) end();
+      if (poll != Poll::kBlock) return poll;
+      if (rows_) out = rows_->encode(out);
+      if (cached_ != nullptr) keep(out);
+      out.cursor = make_cursor(kKind, {}, {out.cursor});
+      out.epoch = std::max(out.epoch, epoch_);
+      if (drop_told_notes(out, epoch_, pool_)) return poll;
+    }
   }
 
  private:
@@ -181,6 +189,7 @@ class FillStage final : public Stage {
 
   std::unique_ptr<Stage> input_;
   int64_t epoch_;
+  BufferPool& pool_;
   uint64_t path_;
   std::shared_ptr<Cached> cached_;  // null: nothing is kept
   int64_t most_bytes_;
@@ -208,7 +217,7 @@ std::unique_ptr<Stage> CacheOperator::open(std::vector<OpenStage> inputs, const 
     (void)numbers_of(*context.state, kKind, 0);
   } else if (const auto cached = std::static_pointer_cast<Cached>(context.shared)) {
     if (CachedBlocks blocks = cached->find(context.iteration.path)) {
-      return std::make_unique<MemoryStage>(std::move(blocks), context.iteration.epoch);
+      return std::make_unique<MemoryStage>(std::move(blocks), context);
     }
   }
   StageContext first_epoch = context;

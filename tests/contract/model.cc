@@ -380,6 +380,8 @@ Model model_of_cache(Model input) {
     return [stream = input({.epoch = 0, .path = iteration.path}),
             epoch = iteration.epoch]() mutable -> std::optional<ModelElement> {
       std::optional<ModelElement> element = stream();
+      // What was left out is told in the first epoch.
+      while (epoch > 0 && element && element->is_note) element = stream();
       if (element) element->epoch = std::max(element->epoch, epoch);
       return element;
     };

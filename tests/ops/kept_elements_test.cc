@@ -552,5 +552,28 @@ TEST(FileCacheTest, MoreThanTheMemoryHasRoomForIsKept) {
   EXPECT_LE(pipeline.stats().peak_buffer_bytes, 18 << 20);
 }
 
+TEST(CacheTest, WhatWasLeftOutIsToldInTheFirstEpoch) {
+  const WorkerLimit limit(4);
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  std::string bytes = test::read_file(path);
+  bytes[36 * 50 + 14] ^= 1;
+  test::write_file(path, bytes);
+  const Dataset dataset =
+      Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}}).cache().repeat(3);
+  for (const size_t place : {0, 10, 60, 99, 109, 149, 160, 198, 297}) {
+    Pipeline begun = dataset.start({.threads = 2});
+    for (size_t i = 0; i < place; ++i) ASSERT_TRUE(begun.next());
+    Pipeline pipeline = dataset.start({.threads = 2, .state = begun.save()});
+    EXPECT_THAT(rest(pipeline), SizeIs(3 * 99 - place));
+    EXPECT_EQ(pipeline.skipped().counts.records, 1u) << place;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -107,6 +107,7 @@ std::shared_ptr<const Error> BatchStage::error_of_open_rows() {
 Poll BatchStage::next(Block& out) {
   while (true) {
     if (full()) return deliver_complete(out);
+    if (context_.memory != nullptr && builder_.byte_size() > context_.memory->budget()) refuse_rows();
     if (taken_ == block_.num_elements()) {
       taken_ = 0;
       block_ = Block();
@@ -178,6 +179,13 @@ Poll BatchStage::next(Block& out) {
       open_begin_ = block_.cursor.behind(static_cast<int64_t>(taken_ - open_rows()));
     }
   }
+}
+
+void BatchStage::refuse_rows() const {
+  throw ErrorException(
+      ErrorCode::kMemoryBudget,
+      fmt::format("the first {} rows of a batch of {} take {} bytes, the memory budget is {}; make smaller batches",
+                  open_rows(), size_, builder_.byte_size(), context_.memory->budget()));
 }
 
 namespace {

@@ -27,6 +27,7 @@ class BatchStage final : public Stage {
   /// the remainder never reach it, so it looks at them here: its first error goes out as if it still stood before.
   BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size, bool drop_remainder,
              Assemble assemble, const StageContext& context, std::shared_ptr<const MapOperator> later = nullptr);
+  /// Throws `kMemoryBudget` when the rows of the open batch take more than there is.
   Poll next(Block& out) override;
 
  private:
@@ -52,6 +53,7 @@ class BatchStage final : public Stage {
   // The same, and keeps them when there is none.
   std::shared_ptr<const Error> error_of_open_rows();
   std::shared_ptr<const Error> error_of(Block rows) const;
+  [[noreturn]] void refuse_rows() const;
 
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;

@@ -111,8 +111,9 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
     return drop && key < too_long;
   };
   if (!pad_to_boundary_) {
-    rules.assemble = [assemble = padding_.assemble(schema(), context.pool)](
-                         const Block& elements, size_t rows, int64_t) { return assemble(elements, rows); };
+    rules.assemble = [assemble = padding_.assemble(schema(), context)](const Block& elements, size_t rows, int64_t) {
+      return assemble(elements, rows);
+    };
   } else {
     rules.assembles_alike = false;
     std::vector<BatchStage::Assemble> of_buckets;
@@ -120,7 +121,7 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
       of_buckets.push_back(
           padding_
               .with_varying(upper_length(boundary), fmt::format(", the boundary {} of its bucket minus one", boundary))
-              .assemble(schema(), context.pool));
+              .assemble(schema(), context));
     }
     rules.assemble = [this, of_buckets = std::move(of_buckets), &pool = context.pool](const Block& elements,
                                                                                       size_t rows, int64_t key) {

@@ -18,8 +18,9 @@ SchemaPtr Gather::schema(int64_t rows) const {
   return padding_ != nullptr ? padding_->schema(rows) : batched_schema(*input_, rows, ragged_);
 }
 
-BatchStage::Assemble Gather::assemble(const SchemaPtr& batches, BufferPool& pool) const {
-  return padding_ != nullptr ? padding_->assemble(batches, pool) : stack_elements(batches, operator_name_, pool);
+BatchStage::Assemble Gather::assemble(const SchemaPtr& batches, const StageContext& context) const {
+  return padding_ != nullptr ? padding_->assemble(batches, context)
+                             : stack_elements(batches, operator_name_, context.pool);
 }
 
 std::string Gather::to_string() const {

@@ -22,8 +22,8 @@ class Gather {
   bool drop_remainder() const { return drop_remainder_; }
   /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
   SchemaPtr schema(int64_t rows) const;
-  /// Makes batches of the schema `batches`. The pool must outlive it.
-  BatchStage::Assemble assemble(const SchemaPtr& batches, BufferPool& pool) const;
+  /// Makes batches of the schema `batches`. The pool of `context` must outlive it.
+  BatchStage::Assemble assemble(const SchemaPtr& batches, const StageContext& context) const;
   /// `batch, drop_remainder=false`.
   std::string to_string() const;
 

@@ -85,7 +85,7 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
     return size;
   };
   rules.drops_remainder = [drop = gather_.drop_remainder()](int64_t) { return drop; };
-  rules.assemble = [assemble = gather_.assemble(schema(), context.pool)](const Block& elements, size_t rows, int64_t) {
+  rules.assemble = [assemble = gather_.assemble(schema(), context)](const Block& elements, size_t rows, int64_t) {
     return assemble(elements, rows);
   };
   return std::make_unique<GroupStage>(input_schema_, schema(), open_input(inputs[0], context), std::move(rules),

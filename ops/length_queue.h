@@ -15,6 +15,8 @@ class LengthQueue {
 
   /// Lengths are from 0 to `most`.
   explicit LengthQueue(size_t most);
+  /// What one takes before anything waits: 8 bytes for each length.
+  static int64_t bytes_for(int64_t most) { return 8 * (most + 1); }
 
   uint32_t add(uint32_t length);
   void remove(uint32_t entry);

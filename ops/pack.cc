@@ -45,6 +45,7 @@ class PackStage final : public Stage {
         context_(context),
         slab_(context.pool),
         most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        held_bytes_(LengthQueue::bytes_for(static_cast<int64_t>(length))),
         waiting_(length),
         ready_(schema_, context.pool) {
     for (const auto& feature : features_) value_bytes_ += size_of(feature.dtype);
@@ -314,7 +315,7 @@ class PackStage final : public Stage {
   size_t value_bytes_ = 0;  // of all features together
   RowSlab slab_;
   const int64_t most_bytes_;
-  int64_t held_bytes_ = 0;
+  int64_t held_bytes_;  // of what waits, and its queues
 
   Block block_;  // of the input
   size_t num_elements_ = 0;
@@ -419,6 +420,11 @@ Cardinality PackOperator::cardinality(std::span<const Cardinality> inputs) const
 std::unique_ptr<Stage> PackOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<PackStage>(schema(), open_input(inputs[0], context), features_, static_cast<size_t>(length_),
                                      options_, context);
+}
+
+int64_t PackOperator::memory_needed() const {
+  // As with what waits, three quarters of the budget are there for the queues.
+  return fixed_bytes(*schema()) + LengthQueue::bytes_for(length_) / 3 * 4;
 }
 
 }  // namespace millrace

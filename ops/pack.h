@@ -50,8 +50,8 @@ class PackOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
-  /// One row.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
+  /// One row, and the queues of what waits, by length.
+  int64_t memory_needed() const override;
 
   /// A feature that is packed.
   struct Feature {

@@ -209,6 +209,31 @@ struct Assembly {
   SchemaPtr schema;
   std::vector<Rule> rules;
   BufferPool& pool;
+  int64_t budget;  // of memory
+
+  // Why a feature of a batch cannot have this shape, or null.
+  std::shared_ptr<const Error> too_large(const FeatureSpec& feature, const Shape& shape) const {
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return nullptr;
+    int64_t values = 1;
+    for (const int64_t size : shape) {
+      if (size <= kMostElementValues / values) {
+        values *= size;
+        continue;
+      }
+      return std::make_shared<const Error>(
+          Error{.code = ErrorCode::kWrongShape,
+                .message = fmt::format("{}: feature '{}' of a batch is padded to {}, more than {} values",
+                                       operator_name, feature.name, to_string(shape), kMostElementValues)});
+    }
+    const int64_t bytes = values * static_cast<int64_t>(size_of(feature.dtype));
+    if (bytes <= budget) return nullptr;
+    return std::make_shared<const Error>(
+        Error{.code = ErrorCode::kMemoryBudget,
+              .message =
+                  fmt::format("{}: feature '{}' of a batch is padded to {}, which takes {} bytes; the memory budget is "
+                              "{}",
+                              operator_name, feature.name, to_string(shape), bytes, budget)});
+  }
 
   Column padded(size_t c, const Block& elements, size_t rows, std::vector<std::shared_ptr<const Error>>& errors) const {
     const Column& column = elements.column(c);
@@ -221,6 +246,10 @@ struct Assembly {
       std::shared_ptr<const Error> error;
       Shape shape = TargetShape{operator_name, feature, rules[c], hint}.of(elements, column, b * rows, rows, error);
       shape.insert(shape.begin(), static_cast<int64_t>(rows));
+      if (auto large = too_large(feature, shape)) {
+        if (error == nullptr) error = std::move(large);
+        shape.assign(shape.size(), 0);
+      }
       if (error != nullptr && errors[b] == nullptr) errors[b] = error;
       shapes.push_back(std::move(shape));
       one_shape = one_shape && shapes.back() == shapes[0];
@@ -323,8 +352,9 @@ SchemaPtr Padding::schema(int64_t rows) const {
   return std::make_shared<const Schema>(std::move(features));
 }
 
-BatchStage::Assemble Padding::assemble(SchemaPtr batches, BufferPool& pool) const {
-  return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, pool};
+BatchStage::Assemble Padding::assemble(SchemaPtr batches, const StageContext& context) const {
+  const int64_t budget = context.memory == nullptr ? INT64_MAX : context.memory->budget();
+  return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, context.pool, budget};
 }
 
 std::string Padding::to_string() const {
@@ -386,7 +416,7 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
 }
 
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  BatchStage::Assemble assemble = padding_.assemble(schema(), context.pool);
+  BatchStage::Assemble assemble = padding_.assemble(schema(), context);
   if (first_ != nullptr) assemble = through(first_, std::move(assemble), schema(), context.pool);
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
                                       padding_.options().drop_remainder, std::move(assemble), context, first_);

@@ -63,8 +63,10 @@ class Padding {
   [[nodiscard]] Padding with_varying(int64_t size, std::string hint) const;
   /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
   SchemaPtr schema(int64_t rows) const;
-  /// Makes batches of the schema `batches`. The pool must outlive it.
-  BatchStage::Assemble assemble(SchemaPtr batches, BufferPool& pool) const;
+  /// Makes batches of the schema `batches`. The pool of `context` must outlive it. A batch is an error in its place
+  /// when a feature would have more than `kMostElementValues` (`kWrongShape`), or more bytes than the memory budget
+  /// (`kMemoryBudget`).
+  BatchStage::Assemble assemble(SchemaPtr batches, const StageContext& context) const;
   /// The options as `explain()` prints them, without `drop_remainder`: `length=longest, value=-1`.
   std::string to_string() const;
 
@@ -88,7 +90,7 @@ class Padding {
 
 /// Gathers `size` elements into one and pads: scalars are stacked as `batch` does; vectors are padded to the length
 /// asked for; features of higher rank to the largest of the batch in every dimension. A batch with too long a row is an
-/// error.
+/// error, and so is one that would become too large: see Padding.
 ///
 ///     rows [1,2] [3] [] [4,5,6], padded_batch(2, {.value = -1})   // [[1,2],[3,-1]] [[-1,-1,-1],[4,5,6]]
 class PaddedBatchOperator final : public StageOperator {

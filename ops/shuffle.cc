@@ -333,13 +333,14 @@ std::string ShuffleOperator::arguments() const {
                      occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
 
-int64_t ShuffleOperator::memory_needed() const {
+int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   int64_t row = fixed_bytes(*schema());
-  if (row == 0) return 0;
+  if (row == 0 || input.is_unknown()) return 0;
+  const int64_t rows = input.is_known() ? std::min(buffer_size_, input.count()) : buffer_size_;
   // The rows may take three quarters of the budget.
   row = (row + kRowOverhead) * 4 / 3;
   int64_t bytes = 0;
-  return __builtin_mul_overflow(row, buffer_size_, &bytes) ? INT64_MAX : bytes;
+  return __builtin_mul_overflow(row, rows, &bytes) ? INT64_MAX : bytes;
 }
 
 std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {

@@ -29,9 +29,10 @@ class ShuffleOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
-  /// The rows of the buffer, where the schema fixes their size, and a third more, as they may take three quarters of
-  /// the budget.
-  int64_t memory_needed() const override;
+  /// What is needed for so many elements of the input: the rows of the buffer, where the schema fixes their size, and a
+  /// third more, as they may take three quarters of the budget. 0 where nobody knows how many there are: a large buffer
+  /// is how everything is shuffled.
+  int64_t memory_needed_for(Cardinality input) const;
 
  private:
   int64_t buffer_size_;

@@ -28,6 +28,8 @@ class WindowStage final : public Stage {
         drop_remainder_(drop_remainder),
         assemble_(std::move(assemble)),
         context_(context),
+        most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        copier_(input_schema, context.pool),
         ready_(input_schema, context.pool) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
@@ -36,6 +38,7 @@ class WindowStage final : public Stage {
     num_given_ = numbers[2];
   }
 
+  // Throws `kMemoryBudget` when the elements that wait take more than there is.
   Poll next(Block& out) override {
     while (true) {
       if (ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes) return deliver(out);
@@ -91,11 +94,34 @@ class WindowStage final : public Stage {
       break;
     }
     if (end > 0) {
-      pieces_.push_back({read_, rest_.slice(0, end)});
+      hold(rest_.slice(0, end));
       read_ += static_cast<int64_t>(end);
     }
     if (end < count) passing_ = rest_.slice(end++, 1);
     rest_ = end < count ? rest_.slice(end, count - end) : Block();
+  }
+
+  // Keeps elements for the windows to come.
+  void hold(Block elements) {
+    // What waits for more than the next few blocks is copied: a view keeps the chunk that it came in.
+    if ((size_ - 1) * stride_ >= 2 * static_cast<int64_t>(kBlockElements)) {
+      copier_.append_copied(elements, 0, elements.num_elements());
+      Block copy = copier_.finish();
+      copy.rows_per_element = elements.rows_per_element;
+      copy.epoch = elements.epoch;
+      copy.cursor = std::move(elements.cursor);
+      elements = std::move(copy);
+    }
+    held_bytes_ += elements.byte_size();
+    pieces_.push_back({read_, std::move(elements)});
+    if (held_bytes_ <= most_bytes_) return;
+    throw ErrorException(
+        ErrorCode::kMemoryBudget,
+        fmt::format(
+            "{}: {} elements that wait for a window of {}, {} apart, take {} bytes, more than three quarters of "
+            "the memory budget of {} bytes",
+            kName, pieces_.back().end() - pieces_.front().first, size_, stride_, held_bytes_,
+            context_.memory->budget()));
   }
 
   // What cannot be read is told even where no window takes it; what a function of the user or an operator refuses goes
@@ -118,7 +144,9 @@ class WindowStage final : public Stage {
 
   // What lies before the next window.
   void forget() {
-    while (!pieces_.empty() && pieces_.front().end() <= start_) pieces_.pop_front();
+    for (; !pieces_.empty() && pieces_.front().end() <= start_; pieces_.pop_front()) {
+      held_bytes_ -= pieces_.front().block.byte_size();
+    }
     while (!notes_.empty() && notes_.front() <= start_) notes_.pop_front();
   }
 
@@ -135,7 +163,10 @@ class WindowStage final : public Stage {
       // Before it, where that is the next to be read.
       out.cursor = start_ >= read_ ? make_cursor(kKind, {start_ - read_, 0, num_given_}, {passing.cursor}) : cursor();
     }
-    if (!error.is_note()) pieces_.push_back({read_++, passing});
+    if (!error.is_note()) {
+      held_bytes_ += passing.byte_size();
+      pieces_.push_back({read_++, passing});
+    }
     notes_.push_back(read_);
     return !is_gone;
   }
@@ -237,10 +268,13 @@ class WindowStage final : public Stage {
   const bool drop_remainder_;
   BatchStage::Assemble assemble_;
   StageContext context_;
+  const int64_t most_bytes_;
 
-  Block rest_;                 // of the input, not taken in yet
-  Block passing_;              // the note or error before it, to be passed on
-  std::deque<Piece> pieces_;   // what the next windows take
+  Block rest_;                // of the input, not taken in yet
+  Block passing_;             // the note or error before it, to be passed on
+  std::deque<Piece> pieces_;  // what the next windows take
+  int64_t held_bytes_ = 0;    // of them
+  BlockBuilder copier_;
   std::deque<int64_t> notes_;  // and errors that are gone: positions of the elements behind them
   int64_t read_ = 0;           // elements
   bool ended_ = false;
@@ -290,7 +324,7 @@ std::string WindowOperator::arguments() const {
 
 std::unique_ptr<Stage> WindowOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<WindowStage>(input_schema_, schema(), open_input(inputs[0], context), size_, options_,
-                                       gather_.drop_remainder(), gather_.assemble(schema(), context.pool), context);
+                                       gather_.drop_remainder(), gather_.assemble(schema(), context), context);
 }
 
 }  // namespace millrace

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/concatenate.h"
+#include "ops/shuffle.h"
 #include "pipeline/executor.h"
 #include "pipeline/io_threads.h"
 #include "pipeline/lowering.h"
@@ -51,19 +53,43 @@ class ConsumerWaker final : public Waker {
   bool woken_ = false;
 };
 
-void add_needs(const PlanNode& plan, int64_t& bytes, std::string& text) {
-  for (const PlanNodePtr& input : plan.inputs) add_needs(*input, bytes, text);
-  const int64_t needed = plan.op->memory_needed();
-  if (needed == 0) return;
-  text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plan.op->name(), needed);
-  if (__builtin_add_overflow(bytes, needed, &bytes)) bytes = INT64_MAX;
+struct Needs {
+  int64_t bytes = 0;
+  std::string text;  // of which operators
+
+  void add(std::string_view name, int64_t needed) {
+    if (needed == 0) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, needed);
+    if (__builtin_add_overflow(bytes, needed, &bytes)) bytes = INT64_MAX;
+  }
+  void add(const Needs& other) {
+    if (other.bytes == 0) return;
+    text += (text.empty() ? "" : ", ") + other.text;
+    if (__builtin_add_overflow(bytes, other.bytes, &bytes)) bytes = INT64_MAX;
+  }
+};
+
+Needs needs_of(const PlanNode& plan) {
+  Needs needs;
+  // The inputs of a concatenate are open one after the other.
+  const bool in_turn = dynamic_cast<const ConcatenateOperator*>(plan.op.get()) != nullptr;
+  for (const PlanNodePtr& input : plan.inputs) {
+    Needs of_input = needs_of(*input);
+    if (!in_turn) {
+      needs.add(of_input);
+    } else if (of_input.bytes > needs.bytes) {
+      needs = std::move(of_input);
+    }
+  }
+  const auto* shuffle = dynamic_cast<const ShuffleOperator*>(plan.op.get());
+  needs.add(plan.op->name(), shuffle == nullptr ? plan.op->memory_needed()
+                                                : shuffle->memory_needed_for(plan_cardinality(*plan.inputs[0])));
+  return needs;
 }
 
 // What is known to be too much fails before anything is read.
 void check_memory(const PlanNode& plan, int64_t budget) {
-  int64_t bytes = 0;
-  std::string text;
-  add_needs(plan, bytes, text);
+  const auto [bytes, text] = needs_of(plan);
   if (bytes <= budget) return;
   throw ErrorException(ErrorCode::kMemoryBudget,
                        fmt::format("at least {} bytes are needed ({}), the memory budget is {}", bytes, text, budget));

@@ -107,7 +107,7 @@ TEST(PackTest, SequencesThatWaitAreBoundByTheMemoryBudget) {
     FAIL() << "no error";
   } catch (const ErrorException& e) {
     EXPECT_EQ(e.error().code, ErrorCode::kMemoryBudget);
-    EXPECT_THAT(e.error().message, HasSubstr("84 sequences that wait take 75264 bytes"));
+    EXPECT_THAT(e.error().message, HasSubstr("75 sequences that wait take 75400 bytes"));
   }
 }
 

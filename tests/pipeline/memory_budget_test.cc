@@ -71,12 +71,85 @@ TEST(MemoryBudget, AShuffleWhoseRowsAreTooLargeSaysHowMuchItNeeds) {
 }
 
 TEST(MemoryBudget, WhatIsKnownToBeTooMuchFailsAtStart) {
-  const Dataset dataset = Dataset::range(0, 10).shuffle(int64_t{1} << 20).batch(16, {.drop_remainder = true});
+  const int64_t rows = int64_t{1} << 20;
+  const Dataset dataset = Dataset::range(0, rows).shuffle(rows).batch(16, {.drop_remainder = true});
   EXPECT_THAT(error_of(dataset, {.threads = 1, .memory_budget = kMebibyte}),
               HasSubstr("bytes are needed (shuffle 144703488, batch 128), the memory budget is 1048576"));
   EXPECT_EQ(error_of(dataset, {.threads = 1, .memory_budget = 160 * kMebibyte}), "none");
   EXPECT_THROW((void)checked_memory_budget(1000), ErrorException);
   EXPECT_GT(checked_memory_budget(0), 64 * kMebibyte);
+}
+
+TEST(MemoryBudget, WhatIsNeverNeededIsNotAskedFor) {
+  const StartOptions small{.threads = 1, .memory_budget = 16 * kMebibyte};
+  // A buffer for everything, of what is known and of what is not.
+  EXPECT_EQ(error_of(Dataset::range(0, 1000).shuffle(int64_t{1} << 40), small), "none");
+  EXPECT_EQ(error_of(Dataset::range(0, 1000).unique({"value"}).shuffle(int64_t{1} << 40), small), "none");
+  // The inputs of a concatenate are open one after the other, those of a zip together.
+  const Dataset shuffled = Dataset::range(0, 60'000).shuffle(60'000);
+  EXPECT_EQ(error_of(Dataset::concatenate({shuffled, shuffled, shuffled}), small), "none");
+  EXPECT_THAT(error_of(Dataset::interleave({shuffled, shuffled, shuffled}), small),
+              HasSubstr("bytes are needed (shuffle 8280000, shuffle 8280000, shuffle 8280000)"));
+}
+
+TEST(MemoryBudget, ABatchThatIsPaddedToTooMuchIsAnError) {
+  // One row is long, the other wide.
+  const auto crossed = [](int64_t size) {
+    return Dataset::range(0, 6).map({.name = "crossed",
+                                     .writes = {{.name = "x", .dtype = DType::kInt64, .shape = {kVaries, kVaries}}},
+                                     .function = [size](const RowView& row, RowWriter& out) {
+                                       const auto value = row.value<int64_t>("value");
+                                       const int64_t other = value < 4 ? size : 1;
+                                       const std::vector<int64_t> values(static_cast<size_t>(other), 1);
+                                       const Shape shape = value % 2 == 0 ? Shape{other, 1} : Shape{1, other};
+                                       out.set_values<int64_t>("x", values, shape);
+                                     }});
+  };
+  const auto count = [](const Dataset& dataset, const StartOptions& options) {
+    Pipeline pipeline = dataset.start(options);
+    int64_t batches = 0;
+    while (pipeline.next()) ++batches;
+    return batches;
+  };
+  for (const int threads : {1, 4}) {
+    const StartOptions options{.threads = threads, .memory_budget = 256 * kMebibyte};
+    const Dataset large = crossed(30'000).padded_batch(2);
+    EXPECT_THAT(error_of(large, options),
+                HasSubstr("padded_batch: feature 'x' of a batch is padded to [2,30000,30000], which takes 14400000000 "
+                          "bytes; the memory budget is 268435456"));
+    // It is in its place: the batches around it come.
+    EXPECT_EQ(count(large.ignore_errors(), options), 1);
+    const Dataset overflow = crossed(1'000'000).padded_batch(2).ignore_errors();
+    EXPECT_EQ(count(overflow, options), 1);
+    try {
+      count(crossed(1'000'000).padded_batch(2), options);
+      FAIL();
+    } catch (const ErrorException& exception) {
+      EXPECT_EQ(exception.error().code, ErrorCode::kWrongShape);
+      EXPECT_THAT(exception.what(), HasSubstr("is padded to [2,1000000,1000000], more than 1099511627776 values"));
+    }
+  }
+}
+
+TEST(MemoryBudget, RowsOfABatchThatTakeTooMuchAreAnError) {
+  EXPECT_THAT(error_of(wide_rows(100'000, 1000).batch(90'000), {.threads = 2, .memory_budget = 16 * kMebibyte}),
+              AllOf(HasSubstr("rows of a batch of 90000 take"), HasSubstr("the memory budget is 16777216")));
+  EXPECT_EQ(error_of(wide_rows(1000, 1000).batch(900), {.threads = 2, .memory_budget = 16 * kMebibyte}), "none");
+}
+
+TEST(MemoryBudget, WhatWaitsForAWindowIsCounted) {
+  const StartOptions small{.threads = 2, .memory_budget = 16 * kMebibyte};
+  EXPECT_THAT(error_of(wide_rows(100'000, 100).window(50'000, {.shift = 1}), small),
+              AllOf(HasSubstr("window: "), HasSubstr("that wait for a window of 50000, 1 apart, take"),
+                    HasSubstr("three quarters of the memory budget of 16777216 bytes")));
+  EXPECT_THAT(error_of(wide_rows(100'000, 100).window(2, {.stride = 50'000}), small), HasSubstr("window of 2, 50000"));
+  EXPECT_EQ(error_of(wide_rows(10'000, 10).window(5'000, {.shift = 5'000}), small), "none");
+}
+
+TEST(MemoryBudget, TheQueuesOfAPackAreCounted) {
+  EXPECT_THAT(
+      error_of(wide_rows(10, 10).drop({"value"}).pack(10'000'000), {.threads = 1, .memory_budget = 200 * kMebibyte}),
+      HasSubstr("bytes are needed (pack "));
 }
 
 TEST(MemoryBudget, NobodyWaitsForEverInAMebibyte) {

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include "formats/chrome_trace/writer.h"
 #include "formats/error.h"
 
 namespace millrace {
 namespace {
 
-constexpr int kProcess = 1;
 constexpr uint64_t kFirstLane = 1000;  // thread numbers from here on are lanes
 
 uint64_t next_id() {
@@ -27,23 +27,6 @@ std::string thread_name() {
   name.resize(name.find('\0'));
   return name;
 }
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-double microseconds(int64_t ns) { return 1e-3 * static_cast<double>(ns); }
 
 }  // namespace
 
@@ -106,23 +89,21 @@ std::string Trace::to_json() const {
     uint64_t thread;
   };
   std::vector<Placed> events;
-  std::string json = fmt::format(
-      "[\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":\"millrace\"}}}}",
-      kProcess);
-  const auto name_thread = [&json](uint64_t thread, const std::string& name) {
-    json += fmt::format(",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
-                        kProcess, thread, quoted(name));
-  };
+  ChromeTraceWriter writer;
+  writer.process_name("millrace");
   uint64_t thread = 0;
   for (const auto& ring : rings_) {
-    name_thread(++thread, fmt::format("{} {}", ring->thread, thread));
+    ++thread;
+    writer.row_name(thread, fmt::format("{} {}", ring->thread, thread));
     const uint64_t written = ring->written.load(std::memory_order_acquire);
     for (uint64_t i = written - std::min<uint64_t>(written, events_per_thread_); i < written; ++i) {
       const Event& event = ring->events[i % events_per_thread_];
       events.push_back({event, event.kind == Kind::kLaneSpan ? kFirstLane + event.lane : thread});
     }
   }
-  for (uint32_t lane = 0; lane < num_lanes_; ++lane) name_thread(kFirstLane + lane, fmt::format("in flight {}", lane));
+  for (uint32_t lane = 0; lane < num_lanes_; ++lane) {
+    writer.row_name(kFirstLane + lane, fmt::format("in flight {}", lane));
+  }
   // What lies around others comes before them.
   std::stable_sort(events.begin(), events.end(), [](const Placed& a, const Placed& b) {
     if (a.event.at != b.event.at) return a.event.at < b.event.at;
@@ -130,22 +111,17 @@ std::string Trace::to_json() const {
     return duration(a.event) > duration(b.event);
   });
   const int64_t start = events.empty() ? 0 : events.front().event.at;
-  json += fmt::format(
-      ",\n{{\"name\":\"dropped "
-      "events\",\"ph\":\"i\",\"s\":\"g\",\"pid\":{},\"tid\":0,\"ts\":0,\"args\":{{\"count\":{}}}}}",
-      kProcess, dropped);
-  for (const auto& [event, tid] : events) {
-    const std::string name = quoted(names_[event.name]);
+  writer.note("dropped events", "count", dropped);
+  for (const auto& [event, row] : events) {
+    const std::string& name = names_[event.name];
     if (event.kind == Kind::kCounter) {
-      json +=
-          fmt::format(",\n{{\"name\":{},\"ph\":\"C\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"args\":{{\"blocks\":{}}}}}",
-                      name, kProcess, tid, microseconds(event.at - start), event.value);
+      writer.counter(row, name, event.at - start, "blocks", event.value);
     } else {
-      json += fmt::format(",\n{{\"name\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}", name,
-                          kProcess, tid, microseconds(event.at - start), microseconds(event.value));
+      writer.span(row, name, event.at - start, event.value);
     }
   }
-  return json + "\n]\n";
+  writer.end();
+  return writer.take();
 }
 
 }  // namespace millrace

@@ -244,6 +244,16 @@ TEST(Tokenizer, EndsASearchThatWouldTakeForEver) {
               ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("in a text of 200 bytes ended: ")));
 }
 
+TEST(Tokenizer, EndsReplacementsThatDoubleATextAgainAndAgain) {
+  json file = json::parse(read_file(kMlm));
+  const json doubles = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::vector<json>(60, doubles)}};
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+  EXPECT_THAT(
+      [&] { (void)tokenizer.encode_ids(std::string(1 << 20, 'a')); },
+      ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("makes more than 268435456 bytes of a text")));
+}
+
 TEST(Tokenizer, LeavesOutAnAddedTokenWhoseTextTheOneBeforeTook) {
   json file = json::parse(read_file(kMlm));
   file["added_tokens"].push_back({{"id", 50}, {"content", "<x>"}, {"rstrip", true}, {"normalized", true}});

@@ -2,9 +2,19 @@
 
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "formats/error.h"
+
 namespace millrace {
+
+namespace {
+
+// A few that each double the text are gigabytes after some; what only copies a long text is let through.
+constexpr size_t kMostBytes = size_t{1} << 28;
+
+}  // namespace
 
 ReplaceNormalizer::ReplaceNormalizer(const JsonNode& node)
     : pattern_(node.member("pattern")), content_(node.member("content").string()) {
@@ -19,6 +29,10 @@ void ReplaceNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   spare.clear(text.tracking());
   size_t copied = 0;
   for (; match; match = cursor.next()) {
+    if (spare.text().size() > kMostBytes && spare.text().size() > text.text().size()) {
+      throw ErrorException(ErrorCode::kRecordTooLarge,
+                           fmt::format("a normalizer 'Replace' makes more than {} bytes of a text", kMostBytes));
+    }
     spare.append(text, copied, match->begin);
     copied = match->end;
     if (copied == 0) {

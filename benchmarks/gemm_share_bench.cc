@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "command_line/command_line.h"
@@ -191,6 +192,15 @@ int run(int argc, char** argv) {
   for (const Shape& s : shapes) flops += s.flops() * options->replicas;
   std::vector<double> shares;
   for (size_t i = 0; i < steps.size(); ++i) shares.push_back(products[i] / steps[i]);
+  nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+  for (const Shape& s : shapes) {
+    const double seconds = seconds_of_products({s}, *options, threads);
+    rates.push_back({{"product", fmt::format("{} {}", s.transposed_a ? "A^T" : "A", s.transposed_b ? "B^T" : "B")},
+                     {"m", s.m},
+                     {"n", s.n},
+                     {"k", s.k},
+                     {"gflop_per_s", s.flops() * options->replicas * 1e-9 / seconds}});
+  }
   const nlohmann::ordered_json json = {{"gemm", gemm_backend()},
                                        {"threads", threads},
                                        {"gflop_per_step", flops * 1e-9},
@@ -199,7 +209,8 @@ int run(int argc, char** argv) {
                                        {"products_seconds", median(products)},
                                        {"step_gflop_per_s", flops * 1e-9 / median(steps)},
                                        {"products_gflop_per_s", flops * 1e-9 / median(products)},
-                                       {"share_of_the_products_rate", median(shares)}};
+                                       {"share_of_the_products_rate", median(shares)},
+                                       {"rates", rates}};
   std::cout << json.dump() << "\n";
   return 0;
 }

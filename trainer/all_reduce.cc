@@ -6,9 +6,10 @@ namespace millrace {
 namespace {
 
 // out[i] = ((in[0][i] + in[1][i]) + in[2][i]) + ...; `out` may be one of them.
-void sum_into(float* out, std::span<float* const> in, int64_t size) {
+template <typename T>
+void sum_into(T* out, std::span<T* const> in, int64_t size) {
   constexpr int64_t kBlock = 64;  // in registers while the inputs pass
-  float sum[kBlock];
+  T sum[kBlock];
   for (int64_t begin = 0; begin < size; begin += kBlock) {
     const int64_t count = std::min(kBlock, size - begin);
     if (count == kBlock) {
@@ -20,7 +21,7 @@ void sum_into(float* out, std::span<float* const> in, int64_t size) {
       continue;
     }
     for (int64_t i = begin; i < size; ++i) {
-      float value = in[0][i];
+      T value = in[0][i];
       for (size_t k = 1; k < in.size(); ++k) value += in[k][i];
       out[i] = value;
     }
@@ -29,7 +30,8 @@ void sum_into(float* out, std::span<float* const> in, int64_t size) {
 
 }  // namespace
 
-AllReduce::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas)
+template <typename T>
+AllReduce<T>::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas)
     : size_(size), ranges_(buckets), num_replicas_(num_replicas), leaves_(static_cast<size_t>(num_replicas)) {
   add_node(0, num_replicas, -1);
   first_came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * ranges_.size());
@@ -37,7 +39,8 @@ AllReduce::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_repl
   buffers_.resize(static_cast<size_t>(num_replicas));
 }
 
-int AllReduce::add_node(int begin, int end, int parent) {
+template <typename T>
+int AllReduce<T>::add_node(int begin, int end, int parent) {
   const int node = static_cast<int>(nodes_.size());
   nodes_.push_back({.begin = begin, .end = end, .parent = parent, .right_begin = end});
   if (end - begin == 1) {
@@ -51,7 +54,8 @@ int AllReduce::add_node(int begin, int end, int parent) {
   return node;
 }
 
-void AllReduce::begin(int num_active) {
+template <typename T>
+void AllReduce<T>::begin(int num_active) {
   num_active_ = num_active;
   const int num_uses = static_cast<int>(ranges_.size()) + 1;
   for (size_t i = 0; i < nodes_.size() * ranges_.size(); ++i) first_came_[i].store(0, std::memory_order_relaxed);
@@ -60,8 +64,9 @@ void AllReduce::begin(int num_active) {
   }
 }
 
-std::span<float> AllReduce::take_buffer(int replica) {
-  FlatBuffer buffer;
+template <typename T>
+std::span<T> AllReduce<T>::take_buffer(int replica) {
+  FlatValues<T> buffer;
   {
     const std::lock_guard lock(mutex_);
     peak_buffers_ = std::max(peak_buffers_, ++live_);
@@ -70,13 +75,14 @@ std::span<float> AllReduce::take_buffer(int replica) {
       free_.pop_back();
     }
   }
-  if (buffer.data() == nullptr) buffer = FlatBuffer(size_);
-  FlatBuffer& place = buffers_[static_cast<size_t>(replica)];
+  if (buffer.data() == nullptr) buffer = FlatValues<T>(size_);
+  FlatValues<T>& place = buffers_[static_cast<size_t>(replica)];
   place = std::move(buffer);
   return place.span();
 }
 
-bool AllReduce::arrive(int replica, int bucket) {
+template <typename T>
+bool AllReduce<T>::arrive(int replica, int bucket) {
   const auto num_buckets = ranges_.size();
   int done = leaves_[static_cast<size_t>(replica)];  // the node whose sum is in its first replica's buffer
   Addends addends;
@@ -101,7 +107,8 @@ bool AllReduce::arrive(int replica, int bucket) {
 
 // In one pass, whatever the number of nodes: `((own + first) + second) + ...`, which is what adding left and right
 // child of each gives, as a + b is b + a.
-void AllReduce::add_up(int done, int bucket, Addends& addends) {
+template <typename T>
+void AllReduce<T>::add_up(int done, int bucket, Addends& addends) {
   if (addends.count == 0) return;
   const Bucket& range = ranges_[static_cast<size_t>(bucket)];
   const int64_t size = range.end - range.begin;
@@ -109,7 +116,7 @@ void AllReduce::add_up(int done, int bucket, Addends& addends) {
   const int first_node = addends.nodes[0];
   // The buffers that hold the children of these nodes: two of the lowest, and of each further one that which is not the
   // sum below it.
-  std::array<float*, kMostDepth + 1> in{};
+  std::array<T*, kMostDepth + 1> in{};
   const Node& lowest = nodes_[static_cast<size_t>(first_node)];
   in[0] = values(lowest.begin);
   in[1] = values(lowest.right_begin);
@@ -118,7 +125,8 @@ void AllReduce::add_up(int done, int bucket, Addends& addends) {
     const Node& below = nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i) - 1])];
     in[static_cast<size_t>(i) + 1] = values(below.begin == node.begin ? node.right_begin : node.begin);
   }
-  sum_into(values(nodes_[static_cast<size_t>(done)].begin), {in.data(), static_cast<size_t>(addends.count) + 1}, size);
+  sum_into<T>(values(nodes_[static_cast<size_t>(done)].begin), {in.data(), static_cast<size_t>(addends.count) + 1},
+              size);
   for (int i = 0; i < addends.count; ++i) {
     const auto right =
         static_cast<size_t>(nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])].right_begin);
@@ -127,24 +135,33 @@ void AllReduce::add_up(int done, int bucket, Addends& addends) {
   addends.count = 0;
 }
 
-void AllReduce::leave(int replica) { one_use_less(replica); }
+template <typename T>
+void AllReduce<T>::leave(int replica) {
+  one_use_less(replica);
+}
 
-void AllReduce::one_use_less(int replica) {
+template <typename T>
+void AllReduce<T>::one_use_less(int replica) {
   const auto index = static_cast<size_t>(replica);
   if (uses_left_[index].fetch_sub(1, std::memory_order_acq_rel) == 1) give_back(std::move(buffers_[index]));
 }
 
-void AllReduce::give_back(FlatBuffer buffer) {
+template <typename T>
+void AllReduce<T>::give_back(FlatValues<T> buffer) {
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(buffer));
   --live_;
 }
 
-void AllReduce::end() {
-  for (FlatBuffer& buffer : buffers_) {
+template <typename T>
+void AllReduce<T>::end() {
+  for (FlatValues<T>& buffer : buffers_) {
     if (buffer.data() != nullptr) give_back(std::move(buffer));
   }
 }
+
+template class AllReduce<float>;
+template class AllReduce<double>;
 
 double sum_of_squares(std::span<const float> values) {
   // Sixteen partial sums: independent chains that the compiler can keep in vectors.

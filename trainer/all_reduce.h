@@ -25,22 +25,25 @@ namespace millrace {
 ///
 /// One step at a time: `begin`, then from the replicas' threads `take_buffer`, `arrive` and `leave`, then from one
 /// thread `result` and `end`. No thread waits for another.
+///
+/// T is float; the double form serves to check gradients.
+template <typename T>
 class AllReduce {
  public:
-  /// `size`: floats of a flat buffer. `buckets`: the parts of it that are added up; they must outlive this.
+  /// `size`: values of a flat buffer. `buckets`: the parts of it that are added up; they must outlive this.
   AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas);
 
   /// Starts a step of which replicas 0 to `num_active` - 1 take part; the others are as if their gradients were 0.
   void begin(int num_active);
   /// The buffer into which the replica writes its gradients: undefined but for the gaps, which are 0.
-  std::span<float> take_buffer(int replica);
+  std::span<T> take_buffer(int replica);
   /// The replica's bucket is final. Returns true to the one caller whose addition completed the sum over all replicas.
   bool arrive(int replica, int bucket);
   /// The replica writes to its buffer no more. No other replica gets the buffer before that, even when all buckets were
   /// added: a model may still write gradients that are in no bucket, those of frozen parameters.
   void leave(int replica);
   /// The sums over all replicas, once every bucket is complete. Its owner may write to it.
-  float* result() { return buffers_[0].data(); }
+  T* result() { return buffers_[0].data(); }
   /// Gives all buffers back; also after a step that was abandoned, once no replica runs any more.
   void end();
 
@@ -63,7 +66,7 @@ class AllReduce {
   void add_up(int done, int bucket, Addends& addends);
   int add_node(int begin, int end, int parent);
   void one_use_less(int replica);
-  void give_back(FlatBuffer buffer);
+  void give_back(FlatValues<T> buffer);
 
   int64_t size_;
   std::span<const Bucket> ranges_;
@@ -73,12 +76,15 @@ class AllReduce {
   std::vector<int> leaves_;                             // node of each replica
   std::unique_ptr<std::atomic<uint8_t>[]> first_came_;  // [node, bucket]: one child is done
   std::unique_ptr<std::atomic<int>[]> uses_left_;       // [replica]: buckets to be added to another's, and its own use
-  std::vector<FlatBuffer> buffers_;                     // [replica], while in use
+  std::vector<FlatValues<T>> buffers_;                  // [replica], while in use
   std::mutex mutex_;                                    // for the pool; taken twice per replica and step
-  std::vector<FlatBuffer> free_;
+  std::vector<FlatValues<T>> free_;
   int live_ = 0;
   int peak_buffers_ = 0;
 };
+
+extern template class AllReduce<float>;
+extern template class AllReduce<double>;
 
 /// The sum of squares of `values` in float64, in an order that depends on their number only. Infinite or NaN exactly
 /// when a value is (squares of float32 cannot overflow a float64).

@@ -8,6 +8,16 @@
 
 namespace millrace {
 
+std::string TrainingReport::phases_text() const {
+  const double all = std::max(1e-12, seconds + callback_seconds);
+  const auto share = [all](double part) { return 100 * part / all; };
+  return fmt::format(
+      "{:.3g} s a step: waiting for input {:.1f}%, forward {:.1f}%, backward {:.1f}%, reduce {:.1f}%, optimizer "
+      "{:.1f}%, callbacks {:.1f}%",
+      all / static_cast<double>(std::max<int64_t>(1, steps)), share(seconds * input_wait_share), share(phases.forward),
+      share(phases.backward), share(phases.reduce), share(phases.optimizer), share(callback_seconds));
+}
+
 double EvaluationReport::value(const std::string& name) const {
   if (name == "loss") return loss;
   const auto found = std::ranges::find(metrics, name, &MetricValue::name);

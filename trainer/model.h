@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,16 +39,25 @@ class GradientListener {
   ~GradientListener() = default;
 };
 
+/// How values that are computed in the forward pass lie in memory until the backward pass needs them. What is computed
+/// from them is float32 in any case.
+enum class ActivationStorage {
+  kFull,      ///< as they were computed
+  kBfloat16,  ///< rounded to the nearest bfloat16 (8 bits of precision, the range of float32): half the memory
+};
+
 /// What a model is given for one training step of one replica.
 struct ReplicaContext {
   uint64_t seed = 0;  ///< of the run; random choices are a pure function of (seed, batch, row in the batch, place)
   int64_t batch = 0;  ///< global batches of the stream before this one; a step may be made of several
   int replica = 0;    ///< for messages; must not decide anything random
   std::span<float> gradients;  ///< `[layout().size()]`; what it holds at first is undefined
-  double loss_scale = 1;       ///< gradients are of the losses times this; the losses themselves are not scaled
-  /// Ids of the parameters whose gradients are wanted. Default: empty, all. Others may be written to and announced, but
+  /// Of what the model's operators keep; a model of other operators may leave it out of account. Default: kFull
+  ActivationStorage activations = ActivationStorage::kFull;
+  double loss_scale = 1;  ///< gradients are of the losses times this; the losses themselves are not scaled
+  /// Ids of the parameters whose gradients are wanted. Default: all. Others may be written to and announced, but
   /// nobody reads them: a model saves their computation if it can (`Tape::backward` takes them).
-  std::span<const int> trainable;
+  std::optional<std::span<const int>> trainable = std::nullopt;
   GradientListener* listener = nullptr;  ///< never null in a training step
   Workspace* workspace = nullptr;        ///< made by this model's `make_workspace`; never null
 };

@@ -93,28 +93,37 @@ std::optional<int> ParameterLayout::find(std::string_view name) const {
   return found->second;
 }
 
-FlatBuffer::FlatBuffer(int64_t size) : size_(size) {
+template <typename T>
+FlatValues<T>::FlatValues(int64_t size) : size_(size) {
   constexpr size_t kBoundary = kFloatsPerLine * sizeof(float);
   // calloc gives large blocks as pages that come into being, as zeros, when they are touched.
-  size_t space = static_cast<size_t>(round_up(std::max<int64_t>(size, 1))) * sizeof(float) + kBoundary;
+  size_t space = static_cast<size_t>(round_up(std::max<int64_t>(size, 1))) * sizeof(T) + kBoundary;
   memory_.reset(std::calloc(space, 1));
   if (memory_ == nullptr) throw std::bad_alloc();
   void* first = memory_.get();
-  data_ = static_cast<float*>(std::align(kBoundary, kBoundary, first, space));
+  data_ = static_cast<T*>(std::align(kBoundary, kBoundary, first, space));
 }
 
-FlatBuffer::FlatBuffer(FlatBuffer&& other) noexcept
+template <typename T>
+FlatValues<T>::FlatValues(FlatValues&& other) noexcept
     : memory_(std::move(other.memory_)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
-FlatBuffer& FlatBuffer::operator=(FlatBuffer&& other) noexcept {
+template <typename T>
+FlatValues<T>& FlatValues<T>::operator=(FlatValues&& other) noexcept {
   memory_ = std::move(other.memory_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   return *this;
 }
 
-void FlatBuffer::Free::operator()(void* memory) const { std::free(memory); }
+template <typename T>
+void FlatValues<T>::Free::operator()(void* memory) const {
+  std::free(memory);
+}
+
+template class FlatValues<float>;
+template class FlatValues<double>;
 
 }  // namespace millrace

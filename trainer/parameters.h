@@ -86,29 +86,32 @@ class ParameterLayout {
   bool finished_ = false;
 };
 
-/// Floats on a 64-byte boundary, 0 at first: weights, gradients, one optimizer slot. What is never touched costs no
-/// memory (of large buffers), so parts that belong to frozen parameters are free. Move-only.
-class FlatBuffer {
+/// Values on a 64-byte boundary, 0 at first: weights, gradients, one optimizer slot. What is never touched costs no
+/// memory (of large buffers), so parts that belong to frozen parameters are free. Move-only. T is float or double.
+template <typename T>
+class FlatValues {
  public:
-  FlatBuffer() = default;
-  /// Throws std::bad_alloc when the system has no memory for `size` floats.
-  explicit FlatBuffer(int64_t size);
-  FlatBuffer(FlatBuffer&& other) noexcept;
-  FlatBuffer& operator=(FlatBuffer&& other) noexcept;
+  FlatValues() = default;
+  /// Throws std::bad_alloc when the system has no memory for `size` values.
+  explicit FlatValues(int64_t size);
+  FlatValues(FlatValues&& other) noexcept;
+  FlatValues& operator=(FlatValues&& other) noexcept;
 
-  float* data() { return data_; }
-  const float* data() const { return data_; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
   int64_t size() const { return size_; }
-  std::span<float> span() { return {data_, static_cast<size_t>(size_)}; }
-  std::span<const float> span() const { return {data_, static_cast<size_t>(size_)}; }
+  std::span<T> span() { return {data_, static_cast<size_t>(size_)}; }
+  std::span<const T> span() const { return {data_, static_cast<size_t>(size_)}; }
 
  private:
   struct Free {
     void operator()(void* memory) const;
   };
   std::unique_ptr<void, Free> memory_;
-  float* data_ = nullptr;  // the first boundary in it
+  T* data_ = nullptr;  // the first boundary in it
   int64_t size_ = 0;
 };
+
+using FlatBuffer = FlatValues<float>;
 
 }  // namespace millrace

@@ -74,11 +74,15 @@ TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optim
   }
 }
 
-int StepTimeline::reduced_during_backward() const {
-  nanoseconds backward_end{0};
-  for (const ReplicaTime& replica : replicas) backward_end = std::max(backward_end, replica.end);
-  return static_cast<int>(std::count_if(reductions.begin(), reductions.end(),
-                                        [&](const TimeSpan& span) { return span.end < backward_end; }));
+nanoseconds BatchTimeline::backward_end() const {
+  nanoseconds end{0};
+  for (const ReplicaTime& replica : replicas) end = std::max(end, replica.end);
+  return end;
+}
+
+int BatchTimeline::reduced_during_backward() const {
+  return static_cast<int>(
+      std::ranges::count_if(reductions, [end = backward_end()](const TimeSpan& span) { return span.end < end; }));
 }
 
 void StepPhases::add(const StepPhases& other) {
@@ -106,7 +110,7 @@ class StepGraph::Impl {
         all_reduce_(layout_.size(), buckets_, options_.replicas),
         workers_(make_worker ? std::move(make_worker) : [&model] { return std::make_unique<CpuWorker>(model); }),
         arena_(thread_count(options_.threads), 1),
-        watchdog_(options_.watchdog, options_.on_stall, options_.replicas, layout_),
+        watchdog_(options_.watchdog, options_.on_stall, options_.replicas, layout_, buckets_),
         updates_of_losses_(num_losses_),
         results_(static_cast<size_t>(options_.replicas)),
         predictions_(static_cast<size_t>(options_.replicas)),
@@ -143,7 +147,7 @@ class StepGraph::Impl {
     report_ = StepReport{};
     learning_rate_ = learning_rate;
     run_batch(batch, numbers, /*updates=*/true);
-    return finished_report();
+    return finished_report(batch_time_.backward_end());
   }
 
   void accumulate(const BatchView& batch, const StepNumbers& numbers) {
@@ -151,15 +155,12 @@ class StepGraph::Impl {
     run_batch(batch, numbers, /*updates=*/false);
     or_discard([this] { add_results(); });
     if (num_accumulated_++ == 0) first_batch_ = numbers.batch;
-    const nanoseconds time = now();
-    add_phases(time);
-    accumulating_ += time;
+    end_batch(now());
   }
 
   StepReport update(const StepNumbers& numbers, double learning_rate) {
     if (num_accumulated_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "an update without a batch");
     report_ = StepReport{};
-    report_.timeline.reductions.resize(static_cast<size_t>(num_buckets_));
     learning_rate_ = learning_rate;
     numbers_ = numbers;
     batches_ = num_accumulated_;
@@ -168,11 +169,12 @@ class StepGraph::Impl {
     std::fill(results_.begin(), results_.end(), StepResult{});
     watchdog_.step_begins(step_place(), 0);
     run([this] {
-      for (int bucket = 0; bucket < num_buckets_; ++bucket) take_squares(bucket, now());
+      for (int bucket = 0; bucket < num_buckets_; ++bucket) take_squares(bucket);
       put(graph_->decision, 0);
     });
     watchdog_.step_ends();
-    return finished_report();
+    or_discard([this] { throw_update_error(); });
+    return finished_report({});
   }
 
   void discard() {
@@ -180,7 +182,8 @@ class StepGraph::Impl {
     total_ = {};
     phases_ = {};
     not_finite_.clear();
-    accumulating_ = {};
+    batch_times_.clear();
+    working_ = {};
   }
 
   StepResult evaluate(const BatchView& batch) {
@@ -310,8 +313,8 @@ class StepGraph::Impl {
     updates_ = updates;
     batches_ = num_accumulated_ + 1;
     const int active = start(batch);
-    report_.timeline.replicas.assign(static_cast<size_t>(options_.replicas), {});
-    report_.timeline.reductions.assign(static_cast<size_t>(num_buckets_), {});
+    batch_time_.replicas.assign(static_cast<size_t>(options_.replicas), {});
+    batch_time_.reductions.assign(static_cast<size_t>(num_buckets_), {});
     all_reduce_.begin(active);
     gradients_ = nullptr;  // not known before replica 0 has its buffer
     // Without an update there is nothing to decide: the count stays above 0.
@@ -319,7 +322,10 @@ class StepGraph::Impl {
     run([this, active] { put_replicas(active); });
     watchdog_.step_ends();
     all_reduce_.end();
-    or_discard([this] { throw_first_error(); });
+    or_discard([this] {
+      throw_first_error();
+      throw_update_error();
+    });
   }
 
   // What throws gives up what has been accumulated.
@@ -334,30 +340,42 @@ class StepGraph::Impl {
   }
 
   // What a batch took, `time` on the clock.
-  void add_phases(nanoseconds time) {
+  void end_batch(nanoseconds time) {
     nanoseconds forward{0};
     nanoseconds backward{0};
     nanoseconds reduce{0};
-    nanoseconds last_end{0};
-    for (const ReplicaTime& replica : report_.timeline.replicas) {
+    for (const ReplicaTime& replica : batch_time_.replicas) {
       forward += replica.backward - replica.begin;
       backward += replica.end - replica.backward - replica.reducing;
       reduce += replica.reducing;
-      last_end = std::max(last_end, replica.end);
     }
+    const nanoseconds last_end = batch_time_.backward_end();
     const double all = std::max(1e-12, seconds(forward + backward + reduce));
     const double wall = seconds(last_end);
     phases_.add({.forward = wall * seconds(forward) / all,
                  .backward = wall * seconds(backward) / all,
                  .reduce = wall * seconds(reduce) / all,
                  .optimizer = seconds(time - last_end)});
+    working_ += time;
+    batch_time_.began = begin_;
+    batch_time_.ended = begin_ + time;
+    batch_times_.push_back(std::exchange(batch_time_, {}));
   }
 
-  StepReport finished_report() {
+  // `backward_end`: of the batch that came with the update; 0 when there was none.
+  StepReport finished_report(nanoseconds backward_end) {
+    const nanoseconds time = now();
+    if (backward_end.count() > 0) {
+      end_batch(time);
+    } else {
+      working_ += time;
+      phases_.optimizer += seconds(time);
+    }
     report_.timeline.began = begin_;
-    report_.timeline.total = now();
-    report_.timeline.accumulating = accumulating_;
-    add_phases(report_.timeline.total);
+    report_.timeline.ended = begin_ + time;
+    report_.timeline.total = working_;
+    report_.timeline.after_backward = time - backward_end;
+    report_.timeline.batches = std::move(batch_times_);
     report_.phases = phases_;
     discard();
     return std::move(report_);
@@ -368,6 +386,23 @@ class StepGraph::Impl {
     for (const std::optional<Error>& error : errors_) {
       if (error) throw ErrorException(*error);
     }
+  }
+
+  void throw_update_error() {
+    if (update_error_) throw ErrorException(*std::exchange(update_error_, std::nullopt));
+  }
+
+  // What the decision or an update threw. To be called in a catch block.
+  void keep_update_error() noexcept {
+    Error error = caught_error();
+    error.message = fmt::format("{}, its update: {}", step_place(), error.message);
+    const std::lock_guard lock(update_error_mutex_);
+    if (!update_error_) update_error_ = std::move(error);
+  }
+
+  bool update_failed() {
+    const std::lock_guard lock(update_error_mutex_);
+    return update_error_.has_value();
   }
 
   void replica_body(int /*message*/) noexcept {
@@ -408,7 +443,7 @@ class StepGraph::Impl {
 
   void train_replica(int replica, int thread, const BatchView& rows, DeviceWorker& worker) {
     const auto index = static_cast<size_t>(replica);
-    ReplicaTime& time = report_.timeline.replicas[index];
+    ReplicaTime& time = batch_time_.replicas[index];
     time.thread = thread;
     time.begin = now();
     const auto backward_begins = [&] {
@@ -423,14 +458,16 @@ class StepGraph::Impl {
     };
     BucketCountdown countdown(layout_, buckets_of_parameters_, bucket_done, backward_begins);
     const std::span<float> gradients = all_reduce_.take_buffer(replica);
-    results_[index] = worker.train_step(rows, state_.weights.data(),
-                                        {.seed = options_.seed,
-                                         .batch = numbers_.batch,
-                                         .replica = replica,
-                                         .gradients = gradients,
-                                         .loss_scale = numbers_.loss_scale,
-                                         .trainable = trainable_,
-                                         .listener = &countdown});
+    results_[index] = worker.train_step(
+        rows, state_.weights.data(),
+        {.seed = options_.seed,
+         .batch = numbers_.batch,
+         .replica = replica,
+         .gradients = gradients,
+         .activations = options_.activations,
+         .loss_scale = numbers_.loss_scale,
+         .trainable = trainable_.empty() ? std::nullopt : std::optional<std::span<const int>>(trainable_),
+         .listener = &countdown});
     countdown.check_complete();
     if (results_[index].more_losses.size() + 1 < num_losses_) {
       throw ErrorException(ErrorCode::kInvalidArgument,
@@ -474,12 +511,18 @@ class StepGraph::Impl {
   }
 
   void bucket_final(int replica, int bucket) {
+    ReplicaTime& time = batch_time_.replicas[static_cast<size_t>(replica)];
     const auto begin = now();
-    if (all_reduce_.arrive(replica, bucket)) bucket_reduced(replica, bucket, begin);
-    report_.timeline.replicas[static_cast<size_t>(replica)].reducing += now() - begin;
+    const bool last = all_reduce_.arrive(replica, bucket);
+    if (last) bucket_reduced(bucket);
+    const auto end = now();
+    time.reducing += end - begin;
+    if (!last) return;
+    batch_time_.reductions[static_cast<size_t>(bucket)] = {.begin = begin, .end = end, .thread = time.thread};
+    if (updates_) one_less_undecided();
   }
 
-  void bucket_reduced(int replica, int bucket, nanoseconds begin) {
+  void bucket_reduced(int bucket) {
     const Bucket& range = buckets_[static_cast<size_t>(bucket)];
     float* sum = all_reduce_.result();
     float* so_far = accumulated_.data();
@@ -494,16 +537,12 @@ class StepGraph::Impl {
     if (num_accumulated_ > 0) {
       for (int64_t i = range.begin; i < range.end; ++i) sum[i] = so_far[i] + sum[i];
     }
-    take_squares(bucket, begin);
-    report_.timeline.reductions[static_cast<size_t>(bucket)].thread =
-        report_.timeline.replicas[static_cast<size_t>(replica)].thread;
-    one_less_undecided();
+    take_squares(bucket);
   }
 
-  void take_squares(int bucket, nanoseconds begin) {
+  void take_squares(int bucket) {
     const auto index = static_cast<size_t>(bucket);
     squares_[index] = sum_of_squares(part({gradients(), static_cast<size_t>(layout_.size())}, buckets_[index]));
-    report_.timeline.reductions[index] = {.begin = begin, .end = now()};
   }
 
   // What the update is made of: the sums over all replicas of all batches.
@@ -515,13 +554,15 @@ class StepGraph::Impl {
 
   void decision_body(int /*message*/) noexcept {
     report_.timeline.decision = {.begin = now(), .thread = this_thread()};
-    watchdog_.updates_begin();
+    watchdog_.decision_begins();
     try {
       decide();
     } catch (...) {
-      errors_[0] = placed(0, place(), caught_error());
+      keep_update_error();
+      report_.updated = false;
     }
     report_.timeline.decision.end = now();
+    watchdog_.decision_ends();
     if (!report_.updated) return;
     report_.timeline.updates.resize(static_cast<size_t>(num_buckets_));
     undirected_.store(num_buckets_, std::memory_order_relaxed);
@@ -575,6 +616,7 @@ class StepGraph::Impl {
                                   .gradient_scale = static_cast<float>(factor * clipping)};
     }
     report_.gradient_norm = norms;
+    report_.learning_rates = optimizer_.learning_rates(updates_of_losses_[0]);
     report_.updated = not_finite.empty();
     if (report_.updated) return;
     report_.clip_scale = 1;
@@ -601,11 +643,17 @@ class StepGraph::Impl {
 
   void direction_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
+    watchdog_.update_begins(bucket);
     layer_squares_[index].clear();
-    for (const UpdateRange& range : ranges_[index]) {
-      layer_squares_[index].push_back(optimizer_.direction(range, update_of(bucket), update_buffers()));
+    try {
+      for (const UpdateRange& range : ranges_[index]) {
+        layer_squares_[index].push_back(optimizer_.direction(range, update_of(bucket), update_buffers()));
+      }
+    } catch (...) {
+      keep_update_error();
     }
-    if (undirected_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    watchdog_.update_waits(bucket);  // for the other directions
+    if (undirected_.fetch_sub(1, std::memory_order_acq_rel) == 1 && !update_failed()) {
       std::fill(whole_layers_.begin(), whole_layers_.end(), LayerSquares{});
       for (size_t b = 0; b < ranges_.size(); ++b) {
         for (size_t i = 0; i < ranges_[b].size(); ++i) {
@@ -621,14 +669,20 @@ class StepGraph::Impl {
   void update_body(int bucket) noexcept {
     const auto index = static_cast<size_t>(bucket);
     report_.timeline.updates[index] = {.begin = now(), .thread = this_thread()};
-    for (const UpdateRange& range : ranges_[index]) {
-      if (optimizer_.layerwise()) {
-        optimizer_.apply(range, update_of(bucket), update_buffers(),
-                         whole_layers_[static_cast<size_t>(range.parameter)]);
-      } else {
-        optimizer_.update(range, update_of(bucket), update_buffers());
+    watchdog_.update_begins(bucket);
+    try {
+      for (const UpdateRange& range : ranges_[index]) {
+        if (optimizer_.layerwise()) {
+          optimizer_.apply(range, update_of(bucket), update_buffers(),
+                           whole_layers_[static_cast<size_t>(range.parameter)]);
+        } else {
+          optimizer_.update(range, update_of(bucket), update_buffers());
+        }
       }
+    } catch (...) {
+      keep_update_error();
     }
+    watchdog_.update_ends(bucket);
     report_.timeline.updates[index].end = now();
   }
 
@@ -648,7 +702,7 @@ class StepGraph::Impl {
   const BucketsOfParameters buckets_of_parameters_;
   const bool whole_replicas_;  // buckets are added when their replica has ended
   const Distributor distributor_;
-  AllReduce all_reduce_;
+  AllReduce<float> all_reduce_;
   WorkerPool workers_;
   oneapi::tbb::task_arena arena_;
   StepWatchdog watchdog_;
@@ -663,7 +717,8 @@ class StepGraph::Impl {
   StepResult total_;
   StepPhases phases_;
   std::string not_finite_;  // the first loss that was not
-  nanoseconds accumulating_{0};
+  std::vector<BatchTimeline> batch_times_;
+  nanoseconds working_{0};  // spent on them
 
   // Of the batch and the step that run.
   Pass pass_ = Pass::kTrain;
@@ -682,10 +737,13 @@ class StepGraph::Impl {
   std::vector<std::vector<LayerSquares>> layer_squares_;  // by bucket and range
   std::vector<LayerSquares> whole_layers_;                // by parameter
   StepReport report_;
+  BatchTimeline batch_time_;
   std::atomic<int> next_replica_{0};
   std::atomic<bool> failed_{false};
   std::atomic<int> undecided_{0};   // buckets not reduced and replicas not ended
   std::atomic<int> undirected_{0};  // buckets without a direction
+  std::mutex update_error_mutex_;
+  std::optional<Error> update_error_;
 
   mutable std::mutex threads_mutex_;
   std::map<std::thread::id, int> threads_;

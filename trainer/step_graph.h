@@ -32,7 +32,8 @@ struct Clipping {
   double norm = 1;                ///< the largest norm over all parameters that is left as it is. Default: 1
   ClipForm form = ClipForm::kTf;  ///< Default: kTf
   /// Clip each replica's mean gradient before replicas are added, instead of the sum's after. Each loss of a model is
-  /// clipped on its own, by the norm over the parameters that follow it. Default: false
+  /// clipped on its own, by the norm over the parameters that follow it, and of a step on several batches each batch.
+  /// Default: false
   bool per_replica = false;
 };
 
@@ -41,6 +42,8 @@ struct StepGraphOptions {
   int threads = 0;    ///< threads that work on a step, the caller's among them. Default: 0, the cores
   uint64_t seed = 0;  ///< of the models' random choices. Default: 0
   std::optional<Clipping> clipping = std::nullopt;  ///< of the mean gradient. Default: none
+  /// How the models keep what their backward passes need. Default: kFull
+  ActivationStorage activations = ActivationStorage::kFull;
   /// What gradients are divided by. With means of replicas, and clipping of replicas, a replica's buckets are reduced
   /// when its backward pass has ended, not during it. Default: the weight of all
   GradientNormalization normalization = {};
@@ -87,19 +90,29 @@ struct StepPhases {
   void add(const StepPhases& other);
 };
 
-/// When each part of a step ran; of a step on several batches, the last one. One that has only the update left has no
-/// replicas.
-struct StepTimeline {
+/// When the work on one batch of a step ran.
+struct BatchTimeline {
   std::chrono::steady_clock::time_point began;  ///< what the other times count from
   std::vector<ReplicaTime> replicas;  ///< the reductions that a replica's thread did among it; empty ones are 0
-  std::vector<TimeSpan> reductions;   ///< by bucket: the last addition of its tree and its sum of squares
-  TimeSpan decision;                  ///< norm, finiteness, clipping
-  std::vector<TimeSpan> updates;      ///< by bucket; empty when the update was skipped
-  std::chrono::nanoseconds total{0};
-  std::chrono::nanoseconds accumulating{0};  ///< on the batches before the last one, which `total` leaves out
+  /// By bucket: the last addition of its tree, that to the batches before, and its sum of squares.
+  std::vector<TimeSpan> reductions;
+  std::chrono::steady_clock::time_point ended;  ///< for the last batch of a step: with the step
 
-  /// Buckets that were complete before the last replica's backward pass ended.
+  /// When the last replica's backward pass ended.
+  std::chrono::nanoseconds backward_end() const;
+  /// Buckets that were complete before that.
   int reduced_during_backward() const;
+};
+
+/// When each part of a step ran.
+struct StepTimeline {
+  std::vector<BatchTimeline> batches;           ///< in their order; at least one
+  std::chrono::steady_clock::time_point began;  ///< what `decision` and `updates` count from
+  TimeSpan decision;                            ///< norm, finiteness, clipping
+  std::vector<TimeSpan> updates;                ///< by bucket; empty when the update was skipped
+  std::chrono::steady_clock::time_point ended;
+  std::chrono::nanoseconds total{0};           ///< spent on the batches and the update, without waits in between
+  std::chrono::nanoseconds after_backward{0};  ///< of it: behind the last backward pass
 };
 
 struct StepReport {
@@ -108,7 +121,8 @@ struct StepReport {
   double gradient_norm = 0;  ///< of the normalised gradient over all trained parameters, before clipping of the sum
   double clip_scale = 1;     ///< what clipping of the sum multiplied the gradient of the first loss with
   bool updated = false;      ///< false: the update was skipped, weights and slots are as before
-  std::string skip_reason;   ///< names step and batch, and what was not finite; empty when updated
+  std::vector<GroupRate> learning_rates;  ///< of groups of parameters with rates of their own
+  std::string skip_reason;                ///< names step and batch, and what was not finite; empty when updated
   StepTimeline timeline;
   StepPhases phases;
 };
@@ -142,7 +156,8 @@ class StepGraph {
 
   /// A step on a global batch of at least one row, and on those accumulated before it. What a replica throws is thrown
   /// here, when all have stopped, with replica and step in front; weights and slots are then as before, and what was
-  /// accumulated is given up.
+  /// accumulated is given up. What the optimizer throws is thrown here too, with the step; some weights may have been
+  /// updated then.
   StepReport train(const BatchView& batch, const StepNumbers& numbers, double learning_rate);
 
   /// Forward and backward only: the next `train` or `update` counts the gradient of this batch in. Throws as `train`

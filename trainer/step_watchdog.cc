@@ -14,12 +14,15 @@ double seconds_since(int64_t then_ns, int64_t now_ns) { return static_cast<doubl
 
 }  // namespace
 
-StepWatchdog::StepWatchdog(double seconds, OnStall on_stall, int replicas, const ParameterLayout& layout)
+StepWatchdog::StepWatchdog(double seconds, OnStall on_stall, int replicas, const ParameterLayout& layout,
+                           std::span<const Bucket> buckets)
     : seconds_(seconds),
       on_stall_(std::move(on_stall)),
-      replicas_(replicas),
+      num_replicas_(replicas),
       layout_(layout),
-      nodes_(std::make_unique<Node[]>(static_cast<size_t>(replicas))) {
+      buckets_(buckets),
+      replicas_(std::make_unique<Replica[]>(static_cast<size_t>(replicas))),
+      updates_(std::make_unique<Node[]>(buckets.size())) {
   if (!(seconds >= 0)) {
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("watchdog is {}; at least 0 is needed", seconds));
   }
@@ -32,11 +35,12 @@ void StepWatchdog::step_begins(const std::string& place, int active) {
   if (seconds_ == 0) return;
   {
     const std::lock_guard lock(mutex_);
-    for (int replica = 0; replica < replicas_; ++replica) {
-      nodes_[replica].phase.store(replica < active ? Phase::kWaiting : Phase::kDone, std::memory_order_relaxed);
-      nodes_[replica].parameter.store(-1, std::memory_order_relaxed);
+    for (int replica = 0; replica < num_replicas_; ++replica) {
+      replicas_[replica].phase.store(replica < active ? Phase::kWaiting : Phase::kDone, std::memory_order_relaxed);
+      replicas_[replica].parameter.store(-1, std::memory_order_relaxed);
     }
-    updating_.store(false, std::memory_order_relaxed);
+    decision_.work.store(Work::kWaiting, std::memory_order_relaxed);
+    for (size_t i = 0; i < buckets_.size(); ++i) updates_[i].work.store(Work::kWaiting, std::memory_order_relaxed);
     moves_.fetch_add(1, std::memory_order_relaxed);
     place_ = place;
     active_ = active;
@@ -82,38 +86,85 @@ void StepWatchdog::watch(const std::stop_token& stop) {
 }
 
 Stall StepWatchdog::describe(double seconds) const {
+  Stall stall{.seconds = seconds};
+  // The decision comes when all replicas are done.
+  if (decision_.work.load() == Work::kWaiting) {
+    describe_replicas(stall);
+  } else {
+    describe_update(stall);
+  }
+  stall.report = fmt::format("nothing has moved for {:.1f} s: {}{}", seconds, stall.cause, stall.report);
+  return stall;
+}
+
+// The cause, and the lines below it as the report.
+void StepWatchdog::describe_replicas(Stall& stall) const {
   const int64_t now = now_ns();
-  std::string lines;
   int slowest = -1;
   int waiting = 0;
   int done = 0;
   for (int replica = 0; replica < active_; ++replica) {
-    const Phase phase = nodes_[replica].phase.load(std::memory_order_relaxed);
+    const Phase phase = replicas_[replica].phase.load(std::memory_order_relaxed);
     if (phase == Phase::kDone) ++done;
     if (phase == Phase::kWaiting) ++waiting;
     if (phase != Phase::kForward && phase != Phase::kBackward) continue;
-    const int64_t since = nodes_[replica].since_ns.load(std::memory_order_relaxed);
-    if (slowest < 0 || since < nodes_[slowest].since_ns.load(std::memory_order_relaxed)) slowest = replica;
-    const int id = nodes_[replica].parameter.load(std::memory_order_relaxed);
+    const int64_t since = replicas_[replica].since_ns.load(std::memory_order_relaxed);
+    if (slowest < 0 || since < replicas_[slowest].since_ns.load(std::memory_order_relaxed)) slowest = replica;
+    const int id = replicas_[replica].parameter.load(std::memory_order_relaxed);
     const std::string behind =
         id < 0 ? std::string()
                : fmt::format(", behind the gradient of '{}'", layout_.parameters()[static_cast<size_t>(id)].name);
-    lines += fmt::format("\n  replica {}: in its {} pass{}, nothing for {:.1f} s", replica,
-                         phase == Phase::kForward ? "forward" : "backward", behind, seconds_since(since, now));
+    stall.report += fmt::format("\n  replica {}: in its {} pass{}, nothing for {:.1f} s", replica,
+                                phase == Phase::kForward ? "forward" : "backward", behind, seconds_since(since, now));
   }
-  Stall stall{.seconds = seconds};
   if (slowest >= 0) {
-    stall.cause = fmt::format("{} waits for replica {}, which is in its {} pass and has moved nothing for {:.1f} s",
-                              place_, slowest, nodes_[slowest].phase.load() == Phase::kForward ? "forward" : "backward",
-                              seconds_since(nodes_[slowest].since_ns.load(), now));
-  } else if (updating_.load()) {
-    stall.cause = fmt::format("{} waits for the update of its weights", place_);
-  } else {
+    stall.cause =
+        fmt::format("{} waits for replica {}, which is in its {} pass and has moved nothing for {:.1f} s", place_,
+                    slowest, replicas_[slowest].phase.load() == Phase::kForward ? "forward" : "backward",
+                    seconds_since(replicas_[slowest].since_ns.load(), now));
+  } else if (waiting > 0) {
     stall.cause = fmt::format("{} waits for a thread: {} replicas have not begun", place_, waiting);
+  } else {
+    stall.cause = fmt::format("{} waits for a thread: the decision behind its replicas has not begun", place_);
   }
-  stall.report = fmt::format("nothing has moved for {:.1f} s: {}{}\n  {} of {} replicas are done, {} have not begun",
-                             seconds, stall.cause, lines, done, active_, waiting);
-  return stall;
+  stall.report += fmt::format("\n  {} of {} replicas are done, {} have not begun", done, active_, waiting);
+}
+
+void StepWatchdog::describe_update(Stall& stall) const {
+  const int64_t now = now_ns();
+  if (decision_.work.load() == Work::kRuns) {
+    stall.cause = fmt::format("{} waits for its decision (norm and clipping), which has run for {:.1f} s", place_,
+                              seconds_since(decision_.since_ns.load(), now));
+    return;
+  }
+  size_t slowest = buckets_.size();
+  int waiting = 0;
+  int done = 0;
+  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    const Work work = updates_[bucket].work.load(std::memory_order_relaxed);
+    if (work == Work::kDone) ++done;
+    if (work == Work::kWaiting) ++waiting;
+    if (work != Work::kRuns) continue;
+    const int64_t since = updates_[bucket].since_ns.load(std::memory_order_relaxed);
+    if (slowest == buckets_.size() || since < updates_[slowest].since_ns.load(std::memory_order_relaxed)) {
+      slowest = bucket;
+    }
+    stall.report += fmt::format("\n  the update of {}: for {:.1f} s", bucket_name(bucket), seconds_since(since, now));
+  }
+  if (slowest < buckets_.size()) {
+    stall.cause = fmt::format("{} waits for the update of {}, which has run for {:.1f} s", place_, bucket_name(slowest),
+                              seconds_since(updates_[slowest].since_ns.load(), now));
+  } else {
+    stall.cause = fmt::format("{} waits for a thread: {} updates have not begun", place_, waiting);
+  }
+  stall.report += fmt::format("\n  {} of {} updates are done, {} have not begun", done, buckets_.size(), waiting);
+}
+
+std::string StepWatchdog::bucket_name(size_t bucket) const {
+  const std::vector<int>& parameters = buckets_[bucket].parameters;
+  const std::string& first = layout_.parameters()[static_cast<size_t>(parameters.front())].name;
+  return fmt::format("bucket {} ('{}'{})", bucket, first,
+                     parameters.size() > 1 ? fmt::format(" and {} more", parameters.size() - 1) : "");
 }
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -15,16 +16,18 @@
 
 namespace millrace {
 
-/// Notices that nothing moves within a step, and says which replica, and what in it, everybody waits for: a model that
-/// does not return, a device that does not answer. (A step that waits for its batch is the pipeline's watchdog's.)
-/// What moves is told by the replicas' threads, a store for each gradient that is final; a thread of its own looks
-/// every quarter of the limit. A stall is told once, and again when something has moved in between.
+/// Notices that nothing moves within a step, and says which node of its graph everybody waits for: a replica and how
+/// far it is, the decision, or the update of a bucket; a model that does not return, a device that does not answer. (A
+/// step that waits for its batch is the pipeline's watchdog's.) What moves is told by the threads of the nodes, a store
+/// for each gradient that is final; a thread of its own looks every quarter of the limit. A stall is told once, and
+/// again when something has moved in between.
 class StepWatchdog {
  public:
   using OnStall = std::function<void(const Stall&)>;
   /// `seconds`: the limit; 0: it watches nothing and has no thread. `on_stall`: called on the watchdog's thread; null:
-  /// prints the report on standard error. `layout` must outlive it.
-  StepWatchdog(double seconds, OnStall on_stall, int replicas, const ParameterLayout& layout);
+  /// prints the report on standard error. `layout` and `buckets` must outlive it.
+  StepWatchdog(double seconds, OnStall on_stall, int replicas, const ParameterLayout& layout,
+               std::span<const Bucket> buckets);
   ~StepWatchdog();
   StepWatchdog(const StepWatchdog&) = delete;
   StepWatchdog& operator=(const StepWatchdog&) = delete;
@@ -36,36 +39,57 @@ class StepWatchdog {
   void replica_begins(int replica) { moved(replica, Phase::kForward); }
   void backward_begins(int replica) { moved(replica, Phase::kBackward); }
   void gradient_final(int replica, int id) {
-    nodes_[replica].parameter.store(id, std::memory_order_relaxed);
+    replicas_[replica].parameter.store(id, std::memory_order_relaxed);
     moved(replica, Phase::kBackward);
   }
   void replica_ends(int replica) { moved(replica, Phase::kDone); }
-  /// The replicas are done; the weights are updated.
-  void updates_begin() { updating_.store(true, std::memory_order_relaxed), moves_.fetch_add(1); }
+  // On the threads of the decision and the updates.
+  void decision_begins() { moved(decision_, Work::kRuns); }
+  void decision_ends() { moved(decision_, Work::kDone); }
+  void update_begins(int bucket) { moved(updates_[bucket], Work::kRuns); }
+  /// Its direction is known; it goes on when those of all buckets are.
+  void update_waits(int bucket) { moved(updates_[bucket], Work::kWaiting); }
+  void update_ends(int bucket) { moved(updates_[bucket], Work::kDone); }
 
  private:
   enum class Phase : int { kWaiting, kForward, kBackward, kDone };
-  struct Node {
+  struct Replica {
     std::atomic<Phase> phase{Phase::kWaiting};
     std::atomic<int64_t> since_ns{0};
     std::atomic<int> parameter{-1};  // whose gradient was the last to be final
   };
+  // The decision, or the update of a bucket.
+  enum class Work : int { kWaiting, kRuns, kDone };
+  struct Node {
+    std::atomic<Work> work{Work::kWaiting};
+    std::atomic<int64_t> since_ns{0};
+  };
   static int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
   void moved(int replica, Phase phase) {
-    nodes_[replica].since_ns.store(now_ns(), std::memory_order_relaxed);
-    nodes_[replica].phase.store(phase, std::memory_order_relaxed);
+    replicas_[replica].since_ns.store(now_ns(), std::memory_order_relaxed);
+    replicas_[replica].phase.store(phase, std::memory_order_relaxed);
+    moves_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void moved(Node& node, Work work) {
+    node.since_ns.store(now_ns(), std::memory_order_relaxed);
+    node.work.store(work, std::memory_order_relaxed);
     moves_.fetch_add(1, std::memory_order_relaxed);
   }
   void watch(const std::stop_token& stop);
   Stall describe(double seconds) const;
+  void describe_replicas(Stall& stall) const;
+  void describe_update(Stall& stall) const;
+  std::string bucket_name(size_t bucket) const;
 
   const double seconds_;
   const OnStall on_stall_;
-  const int replicas_;
+  const int num_replicas_;
   const ParameterLayout& layout_;
-  std::unique_ptr<Node[]> nodes_;
+  const std::span<const Bucket> buckets_;
+  std::unique_ptr<Replica[]> replicas_;
+  Node decision_;
+  std::unique_ptr<Node[]> updates_;  // by bucket
   std::atomic<uint64_t> moves_{0};
-  std::atomic<bool> updating_{false};
 
   std::mutex mutex_;  // of what follows
   std::condition_variable_any wake_;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +22,20 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// A loss over everything that was added up; NaN when nothing had a weight.
+double mean_of(const StepResult& total, size_t loss) {
+  const LossSum sum = total.loss(static_cast<int>(loss));
+  return sum.weight == 0 ? std::numeric_limits<double>::quiet_NaN() : sum.sum / sum.weight;
+}
+
+// The losses behind the first, and what the model measures beside them.
+void add_metrics(const StepResult& total, std::vector<MetricValue>& metrics) {
+  for (size_t loss = 1; loss <= total.more_losses.size(); ++loss) {
+    metrics.push_back({.name = fmt::format("loss_{}", loss), .value = mean_of(total, loss)});
+  }
+  for (const MetricSum& metric : total.metrics) metrics.push_back({.name = metric.name, .value = metric.value()});
+}
+
 // What a stretch of steps adds up to.
 class Stretch {
  public:
@@ -33,10 +49,8 @@ class Stretch {
     step_ += seconds(step);
     rows_ += rows;
     tokens_ += tokens;
-    std::chrono::nanoseconds backward_end{0};
-    for (const ReplicaTime& replica : report.timeline.replicas) backward_end = std::max(backward_end, replica.end);
-    graph_ += seconds(report.timeline.accumulating + report.timeline.total);
-    after_backward_ += seconds(report.timeline.total - backward_end);
+    graph_ += seconds(report.timeline.total);
+    after_backward_ += seconds(report.timeline.after_backward);
     phases_.add(report.phases);
   }
 
@@ -45,7 +59,7 @@ class Stretch {
 
   void fill(TrainingReport& report) const {
     report.steps = steps_;
-    report.loss = losses_.weight == 0 ? 0 : losses_.sum_loss / losses_.weight;
+    report.loss = mean_of(losses_, 0);
     report.rows = rows_;
     report.tokens = tokens_;
     report.seconds = wait_ + step_;
@@ -56,9 +70,7 @@ class Stretch {
     }
     if (graph_ > 0) report.after_backward_share = after_backward_ / graph_;
     report.phases = phases_;
-    for (const MetricSum& metric : losses_.metrics) {
-      report.metrics.push_back({.name = metric.name, .value = metric.value()});
-    }
+    add_metrics(losses_, report.metrics);
   }
 
  private:
@@ -79,6 +91,22 @@ std::unique_ptr<T> needed(std::unique_ptr<T> part, std::string_view name) {
   return part;
 }
 
+std::vector<MetricValue> values_of(const std::vector<std::unique_ptr<Metric>>& metrics) {
+  std::vector<MetricValue> values;
+  for (const auto& metric : metrics) values.push_back({.name = metric->name(), .value = metric->value()});
+  return values;
+}
+
+// In logs and where a metric is asked for, a name stands for one number.
+void check_names(const std::vector<MetricValue>& metrics) {
+  std::set<std::string> names = {"loss"};
+  for (const MetricValue& metric : metrics) {
+    if (names.insert(metric.name).second) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("an evaluation has two numbers with the name '{}'", metric.name));
+  }
+}
+
 void check(const TrainerOptions& options) {
   const auto need = [](bool holds, std::string message) {
     if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, std::move(message));
@@ -94,6 +122,7 @@ void check(const TrainerOptions& options) {
   need(options.checkpoint_every == 0 || !options.checkpoint_folder.empty(),
        "checkpoint_every is set, but there is no checkpoint_folder");
   need(!options.metrics || options.evaluation, "metrics are set, but there is nothing to evaluate on");
+  if (options.metrics) check_names(values_of(options.metrics()));
   if (options.loss_scaling) options.loss_scaling->check();
   need(options.most_skipped_in_a_row >= 0,
        fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", options.most_skipped_in_a_row));
@@ -123,6 +152,7 @@ std::string gradients_text(const TrainerOptions& options) {
                         clipping->per_replica ? ", each replica" : "");
   }
   if (!options.frozen.empty()) text += fmt::format(", without '{}'", options.frozen);
+  if (options.step.activations == ActivationStorage::kBfloat16) text += ", activations in bfloat16";
   if (options.loss_scaling) text += ", " + options.loss_scaling->describe();
   return text;
 }
@@ -144,7 +174,7 @@ class Trainer::Run {
 
   TrainingSummary run() {
     t_.events_.clear();
-    restore_callbacks();
+    if (std::exchange(t_.callbacks_behind_, false)) restore_callbacks();
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
@@ -153,7 +183,7 @@ class Trainer::Run {
                                                    .seed = options_.step.seed,
                                                    .optimizer = t_.optimizer_->describe(),
                                                    .schedule = t_.schedule_->describe()});
-    t_.source_state_ = source_.save();
+    if (t_.checkpoints_) t_.source_state_ = source_.save();
     if (progress_.evaluation_due) evaluate();  // the run before was stopped in front of it, or within
     t_.graph_.discard();                       // what a training that ended by an error has left
     // Whether to stop is asked between steps only: a checkpoint holds no part of one.
@@ -235,7 +265,7 @@ class Trainer::Run {
     if (!options_.token_feature.empty()) {
       in_step_.tokens += rows * batch.view.feature(options_.token_feature).row_size();
     }
-    in_step_.source_state = source_.save();
+    if (t_.checkpoints_) in_step_.source_state = source_.save();
     ++in_step_.batches;
     if (in_step_.batches == options_.accumulate) {
       step(&batch);
@@ -277,6 +307,7 @@ class Trainer::Run {
       last_skip_ = report.skip_reason;
     }
     gradient_norm_ = report.gradient_norm;
+    learning_rates_ = report.learning_rates;
     for (Stretch* stretch : {&since_report_, &whole_}) {
       stretch->add(report, taken.wait, taken.duration, taken.rows, taken.tokens);
     }
@@ -315,6 +346,7 @@ class Trainer::Run {
                           .total_steps = options_.total_steps,
                           .epoch = progress_.epoch,
                           .learning_rate = learning_rate_,
+                          .learning_rates = learning_rates_,
                           .gradient_norm = gradient_norm_,
                           .callback_seconds = seconds(t_.callback_time_ - callbacks_before_),
                           .skipped_updates = skipped_,
@@ -343,6 +375,7 @@ class Trainer::Run {
     const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
     if (!report) return;
     evaluated_at_ = progress_.step;
+    saved_at_ = -1;  // one of this step does not know of the evaluation
     progress_.evaluation_due = false;
     summary_.last_evaluation = report;
     t_.tell(&Callback::evaluation_ends, *report);
@@ -368,6 +401,7 @@ class Trainer::Run {
   std::chrono::nanoseconds callbacks_before_;  // the stretch
   double learning_rate_ = 0;
   double gradient_norm_ = 0;
+  std::vector<GroupRate> learning_rates_;
   int64_t skipped_ = 0;
   std::string last_skip_;
   int64_t reported_at_ = -1;
@@ -433,6 +467,7 @@ void Trainer::resume(const std::string& checkpoint) {
   best_ = std::move(best);
   training_id_ = std::move(training_id);
   last_checkpoint_ = checkpoint;
+  callbacks_behind_ = true;
 }
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {
@@ -461,9 +496,10 @@ std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, con
   }
   report.sum_loss = total.sum_loss;
   report.weight = total.weight;
-  report.loss = report.weight == 0 ? 0 : report.sum_loss / report.weight;
-  for (const MetricSum& metric : total.metrics) report.metrics.push_back({metric.name, metric.value()});
-  for (const auto& metric : metrics) report.metrics.push_back({metric->name(), metric->value()});
+  report.loss = mean_of(total, 0);
+  add_metrics(total, report.metrics);
+  for (MetricValue& metric : values_of(metrics)) report.metrics.push_back(std::move(metric));
+  check_names(report.metrics);
   report.seconds = seconds(Clock::now() - begin);
   return report;
 }

@@ -61,7 +61,8 @@ struct TrainerOptions {
 /// Trains a model on the batches of a source: steps, evaluations, checkpoints, reports.
 ///
 /// A step is one attempt to update the weights, on `accumulate` global batches; everything that is counted in steps
-/// (`total_steps`, `report_every`, ..., schedules) counts these. When an epoch or the data end within a step, the step
+/// (`total_steps`, `report_every`, ...) counts these; a schedule counts the updates that were done, so a step that was
+/// skipped does not move it. When an epoch or the data end within a step, the step
 /// is made with the batches that there are; its gradient is divided by their weight, so no row counts more or less than
 /// in a whole one.
 ///
@@ -92,7 +93,8 @@ class Trainer {
   /// as `load_checkpoint`, and `kInvalidArgument` for another seed, `accumulate` or number of replicas; nothing has
   /// changed then.
   void resume(const std::string& checkpoint);
-  /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it.
+  /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it. A
+  /// training without checkpoints does not ask its source, which then needs no state.
   const std::optional<PipelineState>& source_state() const { return source_state_; }
 
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
@@ -143,6 +145,7 @@ class Trainer {
   std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
+  bool callbacks_behind_ = false;  // their states are still to be taken from progress_
   std::vector<ClockSpan> events_;  // told since the last step
   std::chrono::nanoseconds callback_time_{0};
   TrainingProgress progress_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -25,14 +26,53 @@ namespace {
 namespace fs = std::filesystem;
 
 // 2: micro_batches, accumulate and evaluation_due. 3: gradients, loss_scale, callbacks and unreported losses and
-// metrics beside the first loss. 4: replicas, and numbers that are not finite. What is written has the newest version;
-// older ones are read, newer ones refused.
-constexpr int kVersion = 4;
+// metrics beside the first loss. 4: replicas, and numbers that are not finite. 5: callbacks' states of any bytes. What
+// is written has the newest version; older ones are read, newer ones refused.
+constexpr int kVersion = 5;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kTrainingFile = "training.json";
 constexpr std::string_view kSourceFile = "source.state";
+
+// JSON holds text in UTF-8 only; other bytes are written as `{"hex": "00ff"}`.
+nlohmann::json bytes_to_json(const std::string& bytes) {
+  try {
+    (void)nlohmann::json(bytes).dump();
+    return bytes;
+  } catch (const nlohmann::json::type_error&) {
+    std::string hex;
+    for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return {{"hex", hex}};
+  }
+}
+
+std::string bytes_from_json(const nlohmann::json& json, const std::string& path) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto hex = json.at("hex").get<std::string>();
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    unsigned char byte = 0;
+    const char* end = hex.data() + std::min(i + 2, hex.size());
+    if (std::from_chars(hex.data() + i, end, byte, 16).ptr != hex.data() + i + 2) {
+      throw ErrorException({.code = ErrorCode::kParse,
+                            .message = fmt::format("'{}' are no bytes in hexadecimal digits", hex),
+                            .shard = path});
+    }
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  try {
+    return json.dump(1) + "\n";
+  } catch (const nlohmann::json::type_error& error) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a text of {} (batches, names, frozen) is no UTF-8: {}", kTrainingFile, error.what()));
+  }
+}
 
 [[noreturn]] void fail(const std::string& path, std::string_view what, int number) {
   throw ErrorException(
@@ -113,7 +153,9 @@ Description read_description(const std::string& directory) {
       found.progress.gradients = json.at("gradients").get<std::string>();
       found.progress.loss_scale = {.scale = json.at("loss_scale").get<double>(),
                                    .good_steps = json.at("good_steps").get<int64_t>()};
-      found.progress.callbacks = json.at("callbacks").get<std::map<std::string, std::string>>();
+      for (const auto& [name, state] : json.at("callbacks").items()) {
+        found.progress.callbacks[name] = bytes_from_json(state, found.path);
+      }
       for (const auto& loss : json.at("unreported_more_losses")) {
         found.progress.unreported.more_losses.push_back(
             {.sum = number_from_json(loss.at(0)), .weight = number_from_json(loss.at(1))});
@@ -179,17 +221,18 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"gradients", progress.gradients},
                                  {"loss_scale", progress.loss_scale.scale},
                                  {"good_steps", progress.loss_scale.good_steps},
-                                 {"callbacks", nlohmann::json(progress.callbacks)},
+                                 {"callbacks", nlohmann::json::object()},
                                  {"optimizer", optimizer.describe()},
                                  {"schedule", schedule.describe()},
                                  {"batches", batches}};
+  for (const auto& [name, bytes] : progress.callbacks) json["callbacks"][name] = bytes_to_json(bytes);
   for (const LossSum& loss : progress.unreported.more_losses) {
     json["unreported_more_losses"].push_back({number_to_json(loss.sum), number_to_json(loss.weight)});
   }
   for (const MetricSum& metric : progress.unreported.metrics) {
     json["unreported_metrics"].push_back({metric.name, number_to_json(metric.sum), number_to_json(metric.weight)});
   }
-  write_atomically((temporary / kTrainingFile).string(), json.dump(1) + "\n");
+  write_atomically((temporary / kTrainingFile).string(), text_of(json));
   if (source) write_atomically((temporary / kSourceFile).string(), source->serialize());
   if (options_.more_files) options_.more_files(directory.temporary_path());
   directory.commit();

@@ -1,5 +1,7 @@
-// Adding the gradients of eight replicas: the tree that the trainer walks, against a ring, on the same buffers and
-// threads. Both are checked against each other; `bytes` is what each reads and writes.
+// Adding the gradients of eight replicas: the tree that the trainer walks, against a ring, on buffers of the same size
+// and on the same threads, in turns. Both sums are checked. `ratio` is the median of the ring's time over the tree's of
+// the same turn, so that a machine whose speed changes does not decide it.
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -71,47 +73,50 @@ double seconds_of(int threads, const Body& body) {
 }
 
 // Replicas come one after the other to the threads, each with its buckets in order, as in a step.
-void BM_Tree(benchmark::State& state) {
-  const auto threads = static_cast<int>(state.range(0));
-  const ParameterLayout layout = layout_of_gradients();
-  AllReduce all_reduce(layout.size(), layout.buckets(), kReplicas);
-  for (auto unused : state) {
-    all_reduce.begin(kReplicas);
-    for (int replica = 0; replica < kReplicas; ++replica) fill(all_reduce.take_buffer(replica), replica);
+class Tree {
+ public:
+  double seconds(int threads) {
+    all_reduce_.begin(kReplicas);
+    for (int replica = 0; replica < kReplicas; ++replica) fill(all_reduce_.take_buffer(replica), replica);
     std::atomic<int> next{0};
-    state.SetIterationTime(seconds_of(threads, [&](int) {
+    const double time = seconds_of(threads, [&](int) {
       for (int replica = next++; replica < kReplicas; replica = next++) {
-        for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket) {
-          all_reduce.arrive(replica, bucket);
+        for (int bucket = 0; bucket < static_cast<int>(layout_.buckets().size()); ++bucket) {
+          all_reduce_.arrive(replica, bucket);
         }
-        all_reduce.leave(replica);
+        all_reduce_.leave(replica);
       }
-    }));
-    check(all_reduce.result(), layout.size());
-    all_reduce.end();
+    });
+    check(all_reduce_.result(), layout_.size());
+    all_reduce_.end();
+    return time;
   }
-  state.counters["MiB"] = static_cast<double>(layout.size() * 4) / (1 << 20);
-}
+  int64_t size() const { return layout_.size(); }
+
+ private:
+  ParameterLayout layout_ = layout_of_gradients();
+  AllReduce<float> all_reduce_{layout_.size(), layout_.buckets(), kReplicas};
+};
 
 // Reduce-scatter, then all-gather (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", 2009): in each of 7 rounds every replica adds a chunk to its neighbour's, in each of 7 more it copies
 // one. Each replica ends with the sum, as it must where replicas have weights of their own.
-void BM_Ring(benchmark::State& state) {
-  const auto threads = static_cast<int>(state.range(0));
-  const int64_t size = layout_of_gradients().size();
-  const int64_t chunk = size / kReplicas;
-  std::vector<FlatBuffer> buffers;
-  for (int replica = 0; replica < kReplicas; ++replica) buffers.emplace_back(size);
-  for (auto unused : state) {
-    for (int replica = 0; replica < kReplicas; ++replica) fill(buffers[static_cast<size_t>(replica)].span(), replica);
+class Ring {
+ public:
+  explicit Ring(int64_t size) : size_(size) {
+    for (int replica = 0; replica < kReplicas; ++replica) buffers_.emplace_back(size);
+  }
+  double seconds(int threads) {
+    for (int replica = 0; replica < kReplicas; ++replica) fill(buffers_[static_cast<size_t>(replica)].span(), replica);
+    const int64_t chunk = size_ / kReplicas;
     std::barrier round(threads);
-    state.SetIterationTime(seconds_of(threads, [&](int thread) {
+    const double time = seconds_of(threads, [&](int thread) {
       for (int step = 0; step < 2 * (kReplicas - 1); ++step) {
         for (int replica = thread; replica < kReplicas; replica += threads) {
           const bool adds = step < kReplicas - 1;
           const int which = (replica - step + 2 * kReplicas) % kReplicas;
-          const float* from = buffers[static_cast<size_t>(replica)].data() + which * chunk;
-          float* to = buffers[static_cast<size_t>((replica + 1) % kReplicas)].data() + which * chunk;
+          const float* from = buffers_[static_cast<size_t>(replica)].data() + which * chunk;
+          float* to = buffers_[static_cast<size_t>((replica + 1) % kReplicas)].data() + which * chunk;
           if (adds) {
             for (int64_t i = 0; i < chunk; ++i) to[i] += from[i];
           } else {
@@ -120,13 +125,40 @@ void BM_Ring(benchmark::State& state) {
         }
         round.arrive_and_wait();
       }
-    }));
-    for (const FlatBuffer& buffer : buffers) check(buffer.data(), size);
+    });
+    for (const FlatBuffer& buffer : buffers_) check(buffer.data(), size_);
+    return time;
   }
-  state.counters["MiB"] = static_cast<double>(size * 4) / (1 << 20);
+
+ private:
+  int64_t size_;
+  std::vector<FlatBuffer> buffers_;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
 }
 
-BENCHMARK(BM_Tree)->Arg(1)->Arg(2)->Arg(4)->UseManualTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(BM_Ring)->Arg(1)->Arg(2)->Arg(4)->UseManualTime()->Unit(benchmark::kMillisecond);
+void BM_TreeAndRing(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  Tree tree;
+  Ring ring(tree.size());
+  std::vector<double> trees;
+  std::vector<double> rings;
+  std::vector<double> ratios;
+  for (auto unused : state) {
+    trees.push_back(tree.seconds(threads));
+    rings.push_back(ring.seconds(threads));
+    ratios.push_back(rings.back() / trees.back());
+    state.SetIterationTime(trees.back());
+  }
+  state.counters["tree_ms"] = 1e3 * median(trees);
+  state.counters["ring_ms"] = 1e3 * median(rings);
+  state.counters["ratio"] = median(ratios);
+  state.counters["MiB"] = static_cast<double>(tree.size() * 4) / (1 << 20);
+}
+
+BENCHMARK(BM_TreeAndRing)->Arg(1)->Arg(2)->Arg(4)->Iterations(11)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(AllReduce, AddsInTheOrderOfTheTreeWhateverTheOrderOfArrival) {
   ASSERT_GE(num_buckets, 4);
   for (const int replicas : {1, 2, 3, 5, 8}) {
     for (int active = 1; active <= replicas; ++active) {
-      AllReduce all_reduce(layout.size(), layout.buckets(), replicas);
+      AllReduce<float> all_reduce(layout.size(), layout.buckets(), replicas);
       std::vector<int> arrivals(static_cast<size_t>(active * num_buckets));
       std::iota(arrivals.begin(), arrivals.end(), 0);
       uint64_t state = 1;
@@ -74,7 +74,7 @@ TEST(AllReduce, AddsInTheOrderOfTheTreeWhateverTheOrderOfArrival) {
 
 TEST(AllReduce, KeepsFourBuffersWhenEightReplicasRunOneAfterTheOther) {
   const ParameterLayout layout = layout_of_two();
-  AllReduce all_reduce(layout.size(), layout.buckets(), 8);
+  AllReduce<float> all_reduce(layout.size(), layout.buckets(), 8);
   all_reduce.begin(8);
   for (int replica = 0; replica < 8; ++replica) {
     all_reduce.take_buffer(replica);
@@ -88,7 +88,7 @@ TEST(AllReduce, KeepsFourBuffersWhenEightReplicasRunOneAfterTheOther) {
 
 TEST(AllReduce, GivesNobodyTheBufferOfAReplicaThatHasNotLeft) {
   const ParameterLayout layout = layout_of_two();
-  AllReduce all_reduce(layout.size(), layout.buckets(), 4);
+  AllReduce<float> all_reduce(layout.size(), layout.buckets(), 4);
   const auto add_all = [&](int replica) {
     for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket)
       all_reduce.arrive(replica, bucket);

@@ -1,6 +1,8 @@
 // What replicas, losses and optimizers add up to, against slow references.
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -234,7 +236,7 @@ TEST(DataParallel, FrozenParametersStayAndHaveNeitherBucketNorSlot) {
   const std::vector<float> before(state.weights.span().begin(), state.weights.span().end());
   std::vector<int> trainable;
   model.before_step = [&](const ReplicaContext& context) {
-    if (context.replica == 0) trainable = {context.trainable.begin(), context.trainable.end()};
+    if (context.replica == 0) trainable = {context.trainable->begin(), context.trainable->end()};
   };
   model.forgotten_gradient = 1;  // of a frozen parameter none needs to be announced
   StepGraph graph(model, adam, state, {.clipping = Clipping{.norm = 1}});
@@ -391,6 +393,67 @@ TEST(DataParallel, GroupsSayWhatTheyAreAndRefuseWhatCannotWork) {
   two.push_back({.parameters = "generator", .optimizer = std::make_unique<Sgd>()});
   EXPECT_THAT(thrown_by([&] { OptimizerGroups(model.layout(), std::move(two)); }),
               HasSubstr("no parameter belongs to the group 'generator'"));
+}
+
+TEST(DataParallel, TheRatesOfGroupsWithSchedulesOfTheirOwnAreReported) {
+  const Adversaries model;
+  const auto groups = two_optimizers(model.layout());
+  TrainedState state(model.layout(), *groups);
+  StepGraph graph(model, *groups, state, {});
+  const RegressionBatch batch(16, 0, 3);
+  const StepReport report = graph.train(batch.view(), {.step = 3, .update = 4}, 0.5);
+  ASSERT_EQ(report.learning_rates.size(), 2U);
+  EXPECT_EQ(report.learning_rates[0].parameters, "^generator");
+  EXPECT_EQ(report.learning_rates[0].learning_rate, 0.5);
+  EXPECT_EQ(report.learning_rates[1].parameters, "^discriminator");
+  EXPECT_NEAR(report.learning_rates[1].learning_rate, 0.01, 1e-12);
+}
+
+// Throws where it is asked to.
+class Throwing final : public Optimizer {
+ public:
+  enum class Place { kRates, kDirection, kUpdate };
+  explicit Throwing(Place place) : place_(place) {}
+  std::string describe() const override { return "throwing"; }
+  std::span<const std::string_view> slot_names() const override { return {}; }
+  std::vector<GroupRate> learning_rates(const UpdateStep&) const override {
+    return throw_at(Place::kRates), std::vector<GroupRate>();
+  }
+  bool layerwise() const override { return place_ == Place::kDirection; }
+  LayerSquares direction(const UpdateRange&, const UpdateStep&, const UpdateBuffers&) const override {
+    throw_at(Place::kDirection);
+    return {};
+  }
+  void update(const UpdateRange&, const UpdateStep&, const UpdateBuffers&) const override { throw_at(Place::kUpdate); }
+  mutable std::atomic<bool> throws{true};
+
+ private:
+  void throw_at(Place place) const {
+    if (throws && place == place_) throw std::runtime_error("no rate for this step");
+  }
+  Place place_;
+};
+
+TEST(DataParallel, WhatAnOptimizerThrowsEndsItsStepAndNamesIt) {
+  const Regression model;
+  const RegressionBatch batch(16);
+  for (const auto place : {Throwing::Place::kRates, Throwing::Place::kDirection, Throwing::Place::kUpdate}) {
+    for (const bool accumulated : {false, true}) {
+      const Throwing optimizer(place);
+      TrainedState state(model.layout(), optimizer);
+      StepGraph graph(model, optimizer, state, {.threads = 2});
+      const auto step = [&] {
+        if (!accumulated) return graph.train(batch.view(), {.step = 6, .batch = 6}, 0.1);
+        graph.accumulate(batch.view(), {.step = 6, .batch = 6});
+        return graph.update({.step = 6, .batch = 6}, 0.1);
+      };
+      EXPECT_EQ(thrown_by([&] { step(); }), "user_function: step 7 (batch 6), its update: no rate for this step");
+      optimizer.throws = false;
+      if (place != Throwing::Place::kDirection) {
+        EXPECT_TRUE(step().updated);
+      }
+    }
+  }
 }
 
 TEST(DataParallel, AGroupOfALayerwiseRuleIsUpdatedAsIfItWereAlone) {

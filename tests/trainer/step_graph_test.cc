@@ -254,10 +254,57 @@ TEST(StepGraph, ReducesBucketsBeforeBackwardEnds) {
     const StepReport report = training.graph.train(RegressionBatch(16).view(), {0, 0, 1}, 0.01);
     const auto num_buckets = static_cast<int>(model.layout().buckets().size());
     // At least `second.bias`' and `second.weight`'s.
-    EXPECT_GE(report.timeline.reduced_during_backward(), 2);
-    EXPECT_EQ(report.timeline.reductions.size(), static_cast<size_t>(num_buckets));
-    EXPECT_GE(report.timeline.decision.begin, report.timeline.replicas[7].end);
+    ASSERT_EQ(report.timeline.batches.size(), 1U);
+    const BatchTimeline& batch = report.timeline.batches[0];
+    EXPECT_GE(batch.reduced_during_backward(), 2);
+    EXPECT_EQ(batch.reductions.size(), static_cast<size_t>(num_buckets));
+    EXPECT_GE(report.timeline.decision.begin, batch.replicas[7].end);
     for (const TimeSpan& update : report.timeline.updates) EXPECT_GE(update.begin, report.timeline.decision.end);
+  }
+}
+
+TEST(StepGraph, TellsWhenEachBatchOfAStepRan) {
+  for (const bool update : {false, true}) {
+    Regression model;
+    model.before_last_gradients = [](const ReplicaContext&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    const Sgd optimizer;
+    Training training(model, optimizer, {.threads = 2});
+    const RegressionBatch rows(8);
+    for (int64_t i = 0; i < 2; ++i) training.graph.accumulate(rows.view(), {.batch = i});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a wait for input
+    if (update) training.graph.accumulate(rows.view(), {.batch = 2});
+    const StepReport report =
+        update ? training.graph.update({.batch = 2}, 0.01) : training.graph.train(rows.view(), {.batch = 2}, 0.01);
+    const StepTimeline& timeline = report.timeline;
+    ASSERT_EQ(timeline.batches.size(), 3U);
+    auto before = timeline.batches[0].began;
+    std::chrono::nanoseconds working{0};
+    for (const BatchTimeline& batch : timeline.batches) {
+      EXPECT_GE(batch.began, before);
+      before = batch.ended;
+      working += batch.ended - batch.began;
+      ASSERT_EQ(batch.replicas.size(), 8U);
+      EXPECT_GT(batch.replicas[7].end, batch.replicas[7].backward);
+      ASSERT_EQ(batch.reductions.size(), model.layout().buckets().size());
+      for (const TimeSpan& reduction : batch.reductions) EXPECT_GT(reduction.end, reduction.begin);
+      EXPECT_GE(batch.reduced_during_backward(), 2);
+    }
+    EXPECT_EQ(timeline.began == timeline.batches[2].began, !update);
+    EXPECT_GE(timeline.ended, timeline.batches[2].ended);
+    if (update) {
+      EXPECT_GE(timeline.began, timeline.batches[2].ended);
+      working += timeline.ended - timeline.began;
+    }
+    EXPECT_EQ(timeline.total, working);
+    EXPECT_GT(timeline.after_backward.count(), 0);
+    EXPECT_LE(timeline.after_backward, timeline.ended - timeline.began);
+    const StepPhases& phases = report.phases;
+    EXPECT_NEAR(phases.forward + phases.backward + phases.reduce + phases.optimizer,
+                std::chrono::duration<double>(working).count(), 1e-9);
+    // The next step begins with none of them.
+    EXPECT_EQ(training.graph.train(rows.view(), {.step = 1, .batch = 3}, 0.01).timeline.batches.size(), 1U);
   }
 }
 

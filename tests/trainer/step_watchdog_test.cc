@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +79,40 @@ TEST(StepWatchdog, SaysHowFarTheBackwardPassHasCome) {
   ASSERT_EQ(stalls.size(), 1U);
   EXPECT_THAT(stalls[0].cause, HasSubstr("waits for replica 5, which is in its backward pass"));
   EXPECT_THAT(stalls[0].report, HasSubstr("replica 5: in its backward pass, behind the gradient of 'second.weight'"));
+}
+
+// SGD whose update of the parameter 1 waits for the bark.
+class Hanging final : public Optimizer {
+ public:
+  explicit Hanging(Barked& barked) : barked_(barked) {}
+  std::string describe() const override { return "hanging"; }
+  std::span<const std::string_view> slot_names() const override { return {}; }
+  void update(const UpdateRange& range, const UpdateStep&, const UpdateBuffers&) const override {
+    if (range.parameter == 1) barked_.wait();
+  }
+
+ private:
+  Barked& barked_;
+};
+
+TEST(StepWatchdog, NamesTheBucketWhoseUpdateAStepWaitsFor) {
+  Barked barked;
+  const Regression model;
+  const Hanging optimizer(barked);
+  TrainedState state(model.layout(), optimizer);
+  StepGraph graph(model, optimizer, state,
+                  {.threads = 2, .watchdog = 1.0, .on_stall = [&](const Stall& stall) { barked.bark(stall); }});
+  const auto& buckets = model.layout().buckets();
+  const auto bucket = std::ranges::find_if(buckets, [](const Bucket& b) { return b.parameters.front() == 1; });
+  ASSERT_NE(bucket, buckets.end());
+  graph.train(RegressionBatch(20).view(), {.step = 4, .batch = 4}, 0.1);
+  const auto stalls = barked.stalls();
+  ASSERT_EQ(stalls.size(), 1U);
+  EXPECT_THAT(stalls[0].cause,
+              testing::StartsWith(fmt::format("step 5 (batch 4) waits for the update of bucket {} ('first.bias'",
+                                              bucket - buckets.begin())));
+  EXPECT_THAT(stalls[0].report, HasSubstr(fmt::format("\n  {} of {} updates are done, 0 have not begun",
+                                                      buckets.size() - 1, buckets.size())));
 }
 
 TEST(StepWatchdog, IsSilentWhileStepsMoveAndBetweenThem) {

@@ -755,6 +755,29 @@ TEST(Trainer, RefusesOptionsThatCannotWork) {
       "invalid_argument: a trainer needs a schedule");
 }
 
+TEST(Trainer, TheLastCheckpointKnowsOfTheLastEvaluation) {
+  // The checkpoint of step 3 is due before the evaluation at the training's end.
+  class Evaluations final : public Callback {
+   public:
+    void evaluation_ends(const EvaluationReport& report) override { state_ = std::to_string(report.step); }
+    std::string state_name() const override { return "evaluations"; }
+    std::string save_state() const override { return state_; }
+
+   private:
+    std::string state_;
+  };
+  const TemporaryFolder folder;
+  ToyTraining toy({.total_steps = 3,
+                   .evaluation = [] { return std::make_unique<RegressionSource>(2); },
+                   .checkpoint_folder = folder.path(),
+                   .checkpoint_every = 3});
+  toy.trainer.add_callback(std::make_unique<Evaluations>());
+  RegressionSource source(100);
+  const std::string checkpoint = toy.trainer.train(source).last_checkpoint;
+  const auto json = nlohmann::json::parse(test::read_file(checkpoint + "/training.json"));
+  EXPECT_EQ(json.at("callbacks").at("evaluations"), "3");
+}
+
 TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateOrOtherReplicasAndStaysAsItWas) {
   const TemporaryFolder folder;
   ToyTraining saved({.step = {.replicas = 8, .seed = 1}, .total_steps = 3, .checkpoint_folder = folder.path()});

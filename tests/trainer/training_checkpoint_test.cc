@@ -27,22 +27,23 @@ using testing::UnorderedElementsAre;
 using testing_models::Regression;
 using testing_models::thrown_by;
 
-const TrainingProgress kProgress = {.step = 120,
-                                    .micro_batches = 359,
-                                    .updates = 117,
-                                    .skipped_in_a_row = 2,
-                                    .seed = std::numeric_limits<uint64_t>::max() - 7,
-                                    .accumulate = 3,
-                                    .epoch = 3,
-                                    .in_epoch = true,
-                                    .evaluation_due = true,
-                                    .unreported = {.sum_loss = 0.1 + 0.2,
-                                                   .weight = 1.0 / 3,
-                                                   .more_losses = {{.sum = 0.7, .weight = 3}},
-                                                   .metrics = {{"accuracy", 0.1 + 0.7, 1.0 / 7}}},
-                                    .loss_scale = {.scale = 4096, .good_steps = 17},
-                                    .gradients = "global_mean, without 'a\"b'",
-                                    .callbacks = {{"early_stopping", "{\"best\":1}"}}};
+const TrainingProgress kProgress = {
+    .step = 120,
+    .micro_batches = 359,
+    .updates = 117,
+    .skipped_in_a_row = 2,
+    .seed = std::numeric_limits<uint64_t>::max() - 7,
+    .accumulate = 3,
+    .epoch = 3,
+    .in_epoch = true,
+    .evaluation_due = true,
+    .unreported = {.sum_loss = 0.1 + 0.2,
+                   .weight = 1.0 / 3,
+                   .more_losses = {{.sum = 0.7, .weight = 3}},
+                   .metrics = {{"accuracy", 0.1 + 0.7, 1.0 / 7}}},
+    .loss_scale = {.scale = 4096, .good_steps = 17},
+    .gradients = "global_mean, without 'a\"b'",
+    .callbacks = {{"bytes", std::string("\x00\xff\x80z", 4)}, {"early_stopping", "{\"best\":1}"}}};
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -322,11 +323,11 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
     write_file(file, whole);
   }
   nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
-  for (const int version : {0, 5}) {
+  for (const int version : {0, 6}) {
     json["version"] = version;
     write_file(path + "/training.json", json.dump());
     EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
-              fmt::format("parse: version {}; 1 to 4 are known (shard {}/training.json)", version, path));
+              fmt::format("parse: version {}; 1 to 5 are known (shard {}/training.json)", version, path));
   }
   EXPECT_EQ(fixture.everything(), before);
 }

@@ -119,6 +119,159 @@ TEST(TrainingLoop, EvaluatesMetricsOverAllRowsInOrderBesideTheExactLoss) {
   EXPECT_THAT(thrown_by([&] { (void)report.value("auc"); }), HasSubstr("no metric 'auc'; there are: loss, spearman"));
 }
 
+TEST(TrainingLoop, RefusesTwoNumbersOfAnEvaluationWithOneName) {
+  class Named final : public Metric {
+   public:
+    explicit Named(std::string name) : name_(std::move(name)) {}
+    std::string name() const override { return name_; }
+    void add(const BatchView&, const Predictions&) override {}
+    double value() const override { return 0; }
+
+   private:
+    std::string name_;
+  };
+  const auto options = [](const std::vector<std::string>& names) {
+    return TrainerOptions{.total_steps = 1,
+                          .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+                          .metrics =
+                              [names] {
+                                std::vector<std::unique_ptr<Metric>> metrics;
+                                for (const std::string& name : names) metrics.push_back(std::make_unique<Named>(name));
+                                return metrics;
+                              }};
+  };
+  EXPECT_THAT(thrown_by([&] {
+                ToyTraining toy(options({"auc", "f1", "auc"}));
+              }),
+              HasSubstr("two numbers with the name 'auc'"));
+  EXPECT_THAT(thrown_by([&] { ToyTraining toy(options({"loss"})); }), HasSubstr("two numbers with the name 'loss'"));
+  EXPECT_EQ(thrown_by([&] { ToyTraining toy(options({"auc", "f1"})); }), "nothing thrown");
+}
+
+TEST(TrainingLoop, AnEvaluationWithoutRowsHasNoLossAndKeepsNoModel) {
+  const TemporaryFolder folder;
+  int evaluations = 0;
+  ToyTraining toy({.total_steps = 4,
+                   .evaluation = [&] { return std::make_unique<RegressionSource>(evaluations++ == 0 ? 0 : 3); },
+                   .evaluate_every = 2,
+                   .keep_best = KeepBest{.folder = folder.path("best")}});
+  std::vector<EvaluationReport> reports;
+  class Evaluations final : public Callback {
+   public:
+    explicit Evaluations(std::vector<EvaluationReport>& all) : reports_(all) {}
+    void evaluation_ends(const EvaluationReport& report) override { reports_.push_back(report); }
+
+   private:
+    std::vector<EvaluationReport>& reports_;
+  };
+  toy.trainer.add_callback(std::make_unique<Evaluations>(reports));
+  RegressionSource source(1000);
+  const TrainingSummary summary = toy.trainer.train(source);
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_EQ(reports[0].rows, 0);
+  EXPECT_TRUE(std::isnan(reports[0].loss));
+  EXPECT_TRUE(std::isfinite(reports[1].loss));
+  ASSERT_EQ(summary.best_models.size(), 1U);
+  EXPECT_EQ(summary.best_models[0].step, 4);
+}
+
+class Reports final : public Callback {
+ public:
+  explicit Reports(std::vector<TrainingReport>& reports) : reports_(reports) {}
+  void report(const TrainingReport& report) override { reports_.push_back(report); }
+
+ private:
+  std::vector<TrainingReport>& reports_;
+};
+
+TEST(TrainingLoop, AReportOfSkippedStepsAloneHasNoLoss) {
+  ToyTraining toy({.total_steps = 6, .report_every = 2});
+  std::vector<TrainingReport> reports;
+  toy.trainer.add_callback(std::make_unique<Reports>(reports));
+  RegressionSource source(1000);
+  source.spoilt_from = 2;
+  source.spoilt_to = 4;
+  toy.trainer.train(source);
+  ASSERT_EQ(reports.size(), 4U);  // after steps 1, 2, 4 and 6
+  EXPECT_TRUE(std::isfinite(reports[1].loss));
+  EXPECT_TRUE(std::isnan(reports[2].loss));
+  EXPECT_TRUE(std::isfinite(reports[3].loss));
+}
+
+TEST(TrainingLoop, TheFurtherLossesOfAModelAreReported) {
+  ToyTraining toy({.total_steps = 3, .report_every = 3});
+  toy.model.add_metrics = [](const ReplicaContext&, StepResult& result) {
+    result.more_losses = {{.sum = 3 * result.weight, .weight = 2 * result.weight}, {}};
+  };
+  std::vector<TrainingReport> reports;
+  toy.trainer.add_callback(std::make_unique<Reports>(reports));
+  RegressionSource source(1000);
+  toy.trainer.train(source);
+  ASSERT_EQ(reports.size(), 2U);
+  ASSERT_EQ(reports[1].metrics.size(), 2U);
+  EXPECT_EQ(reports[1].metrics[0].name, "loss_1");
+  EXPECT_NEAR(reports[1].metrics[0].value, 1.5, 1e-12);
+  EXPECT_EQ(reports[1].metrics[1].name, "loss_2");
+  EXPECT_TRUE(std::isnan(reports[1].metrics[1].value));
+}
+
+// Ends with an error instead of its second batch, once.
+class FailingSource final : public BatchSource {
+ public:
+  std::optional<GlobalBatch> next() override {
+    if (++asked_ == 2) throw ErrorException(ErrorCode::kIo, "gone");
+    return source_.next();
+  }
+
+ private:
+  RegressionSource source_{1000};
+  int asked_ = 0;
+};
+
+TEST(TrainingLoop, ASecondTrainingOfATrainerTakesNoCallbackBack) {
+  class Counter final : public Callback {
+   public:
+    explicit Counter(std::vector<std::string>& restored) : restored_(restored) {}
+    void step_ends(const StepEnd&) override { ++steps_; }
+    std::string state_name() const override { return "counter"; }
+    std::string save_state() const override { return std::to_string(steps_); }
+    void restore_state(const std::string& state) override { restored_.push_back(state); }
+
+   private:
+    std::vector<std::string>& restored_;
+    int steps_ = 0;
+  };
+  const TemporaryFolder folder;
+  const TrainerOptions options{.total_steps = 3, .checkpoint_folder = folder.path(), .checkpoint_every = 1};
+  ToyTraining toy(options);
+  std::vector<std::string> restored;
+  toy.trainer.add_callback(std::make_unique<Counter>(restored));
+  FailingSource source;
+  EXPECT_THAT(thrown_by([&] { toy.trainer.train(source); }), HasSubstr("gone"));
+  const std::string checkpoint = toy.trainer.train(source).last_checkpoint;
+  EXPECT_THAT(restored, testing::IsEmpty());
+  toy.trainer.resume(checkpoint);
+  toy.trainer.train(source);
+  EXPECT_THAT(restored, ElementsAre("3"));
+}
+
+TEST(TrainingLoop, AsksASourceForItsStateOnlyWhereCheckpointsAreWritten) {
+  class Stateless final : public BatchSource {
+   public:
+    std::optional<GlobalBatch> next() override { return source_.next(); }
+    std::optional<PipelineState> save() const override { throw ErrorException(ErrorCode::kState, "no state"); }
+
+   private:
+    RegressionSource source_{3};
+  };
+  const TemporaryFolder folder;
+  Stateless source;
+  ToyTraining without({});
+  EXPECT_EQ(without.trainer.train(source).step, 3);
+  ToyTraining with({.checkpoint_folder = folder.path()});
+  EXPECT_THAT(thrown_by([&] { with.trainer.train(source); }), HasSubstr("no state"));
+}
+
 TEST(TrainingLoop, KeepsTheBestModelsByAMetricOfTheEvaluations) {
   const TemporaryFolder folder;
   TrainerOptions options = with_metrics();
@@ -181,6 +334,11 @@ TEST(TrainingLoop, AFrozenPartStaysAndACheckpointOfAnotherIsRefused) {
   ToyTraining whole({.total_steps = 5});
   EXPECT_THAT(thrown_by([&] { whole.trainer.resume(checkpoint); }),
               HasSubstr("made with gradients global_mean, without '^first', this run has global_mean"));
+  TrainerOptions rounded = options;
+  rounded.step.activations = ActivationStorage::kBfloat16;
+  ToyTraining other(rounded);
+  EXPECT_THAT(thrown_by([&] { other.trainer.resume(checkpoint); }),
+              HasSubstr("this run has global_mean, without '^first', activations in bfloat16"));
 }
 
 TEST(TrainingLoop, LossScalingHalvesTheScaleAfterAnOverflowAndGoesOn) {

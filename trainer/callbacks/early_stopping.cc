@@ -51,6 +51,7 @@ void EarlyStopping::restore_state(const std::string& state) {
     }
     without_improvement_ = json.at("without_improvement").get<int64_t>();
     evaluated_at_ = json.at("evaluated_at").get<int64_t>();
+    best_.reset();
     if (json.contains("best")) best_ = json.at("best").get<double>();
   } catch (const nlohmann::json::exception& error) {
     throw ErrorException(ErrorCode::kParse, fmt::format("state of early_stopping: {}", error.what()));

@@ -37,6 +37,7 @@ void add(Json& json, const TrainingReport& report) {
   json["steps"] = report.steps;
   json["loss"] = report.loss;
   json["learning_rate"] = report.learning_rate;
+  for (const GroupRate& group : report.learning_rates) json["learning_rates"][group.parameters] = group.learning_rate;
   json["gradient_norm"] = report.gradient_norm;
   json["rows"] = report.rows;
   json["tokens"] = report.tokens;

@@ -32,6 +32,9 @@ std::string limit_text(double input_wait_share, const std::string& limiting_stag
   return fmt::format(" (limited by {})", limiting_stage);
 }
 
+// Where nothing had a weight there is none.
+std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.4f}", loss); }
+
 std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
@@ -46,7 +49,7 @@ ProgressBar::ProgressBar(std::FILE* stream, std::optional<bool> terminal)
 std::string ProgressBar::line_of(const TrainingReport& report) const {
   std::string line = report.total_steps > 0 ? fmt::format("step {}/{}", report.step, report.total_steps)
                                             : fmt::format("step {}", report.step);
-  line += fmt::format("  epoch {}  loss {:.4f}  lr {:.3g}", report.epoch, report.loss, report.learning_rate);
+  line += fmt::format("  epoch {}  loss {}  lr {:.3g}", report.epoch, loss_text(report.loss), report.learning_rate);
   line += report.tokens > 0 ? fmt::format("  {} tokens/s", grouped(report.tokens_per_s))
                             : fmt::format("  {} rows/s", grouped(report.rows_per_s));
   line += fmt::format("  waiting for input {:.1f}%", 100 * report.input_wait_share);
@@ -113,15 +116,13 @@ void ProgressBar::step_ends(const StepEnd& end) {
 
 void ProgressBar::report(const TrainingReport& report) {
   limiting_stage_ = report.limiting_stage;
-  if (terminal_) {
-    draw(report);
-  } else {
-    print_line(line_of(report));
-  }
+  if (!terminal_) print_line(line_of(report));
+  if (report.seconds > 0) print_line(fmt::format("  step {}: {}", report.step, report.phases_text()));
+  if (terminal_) draw(report);
 }
 
 void ProgressBar::evaluation_ends(const EvaluationReport& report) {
-  std::string values = fmt::format("loss {:.4f}", report.loss);
+  std::string values = fmt::format("loss {}", loss_text(report.loss));
   for (const MetricValue& metric : report.metrics) values += fmt::format(", {} {:.4f}", metric.name, metric.value);
   print_line(fmt::format("evaluation at step {}: {} over {} rows in {:.1f} s", report.step, values,
                          grouped(static_cast<double>(report.rows)), report.seconds));

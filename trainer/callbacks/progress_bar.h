@@ -11,6 +11,7 @@ namespace millrace {
 
 /// Shows a training to whoever watches. On a terminal one line that is redrawn, at most ten times a second: a bar,
 /// loss, tokens/s, the share of time spent waiting for input, the time left. Elsewhere a plain line for each report.
+/// With each report comes a line that says where the time of its steps went (`TrainingReport::phases_text`).
 /// When more than 2% of the time goes into waiting, the line names the stage that limits the input, if the source knows
 /// one.
 class ProgressBar final : public Callback {

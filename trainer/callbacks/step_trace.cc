@@ -9,11 +9,9 @@
 namespace millrace {
 namespace {
 
-constexpr int kLoopRow = 0;
+constexpr uint64_t kLoopRow = 0;
 
-int row_of_thread(int thread) { return thread + 1; }
-
-double microseconds(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); }
+uint64_t row_of_thread(int thread) { return static_cast<uint64_t>(thread) + 1; }
 
 }  // namespace
 
@@ -28,63 +26,71 @@ StepTrace::StepTrace(StepTraceOptions options) : options_(std::move(options)) {
 
 StepTrace::~StepTrace() = default;
 
-// The closing bracket may be missing, says the format: so a file of a run that goes on, or was killed, can be read.
-void StepTrace::write(std::string_view event) {
-  events_ += first_event_ ? "[\n" : ",\n";
-  events_ += event;
-  first_event_ = false;
-}
-
-void StepTrace::name_row(int row, const std::string& name) {
-  write(fmt::format(R"({{"name":"thread_name","ph":"M","pid":1,"tid":{},"args":{{"name":"{}"}}}})", row, name));
-}
-
-void StepTrace::span(int row, const std::string& name, TimePoint begin, TimePoint end) {
-  write(fmt::format(R"({{"name":"{}","ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f}}})", name, row,
-                    microseconds(begin - began_), microseconds(end - begin)));
+void StepTrace::span(uint64_t row, const std::string& name, TimePoint begin, TimePoint end) {
+  const auto ns = [](auto time) { return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count(); };
+  writer_.span(row, name, ns(begin - began_), ns(end - begin));
 }
 
 void StepTrace::train_starts(const TrainingStart&) {
   began_ = std::chrono::steady_clock::now();
-  name_row(kLoopRow, "loop");
+  writer_.row_name(kLoopRow, "loop");
+}
+
+void StepTrace::name_threads(const StepTimeline& timeline) {
+  int threads = timeline.decision.thread + 1;
+  for (const BatchTimeline& batch : timeline.batches) {
+    for (const ReplicaTime& replica : batch.replicas) threads = std::max(threads, replica.thread + 1);
+  }
+  for (const TimeSpan& update : timeline.updates) threads = std::max(threads, update.thread + 1);
+  for (; named_threads_ < threads; ++named_threads_) {
+    writer_.row_name(row_of_thread(named_threads_), fmt::format("thread {}", named_threads_));
+  }
+}
+
+void StepTrace::draw(const BatchTimeline& batch) {
+  for (size_t i = 0; i < batch.replicas.size(); ++i) {
+    const ReplicaTime& replica = batch.replicas[i];
+    if (replica.end.count() == 0) continue;  // it had no rows
+    const uint64_t row = row_of_thread(replica.thread);
+    span(row, fmt::format("forward of replica {}", i), batch.began + replica.begin, batch.began + replica.backward);
+    span(row, fmt::format("backward of replica {}", i), batch.began + replica.backward, batch.began + replica.end);
+  }
+  for (size_t bucket = 0; bucket < batch.reductions.size(); ++bucket) {
+    const TimeSpan& reduction = batch.reductions[bucket];
+    span(row_of_thread(reduction.thread), fmt::format("reduce bucket {}", bucket), batch.began + reduction.begin,
+         batch.began + reduction.end);
+  }
+}
+
+void StepTrace::draw_update(const StepTimeline& timeline) {
+  const auto draw_span = [&](const TimeSpan& part, const std::string& name) {
+    span(row_of_thread(part.thread), name, timeline.began + part.begin, timeline.began + part.end);
+  };
+  draw_span(timeline.decision, "decision");
+  for (size_t bucket = 0; bucket < timeline.updates.size(); ++bucket) {
+    draw_span(timeline.updates[bucket], fmt::format("optimizer of bucket {}", bucket));
+  }
 }
 
 void StepTrace::step_ends(const StepEnd& end) {
   const int64_t step = steps_seen_++;
   if (step < options_.first_step || step - options_.first_step >= options_.steps) return;
   const StepTimeline& timeline = end.step.timeline;
-  int threads = timeline.decision.thread + 1;
-  for (const ReplicaTime& replica : timeline.replicas) threads = std::max(threads, replica.thread + 1);
-  for (const TimeSpan& update : timeline.updates) threads = std::max(threads, update.thread + 1);
-  for (; named_threads_ < threads; ++named_threads_) {
-    name_row(row_of_thread(named_threads_), fmt::format("thread {}", named_threads_));
+  name_threads(timeline);
+  span(kLoopRow, fmt::format("step {}", end.since_report.step), timeline.batches.front().began, timeline.ended);
+  for (size_t i = 0; i < timeline.batches.size(); ++i) {
+    const BatchTimeline& batch = timeline.batches[i];
+    if (timeline.batches.size() > 1) {
+      span(kLoopRow, fmt::format("batch {} of step {}", i, end.since_report.step), batch.began, batch.ended);
+    }
+    draw(batch);
   }
-
+  draw_update(timeline);
   for (const ClockSpan& wait : end.waits) span(kLoopRow, "waiting for input", wait.begin, wait.end);
   for (const ClockSpan& event : end.events) {
     if (event.begin >= began_) span(kLoopRow, "callbacks", event.begin, event.end);
   }
-  const auto at = [&](std::chrono::nanoseconds time) { return timeline.began + time; };
-  span(kLoopRow, fmt::format("step {}", end.since_report.step), at({}), at(timeline.total));
-  for (size_t i = 0; i < timeline.replicas.size(); ++i) {
-    const ReplicaTime& replica = timeline.replicas[i];
-    if (replica.end.count() == 0) continue;  // it had no rows
-    const int row = row_of_thread(replica.thread);
-    span(row, fmt::format("forward of replica {}", i), at(replica.begin), at(replica.backward));
-    span(row, fmt::format("backward of replica {}", i), at(replica.backward), at(replica.end));
-  }
-  for (size_t bucket = 0; bucket < timeline.reductions.size(); ++bucket) {
-    const TimeSpan& reduction = timeline.reductions[bucket];
-    span(row_of_thread(reduction.thread), fmt::format("reduce bucket {}", bucket), at(reduction.begin),
-         at(reduction.end));
-  }
-  span(row_of_thread(timeline.decision.thread), "decision", at(timeline.decision.begin), at(timeline.decision.end));
-  for (size_t bucket = 0; bucket < timeline.updates.size(); ++bucket) {
-    const TimeSpan& update = timeline.updates[bucket];
-    span(row_of_thread(update.thread), fmt::format("optimizer of bucket {}", bucket), at(update.begin), at(update.end));
-  }
-  file_->write(events_);
-  events_.clear();
+  file_->write(writer_.take());
 }
 
 }  // namespace millrace

@@ -2,8 +2,8 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
+#include "formats/chrome_trace/writer.h"
 #include "formats/storage/growing_file.h"
 #include "trainer/callback.h"
 
@@ -12,14 +12,14 @@ namespace millrace {
 struct StepTraceOptions {
   std::string path;        ///< the file; what was there is lost
   int64_t first_step = 0;  ///< steps of this run that are left out before. Default: 0
-  int64_t steps = 100;     ///< that are written, about 10 KiB each. Default: 100
+  int64_t steps = 100;     ///< that are written, about 10 KiB for each batch. Default: 100
 };
 
-/// Draws what the threads of a training do: a file in Chrome's Trace Event Format (JSON array, times in microseconds),
-/// for chrome://tracing or https://ui.perfetto.dev. On the row `loop` lie the waits for input, the steps and the
-/// callbacks between them; on a row for each thread the forward and backward passes of the replicas that it ran, within
-/// these the last addition of each bucket (`reduce`), then the decision and the updates (`optimizer`). Of a step of
-/// several batches only the last one's passes are shown. The file can be read while the training runs.
+/// Draws what the threads of a training do: a file for chrome://tracing or https://ui.perfetto.dev. On the row `loop`
+/// lie the waits for input, the steps (with their batches, when they are several) and the callbacks between them; on a
+/// row for each thread the forward and backward passes of the replicas that it ran, within these the last addition of
+/// each bucket (`reduce`), then the decision and the updates (`optimizer`). The file can be read while the training
+/// runs.
 class StepTrace final : public Callback {
  public:
   /// Throws `kIo` naming the file when it cannot be made, `kInvalidArgument` for negative numbers.
@@ -31,17 +31,17 @@ class StepTrace final : public Callback {
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
-  void name_row(int row, const std::string& name);
-  void span(int row, const std::string& name, TimePoint begin, TimePoint end);
-  void write(std::string_view event);
+  void span(uint64_t row, const std::string& name, TimePoint begin, TimePoint end);
+  void name_threads(const StepTimeline& timeline);
+  void draw(const BatchTimeline& batch);
+  void draw_update(const StepTimeline& timeline);
 
   StepTraceOptions options_;
   std::unique_ptr<GrowingFile> file_;
   TimePoint began_;
   int64_t steps_seen_ = 0;
   int named_threads_ = 0;
-  bool first_event_ = true;
-  std::string events_;  // of the step, not written yet
+  ChromeTraceWriter writer_;
 };
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "trainer/callbacks/tensorboard_log.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -14,11 +15,10 @@ TensorboardLog::TensorboardLog(TensorboardLogOptions options) : options_(std::mo
                        fmt::format("histogram_every is {}; at least 1 is needed", options_.histogram_every));
 }
 
-void TensorboardLog::train_starts(const TrainingStart&) { writer_.emplace(options_.folder); }
+void TensorboardLog::train_starts(const TrainingStart& start) { writer_.emplace(options_.folder, start.step); }
 
 void TensorboardLog::step_ends(const StepEnd& end) {
-  const auto time = end.step.timeline.accumulating + end.step.timeline.total;
-  step_seconds_.push_back(std::chrono::duration<float>(time).count());
+  step_seconds_.push_back(std::chrono::duration<float>(end.step.timeline.total).count());
   if (options_.layout != nullptr && end.since_report.step % options_.histogram_every == 0) {
     write_weights(end.since_report.step);
   }
@@ -34,13 +34,19 @@ void TensorboardLog::write_weights(int64_t step) {
 }
 
 void TensorboardLog::report(const TrainingReport& report) {
-  const auto scalar = [&](const char* tag, double value) { writer_->scalar(report.step, tag, value); };
+  // A stretch without weight has no loss, and no point in a picture.
+  const auto scalar = [&](const std::string& tag, double value) {
+    if (!std::isnan(value)) writer_->scalar(report.step, tag, value);
+  };
   scalar("train/loss", report.loss);
   scalar("train/learning_rate", report.learning_rate);
+  for (const GroupRate& group : report.learning_rates) {
+    scalar("train/learning_rate/" + group.parameters, group.learning_rate);
+  }
   scalar("train/gradient_norm", report.gradient_norm);
   scalar("train/rows_per_second", report.rows_per_s);
   if (report.tokens > 0) scalar("train/tokens_per_second", report.tokens_per_s);
-  for (const MetricValue& metric : report.metrics) writer_->scalar(report.step, "train/" + metric.name, metric.value);
+  for (const MetricValue& metric : report.metrics) scalar("train/" + metric.name, metric.value);
   const double steps = static_cast<double>(std::max<int64_t>(1, report.steps));
   scalar("time/step", report.seconds / steps);
   scalar("time/input", report.seconds * report.input_wait_share / steps);
@@ -55,9 +61,9 @@ void TensorboardLog::report(const TrainingReport& report) {
 }
 
 void TensorboardLog::evaluation_ends(const EvaluationReport& report) {
-  writer_->scalar(report.step, "evaluation/loss", report.loss);
+  if (!std::isnan(report.loss)) writer_->scalar(report.step, "evaluation/loss", report.loss);
   for (const MetricValue& metric : report.metrics) {
-    writer_->scalar(report.step, "evaluation/" + metric.name, metric.value);
+    if (!std::isnan(metric.value)) writer_->scalar(report.step, "evaluation/" + metric.name, metric.value);
   }
   writer_->flush();
 }

@@ -22,7 +22,9 @@ struct TensorboardLogOptions {
 /// `train/learning_rate`, `train/gradient_norm`, `train/rows_per_second` (and `tokens`, and the model's metrics) and
 /// the time of a step and its parts in seconds (`time/step`, `time/input`, `time/forward`, `time/backward`,
 /// `time/reduce`, `time/optimizer`, `time/callbacks`), and a histogram of the steps' times; with each evaluation
-/// `evaluation/loss` and its metrics; histograms of the weights by their names.
+/// `evaluation/loss` and its metrics; histograms of the weights by their names. Groups of parameters with schedules of
+/// their own have `train/learning_rate/GROUP`. A training that goes on adds a file, and of the files before it only
+/// what is not behind its checkpoint is shown.
 class TensorboardLog final : public Callback {
  public:
   /// Throws `kInvalidArgument` for fewer than 1 step between histograms.

@@ -27,6 +27,12 @@ struct UpdateStep {
   float gradient_scale = 1;  ///< the gradient is this times what the buffer holds: 1 / weight, clipping
 };
 
+/// The learning rate of a group of parameters.
+struct GroupRate {
+  std::string parameters;  ///< what the group calls them
+  double learning_rate = 0;
+};
+
 /// Flat buffers in the layout of the parameters.
 struct UpdateBuffers {
   float* weights = nullptr;
@@ -55,6 +61,10 @@ class Optimizer {
   virtual std::string describe() const = 0;
   /// One flat buffer is needed for each.
   virtual std::span<const std::string_view> slot_names() const = 0;
+
+  /// The rates of groups of parameters that have others than `step.learning_rate`; for reports, asked before each
+  /// update. Default: none
+  virtual std::vector<GroupRate> learning_rates(const UpdateStep& /*step*/) const { return {}; }
 
   /// Rules whose update of a weight needs nothing but that weight's floats: one pass.
   virtual void update(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const = 0;

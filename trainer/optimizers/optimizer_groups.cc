@@ -58,6 +58,19 @@ bool OptimizerGroups::layerwise() const {
   return std::ranges::any_of(groups_, [](const OptimizerGroup& group) { return group.optimizer->layerwise(); });
 }
 
+double OptimizerGroups::rate_of(const OptimizerGroup& group, const UpdateStep& step) {
+  return group.schedule ? group.schedule->learning_rate(step.number - 1) : step.learning_rate;
+}
+
+std::vector<GroupRate> OptimizerGroups::learning_rates(const UpdateStep& step) const {
+  if (std::ranges::none_of(groups_, [](const OptimizerGroup& group) { return group.schedule != nullptr; })) return {};
+  std::vector<GroupRate> rates;
+  for (const OptimizerGroup& group : groups_) {
+    rates.push_back({.parameters = group.parameters, .learning_rate = rate_of(group, step)});
+  }
+  return rates;
+}
+
 // Calls `call` with the range's optimizer, its step and its slots.
 template <typename Call>
 auto OptimizerGroups::with_group(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers,
@@ -67,7 +80,7 @@ auto OptimizerGroups::with_group(const UpdateRange& range, const UpdateStep& ste
   std::vector<float*> slots;
   for (const size_t slot : slots_[index]) slots.push_back(buffers.slots[slot]);
   UpdateStep own = step;
-  if (group.schedule) own.learning_rate = group.schedule->learning_rate(step.number - 1);
+  own.learning_rate = rate_of(group, step);
   return call(*group.optimizer, own,
               UpdateBuffers{.weights = buffers.weights, .gradients = buffers.gradients, .slots = slots});
 }

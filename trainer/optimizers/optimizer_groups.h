@@ -33,6 +33,8 @@ class OptimizerGroups final : public Optimizer {
 
   std::string describe() const override;
   std::span<const std::string_view> slot_names() const override { return slot_names_; }
+  /// Of all groups, when one of them has a schedule of its own.
+  std::vector<GroupRate> learning_rates(const UpdateStep& step) const override;
   bool layerwise() const override;
   void update(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const override;
   LayerSquares direction(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const override;
@@ -40,6 +42,7 @@ class OptimizerGroups final : public Optimizer {
              const LayerSquares& squares) const override;
 
  private:
+  static double rate_of(const OptimizerGroup& group, const UpdateStep& step);
   template <typename Call>
   auto with_group(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers,
                   const Call& call) const;

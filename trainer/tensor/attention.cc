@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "trainer/tensor/gemm.h"
+#include "trainer/tensor/kept_values.h"
 #include "trainer/tensor/kernels.h"
 #include "trainer/tensor/shape_check.h"
 
@@ -42,47 +43,35 @@ struct Call {
   Tensor<T> key;
   Tensor<T> value;
   Tensor<T> bias;  // without values: none
-  DropoutMask mask;
+  DrawnDropout<T> dropped;
   T scale;
-  T* probabilities;  // of all tiles
+  KeptValues<T> probabilities;  // of all tiles
 
-  T* tile(int64_t row, int64_t head) const { return probabilities + (row * tiles.heads + head) * tiles.size(); }
+  int64_t tile(int64_t row, int64_t head) const { return row * tiles.heads + head; }
 };
 
-// Memory for one tile with dropout.
+// Memory for the probabilities of one tile with some dropped; that of the tile where nothing is.
 template <typename T>
 class DroppedTile {
  public:
   DroppedTile(Arena& arena, const Call<T>& call)
-      : arena_(arena), call_(call), values_(arena.allocate<T>(size())), words_(arena.allocate<uint32_t>(room())) {}
+      : arena_(arena), call_(call), values_(call.dropped.drops() ? arena.allocate<T>(call.tiles.size()) : nullptr) {}
   DroppedTile(const DroppedTile&) = delete;
   DroppedTile& operator=(const DroppedTile&) = delete;
   ~DroppedTile() {
-    arena_.release(values_, size());
-    arena_.release(words_, room());
+    if (values_ != nullptr) arena_.release(values_, call_.tiles.size());
   }
 
-  // The probabilities of a tile with some dropped.
-  const T* of(int64_t row, int64_t head) {
-    const T* p = call_.tile(row, head);
-    if (!call_.mask.drops()) return p;
-    call_.mask.words(row, call_.tiles.heads, head, size(), words_);
-    drop(p, values_);
+  const T* of(int64_t tile, const T* p) {
+    if (values_ == nullptr) return p;
+    call_.dropped.apply(tile, p, nullptr, values_);
     return values_;
-  }
-  // The same choice of the tile that `of` was asked for last, on other values.
-  void drop(const T* x, T* y) const {
-    kernels<T>().dropout(x, words_, call_.mask.threshold(), static_cast<T>(call_.mask.scale()), size(), false, y);
   }
 
  private:
-  int64_t size() const { return call_.tiles.size(); }
-  int64_t room() const { return DropoutMask::room(size()); }
-
   Arena& arena_;
   const Call<T>& call_;
   T* values_;
-  uint32_t* words_;
 };
 
 template <typename T>
@@ -133,18 +122,20 @@ void backward(Tape<T>& tape, const Call<T>& call, const T* dy) {
   if (dbias.values != nullptr && !dbias.add) std::fill_n(dbias.values, call.bias.count(), T{0});
   T* dp = arena.allocate<T>(tiles.size());
   DroppedTile<T> dropped(arena, call);
+  KeptWindow<T> window(arena, call.probabilities, tiles.size());
   tiles.for_each([&](int64_t row, int64_t head) {
     const int64_t at_query = tiles.query_offset(row, head);
     const int64_t at_key = tiles.key_offset(row, head);
-    const T* weights = dropped.of(row, head);
+    const T* p = window.values(call.tile(row, head) * tiles.size());
+    const T* weights = dropped.of(call.tile(row, head), p);
     if (dv.values != nullptr) {
       gemm<T>(Transposed::kYes, Transposed::kNo, tiles.keys, tiles.width(), tiles.queries, 1, weights, tiles.keys,
               dy + at_query, stride, dv.beta(), dv.values + at_key, stride);
     }
     gemm<T>(Transposed::kNo, Transposed::kYes, tiles.queries, tiles.keys, tiles.width(), 1, dy + at_query, stride,
             call.value.values + at_key, stride, 0, dp, tiles.keys);
-    if (call.mask.drops()) dropped.drop(dp, dp);
-    kernels<T>().softmax_backward(call.tile(row, head), dp, tiles.queries, tiles.keys, dp);
+    if (call.dropped.drops()) call.dropped.apply(call.tile(row, head), dp, nullptr, dp);
+    kernels<T>().softmax_backward(p, dp, tiles.queries, tiles.keys, dp);
     if (dbias.values != nullptr) kernels<T>().add(dp, tiles.size(), dbias.values + head * tiles.size());
     if (dq.values != nullptr) {
       gemm<T>(Transposed::kNo, Transposed::kNo, tiles.queries, tiles.width(), tiles.keys, call.scale, dp, tiles.keys,
@@ -175,24 +166,27 @@ Tensor<T> attention(Tape<T>& tape, const Tensor<T>& query, const Tensor<T>& key,
                      .key = key,
                      .value = value,
                      .bias = options.bias.value_or(Tensor<T>{}),
-                     .mask = options.dropout,
+                     .dropped = DrawnDropout<T>(tape, options.dropout, rows, tiles.heads, tiles.size()),
                      .scale = static_cast<T>(options.scale.value_or(1 / std::sqrt(static_cast<double>(tiles.width())))),
-                     .probabilities = tape.template keep<T>(rows * tiles.heads * tiles.size())};
+                     .probabilities = KeptValues<T>(tape, rows * tiles.heads * tiles.size())};
   const int64_t stride = tiles.columns;
   const Tensor<T> y = tape.make(query.shape);
   {
     DroppedTile<T> dropped(tape.arena(), call);
+    KeptWindow<T> window(tape.arena(), call.probabilities, tiles.size());
     tiles.for_each([&](int64_t row, int64_t head) {
       const int64_t at_query = tiles.query_offset(row, head);
       const int64_t at_key = tiles.key_offset(row, head);
-      T* p = call.tile(row, head);
+      T* p = window.place(call.tile(row, head) * tiles.size());
       if (options.bias) std::copy_n(call.bias.values + head * tiles.size(), tiles.size(), p);
       gemm<T>(Transposed::kNo, Transposed::kYes, tiles.queries, tiles.keys, tiles.width(), call.scale,
               query.values + at_query, stride, key.values + at_key, stride, options.bias ? 1 : 0, p, tiles.keys);
       hide_keys(options, tiles, row, p);
       kernels<T>().softmax(tiles.queries, tiles.keys, p);
-      gemm<T>(Transposed::kNo, Transposed::kNo, tiles.queries, tiles.width(), tiles.keys, 1, dropped.of(row, head),
-              tiles.keys, value.values + at_key, stride, 0, y.values + at_query, stride);
+      window.keep();
+      gemm<T>(Transposed::kNo, Transposed::kNo, tiles.queries, tiles.width(), tiles.keys, 1,
+              dropped.of(call.tile(row, head), p), tiles.keys, value.values + at_key, stride, 0, y.values + at_query,
+              stride);
     });
   }
   tape.record({query, key, value, call.bias}, y, [call](Tape<T>& t, const T* dy) { backward(t, call, dy); });

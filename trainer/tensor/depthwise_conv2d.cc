@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "formats/error.h"
 #include "trainer/tensor/kernels.h"
 #include "trainer/tensor/same_padding.h"
 
@@ -13,23 +9,9 @@ namespace millrace {
 
 template <typename T>
 Tensor<T> depthwise_conv2d(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& kernel, int64_t stride) {
-  const std::span<const int64_t> in = x.shape.sizes();
-  const std::span<const int64_t> taps = kernel.shape.sizes();
-  if (in.size() != 4 || taps.size() != 3 || in[3] != taps[2]) {
-    throw ErrorException(ErrorCode::kWrongShape, fmt::format("depthwise_conv2d of [{}] with a kernel of [{}]",
-                                                             fmt::join(in, ", "), fmt::join(taps, ", ")));
-  }
-  if (stride < 1) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("depthwise_conv2d with a stride of {}", stride));
-  }
-  const SamePatches geometry{.height = in[1],
-                             .width = in[2],
-                             .channels = in[3],
-                             .kernel_height = taps[0],
-                             .kernel_width = taps[1],
-                             .stride = stride};
-  const int64_t channels = in[3];
-  const int64_t images = in[0];
+  const SamePatches geometry = same_patches("depthwise_conv2d", x.shape, kernel.shape, 3, stride);
+  const int64_t channels = geometry.channels;
+  const int64_t images = x.shape.sizes()[0];
   const int64_t output_size = geometry.count() * channels;
   const Tensor<T> y = tape.make({images, geometry.output_height(), geometry.output_width(), channels});
   std::fill_n(y.values, y.count(), T{0});

@@ -25,37 +25,50 @@ void DropoutMask::words(int64_t row, int64_t parts, int64_t part, int64_t count,
 }
 
 template <typename T>
-void RowDropout<T>::apply(int64_t row, const T* x, bool add, T* y) const {
-  if (words_ == nullptr) return kernels<T>().scale(x, 1, row_size_, add, y);
-  mask_.words(row, 1, 0, row_size_, words_);
-  kernels<T>().dropout(x, words_, mask_.threshold(), static_cast<T>(mask_.scale()), row_size_, add, y);
+DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t rows, int64_t parts, int64_t size)
+    : size_(size), scale_(static_cast<T>(mask.scale())) {
+  if (!mask.drops()) return;
+  const int64_t room = DropoutMask::room(size);
+  stride_ = (size + 7) / 8;
+  bits_ = tape.template keep<uint8_t>(rows * parts * stride_);
+  auto* words = tape.arena().template allocate<uint32_t>(room);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t part = 0; part < parts; ++part) {
+      mask.words(row, parts, part, size, words);
+      kernels<T>().at_least(words, mask.threshold(), size, bits_ + (row * parts + part) * stride_);
+    }
+  }
+  tape.arena().release(words, room);
 }
 
 template <typename T>
-void apply_dropout(Arena& arena, const DropoutMask& mask, const T* x, int64_t batch_rows, int64_t count, bool add,
-                   T* y) {
-  if (count == 0) return;
-  const int64_t row_size = count / batch_rows;
-  const RowDropout<T> dropout(arena, mask, row_size);
-  for (int64_t row = 0; row < batch_rows; ++row) dropout.apply(row, x + row * row_size, add, y + row * row_size);
+void DrawnDropout<T>::apply(int64_t part, const T* x, const T* base, T* y) const {
+  if (bits_ != nullptr) return kernels<T>().dropout(x, bits_ + part * stride_, scale_, base, size_, y);
+  if (base == nullptr) return kernels<T>().scale(x, 1, size_, false, y);
+  if (y != base) kernels<T>().scale(base, 1, size_, false, y);
+  kernels<T>().scale(x, 1, size_, true, y);
 }
 
 template <typename T>
 Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const DropoutMask& mask) {
-  if (!mask.drops()) return x;
+  if (!mask.drops() || x.count() == 0) return x;
   const Tensor<T> y = tape.make(x.shape);
-  apply_dropout(tape.arena(), mask, x.values, batch_rows, x.count(), false, y.values);
+  const int64_t size = x.count() / batch_rows;
+  const DrawnDropout<T> drawn(tape, mask, batch_rows, 1, size);
+  for (int64_t row = 0; row < batch_rows; ++row)
+    drawn.apply(row, x.values + row * size, nullptr, y.values + row * size);
   tape.record({x}, y, [=](Tape<T>& t, const T* dy) {
     const GradientSlot<T> slot = t.gradient_of(x);
-    apply_dropout(t.arena(), mask, dy, batch_rows, x.count(), slot.add, slot.values);
+    for (int64_t row = 0; row < batch_rows; ++row) {
+      T* dx = slot.values + row * size;
+      drawn.apply(row, dy + row * size, slot.add ? dx : nullptr, dx);
+    }
   });
   return y;
 }
 
-template class RowDropout<float>;
-template class RowDropout<double>;
-template void apply_dropout(Arena&, const DropoutMask&, const float*, int64_t, int64_t, bool, float*);
-template void apply_dropout(Arena&, const DropoutMask&, const double*, int64_t, int64_t, bool, double*);
+template class DrawnDropout<float>;
+template class DrawnDropout<double>;
 template Tensor<float> dropout(Tape<float>&, const Tensor<float>&, int64_t, const DropoutMask&);
 template Tensor<double> dropout(Tape<double>&, const Tensor<double>&, int64_t, const DropoutMask&);
 

@@ -40,35 +40,30 @@ class DropoutMask {
 template <typename T>
 Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const DropoutMask& mask);
 
-/// `y (+)= mask * scale * x` row of the batch by row, for operators that do so on their way, forwards and backwards. A
-/// mask that drops nothing copies or adds.
+/// What a mask drops of a tensor, drawn once in the forward pass and kept for the backward pass, a bit for each value.
+/// It belongs to the tape and is given back when that begins anew.
+///
+///     const DrawnDropout<T> drawn(tape, mask, rows, heads, size);
+///     drawn.apply(row * heads + head, x, nullptr, y);       // forward
+///     drawn.apply(row * heads + head, dy, dx_so_far, dx);   // backward
 template <typename T>
-class RowDropout {
+class DrawnDropout {
  public:
-  /// Rows of `row_size` values. The arena must outlive it.
-  RowDropout(Arena& arena, const DropoutMask& mask, int64_t row_size)
-      : arena_(arena),
-        mask_(mask),
-        row_size_(row_size),
-        words_(mask.drops() ? arena.allocate<uint32_t>(DropoutMask::room(row_size)) : nullptr) {}
-  RowDropout(const RowDropout&) = delete;
-  RowDropout& operator=(const RowDropout&) = delete;
-  ~RowDropout() {
-    if (words_ != nullptr) arena_.release(words_, DropoutMask::room(row_size_));
-  }
-  /// `x` and `y` are the row's values; `y` may be `x`.
-  void apply(int64_t row, const T* x, bool add, T* y) const;
+  /// Drops nothing.
+  DrawnDropout() = default;
+  /// For `rows` rows of the batch of `parts` parts (attention heads, ...) of `size` values each.
+  DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t rows, int64_t parts, int64_t size);
+
+  bool drops() const { return bits_ != nullptr; }
+  /// `y = base + mask * scale * x` for the values of one part, which count from 0 over all rows. `base` null: 0. Any of
+  /// them may be the same memory.
+  void apply(int64_t part, const T* x, const T* base, T* y) const;
 
  private:
-  Arena& arena_;
-  const DropoutMask& mask_;
-  int64_t row_size_;
-  uint32_t* words_;
+  uint8_t* bits_ = nullptr;  // 1: stays
+  int64_t stride_ = 0;       // bytes of a part
+  int64_t size_ = 0;
+  T scale_ = 1;
 };
-
-/// The same on `batch_rows` rows of `count / batch_rows` values each.
-template <typename T>
-void apply_dropout(Arena& arena, const DropoutMask& mask, const T* x, int64_t batch_rows, int64_t count, bool add,
-                   T* y);
 
 }  // namespace millrace

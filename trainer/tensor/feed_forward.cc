@@ -1,6 +1,9 @@
 #include "trainer/tensor/feed_forward.h"
 
+#include <algorithm>
+
 #include "trainer/tensor/gemm.h"
+#include "trainer/tensor/kept_values.h"
 #include "trainer/tensor/kernels.h"
 #include "trainer/tensor/shape_check.h"
 
@@ -22,10 +25,11 @@ template <typename T>
 struct Call {
   Tensor<T> x, in, in_bias, gate, out, out_bias;
   FeedForwardOptions options;
-  T* slopes = nullptr;     // of the activation
-  T* activated = nullptr;  // its values, where there is a gate
-  T* gates = nullptr;
-  T* inner = nullptr;  // what went into the second product
+  KeptValues<T> slopes;     // of the activation
+  KeptValues<T> activated;  // its values, where there is a gate
+  KeptValues<T> gates;
+  KeptValues<T> inner;  // what went into the second product
+  DrawnDropout<T> dropped;
 
   int64_t rows() const { return x.rows(); }
   int64_t columns() const { return x.columns(); }
@@ -44,26 +48,28 @@ void check(const Call<T>& call) {
   if (call.out_bias.values != nullptr) check_shape("out_bias of feed_forward", call.out_bias.shape, {columns});
 }
 
-// `y = x weight^T + bias`.
-template <typename T>
-void multiply(const T* x, int64_t rows, const Tensor<T>& weight, const Tensor<T>& bias, T* y) {
-  const int64_t in = weight.columns();
-  const int64_t out = weight.rows();
-  if (bias.values != nullptr) kernels<T>().fill_rows(bias.values, rows, out, y);
-  gemm<T>(Transposed::kNo, Transposed::kYes, rows, out, in, 1, x, in, weight.values, in, bias.values == nullptr ? 0 : 1,
-          y, out);
+// Rows that are worked on together: a few of their values stay in the cache from one loop to the next.
+constexpr int64_t kRowsAtOnce = 32;
+
+template <typename Body>
+void for_some_rows(int64_t rows, const Body& body) {
+  for (int64_t row = 0; row < rows; row += kRowsAtOnce) body(row, std::min(kRowsAtOnce, rows - row));
 }
 
-// The gradients of weight and bias, and that of x where it is wanted.
+// `y = x weight^T`, over `beta y`.
 template <typename T>
-void multiply_backward(Tape<T>& tape, const T* x, int64_t rows, const Tensor<T>& weight, const Tensor<T>& bias,
-                       const T* dy, GradientSlot<T> dx) {
+void multiply(const T* x, int64_t rows, const Tensor<T>& weight, T beta, T* y) {
   const int64_t in = weight.columns();
   const int64_t out = weight.rows();
-  if (tape.wants(bias)) {
-    const GradientSlot<T> slot = tape.gradient_of(bias);
-    kernels<T>().column_sums(dy, rows, out, slot.add, slot.values);
-  }
+  gemm<T>(Transposed::kNo, Transposed::kYes, rows, out, in, 1, x, in, weight.values, in, beta, y, out);
+}
+
+// The gradient of weight, and that of x where it is wanted.
+template <typename T>
+void multiply_backward(Tape<T>& tape, const T* x, int64_t rows, const Tensor<T>& weight, const T* dy,
+                       GradientSlot<T> dx) {
+  const int64_t in = weight.columns();
+  const int64_t out = weight.rows();
   if (tape.wants(weight)) {
     const GradientSlot<T> slot = tape.gradient_of(weight);
     gemm<T>(Transposed::kYes, Transposed::kNo, out, in, rows, 1, dy, out, x, in, slot.beta(), slot.values, in);
@@ -74,31 +80,94 @@ void multiply_backward(Tape<T>& tape, const T* x, int64_t rows, const Tensor<T>&
 }
 
 template <typename T>
-void drop(Arena& arena, const Call<T>& call, T* values) {
-  if (!call.options.dropout.drops()) return;
-  apply_dropout(arena, call.options.dropout, static_cast<const T*>(values), call.options.batch_rows, call.count(),
-                false, values);
+void drop(const Call<T>& call, T* values) {
+  if (!call.dropped.drops()) return;
+  const int64_t rows = call.options.batch_rows;
+  const int64_t size = call.count() / rows;
+  for (int64_t row = 0; row < rows; ++row) call.dropped.apply(row, values + row * size, nullptr, values + row * size);
+}
+
+// `gradient` of what comes out of the activation becomes that of what went in, and is added up for the bias.
+template <typename T>
+void activation_backward(Tape<T>& tape, const Call<T>& call, T* gradient) {
+  KeptWindow<T> slopes(tape.arena(), call.slopes, call.count());
+  const T* slope = slopes.values(0);
+  const int64_t inner = call.inner_size();
+  GradientSlot<T> bias = tape.wants(call.in_bias) ? tape.gradient_of(call.in_bias) : GradientSlot<T>{};
+  for_some_rows(call.rows(), [&](int64_t row, int64_t rows) {
+    T* some = gradient + row * inner;
+    kernels<T>().multiply(some, slope + row * inner, rows * inner, false, some);
+    if (bias.values == nullptr) return;
+    kernels<T>().column_sums(some, rows, inner, bias.add, bias.values);
+    bias.add = true;
+  });
 }
 
 template <typename T>
 void backward(Tape<T>& tape, const Call<T>& call, const T* dy) {
   const int64_t count = call.count();
-  T* gradient = tape.arena().template allocate<T>(count);
-  multiply_backward(tape, static_cast<const T*>(call.inner), call.rows(), call.out, call.out_bias, dy,
-                    GradientSlot<T>{gradient, false});
-  drop(tape.arena(), call, gradient);
+  Arena& arena = tape.arena();
+  T* gradient = arena.allocate<T>(count);
+  if (tape.wants(call.out_bias)) {
+    const GradientSlot<T> slot = tape.gradient_of(call.out_bias);
+    kernels<T>().column_sums(dy, call.rows(), call.columns(), slot.add, slot.values);
+  }
+  {
+    KeptWindow<T> inner(arena, call.inner, count);
+    multiply_backward(tape, inner.values(0), call.rows(), call.out, dy, GradientSlot<T>{gradient, false});
+  }
+  drop(call, gradient);
   const T* x = call.x.values;
   const auto dx = [&] { return tape.wants(call.x) ? tape.gradient_of(call.x) : GradientSlot<T>{}; };
-  if (call.gates != nullptr) {
-    T* gate_gradient = tape.arena().template allocate<T>(count);
-    kernels<T>().multiply(gradient, call.activated, count, false, gate_gradient);
-    multiply_backward(tape, x, call.rows(), call.gate, Tensor<T>{}, static_cast<const T*>(gate_gradient), dx());
-    tape.arena().release(gate_gradient, count);
-    kernels<T>().multiply(gradient, call.gates, count, false, gradient);
+  if (call.gate.values != nullptr) {
+    T* gate_gradient = arena.allocate<T>(count);
+    {
+      KeptWindow<T> activated(arena, call.activated, count);
+      kernels<T>().multiply(gradient, activated.values(0), count, false, gate_gradient);
+    }
+    multiply_backward(tape, x, call.rows(), call.gate, static_cast<const T*>(gate_gradient), dx());
+    arena.release(gate_gradient, count);
+    KeptWindow<T> gates(arena, call.gates, count);
+    kernels<T>().multiply(gradient, gates.values(0), count, false, gradient);
   }
-  kernels<T>().multiply(gradient, call.slopes, count, false, gradient);
-  multiply_backward(tape, x, call.rows(), call.in, call.in_bias, static_cast<const T*>(gradient), dx());
-  tape.arena().release(gradient, count);
+  activation_backward(tape, call, gradient);
+  multiply_backward(tape, x, call.rows(), call.in, static_cast<const T*>(gradient), dx());
+  arena.release(gradient, count);
+}
+
+// What goes into the second product: in `y`, and what the backward pass needs in `call`.
+template <typename T>
+void first_half(Tape<T>& tape, Call<T>& call, T* y) {
+  const int64_t count = call.count();
+  const int64_t inner = call.inner_size();
+  call.slopes = KeptValues<T>(tape, count);
+  KeptWindow<T> slopes(tape.arena(), call.slopes, count);
+  T* slope = slopes.place(0);
+  const T* x = call.x.values;
+  multiply(x, call.rows(), call.in, T{0}, slope);
+  for_some_rows(call.rows(), [&](int64_t row, int64_t rows) {
+    T* some = slope + row * inner;
+    if (call.in_bias.values != nullptr) kernels<T>().add_row(call.in_bias.values, rows, inner, some);
+    activate(call.options.activation, some, rows * inner, y + row * inner);
+  });
+  slopes.keep();
+  if (call.gate.values != nullptr) {
+    call.activated = KeptValues<T>(tape, count);
+    call.gates = KeptValues<T>(tape, count);
+    KeptWindow<T> activated(tape.arena(), call.activated, count);
+    KeptWindow<T> gates(tape.arena(), call.gates, count);
+    T* gate = gates.place(0);
+    std::copy_n(y, count, activated.place(0));
+    activated.keep();
+    multiply(x, call.rows(), call.gate, T{0}, gate);
+    gates.keep();
+    kernels<T>().multiply(y, gate, count, false, y);
+  }
+  if (call.options.dropout.drops() && count > 0) {
+    const int64_t rows = call.options.batch_rows;
+    call.dropped = DrawnDropout<T>(tape, call.options.dropout, rows, 1, count / rows);
+  }
+  drop(call, y);
 }
 
 }  // namespace
@@ -114,23 +183,18 @@ Tensor<T> feed_forward(Tape<T>& tape, const Tensor<T>& x, const FeedForwardWeigh
                .out_bias = weights.out_bias.value_or(Tensor<T>{}),
                .options = options};
   check(call);
-  const int64_t count = call.count();
-  call.slopes = tape.template keep<T>(count);
-  call.inner = tape.template keep<T>(count);
-  multiply(static_cast<const T*>(x.values), call.rows(), call.in, call.in_bias, call.slopes);
-  if (weights.gate) {
-    call.activated = tape.template keep<T>(count);
-    call.gates = tape.template keep<T>(count);
-    activate(options.activation, call.slopes, count, call.activated);
-    multiply(static_cast<const T*>(x.values), call.rows(), call.gate, Tensor<T>{}, call.gates);
-    kernels<T>().multiply(call.activated, call.gates, count, false, call.inner);
-  } else {
-    activate(options.activation, call.slopes, count, call.inner);
-  }
-  drop(tape.arena(), call, call.inner);
   const Tensor<T> y = tape.make({call.rows(), call.columns()});
-  multiply(static_cast<const T*>(call.inner), call.rows(), call.out, call.out_bias, y.values);
-  tape.record({call.x, call.in, call.in_bias, call.gate, call.out, call.out_bias}, y,
+  call.inner = KeptValues<T>(tape, call.count());
+  {
+    KeptWindow<T> inner(tape.arena(), call.inner, call.count());
+    T* values = inner.place(0);
+    first_half(tape, call, values);
+    inner.keep();
+    const bool biased = call.out_bias.values != nullptr;
+    if (biased) kernels<T>().fill_rows(call.out_bias.values, call.rows(), call.columns(), y.values);
+    multiply(static_cast<const T*>(values), call.rows(), call.out, static_cast<T>(biased ? 1 : 0), y.values);
+  }
+  tape.record({x, call.in, call.in_bias, call.gate, call.out, call.out_bias}, y,
               [call](Tape<T>& t, const T* dy) { backward(t, call, dy); });
   return y;
 }

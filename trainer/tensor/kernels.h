@@ -18,6 +18,8 @@ struct Kernels {
   void (*multiply)(const T* x, const T* y, int64_t n, bool add, T* z);
   /// Each row of `y` becomes `row`.
   void (*fill_rows)(const T* row, int64_t rows, int64_t columns, T* y);
+  /// `row` is added to each row of `y`.
+  void (*add_row)(const T* row, int64_t rows, int64_t columns, T* y);
   /// `sums[j] (+)= sum over rows of x[i, j]`.
   void (*column_sums)(const T* x, int64_t rows, int64_t columns, bool add, T* sums);
 
@@ -65,8 +67,14 @@ struct Kernels {
   /// `dx = p (dp - sum_j p_j dp_j)` for each row of probabilities p; `dx` may be `dp`.
   void (*softmax_backward)(const T* p, const T* dp, int64_t rows, int64_t columns, T* dx);
 
-  /// `y[i] (+)= words[i] >= threshold ? scale x[i] : 0`, n values; `y` may be `x`.
-  void (*dropout)(const T* x, const uint32_t* words, uint32_t threshold, T scale, int64_t n, bool add, T* y);
+  /// Bit i of `bits` (the lowest of a byte first, (n + 7) / 8 bytes) says whether `words[i] >= threshold`.
+  void (*at_least)(const uint32_t* words, uint32_t threshold, int64_t n, uint8_t* bits);
+  /// `y[i] = base[i] + (bit i ? scale x[i] : 0)`, n values. `base` null: 0. Any of them may be the same memory.
+  void (*dropout)(const T* x, const uint8_t* bits, T scale, const T* base, int64_t n, T* y);
+
+  /// The nearest bfloat16 of each of n values, ties to even, NaN to NaN; and back.
+  void (*to_bfloat16)(const T* x, int64_t n, uint16_t* y);
+  void (*from_bfloat16)(const uint16_t* x, int64_t n, T* y);
 
   /// The logarithm of the sum of exponentials of `n` > 0 values.
   T (*log_sum_exp)(const T* x, int64_t n);

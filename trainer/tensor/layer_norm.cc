@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trainer/tensor/kept_values.h"
 #include "trainer/tensor/kernels.h"
 #include "trainer/tensor/shape_check.h"
 
@@ -11,7 +12,7 @@ namespace {
 // What the backward pass needs of a normalisation.
 template <typename T>
 struct Kept {
-  T* normalized;
+  KeptValues<T> normalized;
   T* inverse_deviation;
 };
 
@@ -19,7 +20,7 @@ template <typename T>
 Kept<T> keep(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta) {
   check_shape("gamma of layer_norm", gamma.shape, {x.columns()});
   check_shape("beta of layer_norm", beta.shape, {x.columns()});
-  return {.normalized = tape.template keep<T>(x.count()), .inverse_deviation = tape.template keep<T>(x.rows())};
+  return {.normalized = KeptValues<T>(tape, x.count()), .inverse_deviation = tape.template keep<T>(x.rows())};
 }
 
 // Where the gradients of gamma and beta are added to. That of a frozen one goes to a place that is thrown away.
@@ -58,14 +59,19 @@ template <typename T>
 Tensor<T> layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon) {
   const Kept<T> kept = keep(tape, x, gamma, beta);
   const Tensor<T> y = tape.make(x.shape);
-  kernels<T>().layer_norm(x.values, gamma.values, beta.values, x.rows(), x.columns(), static_cast<T>(epsilon),
-                          kept.normalized, kept.inverse_deviation, y.values);
+  {
+    KeptWindow<T> window(tape.arena(), kept.normalized, x.count());
+    kernels<T>().layer_norm(x.values, gamma.values, beta.values, x.rows(), x.columns(), static_cast<T>(epsilon),
+                            window.place(0), kept.inverse_deviation, y.values);
+    window.keep();
+  }
   tape.record({x, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
     const bool wanted = t.wants(x);
+    KeptWindow<T> window(t.arena(), kept.normalized, x.count());
     const GradientPlaces<T> places(t, gamma, beta);
     const GradientSlot<T> dx =
         wanted ? t.gradient_of(x) : GradientSlot<T>{t.arena().template allocate<T>(x.count()), false};
-    kernels<T>().layer_norm_backward(kept.normalized, kept.inverse_deviation, gamma.values, dy, x.rows(), x.columns(),
+    kernels<T>().layer_norm_backward(window.values(0), kept.inverse_deviation, gamma.values, dy, x.rows(), x.columns(),
                                      dx.add, dx.values, places.gamma(), places.beta());
     if (!wanted) t.arena().release(dx.values, x.count());
   });
@@ -82,13 +88,14 @@ Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>
   const int64_t columns = x.columns();
   const int64_t length = batch_rows == 0 ? 0 : x.rows() / batch_rows;
   const int64_t size = length * columns;
-  RowDropout<T> dropout(tape.arena(), mask, size);
+  const DrawnDropout<T> drawn(tape, mask, batch_rows, 1, size);
+  KeptWindow<T> normalized(tape.arena(), kept.normalized, size);
   for (int64_t row = 0; row < batch_rows; ++row) {
-    T* sum = kept.normalized + row * size;
-    std::copy_n(residual.values + row * size, size, sum);
-    dropout.apply(row, x.values + row * size, true, sum);
+    T* sum = normalized.place(row * size);
+    drawn.apply(row, x.values + row * size, residual.values + row * size, sum);
     kernels<T>().layer_norm(sum, gamma.values, beta.values, length, columns, static_cast<T>(epsilon), sum,
                             kept.inverse_deviation + row * length, y.values + row * size);
+    normalized.keep();
   }
   tape.record({x, residual, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
     Arena& arena = t.arena();
@@ -97,15 +104,16 @@ Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>
     // Two slots of one tensor: what is written to the first is added to in the second.
     const GradientSlot<T> dresidual = t.wants(residual) ? t.gradient_of(residual) : GradientSlot<T>{};
     const GradientSlot<T> dx = t.wants(x) ? t.gradient_of(x) : GradientSlot<T>{};
-    RowDropout<T> dropped(arena, mask, size);
+    KeptWindow<T> window(arena, kept.normalized, size);
     for (int64_t row = 0; row < batch_rows; ++row) {
-      kernels<T>().layer_norm_backward(kept.normalized + row * size, kept.inverse_deviation + row * length,
-                                       gamma.values, dy + row * size, length, columns, false, sum, places.gamma(),
-                                       places.beta());
+      kernels<T>().layer_norm_backward(window.values(row * size), kept.inverse_deviation + row * length, gamma.values,
+                                       dy + row * size, length, columns, false, sum, places.gamma(), places.beta());
       if (dresidual.values != nullptr) {
         kernels<T>().scale(sum, 1, size, dresidual.add, dresidual.values + row * size);
       }
-      if (dx.values != nullptr) dropped.apply(row, sum, dx.add, dx.values + row * size);
+      if (dx.values == nullptr) continue;
+      T* dx_row = dx.values + row * size;
+      drawn.apply(row, sum, dx.add ? dx_row : nullptr, dx_row);
     }
     arena.release(sum, size);
   });

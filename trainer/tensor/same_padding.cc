@@ -2,9 +2,32 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "formats/error.h"
 #include "trainer/tensor/kernels.h"
 
 namespace millrace {
+
+SamePatches same_patches(const char* name, const TensorShape& x, const TensorShape& kernel, size_t kernel_rank,
+                         int64_t stride) {
+  const std::span<const int64_t> in = x.sizes();
+  const std::span<const int64_t> taps = kernel.sizes();
+  if (in.size() != 4 || taps.size() != kernel_rank || in[3] != taps[2]) {
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} of [{}] with a kernel of [{}]", name,
+                                                             fmt::join(in, ", "), fmt::join(taps, ", ")));
+  }
+  if (stride < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} with a stride of {}", name, stride));
+  }
+  return {.height = in[1],
+          .width = in[2],
+          .channels = in[3],
+          .kernel_height = taps[0],
+          .kernel_width = taps[1],
+          .stride = stride};
+}
 
 template <typename T>
 void read_patches(const SamePatches& geometry, const T* image, T* patches) {

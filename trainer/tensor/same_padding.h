@@ -48,6 +48,12 @@ struct SamePatches {
   }
 };
 
+/// The patches of images `x` `[images, height, width, channels]` under a kernel `[height, width, channels, ...]` of
+/// `kernel_rank` sizes. `name`: the operator, for messages. Throws `kWrongShape` when they do not fit,
+/// `kInvalidArgument` for a stride below 1.
+SamePatches same_patches(const char* name, const TensorShape& x, const TensorShape& kernel, size_t kernel_rank,
+                         int64_t stride);
+
 /// Copies an image's patches to `patches`, `[count, size]`, zeros where they leave the image ("im2col").
 template <typename T>
 void read_patches(const SamePatches& geometry, const T* image, T* patches);

@@ -108,17 +108,17 @@ void Tape<T>::announce_if_final(int id) {
 
 // Finds out what leads to the parameters, and how often each tensor is used on the way.
 template <typename T>
-void Tape<T>::prepare_walk(std::span<const int> parameters) {
+void Tape<T>::prepare_walk(std::optional<std::span<const int>> parameters) {
   const size_t num_parameters = layout_->parameters().size();
   for (size_t id = 0; id < table_.size(); ++id) {
     Gradient& gradient = table_[id];
-    gradient.wanted = parameters.empty() && id < num_parameters;
+    gradient.wanted = !parameters && id < num_parameters;
     gradient.uses = 0;
     if (id < num_parameters) continue;
     gradient.values = nullptr;  // an earlier walk has given it back
     gradient.written = false;
   }
-  for (const int id : parameters) table_.at(static_cast<size_t>(id)).wanted = true;
+  for (const int id : parameters.value_or(std::span<const int>())) table_.at(static_cast<size_t>(id)).wanted = true;
   for (size_t id = 0; id < num_parameters; ++id) {
     Gradient& gradient = table_[id];
     if (!gradient.wanted) continue;
@@ -137,7 +137,8 @@ void Tape<T>::prepare_walk(std::span<const int> parameters) {
 }
 
 template <typename T>
-void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream, std::span<const int> parameters) {
+void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream,
+                       std::optional<std::span<const int>> parameters) {
   const T one = 1;
   if (upstream.empty() && output.count() == 1) upstream = {&one, 1};
   if (!output.needs_gradient() || static_cast<int64_t>(upstream.size()) != output.count()) {

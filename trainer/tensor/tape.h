@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -87,10 +88,14 @@ class Tape {
   struct Gradients {
     T* values = nullptr;                   ///< in the layout of the parameters
     GradientListener* listener = nullptr;  ///< may be null
+    /// Of what operators keep as `KeptValues`: attention probabilities, the inner values of feed-forward blocks,
+    /// normalised values. Default: kFull
+    ActivationStorage storage = ActivationStorage::kFull;
   };
   /// Forgets all tensors and resets the arena. `layout`, `weights` and the gradients must stay until the next time.
   void begin(const ParameterLayout& layout, const T* weights, Gradients gradients = {});
   bool recording() const { return gradients_.values != nullptr; }
+  ActivationStorage storage() const { return gradients_.storage; }
 
   /// A parameter of the model by its id.
   Tensor<T> parameter(int id) const;
@@ -130,9 +135,11 @@ class Tape {
   GradientSlot<T> gradient_of(const Tensor<T>& tensor);
 
   /// Walks back from `output`. `upstream` is its gradient, as many values; Default: 1, for an output of one value.
-  /// `parameters`: ids of those whose gradients are computed and announced. Default: all. Throws `kInvalidArgument`
-  /// when the output was not computed while recording, or a parameter has been asked for since `begin` before.
-  void backward(const Tensor<T>& output, std::span<const T> upstream = {}, std::span<const int> parameters = {});
+  /// `parameters`: ids of those whose gradients are computed and announced, perhaps none. Default: all. Throws
+  /// `kInvalidArgument` when the output was not computed while recording, or a parameter has been asked for since
+  /// `begin` before.
+  void backward(const Tensor<T>& output, std::span<const T> upstream = {},
+                std::optional<std::span<const int>> parameters = std::nullopt);
 
  private:
   using Run = void (*)(const void* closure, Tape& tape, const T* dy);
@@ -156,7 +163,7 @@ class Tape {
   std::span<const int> inputs_of(const Record& record) const {
     return std::span(inputs_).subspan(static_cast<size_t>(record.first_input), static_cast<size_t>(record.num_inputs));
   }
-  void prepare_walk(std::span<const int> parameters);
+  void prepare_walk(std::optional<std::span<const int>> parameters);
   void announce_if_final(int id);
 
   Arena& arena_;

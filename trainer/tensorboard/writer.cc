@@ -40,10 +40,16 @@ tensorboard::Event event_at(int64_t step) {
 
 }  // namespace
 
-TensorboardWriter::TensorboardWriter(const std::string& folder) : writer_(file_in(folder), {.in_place = true}) {
+TensorboardWriter::TensorboardWriter(const std::string& folder, int64_t step)
+    : writer_(file_in(folder), {.in_place = true}) {
   tensorboard::Event event = event_at(0);
   event.set_file_version("brain.Event:2");
   writer_.write(event.SerializeAsString());
+  if (step > 0) {
+    event = event_at(step + 1);  // of this step and later ones nothing that was there before counts
+    event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+    writer_.write(event.SerializeAsString());
+  }
   flush();
 }
 

@@ -10,16 +10,17 @@ namespace millrace {
 
 /// Writes a TensorBoard event file: TFRecords of `Event` messages (trainer/tensorboard/event.proto), the first of which
 /// says `brain.Event:2`. Its name is `events.out.tfevents.SECONDS.HOST.PID.N`, and it grows in place, so that
-/// TensorBoard shows a training while it runs. A run that goes on writes a file of its own into the same folder. One
-/// thread.
+/// TensorBoard shows a training while it runs. A run that goes on writes a file of its own into the same folder, which
+/// begins with a `SessionLog` message: TensorBoard then leaves out what earlier files hold of the steps that are made
+/// again. One thread.
 ///
 ///     TensorboardWriter writer("out/tensorboard");
 ///     writer.scalar(10, "train/loss", 6.2);
 ///     writer.flush();
 class TensorboardWriter {
  public:
-  /// Makes the folder. Throws `kIo` naming what could not be made.
-  explicit TensorboardWriter(const std::string& folder);
+  /// Makes the folder. `step`: steps that were made before this run. Throws `kIo` naming what could not be made.
+  explicit TensorboardWriter(const std::string& folder, int64_t step = 0);
 
   void scalar(int64_t step, const std::string& tag, double value);
   /// Of finite values: their number, range, sums, and how many lie in each of 30 equal parts of the range. Nothing is

@@ -72,6 +72,22 @@ TEST(ProgressBar, ElsewhereThanOnATerminalPrintsALineForEachReport) {
             "done after 250 steps in 1:23: 512 rows/s, waiting for input 0.71% of the time\n");
 }
 
+TEST(ProgressBar, SaysInALineWhereTheTimeOfEachReportWent) {
+  TrainingReport report = a_report();
+  report.steps = 4;
+  report.seconds = 9;
+  report.callback_seconds = 1;
+  report.input_wait_share = 1.0 / 9;
+  report.phases = {.forward = 2.5, .backward = 5, .reduce = 0.2, .optimizer = 0.3};
+  for (const bool terminal : {false, true}) {
+    Screen screen;
+    ProgressBar bar(screen.stream(), terminal);
+    bar.report(report);
+    EXPECT_THAT(screen.text(), HasSubstr("  step 20: 2.5 s a step: waiting for input 10.0%, forward 25.0%, backward "
+                                         "50.0%, reduce 2.0%, optimizer 3.0%, callbacks 10.0%\n"));
+  }
+}
+
 TEST(ProgressBar, NamesTheStageThatLimitsWhenWaitingIsWorthIt) {
   Screen screen;
   ProgressBar bar(screen.stream(), false);

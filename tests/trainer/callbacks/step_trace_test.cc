@@ -112,6 +112,46 @@ TEST(StepTrace, ShowsWhatEachThreadDidInEachStep) {
   EXPECT_GE(rows.size(), 4U);
 }
 
+TEST(StepTrace, ShowsEachBatchOfAStepAndItsReductions) {
+  const test::TemporaryFolder folder;
+  ToyTraining toy({.step = {.threads = 2}, .accumulate = 3, .total_steps = 2});
+  toy.model.before_last_gradients = [](const ReplicaContext&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  toy.trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = folder.path("trace.json")}));
+  RegressionSource source(100);
+  toy.trainer.train(source);
+
+  const std::vector<Span> spans = spans_of(folder.path("trace.json"));
+  ASSERT_EQ(named(spans, "step ").size(), 2U);
+  const auto within = [](const Span& outer) {
+    return [&outer](const Span& span) {
+      return span.begin >= outer.begin - kRounding && span.end <= outer.end + kRounding;
+    };
+  };
+  for (const Span& step : named(spans, "step ")) {
+    std::vector<Span> in_step;
+    std::ranges::copy_if(spans, std::back_inserter(in_step), within(step));
+    EXPECT_EQ(named(in_step, "waiting for input").size(), 2U) << "the first wait is before the step";
+    EXPECT_EQ(named(in_step, "optimizer of bucket ").size(), toy.model.layout().buckets().size());
+    const std::vector<Span> batches = named(in_step, "batch ");
+    ASSERT_EQ(batches.size(), 3U);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      EXPECT_EQ(batches[i].name, "batch " + std::to_string(i) + " of " + step.name);
+      std::vector<Span> inside;
+      std::ranges::copy_if(in_step, std::back_inserter(inside), within(batches[i]));
+      EXPECT_EQ(named(inside, "forward of replica ").size(), 8U);
+      const auto backward = named(inside, "backward of replica ");
+      ASSERT_EQ(backward.size(), 8U);
+      const double backward_end = std::ranges::max(backward, {}, &Span::end).end;
+      const auto reductions = named(inside, "reduce bucket ");
+      EXPECT_EQ(reductions.size(), toy.model.layout().buckets().size());
+      EXPECT_GE(std::ranges::count_if(reductions, [&](const Span& span) { return span.end < backward_end; }), 2)
+          << "buckets are reduced before backward ends";
+    }
+  }
+}
+
 TEST(StepTrace, CanBeReadWhileTheTrainingRunsAndSaysWhatItCannotMake) {
   const test::TemporaryFolder folder;
   class Reader final : public Callback {

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
+#include <variant>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
+#include "trainer/tensorboard/writer.h"
 
 namespace millrace {
 namespace {
@@ -31,6 +34,36 @@ class Reports final : public Callback {
   std::vector<EvaluationReport>& evaluations_;
 };
 
+// What TensorBoard's own reader finds in a folder, or why it cannot be asked.
+std::variant<json, std::string> read_events(const std::string& folder) {
+  const char* python = std::getenv("MILLRACE_PYTHON");
+  const test::ChildResult read =
+      test::run_child({"/usr/bin/env", python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder});
+  if (read.exit_code == 77 || read.exit_code == 127) {
+    return "no Python package tensorboard, whose reader was to read the events (MILLRACE_PYTHON names the Python that "
+           "has it): " +
+           read.err;
+  }
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  return json::parse(read.out);
+}
+
+TEST(TensorboardLog, ShowsStepsThatAreMadeAgainOnce) {
+  const test::TemporaryFolder folder;
+  for (const int64_t from : {0, 2}) {
+    TensorboardWriter writer(folder.path("events"), from);
+    for (int64_t step = from + 1; step <= from + 4; ++step) {
+      writer.scalar(step, "train/loss", static_cast<double>(100 * from + step));
+    }
+    writer.flush();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // files are read in the order of their seconds
+  }
+  const auto read = read_events(folder.path("events"));
+  if (const auto* reason = std::get_if<std::string>(&read)) GTEST_SKIP() << *reason;
+  EXPECT_EQ(std::get<json>(read).at("scalars").at("train/loss"),
+            json::parse("[[1, 1.0], [2, 2.0], [3, 203.0], [4, 204.0], [5, 205.0], [6, 206.0]]"));
+}
+
 TEST(TensorboardLog, IsReadByTensorBoardItself) {
   const test::TemporaryFolder folder;
   ToyTraining toy({.total_steps = 12,
@@ -48,19 +81,12 @@ TEST(TensorboardLog, IsReadByTensorBoardItself) {
   toy.trainer.train(source);
   ASSERT_EQ(reports.size(), 4U);  // after steps 1, 4, 8 and 12
 
-  const char* python = std::getenv("MILLRACE_PYTHON");
-  const test::ChildResult read = test::run_child(
-      {"/usr/bin/env", python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder.path("events")});
-  if (read.exit_code == 77 || read.exit_code == 127) {
-    GTEST_SKIP() << "no Python package tensorboard, whose reader was to read the events (MILLRACE_PYTHON names the "
-                    "Python that has it): "
-                 << read.err;
-  }
-  ASSERT_EQ(read.exit_code, 0) << read.err;
-  const json events = json::parse(read.out);
+  const auto read = read_events(folder.path("events"));
+  if (const auto* reason = std::get_if<std::string>(&read)) GTEST_SKIP() << *reason;
+  const json& events = std::get<json>(read);
   const auto expect_scalar = [&](const std::string& tag, const auto& all, const auto& value) {
     SCOPED_TRACE(tag);
-    ASSERT_TRUE(events.at("scalars").contains(tag)) << read.out;
+    ASSERT_TRUE(events.at("scalars").contains(tag)) << events;
     const json& found = events.at("scalars").at(tag);
     ASSERT_EQ(found.size(), all.size());
     for (size_t i = 0; i < all.size(); ++i) {

@@ -79,6 +79,19 @@ TEST(Tape, WhatNothingDependsOnGetsZeros) {
   EXPECT_THAT(announced.first_values, ElementsAre(10, 0, 0));
 }
 
+TEST(Tape, AWalkForNoParametersComputesNothing) {
+  Three t;
+  Announced announced(t.gradients.data());
+  t.tape.begin(t.layout, t.weights.data(), {.values = t.gradients.data(), .listener = &announced});
+  const Tensor<float> y = linear(t.tape, t.tape.parameter(0), t.tape.parameter(1), t.no_bias);
+  t.tape.backward(y, {}, std::vector<int>{});
+  EXPECT_THAT(announced.ids, testing::IsEmpty());
+  for (const float gradient : t.gradients) EXPECT_TRUE(std::isnan(gradient));
+  t.tape.backward(y);  // all, none of which has been asked for
+  EXPECT_THAT(announced.ids, testing::UnorderedElementsAre(0, 1, 2));
+  EXPECT_EQ(t.gradients[32], 3);
+}
+
 TEST(Tape, WithoutGradientsNothingIsRecorded) {
   Three t;
   t.tape.begin(t.layout, t.weights.data());
@@ -151,12 +164,24 @@ TEST(Arena, BlocksAreAlignedAndApartAndComeBackWhenReleased) {
   EXPECT_EQ(arena.allocate<double>(12), released);
 }
 
+// `y (+)= dropped x`, x of so many rows.
+void apply_dropout(Arena& arena, const DropoutMask& mask, const std::vector<float>& x, int64_t rows, bool add,
+                   std::vector<float>& y) {
+  Tape<float> tape(arena);
+  const int64_t size = std::ssize(x) / rows;
+  const DrawnDropout<float> drawn(tape, mask, rows, 1, size);
+  for (int64_t row = 0; row < rows; ++row) {
+    float* part = y.data() + row * size;
+    drawn.apply(row, x.data() + row * size, add ? part : nullptr, part);
+  }
+}
+
 TEST(DropoutMask, KeepsEachValueWithItsProbabilityAndScalesIt) {
   Arena arena;
   const DropoutMask mask(0.2, 7, 3, 1, 0);
   const std::vector<float> x(100'001, 2);
   std::vector<float> y(x.size());
-  apply_dropout(arena, mask, x.data(), 1, static_cast<int64_t>(x.size()), false, y.data());
+  apply_dropout(arena, mask, x, 1, false, y);
   int dropped = 0;
   for (float value : y) {
     ASSERT_TRUE(value == 0 || value == 2.5F) << value;
@@ -164,7 +189,7 @@ TEST(DropoutMask, KeepsEachValueWithItsProbabilityAndScalesIt) {
   }
   EXPECT_NEAR(dropped / static_cast<double>(x.size()), 0.2, 0.005);  // 4 standard deviations
   std::vector<float> added(x.size(), 1);
-  apply_dropout(arena, mask, x.data(), 1, static_cast<int64_t>(x.size()), true, added.data());
+  apply_dropout(arena, mask, x, 1, true, added);
   for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(added[i], y[i] + 1);
 }
 
@@ -173,7 +198,7 @@ TEST(DropoutMask, DependsOnSeedStepPlaceAndRowInTheGlobalBatch) {
   const std::vector<float> ones(64, 1);
   const auto kept = [&](const DropoutMask& mask, int64_t rows = 1) {
     std::vector<float> y(ones.size());
-    apply_dropout(arena, mask, ones.data(), rows, static_cast<int64_t>(ones.size()), false, y.data());
+    apply_dropout(arena, mask, ones, rows, false, y);
     return y;
   };
   const std::vector<float> first = kept(DropoutMask(0.5, 1, 2, 3, 4));
@@ -182,6 +207,17 @@ TEST(DropoutMask, DependsOnSeedStepPlaceAndRowInTheGlobalBatch) {
   EXPECT_NE(kept(DropoutMask(0.5, 1, 3, 3, 4)), first);
   EXPECT_NE(kept(DropoutMask(0.5, 1, 2, 4, 4)), first);
   EXPECT_NE(kept(DropoutMask(0.5, 1, 2, 3, 5)), first);
+  // The documented words, for every length.
+  for (int64_t length = 1; length < 70; ++length) {
+    const DropoutMask mask(0.5, 1, 2, 3, 4);
+    std::vector<uint32_t> words(static_cast<size_t>(DropoutMask::room(length)));
+    mask.words(0, 1, 0, length, words.data());
+    const std::vector<float> x(static_cast<size_t>(length), 1);
+    std::vector<float> y(x.size() + 1, 9);
+    apply_dropout(arena, mask, x, 1, false, y);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], words[i] < mask.threshold() ? 0 : 2) << length << " " << i;
+    EXPECT_EQ(y.back(), 9);
+  }
   // Two rows from row 3 on: the second is row 4, whose first values are the same whatever the row's length.
   const std::vector<float> two = kept(DropoutMask(0.5, 1, 2, 3, 3), 2);
   EXPECT_TRUE(std::equal(two.begin() + 32, two.end(), first.begin()));

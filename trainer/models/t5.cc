@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "ops/counter_rng.h"
+#include "trainer/models/config_limits.h"
 #include "trainer/models/labelled_positions.h"
 #include "trainer/models/normal_weights.h"
 #include "trainer/tensor/add.h"
@@ -74,40 +75,22 @@ std::span<const int64_t> mask_of(const BatchView& rows, std::string_view name, s
 }  // namespace
 
 void T5Config::check() const {
-  const auto at_least = [](const char* name, int64_t value, int64_t least) {
-    if (value >= least) return;
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("{} is {}; at least {} is needed", name, value, least));
-  };
-  at_least("vocab_size", vocab_size, 1);
-  at_least("d_model", d_model, 1);
-  at_least("d_kv", d_kv, 1);
-  at_least("d_ff", d_ff, 1);
-  at_least("num_layers", num_layers, 1);
-  at_least("num_decoder_layers", num_decoder_layers, 1);
-  at_least("num_heads", num_heads, 1);
-  at_least("relative_attention_num_buckets", relative_attention_num_buckets, 4);
-  at_least("relative_attention_max_distance", relative_attention_max_distance, relative_attention_num_buckets / 2 + 1);
-  const auto token = [&](const char* name, int32_t value) {
-    if (value >= 0 && value < vocab_size) return;
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("{} is {}; the vocabulary has {} entries", name, value, vocab_size));
-  };
-  token("pad_token_id", pad_token_id);
-  token("eos_token_id", eos_token_id);
-  token("decoder_start_token_id", decoder_start_token_id);
-  if (!(dropout_rate >= 0 && dropout_rate < 1)) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("dropout_rate is {}; 0 <= dropout_rate < 1 is needed", dropout_rate));
-  }
-  if (!(layer_norm_epsilon > 0)) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("layer_norm_epsilon is {}; more than 0 is needed", layer_norm_epsilon));
-  }
-  if (!(initializer_factor >= 0 && std::isfinite(initializer_factor))) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("initializer_factor is {}; a number from 0 on is needed", initializer_factor));
-  }
+  check_at_least("vocab_size", vocab_size, 1);
+  check_at_least("d_model", d_model, 1);
+  check_at_least("d_kv", d_kv, 1);
+  check_at_least("d_ff", d_ff, 1);
+  check_at_least("num_layers", num_layers, 1);
+  check_at_least("num_decoder_layers", num_decoder_layers, 1);
+  check_at_least("num_heads", num_heads, 1);
+  check_at_least("relative_attention_num_buckets", relative_attention_num_buckets, 4);
+  check_at_least("relative_attention_max_distance", relative_attention_max_distance,
+                 relative_attention_num_buckets / 2 + 1);
+  check_token("pad_token_id", pad_token_id, vocab_size);
+  check_token("eos_token_id", eos_token_id, vocab_size);
+  check_token("decoder_start_token_id", decoder_start_token_id, vocab_size);
+  check_probability("dropout_rate", dropout_rate);
+  check_positive("layer_norm_epsilon", layer_norm_epsilon);
+  check_not_negative("initializer_factor", initializer_factor);
   (void)feed_forward_kind(feed_forward_proj);
 }
 
@@ -245,7 +228,8 @@ class T5ForConditionalGeneration::Pass {
  private:
   DropoutMask mask(uint64_t place) const {
     if (dropout_ == nullptr) return {};
-    return {config_.dropout_rate, dropout_->seed, dropout_->batch, places_ + place, input_.first_row};
+    return {config_.dropout_rate, dropout_->seed, dropout_->batch, dropout_->call << 40U | (places_ + place),
+            input_.first_row};
   }
   Tensor<T> dropped(const Tensor<T>& x, uint64_t place) { return dropout(tape_, x, input_.rows, mask(place)); }
   Tensor<T> norm(const Tensor<T>& x, int gamma) {
@@ -352,7 +336,8 @@ StepResult T5ForConditionalGeneration::train_step(const BatchView& rows, const f
                                                   ReplicaContext& context) const {
   const DropoutKey key{.seed = context.seed, .batch = context.batch};
   static_cast<T5Workspace&>(*context.workspace)
-      .tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});
+      .tape.begin(layout_, weights,
+                  {.values = context.gradients.data(), .listener = context.listener, .storage = context.activations});
   return loss(rows, *context.workspace, &key, &context);
 }
 

@@ -92,6 +92,7 @@ class T5ForConditionalGeneration final : public Model {
   struct DropoutKey {
     uint64_t seed = 0;
     int64_t batch = 0;
+    uint64_t call = 0;  ///< which call of the encoder or decoder in the step, where there are several. Default: 0
   };
   /// The encoder's hidden states, `[rows * length, d_model]`, after the embeddings and after each block, the last one
   /// after the final norm: num_layers + 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The

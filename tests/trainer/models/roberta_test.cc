@@ -14,6 +14,10 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "pipeline/worker_limit.h"
+#include "trainer/all_reduce.h"
+#include "trainer/bucket_countdown.h"
+#include "trainer/distributor.h"
+#include "trainer/models/labelled_positions.h"
 #include "trainer/models/roberta_pretrained.h"
 #include "trainer/optimizers/adam.h"
 #include "trainer/optimizers/sgd.h"
@@ -215,6 +219,92 @@ TEST(Roberta, GradientsWithDropoutAreThoseOfCentralDifferences) {
   EXPECT_GT(compared, 200);
 }
 
+// The mean gradient over a batch by replicas as the trainer has them: views, a tape each, buckets added in the tree.
+// There is dropout.
+template <typename T>
+std::vector<double> mean_gradient(int replicas, int64_t num_rows) {
+  const RobertaForMaskedLm model({.vocab_size = 31,
+                                  .hidden_size = 8,
+                                  .num_hidden_layers = 2,
+                                  .num_attention_heads = 2,
+                                  .intermediate_size = 12,
+                                  .max_position_embeddings = 9,
+                                  .hidden_dropout_prob = 0.2,
+                                  .attention_probs_dropout_prob = 0.2,
+                                  .initializer_range = 0.3},
+                                 256);
+  const ParameterLayout& layout = model.layout();
+  FlatBuffer start(layout.size());
+  model.initialize(start.span(), 3);
+  const std::vector<T> weights(start.span().begin(), start.span().end());
+  constexpr int64_t kLength = 5;
+  std::vector<int32_t> ids;
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < num_rows * kLength; ++i) {
+    ids.push_back(static_cast<int32_t>(2 + i * 7 % 29));
+    labels.push_back(i % 3 == 0 ? static_cast<int32_t>(2 + i * 5 % 29) : kNoLabel);
+  }
+  const std::vector<int64_t> shape = {num_rows, kLength};
+  const BatchView batch(
+      {{"input_ids", std::span<const int32_t>(ids), shape}, {"labels", std::span<const int32_t>(labels), shape}});
+  const std::vector<BatchView> views = Distributor(replicas).split(batch);
+  const auto active = static_cast<int>(std::min<int64_t>(num_rows, replicas));
+  AllReduce<T> all_reduce(layout.size(), layout.buckets(), replicas);
+  const BucketsOfParameters buckets(layout, layout.buckets());
+  size_t reduced = 0;
+  double num_labels = 0;
+  all_reduce.begin(active);
+  for (int replica = 0; replica < active; ++replica) {
+    const std::span<T> gradients = all_reduce.take_buffer(replica);
+    BucketCountdown countdown(
+        layout, buckets, [&](int bucket) { reduced += all_reduce.arrive(replica, bucket) ? 1 : 0; }, [] {});
+    const BatchView& rows = views[static_cast<size_t>(replica)];
+    LabelledPositions labelled;
+    labelled.collect(rows.feature("labels").values<int32_t>());
+    const RobertaForMaskedLm::DropoutKey key{.seed = 5, .batch = 12};
+    Arena arena;
+    Tape<T> tape(arena);
+    tape.begin(layout, weights.data(), {.values = gradients.data(), .listener = &countdown});
+    const Tensor<T> logits =
+        model.logits(tape, model.encode(tape, RobertaInput::of(rows), &key).back(), labelled.indices);
+    const SummedLoss<T> loss = cross_entropy(tape, logits, labelled.labels);
+    tape.backward(loss.tensor);
+    countdown.check_complete();
+    all_reduce.leave(replica);
+    num_labels += static_cast<double>(loss.num_labels);
+  }
+  EXPECT_EQ(reduced, layout.buckets().size());
+  std::vector<double> mean;
+  for (const Parameter& parameter : layout.parameters()) {
+    for (int64_t i = 0; i < parameter.size; ++i) mean.push_back(all_reduce.result()[parameter.offset + i] / num_labels);
+  }
+  return mean;
+}
+
+template <typename T>
+void expect_eight_replicas_to_be_as_one(double tolerance) {
+  for (const int64_t rows : {64, 63, 9, 8, 7, 1}) {
+    const std::vector<double> one = mean_gradient<T>(1, rows);
+    const std::vector<double> eight = mean_gradient<T>(8, rows);
+    double difference = 0;
+    double largest = 0;
+    for (size_t i = 0; i < one.size(); ++i) {
+      difference = std::max(difference, std::abs(one[i] - eight[i]));
+      largest = std::max(largest, std::abs(one[i]));
+      ASSERT_TRUE(std::isfinite(eight[i]));
+    }
+    EXPECT_GT(largest, 1e-3);
+    EXPECT_LE(difference, tolerance * largest) << rows << " rows";
+    // Other additions, so that the comparison is one.
+    if (rows == 64) {
+      EXPECT_GT(difference, 0);
+    }
+  }
+}
+
+TEST(Roberta, TheGradientOfEightReplicasIsThatOfOneInFloats) { expect_eight_replicas_to_be_as_one<float>(1e-5); }
+TEST(Roberta, TheGradientOfEightReplicasIsThatOfOneInDoubles) { expect_eight_replicas_to_be_as_one<double>(1e-12); }
+
 std::unique_ptr<Optimizer> golden_optimizer(const std::string& run, const ParameterLayout& layout,
                                             const nlohmann::json& config) {
   if (run == "sgd_momentum") {
@@ -274,22 +364,77 @@ RobertaConfig config_with_dropout() {
 }
 
 // Weights after some steps with dropout.
-std::vector<float> trained(int replicas, int threads, uint64_t seed, int steps = 3) {
+std::vector<float> trained(int replicas, int threads, uint64_t seed, int steps = 3,
+                           ActivationStorage activations = ActivationStorage::kFull) {
   const RobertaForMaskedLm model(config_with_dropout(), 4096);
   const Adam optimizer(model.layout(), adam_weight_decay(1e-3));
   TrainedState state(model.layout(), optimizer);
   model.initialize(state.weights.span(), 1);
-  StepGraph graph(model, optimizer, state, {.replicas = replicas, .threads = threads, .seed = seed});
+  StepGraph graph(model, optimizer, state,
+                  {.replicas = replicas, .threads = threads, .seed = seed, .activations = activations});
   const GoldenBatch batch("io.safetensors");
   for (int step = 0; step < steps; ++step) graph.train(batch.view(), {step, step, step + 1}, 1e-3);
   return {state.weights.span().begin(), state.weights.span().end()};
 }
 
-TEST(Roberta, WeightsAreTheSameBitForBitForAnyNumberOfThreads) {
+TEST(Roberta, WeightsAfterFiftyStepsAreTheSameBitForBitForAnyNumberOfThreads) {
   const WorkerLimit limit(8);  // this machine may have fewer cores
-  const std::vector<float> expected = trained(8, 1, 9);
-  for (int threads : {2, 4, 8}) EXPECT_EQ(trained(8, threads, 9), expected) << threads;
-  EXPECT_NE(trained(8, 1, 10), expected);  // dropout is of another seed
+  const std::vector<float> expected = trained(8, 1, 9, 50);
+  for (int threads : {2, 4, 8}) EXPECT_EQ(trained(8, threads, 9, 50), expected) << threads;
+  EXPECT_NE(trained(8, 1, 10, 50), expected);  // dropout is of another seed
+}
+
+TEST(Roberta, ActivationsInBfloat16TakeLessMemoryAndRoundTheGradientAlone) {
+  RobertaConfig config{.vocab_size = 64,
+                       .hidden_size = 64,
+                       .num_hidden_layers = 4,
+                       .num_attention_heads = 4,
+                       .intermediate_size = 256,
+                       .max_position_embeddings = 130};
+  const RobertaForMaskedLm model(config);
+  FlatBuffer weights(model.layout().size());
+  model.initialize(weights.span(), 1);
+  constexpr int64_t kRows = 16;
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < kRows * 128; ++i) ids.push_back(2 + i * 37 % 61);
+  const RobertaInput input{.rows = kRows, .length = 128, .ids = ids};
+  const std::vector<int32_t> positions = {3, 200, 1000, 2000};
+  const std::vector<int32_t> labels = {5, 8, 9, 3};
+  const RobertaForMaskedLm::DropoutKey key{.seed = 5, .batch = 12};
+  std::vector<double> losses;
+  std::vector<size_t> memory;
+  std::vector<FlatBuffer> gradients;
+  for (const ActivationStorage storage : {ActivationStorage::kFull, ActivationStorage::kBfloat16}) {
+    Arena arena;
+    Tape<float> tape(arena);
+    gradients.emplace_back(model.layout().size());
+    for (int step = 0; step < 2; ++step) {  // after the first the arena is one block
+      tape.begin(model.layout(), weights.data(), {.values = gradients.back().data(), .storage = storage});
+      const SummedLoss<float> loss =
+          cross_entropy(tape, model.logits(tape, model.encode(tape, input, &key).back(), positions), labels);
+      tape.backward(loss.tensor);
+      losses.push_back(loss.sum);
+    }
+    memory.push_back(arena.capacity());
+  }
+  EXPECT_EQ(losses[0], losses[2]) << "the forward pass does not see what is kept";
+  EXPECT_LT(static_cast<double>(memory[1]), 0.8 * static_cast<double>(memory[0]));
+  double difference = 0;
+  double norm = 0;
+  for (int64_t i = 0; i < model.layout().size(); ++i) {
+    const double full = gradients[0].data()[i];
+    difference += std::pow(gradients[1].data()[i] - full, 2);
+    norm += full * full;
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 5e-3);
+  EXPECT_GT(std::sqrt(difference / norm), 1e-5);
+}
+
+TEST(Roberta, WithActivationsInBfloat16WeightsAreTheSameBitForBitForAnyNumberOfThreads) {
+  const WorkerLimit limit(8);
+  const std::vector<float> expected = trained(8, 1, 9, 5, ActivationStorage::kBfloat16);
+  for (int threads : {2, 4}) EXPECT_EQ(trained(8, threads, 9, 5, ActivationStorage::kBfloat16), expected) << threads;
+  EXPECT_NE(trained(8, 1, 9, 5), expected);
 }
 
 TEST(Roberta, DropoutDoesNotDependOnHowTheBatchIsSplit) {

@@ -1,0 +1,196 @@
+#include "trainer/models/roberta_encoder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "formats/error.h"
+#include "ops/counter_rng.h"
+#include "trainer/models/config_limits.h"
+#include "trainer/models/normal_weights.h"
+#include "trainer/tensor/attention.h"
+#include "trainer/tensor/dropout.h"
+#include "trainer/tensor/embedding.h"
+#include "trainer/tensor/feed_forward.h"
+#include "trainer/tensor/layer_norm.h"
+#include "trainer/tensor/linear.h"
+
+namespace millrace {
+namespace {
+
+// The places of dropout: the embeddings, then three for each layer.
+constexpr uint64_t kEmbeddingDropout = 0;
+enum class LayerDropout : uint64_t { kAttention = 1, kAttentionOutput = 2, kOutput = 3 };
+uint64_t place_of(size_t layer, LayerDropout dropout) { return 3 * layer + static_cast<uint64_t>(dropout); }
+
+}  // namespace
+
+void RobertaConfig::check() const {
+  check_at_least("vocab_size", vocab_size, 1);
+  check_at_least("hidden_size", hidden_size, 1);
+  check_at_least("num_hidden_layers", num_hidden_layers, 1);
+  check_at_least("num_attention_heads", num_attention_heads, 1);
+  check_at_least("intermediate_size", intermediate_size, 1);
+  check_at_least("type_vocab_size", type_vocab_size, 1);
+  check_token("pad_token_id", pad_token_id, vocab_size);
+  check_at_least("max_position_embeddings", max_position_embeddings, int64_t{pad_token_id} + 2);
+  if (hidden_size % num_attention_heads != 0) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("hidden_size {} is no multiple of num_attention_heads {}", hidden_size, num_attention_heads));
+  }
+  check_probability("hidden_dropout_prob", hidden_dropout_prob);
+  check_probability("attention_probs_dropout_prob", attention_probs_dropout_prob);
+  check_positive("layer_norm_eps", layer_norm_eps);
+  check_not_negative("initializer_range", initializer_range);
+}
+
+RobertaInput RobertaInput::of(const BatchView& rows) {
+  const FeatureView& ids = rows.feature("input_ids");
+  RobertaInput input{
+      .rows = rows.rows(), .length = ids.row_size(), .first_row = rows.first_row(), .ids = ids.values<int32_t>()};
+  for (const FeatureView& feature : rows.features()) {
+    if (feature.name() == "attention_mask") input.attention_mask = feature.values<int64_t>();
+  }
+  if (!input.attention_mask.empty() && input.attention_mask.size() != input.ids.size()) {
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("attention_mask has {} values, input_ids {}",
+                                                             input.attention_mask.size(), input.ids.size()));
+  }
+  return input;
+}
+
+RobertaEncoder::RobertaEncoder(ParameterLayout& layout, RobertaConfig config, const std::string& prefix, int loss)
+    : config_(config) {
+  config_.check();
+  const int64_t hidden = config_.hidden_size;
+  const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {
+    return layout.add(name, shape, loss);
+  };
+  const auto add_dense = [&](const std::string& name, int64_t out, int64_t in) {
+    Dense dense;
+    dense.weight = add(name + ".weight", {out, in});
+    dense.bias = add(name + ".bias", {out});
+    return dense;
+  };
+  const auto add_norm = [&](const std::string& name) {
+    Norm norm;
+    norm.weight = add(name + ".weight", {hidden});
+    norm.bias = add(name + ".bias", {hidden});
+    return norm;
+  };
+  const std::string embeddings = prefix + ".embeddings.";
+  word_embeddings_ = add(embeddings + "word_embeddings.weight", {config_.vocab_size, hidden});
+  position_embeddings_ = add(embeddings + "position_embeddings.weight", {config_.max_position_embeddings, hidden});
+  token_type_embeddings_ = add(embeddings + "token_type_embeddings.weight", {config_.type_vocab_size, hidden});
+  embeddings_norm_ = add_norm(embeddings + "LayerNorm");
+  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+    const std::string name = fmt::format("{}.encoder.layer.{}.", prefix, layer);
+    Layer added;
+    added.query = add_dense(name + "attention.self.query", hidden, hidden);
+    added.key = add_dense(name + "attention.self.key", hidden, hidden);
+    added.value = add_dense(name + "attention.self.value", hidden, hidden);
+    added.attention_output = add_dense(name + "attention.output.dense", hidden, hidden);
+    added.attention_norm = add_norm(name + "attention.output.LayerNorm");
+    added.intermediate = add_dense(name + "intermediate.dense", config_.intermediate_size, hidden);
+    added.output = add_dense(name + "output.dense", hidden, config_.intermediate_size);
+    added.output_norm = add_norm(name + "output.LayerNorm");
+    layers_.push_back(added);
+  }
+  end_ = static_cast<int>(layout.parameters().size());
+}
+
+void initialize_roberta_parameter(const ParameterLayout& layout, int id, double deviation, std::span<float> weights,
+                                  uint64_t seed) {
+  const Parameter& parameter = layout.parameters()[static_cast<size_t>(id)];
+  const std::span<float> values =
+      weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+  if (parameter.shape.size() == 1) {
+    const bool gamma = parameter.name.ends_with("LayerNorm.weight") || parameter.name.ends_with("layer_norm.weight");
+    std::fill(values.begin(), values.end(), gamma ? 1.0F : 0.0F);
+  } else {
+    fill_normal(CounterRng(seed, operator_id("initialize")), static_cast<size_t>(id), deviation, values);
+  }
+}
+
+void RobertaEncoder::initialize(const ParameterLayout& layout, std::span<float> weights, uint64_t seed) const {
+  for (int id = word_embeddings_; id < end_; ++id) {
+    initialize_roberta_parameter(layout, id, config_.initializer_range, weights, seed);
+  }
+  for (const int table : {word_embeddings_, position_embeddings_}) {
+    const Parameter& parameter = layout.parameters()[static_cast<size_t>(table)];
+    const int64_t begin = parameter.offset + config_.pad_token_id * config_.hidden_size;
+    std::fill_n(weights.begin() + begin, config_.hidden_size, 0.0F);
+  }
+}
+
+template <typename T>
+std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput& input,
+                                              const DropoutKey* dropout_key) const {
+  const int64_t count = input.rows * input.length;
+  auto* positions = tape.template keep<int32_t>(count);
+  for (int64_t row = 0; row < input.rows; ++row) {
+    int32_t position = config_.pad_token_id;
+    for (int64_t i = row * input.length; i < (row + 1) * input.length; ++i) {
+      const bool padding = input.ids[static_cast<size_t>(i)] == config_.pad_token_id;
+      positions[i] = padding ? config_.pad_token_id : ++position;
+    }
+    if (position < config_.max_position_embeddings) continue;
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("row {} has {} tokens; the model has positions for {}", input.first_row + row,
+                    position - config_.pad_token_id, config_.max_position_embeddings - config_.pad_token_id - 1));
+  }
+  auto* types = tape.template keep<int32_t>(count);
+  std::fill_n(types, count, 0);
+
+  const auto mask_of = [&](double probability, uint64_t place) {
+    if (dropout_key == nullptr) return DropoutMask();
+    return DropoutMask(probability, dropout_key->seed, dropout_key->batch, dropout_key->call << 32U | place,
+                       input.first_row);
+  };
+  const auto dense = [&](const Tensor<T>& x, const Dense& d) {
+    return linear(tape, x, tape.parameter(d.weight), tape.parameter(d.bias));
+  };
+  const auto add_and_norm = [&](const Tensor<T>& x, const Tensor<T>& residual, const Norm& norm, uint64_t place) {
+    return residual_layer_norm(tape, x, residual, input.rows, mask_of(config_.hidden_dropout_prob, place),
+                               tape.parameter(norm.weight), tape.parameter(norm.bias), config_.layer_norm_eps);
+  };
+
+  const auto size = static_cast<size_t>(count);
+  Tensor<T> hidden = embedding_sum<T>(
+      tape,
+      {{.table = tape.parameter(word_embeddings_), .ids = input.ids, .padding_id = config_.pad_token_id},
+       {.table = tape.parameter(position_embeddings_), .ids = {positions, size}, .padding_id = config_.pad_token_id},
+       {.table = tape.parameter(token_type_embeddings_), .ids = {types, size}}});
+  hidden = layer_norm(tape, hidden, tape.parameter(embeddings_norm_.weight), tape.parameter(embeddings_norm_.bias),
+                      config_.layer_norm_eps);
+  hidden = dropout(tape, hidden, input.rows, mask_of(config_.hidden_dropout_prob, kEmbeddingDropout));
+
+  std::vector<Tensor<T>> states = {hidden};
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    const AttentionOptions<T> options{
+        .batch_rows = input.rows,
+        .heads = config_.num_attention_heads,
+        .dropout = mask_of(config_.attention_probs_dropout_prob, place_of(i, LayerDropout::kAttention)),
+        .key_mask = input.attention_mask};
+    const Tensor<T> context =
+        attention(tape, dense(hidden, layer.query), dense(hidden, layer.key), dense(hidden, layer.value), options);
+    hidden = add_and_norm(dense(context, layer.attention_output), hidden, layer.attention_norm,
+                          place_of(i, LayerDropout::kAttentionOutput));
+    const FeedForwardWeights<T> weights{.in = tape.parameter(layer.intermediate.weight),
+                                        .in_bias = tape.parameter(layer.intermediate.bias),
+                                        .out = tape.parameter(layer.output.weight),
+                                        .out_bias = tape.parameter(layer.output.bias)};
+    hidden = add_and_norm(feed_forward(tape, hidden, weights, {.activation = Activation::kGelu}), hidden,
+                          layer.output_norm, place_of(i, LayerDropout::kOutput));
+    states.push_back(hidden);
+  }
+  return states;
+}
+
+template std::vector<Tensor<float>> RobertaEncoder::encode(Tape<float>&, const RobertaInput&, const DropoutKey*) const;
+template std::vector<Tensor<double>> RobertaEncoder::encode(Tape<double>&, const RobertaInput&,
+                                                            const DropoutKey*) const;
+
+}  // namespace millrace

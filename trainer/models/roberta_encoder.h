@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/batch_view.h"
+#include "trainer/parameters.h"
+#include "trainer/tensor/tape.h"
+
+namespace millrace {
+
+/// The sizes of a RoBERTa, by the names of Hugging Face's config.json.
+struct RobertaConfig {
+  int64_t vocab_size = 50265;                 ///< Default: 50265
+  int64_t hidden_size = 768;                  ///< Default: 768
+  int64_t num_hidden_layers = 12;             ///< Default: 12
+  int64_t num_attention_heads = 12;           ///< divides hidden_size. Default: 12
+  int64_t intermediate_size = 3072;           ///< Default: 3072
+  int64_t max_position_embeddings = 514;      ///< the longest sequence + pad_token_id + 1. Default: 514
+  int64_t type_vocab_size = 1;                ///< Default: 1
+  int32_t pad_token_id = 1;                   ///< Default: 1
+  int32_t bos_token_id = 0;                   ///< only written to config.json. Default: 0
+  int32_t eos_token_id = 2;                   ///< only written to config.json. Default: 2
+  double layer_norm_eps = 1e-5;               ///< Default: 1e-5
+  double hidden_dropout_prob = 0.1;           ///< Default: 0.1
+  double attention_probs_dropout_prob = 0.1;  ///< Default: 0.1
+  double initializer_range = 0.02;            ///< standard deviation of start weights. Default: 0.02
+
+  /// Throws `kInvalidArgument` naming the field, its value and the limit.
+  void check() const;
+};
+
+/// What RoBERTa reads of a batch: rows of the same length.
+struct RobertaInput {
+  int64_t rows = 0;
+  int64_t length = 0;
+  int64_t first_row = 0;                    ///< in the global batch
+  std::span<const int32_t> ids;             ///< `[rows, length]`
+  std::span<const int64_t> attention_mask;  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
+
+  /// Features `input_ids` (int32) and, if there is one, `attention_mask` (int64). Throws `kWrongShape`.
+  static RobertaInput of(const BatchView& rows);
+};
+
+/// The encoder of RoBERTa (arXiv 1907.11692) as a part of a model: embeddings and transformer layers, whose parameters
+/// it registers in the model's layout. A model may call it several times in a step (a question and its answer), have
+/// several of them, and put heads of its own on top; `RobertaForMaskedLm` is one such model.
+///
+///     class Matcher final : public Model {
+///       Matcher() { head_ = layout_.add("head.weight", {1, config_.hidden_size}), layout_.finish(); }
+///       ...  // encoder_.encode(tape, question, &key), encoder_.encode(tape, answer, &another_key)
+///       ParameterLayout layout_;
+///       RobertaEncoder encoder_{layout_, config_, "encoder"};
+///     };
+///
+/// A token's position counts the tokens before it that are not padding (`cumsum(id != pad) * (id != pad) + pad`).
+/// Immutable; any thread.
+class RobertaEncoder {
+ public:
+  /// Adds `PREFIX.embeddings.word_embeddings.weight` and so on, in Hugging Face's names and shapes, which follow the
+  /// model's loss number `loss`. Throws `kInvalidArgument` for a config that cannot work.
+  RobertaEncoder(ParameterLayout& layout, RobertaConfig config, const std::string& prefix = "roberta", int loss = 0);
+
+  const RobertaConfig& config() const { return config_; }
+  /// The id of the word embeddings `[vocab_size, hidden_size]`, for a head that is tied to them.
+  int word_embeddings() const { return word_embeddings_; }
+  /// Start values of the encoder's parameters, in weights of the finished layout: normal with `initializer_range` for
+  /// matrices, except padding's entries, which are 0 as are biases; gammas are 1.
+  void initialize(const ParameterLayout& layout, std::span<float> weights, uint64_t seed) const;
+
+  /// Which random values a forward pass uses.
+  struct DropoutKey {
+    uint64_t seed = 0;
+    int64_t batch = 0;
+    uint64_t call = 0;  ///< which call of an encoder in the step, where there are several. Default: 0
+  };
+  /// The hidden states, `[rows * length, hidden_size]`, after the embeddings and after each layer: num_hidden_layers +
+  /// 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The input must outlive the tape's step.
+  /// Throws `kInvalidArgument` for an id outside the vocabulary or rows that are too long.
+  template <typename T>
+  std::vector<Tensor<T>> encode(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout = nullptr) const;
+
+ private:
+  struct Dense {
+    int weight = 0;
+    int bias = 0;
+  };
+  struct Norm {
+    int weight = 0;
+    int bias = 0;
+  };
+  struct Layer {
+    Dense query;
+    Dense key;
+    Dense value;
+    Dense attention_output;
+    Norm attention_norm;
+    Dense intermediate;
+    Dense output;
+    Norm output_norm;
+  };
+
+  RobertaConfig config_;
+  int word_embeddings_ = 0;
+  int position_embeddings_ = 0;
+  int token_type_embeddings_ = 0;
+  Norm embeddings_norm_;
+  std::vector<Layer> layers_;
+  int end_ = 0;  // of its ids; the first is that of the word embeddings
+};
+
+/// Start values of one parameter, as RoBERTa has them: a matrix is normal with `deviation`, a gamma of a norm 1, other
+/// vectors are 0. A pure function of seed and id.
+void initialize_roberta_parameter(const ParameterLayout& layout, int id, double deviation, std::span<float> weights,
+                                  uint64_t seed);
+
+}  // namespace millrace

@@ -58,8 +58,10 @@ void MlmInput::read_files() {
   }
   check_statistics(tokenizer);
   if (shards_->validation) return;
-  if (options_.keep_best > 0) {
-    refuse(fmt::format("--keep-best needs validation shards, and {} has none", options_.shards));
+  for (const auto& [option, given] :
+       {std::pair{"keep-best", options_.keep_best > 0}, std::pair{"patience", options_.patience >= 0},
+        std::pair{"evaluate-every", options_.evaluate_every > 0}}) {
+    if (given) refuse(fmt::format("--{} needs validation shards, and {} has none", option, options_.shards));
   }
   std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,13 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run leaves in OUT that is worth keeping; its log goes with it.
+// What a run leaves in OUT that is worth keeping; its logs go with it.
 constexpr const char* kBest = "best";
 constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kModel = "model";
 constexpr std::array kResults = {kCheckpoints, kModel, kBest};
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kTensorboard = "tensorboard";
+constexpr const char* kEventFiles = "events.out.tfevents.";  // what their names begin with
 constexpr const char* kSkipped = "skipped.jsonl";
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
@@ -57,26 +59,43 @@ bool goes_on_in_place(const TrainMlmOptions& options) {
 
 // Removes the earlier run that `--overwrite` gives up when this one has come through its first step; before that most
 // of what can be wrong with it has been found. One that goes on from a checkpoint elsewhere replaces it when it starts.
+// Of OUT/tensorboard only event files that were there before this run are removed. To be told before TensorboardLog.
 class EarlierRunRemover final : public Callback {
  public:
-  explicit EarlierRunRemover(const TrainMlmOptions& options) : options_(options) {}
+  EarlierRunRemover(fs::path out, bool goes_on) : out_(std::move(out)), goes_on_(goes_on) {}
   void train_starts(const TrainingStart&) override {
-    if (options_.resume.empty()) return;
-    // One that goes on may evaluate or end before it makes a step. Without --overwrite there is nothing, or its own.
-    due_ = false;
-    if (options_.overwrite) remove();
+    find_event_files();
+    // One that goes on may evaluate or end before it makes a step.
+    if (goes_on_) remove();
   }
   void step_ends(const StepEnd&) override {
-    if (std::exchange(due_, false)) remove();
+    if (due_) remove();
   }
 
  private:
-  void remove() const {
-    for (const char* name : kResults) remove_directory((fs::path(options_.out) / name).string());
+  void find_event_files() {
+    const fs::path folder = out_ / kTensorboard;
+    std::error_code code;
+    if (!fs::exists(folder, code)) return;
+    for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
+      if (entry->path().filename().string().starts_with(kEventFiles)) event_files_.push_back(entry->path());
+    }
+    if (code) fail("cannot read the folder", folder, code);
   }
 
-  const TrainMlmOptions& options_;
+  void remove() {
+    due_ = false;
+    for (const char* name : kResults) remove_directory((out_ / name).string());
+    for (const fs::path& file : event_files_) {
+      std::error_code code;
+      if (!fs::remove(file, code) && code) fail("cannot remove it", file, code);
+    }
+  }
+
+  fs::path out_;
+  bool goes_on_;
   bool due_ = true;
+  std::vector<fs::path> event_files_;
 };
 
 }  // namespace
@@ -111,11 +130,9 @@ MlmRun::MlmRun(TrainMlmOptions options)
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
   if (goes_on_in_place(options_)) return;
-  for (const char* log : {kLog, kTensorboard}) {
-    std::error_code code;
-    fs::remove_all(path(log), code);
-    if (code) fail("cannot remove it", path(log), code);
-  }
+  std::error_code code;
+  fs::remove(path(kLog), code);
+  if (code) fail("cannot remove it", path(kLog), code);
 }
 
 std::string MlmRun::path(const char* name) const { return (fs::path(options_.out) / name).string(); }
@@ -163,6 +180,7 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
       return metrics;
     };
   }
+  if (options_.activations == "bfloat16") options.step.activations = ActivationStorage::kBfloat16;
   if (options_.clip_norm > 0) options.step.clipping = Clipping{.norm = options_.clip_norm};
   if (options_.synthetic) return options;
   options.checkpoint_folder = path(kCheckpoints);
@@ -183,7 +201,9 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
 
 void MlmRun::prepare(Trainer& trainer) const {
   if (!options_.resume.empty()) trainer.resume(options_.resume);
-  if (!options_.synthetic) trainer.add_callback(std::make_unique<EarlierRunRemover>(options_));
+  if (options_.overwrite && !options_.synthetic) {
+    trainer.add_callback(std::make_unique<EarlierRunRemover>(options_.out, !options_.resume.empty()));
+  }
   trainer.add_callback(std::make_unique<ProgressBar>());
   if (!options_.trace.empty()) {
     trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));

@@ -53,7 +53,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("replicas", value(options.replicas), "parts that a batch is split into")
       ("accumulate", value(options.accumulate),
        "global batches whose gradients make one step, as if they were one batch; an epoch's last step may have fewer")
-      ("steps", value(options.steps), "updates of the weights; whatever else is counted in steps counts these")
+      ("steps", value(options.steps), "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
       ("learning-rate", po::value(&options.learning_rate)->default_value(options.learning_rate, "0.001"),
        "the highest; falls linearly to 0 at the last step")
       ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0; not given, at most --steps")
@@ -63,6 +63,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
        "the largest norm of the gradient, larger ones are scaled down to it; 0: any")
       ("freeze", po::value(&options.freeze),
        "parameters whose names match this regular expression are not trained, such as '^roberta\\.embeddings'")
+      ("activations", value(options.activations),
+       "how values wait for the backward pass, float32 or bfloat16; the latter takes less memory and rounds gradients")
       ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
       ("seed", value(options.seed), "of start weights, order, masks and dropout")
       ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same")
@@ -107,6 +109,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require(!options.synthetic || options.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");
   require(!options.synthetic || options.patience < 0,
           "--synthetic evaluates nothing, so --patience has nothing to wait for");
+  require(!options.synthetic || options.evaluate_every == 0,
+          "--synthetic evaluates nothing, also not every so many steps");
   if (options.shards.empty()) options.shards = options.out + "/shards";
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
@@ -136,6 +140,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require(options.clip_norm >= 0 && std::isfinite(options.clip_norm),
           fmt::format("--clip-norm is {}, must be at least 0", options.clip_norm));
   require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
+  require(options.activations == "float32" || options.activations == "bfloat16",
+          fmt::format("--activations is {}, must be float32 or bfloat16", options.activations));
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
   require(options.hidden % options.heads == 0,
           fmt::format("--hidden is {}, must be a multiple of --heads, which is {}", options.hidden, options.heads));

@@ -27,8 +27,9 @@ struct TrainMlmOptions {
   double learning_rate = 1e-3;
   int64_t warmup_steps = 50;
   double weight_decay = 1e-3;
-  double clip_norm = 0;  ///< 0: gradients are not clipped
-  std::string freeze;    ///< a regular expression over parameters; empty: none
+  double clip_norm = 0;                 ///< 0: gradients are not clipped
+  std::string freeze;                   ///< a regular expression over parameters; empty: none
+  std::string activations = "float32";  ///< or bfloat16
   int64_t shuffle = int64_t{1} << 18;
   int64_t seed = 42;
   int threads = 0;

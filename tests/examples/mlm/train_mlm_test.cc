@@ -105,6 +105,15 @@ class TrainMlm : public testing::Test {
     return read_file(folder_.path(out + "/model/model.safetensors"));
   }
 
+  // Paths of TensorBoard's files right in OUT/tensorboard.
+  std::vector<std::string> event_files(const std::string& out) const {
+    std::vector<std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder_.path(out + "/tensorboard"))) {
+      if (entry.path().filename().string().starts_with("events.out.tfevents.")) files.push_back(entry.path().string());
+    }
+    return files;
+  }
+
   static TemporaryFolder* data_;
   TemporaryFolder folder_;
 };
@@ -439,9 +448,28 @@ TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
   EXPECT_THAT(refusal({}), HasSubstr("holds checkpoints of an earlier run"));
   EXPECT_THAT(refusal({"--check"}), HasSubstr("holds checkpoints of an earlier run"));
   EXPECT_TRUE(model_file("refused") == model);
+  const std::vector<std::string> earlier = event_files("refused");
+  EXPECT_EQ(earlier.size(), 1U);
+  // Somebody's own, and another program's.
+  write_file(folder_.path("refused/tensorboard/notes.txt"), "mine");
+  fs::create_directories(folder_.path("refused/tensorboard/other"));
+  write_file(folder_.path("refused/tensorboard/other/events.out.tfevents.1.host"), "");
   ASSERT_EQ(run_child(command("refused", {"--overwrite"})).exit_code, 0);
+  EXPECT_TRUE(fs::exists(folder_.path("refused/tensorboard/notes.txt")));
+  EXPECT_TRUE(fs::exists(folder_.path("refused/tensorboard/other/events.out.tfevents.1.host")));
+  const std::vector<std::string> now = event_files("refused");
+  ASSERT_EQ(now.size(), 1U);
+  EXPECT_NE(now, earlier);
   EXPECT_FALSE(model_file("refused") == model);
   EXPECT_FALSE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
+}
+
+TEST_F(TrainMlm, EventFilesThatNobodyAskedToReplaceStay) {
+  fs::create_directories(folder_.path("run/tensorboard"));
+  write_file(folder_.path("run/tensorboard/events.out.tfevents.1.host"), "");
+  ASSERT_EQ(run_child(command("run", {"--steps", "2"})).exit_code, 0);
+  EXPECT_EQ(event_files("run").size(), 2U);
+  EXPECT_TRUE(fs::exists(folder_.path("run/tensorboard/events.out.tfevents.1.host")));
 }
 
 TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
@@ -449,7 +477,9 @@ TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
   const std::string model = model_file("refused");
   fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
   for (const auto& shard : fs::directory_iterator(folder_.path("shards/train"))) fs::resize_file(shard, 5);
+  const std::vector<std::string> events = event_files("refused");
   EXPECT_THAT(refusal({"--overwrite", "--shards", folder_.path("shards")}), HasSubstr("truncated"));
+  for (const std::string& file : events) EXPECT_TRUE(fs::exists(file)) << file;
   EXPECT_TRUE(model_file("refused") == model);
   EXPECT_TRUE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
 }

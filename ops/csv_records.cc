@@ -25,7 +25,7 @@ CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, c
 }
 
 std::unique_ptr<RecordCutter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {
-  return std::make_unique<CsvCutter>(format_, max_record_bytes);
+  return std::make_unique<CsvCutter>(format_, max_record_bytes, skips_damage());
 }
 
 std::string CsvRecordsOperator::format() const {

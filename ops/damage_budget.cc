@@ -94,6 +94,18 @@ Poll DamageBudgetStage::next(Block& out) {
   return Poll::kBlock;
 }
 
+DamageBudgetOperator::DamageBudgetOperator(SchemaPtr input, const DamagePolicy& policy)
+    : StageOperator(std::move(input)), policy_(policy) {
+  policy.check();
+  if (policy.has_budget()) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       "damage_budget: needs a limit, max_records, max_bytes or max_share, with action = kSkip");
+}
+
+std::unique_ptr<Stage> DamageBudgetOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  return std::make_unique<DamageBudgetStage>(open_input(inputs[0], context), policy_, context);
+}
+
 std::unique_ptr<Stage> open_below_damage_budget(const OpenStage& open, const StageContext& context) {
   if (context.state == nullptr || context.state->kind != DamageBudgetStage::kKind) return open(context);
   return open_input(open, context);

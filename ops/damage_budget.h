@@ -5,7 +5,7 @@
 
 #include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/skipped_region.h"
-#include "ops/stage.h"
+#include "ops/operator.h"
 
 namespace millrace {
 
@@ -29,6 +29,22 @@ class DamageBudgetStage final : public Stage {
   int64_t read_ = 0;  // records that came
   SkipCounts skipped_;
   bool unknown_end_ = false;  // of a region
+};
+
+/// Holds all that was left out of damaged files before it against one budget, of several sources or of parse_csv too.
+/// It changes nothing as long as that lasts, then there is an error `damage_budget`. Notes alone count.
+class DamageBudgetOperator final : public StageOperator {
+ public:
+  /// Throws `kInvalidArgument` for a policy without a budget.
+  DamageBudgetOperator(SchemaPtr input, const DamagePolicy& policy);
+  std::string_view name() const override { return "damage_budget"; }
+  std::string policy() const override { return policy_.to_string(); }
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
+  std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  std::string unsavable() const override { return ""; }
+
+ private:
+  DamagePolicy policy_;
 };
 
 /// Opens the stage below a DamageBudgetStage, also from the state of a pipeline that had the other policy.

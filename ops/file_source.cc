@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "formats/records/record_file.h"
+#include "formats/tfrecord/skipped_region.h"
+#include "ops/damage_budget.h"
 #include "ops/shard_lanes.h"
 
 namespace millrace {
@@ -18,12 +20,17 @@ class FileStage final : public Stage {
   FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordCutter> cutter,
             RecordFileOptions options, bool limited_by_memory, const StageContext& context)
       : schema_(schema),
+        path_(path),
+        skips_(options.passes_damage),
+        num_records_(options.num_records),
         pool_(context.pool),
         epoch_(context.iteration.epoch),
         memory_(limited_by_memory ? context.memory : nullptr),
         names_(context.shard_names),
         shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
     options.memory = context.memory;
+    // A record that the memory budget has no room for is no damage.
+    options.passes_long_records = !limited_by_memory;
     if (context.state != nullptr) {
       const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
       options.start = {.offset = static_cast<uint64_t>(numbers[0]),
@@ -40,7 +47,7 @@ class FileStage final : public Stage {
       case RecordFileReader::Step::kPending: return Poll::kPending;
       case RecordFileReader::Step::kEnd: return Poll::kEnd;
       case RecordFileReader::Step::kRecords: out = views(); break;
-      case RecordFileReader::Step::kError: out = error_block(schema_, pool_, error()); break;
+      case RecordFileReader::Step::kError: out = error_block(schema_, pool_, error(begin)); break;
     }
     out.epoch = epoch_;
     out.cursor = make_cursor(kKind, {static_cast<int64_t>(begin.offset), static_cast<int64_t>(begin.record),
@@ -49,11 +56,30 @@ class FileStage final : public Stage {
   }
 
  private:
-  std::shared_ptr<const Error> error() const {
+  // `begin`: of what is lost.
+  std::shared_ptr<const Error> error(const FilePlace& begin) const {
     Error error = reader_->error();
     if (memory_ != nullptr && error.code == ErrorCode::kRecordTooLarge) {
       error.code = ErrorCode::kMemoryBudget;
       error.message += fmt::format(", a quarter of the memory budget of {} bytes", memory_->budget());
+    }
+    if (skips_ && is_damage(error.code)) {
+      SkippedRegion region{.shard = path_,
+                           .begin = begin.offset,
+                           .end = begin.offset,
+                           .first_record = begin.record,
+                           .epoch = epoch_,
+                           .code = error.code,
+                           .reason = error.message};
+      if (reader_->can_continue()) {
+        region.end = reader_->place().offset;
+        region.records = reader_->place().record - begin.record;
+      } else {
+        region.end_is_known = reader_->end_of_file().has_value();
+        region.end = reader_->end_of_file().value_or(begin.offset);
+        if (num_records_) region.records = *num_records_ - std::min(*num_records_, begin.record);
+      }
+      error.skipped = std::make_shared<const SkippedRegion>(std::move(region));
     }
     return std::make_shared<const Error>(std::move(error));
   }
@@ -81,6 +107,9 @@ class FileStage final : public Stage {
   }
 
   const SchemaPtr schema_;
+  const std::string path_;
+  const bool skips_;
+  const std::optional<uint64_t> num_records_;
   BufferPool& pool_;
   const int64_t epoch_;
   const MemoryGate* const memory_;  // where it is what bounds a record
@@ -99,6 +128,7 @@ FileSourceOperator::FileSourceOperator(SchemaPtr schema, Shards shards, const Fi
       interleave_{
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
   interleave_.check();
+  options_.damage.check();
   interleave_ = interleave_.of_inputs(shards_.size());
 }
 
@@ -114,7 +144,13 @@ std::string FileSourceOperator::arguments() const {
               : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
 }
 
+std::string FileSourceOperator::policy() const {
+  return skips_damage() ? "damage: " + options_.damage.to_string() : "";
+}
+
 Cardinality FileSourceOperator::cardinality(std::span<const Cardinality>) const {
+  // Damage can make it any smaller number.
+  if (skips_damage()) return Cardinality::unknown();
   const std::optional<uint64_t> total = shards_.num_records();
   return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
 }
@@ -122,7 +158,13 @@ Cardinality FileSourceOperator::cardinality(std::span<const Cardinality>) const 
 int64_t FileSourceOperator::memory_needed() const { return static_cast<int64_t>(num_lanes() * kLeastChunk); }
 
 std::unique_ptr<Stage> FileSourceOperator::open(std::vector<OpenStage>, const StageContext& context) const {
-  RecordFileOptions options{.compression = options_.compression};
+  const OpenStage records = [this](const StageContext& inner) { return open_records(inner); };
+  if (!skips_damage()) return open_below_damage_budget(records, context);
+  return std::make_unique<DamageBudgetStage>(open_below_damage_budget(records, context), options_.damage, context);
+}
+
+std::unique_ptr<Stage> FileSourceOperator::open_records(const StageContext& context) const {
+  RecordFileOptions options{.compression = options_.compression, .passes_damage = skips_damage()};
   uint64_t max_record_bytes = options_.max_record_bytes;
   bool limited_by_memory = false;
   if (context.memory != nullptr) {

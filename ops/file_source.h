@@ -6,6 +6,7 @@
 
 #include "formats/compression/compression.h"
 #include "formats/records/record_cutter.h"
+#include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/shards.h"
 #include "ops/interleave.h"
 #include "ops/operator.h"
@@ -14,7 +15,7 @@ namespace millrace {
 
 /// How the files of a source are read, whatever is in them.
 struct FileReadOptions {
-  size_t cycle_length = 16;     ///< files that take turns; at least 1, which reads one after the other. Default: 16
+  size_t cycle_length = 1;      ///< files that take turns; at least 1, which reads one after the other. Default: 1
   size_t block_length = 1;      ///< records that a file gives in its turn; at least 1. Default: 1
   bool shuffle_shards = false;  ///< another order of the files in each epoch, drawn from `seed`. Default: false
   uint64_t seed = 0;            ///< of the order of files. Default: 0
@@ -22,17 +23,21 @@ struct FileReadOptions {
   Compression compression = Compression::kNone;  ///< how the files are stored. Default: as they are
   uint64_t max_record_bytes = uint64_t{64}
                               << 20;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 64 MiB
+  DamagePolicy damage = {};           ///< what is done about damage. Default: an error
 };
 
 /// Source: the records of files of one kind as raw bytes, one `bytes` scalar named `record`. Files are interleaved in
 /// tf.data's order (see InterleaveStage), each read and unpacked in a lane of its own. An error of a record comes in
-/// its place and is the end of its file; another number of records than the shards' counts promise is one too. A state
-/// holds for each open file where the next record begins; a compressed file is unpacked again from its beginning up to
-/// there, a zstd file with a seek table from the frame that has it.
+/// its place and is the end of its file; another number of records than the shards' counts promise is one too. With a
+/// damage policy that leaves out, a record that is too long costs that record alone, what cannot be unpacked the rest
+/// of its file, and a file whose size cannot be gives what is whole. A state holds for each open file where the next
+/// record begins; a compressed file is unpacked again from its beginning up to there, a zstd file with a seek table
+/// from the frame that has it.
 class FileSourceOperator : public StageOperator {
  public:
   std::string arguments() const final;
-  /// The sum of the shards' counts where all are known, else unknown.
+  std::string policy() const final;
+  /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const final;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
   std::string unsavable() const final { return options_.ordered ? "" : "its inputs are not ordered"; }
@@ -47,10 +52,13 @@ class FileSourceOperator : public StageOperator {
   /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
   /// `record_too_large`.
   [[nodiscard]] virtual std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const = 0;
+  bool skips_damage() const { return options_.damage.action == DamagePolicy::kSkip; }
   /// What of the kind of file decides the stream, as for `arguments()`: `, record_bytes=4`.
   virtual std::string format() const { return ""; }
 
  private:
+  std::unique_ptr<Stage> open_records(const StageContext& context) const;
+
   Shards shards_;
   FileReadOptions options_;
   InterleaveOptions interleave_;

@@ -1,9 +1,12 @@
 #include "ops/parse_csv.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "formats/tfrecord/skipped_region.h"
 
 namespace millrace {
 namespace {
@@ -48,6 +51,20 @@ std::string shown(std::string_view text) {
     if (static_cast<unsigned char>(c) < ' ') c = '?';
   }
   return fmt::format("'{}{}'", cut, text.size() > kMost ? "…" : "");
+}
+
+// Makes an error the note that its record was left out.
+void leave_out(std::string_view record, int64_t epoch, Error& error) {
+  const auto begin = static_cast<uint64_t>(std::max<int64_t>(error.offset, 0));
+  error.skipped = std::make_shared<const SkippedRegion>(
+      SkippedRegion{.shard = error.shard,
+                    .begin = begin,
+                    .end = begin + record.size(),
+                    .first_record = static_cast<uint64_t>(std::max<int64_t>(error.record, 0)),
+                    .records = 1,
+                    .epoch = epoch,
+                    .code = error.code,
+                    .reason = error.message});
 }
 
 /// One column being filled.
@@ -122,10 +139,12 @@ class Values {
 
 }  // namespace
 
-ParseCsvOperator::ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format)
+ParseCsvOperator::ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format,
+                                   DamagePolicy::Action damage)
     : MapOperator(schema_of(columns)),
       columns_(std::move(columns)),
       format_(std::move(format)),
+      damage_(damage),
       record_(checked_record(*input)),
       line_(input->find("line")) {
   format_.check();
@@ -149,6 +168,10 @@ std::string ParseCsvOperator::arguments() const {
   return fmt::format("{} columns, defaults=[{}], select_columns=[{}], missing='{}', delimiter='{}', quotes={}",
                      columns_.size(), defaults, fmt::join(format_.select_columns, ", "), format_.missing,
                      format_.delimiter, format_.quotes);
+}
+
+Cardinality ParseCsvOperator::cardinality(std::span<const Cardinality> inputs) const {
+  return damage_ == DamagePolicy::kSkip && inputs[0].is_known() ? Cardinality::unknown() : inputs[0];
 }
 
 Block ParseCsvOperator::apply(Block block, BufferPool& pool) const {
@@ -196,6 +219,7 @@ Block ParseCsvOperator::apply(Block block, BufferPool& pool) const {
         }
         error.stage = name();
         block.locate(element, error);
+        if (damage_ == DamagePolicy::kSkip) leave_out(records.values<std::string_view>(element)[0], block.epoch, error);
         errors.push_back({element, std::make_shared<const Error>(std::move(error))});
       }
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "formats/csv/fields.h"
+#include "formats/tfrecord/damage_policy.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -22,21 +23,26 @@ struct CsvColumn {
 /// Splits CSV records into columns of typed values; TensorFlow's decode_csv, and what CsvDataset does with records. The
 /// records are the `bytes` scalar `record`; a `line` beside it appears in errors. A record needs as many fields as
 /// there are columns or, with `select_columns`, at least those. A record that is no good is an error with file, offset,
-/// record, line and column.
+/// record, line and column, or with `DamagePolicy::kSkip` left out: the note of it stands in its place.
 ///
 ///     {{.name = "id", .dtype = kInt64}, {.name = "text", .default_value = "-"}}:   1,"a ""b""" → id=1 text=a "b"
 ///                                                                                 2,          → id=2 text=-
 class ParseCsvOperator final : public MapOperator {
  public:
-  ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format);
+  ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format,
+                   DamagePolicy::Action damage = DamagePolicy::kFail);
   std::string_view name() const override { return "parse_csv"; }
   std::string arguments() const override;
+  std::string policy() const override { return damage_ == DamagePolicy::kSkip ? "damage: skip" : ""; }
+  /// Unknown where records may be left out.
+  Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<CsvColumn> columns_;
   CsvFormat format_;
+  DamagePolicy::Action damage_;
   size_t record_;  // column of the input
   int line_;       // column of the input, or negative
 };

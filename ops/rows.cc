@@ -19,16 +19,76 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 template <typename T>
+struct ValueOf {
+  using Type = T;
+};
+template <typename T>
+struct ValueOf<std::vector<T>> {
+  using Type = T;
+};
+template <typename T>
 using InColumn = std::conditional_t<std::is_same_v<T, std::string>, std::string_view, T>;
 
+[[noreturn]] void refuse(const MemoryFeature& feature, const std::string& why) {
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("rows: feature '{}' {}", feature.name, why));
+}
+
+// Values of an element, as far as they do not vary.
+int64_t stride_of(const MemoryFeature& feature) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t stride = 1;
+  for (const int64_t size : *feature.shape) {
+    if (size == kVaries) continue;
+    if (size < 0 || (stride > 0 && size > kMost / stride)) {
+      refuse(feature, fmt::format("has the shape {}, whose sizes cannot be", to_string(*feature.shape)));
+    }
+    stride *= size;
+  }
+  return stride;
+}
+
+// The shape of an element of so many values.
+Shape shape_of(const MemoryFeature& feature, int64_t num_values) {
+  const int64_t stride = stride_of(feature);
+  Shape shape = *feature.shape;
+  const auto varies = std::find(shape.begin(), shape.end(), kVaries);
+  const bool fits = varies == shape.end() ? num_values == stride : stride > 0 && num_values % stride == 0;
+  if (!fits || std::count(shape.begin(), shape.end(), kVaries) > 1) {
+    refuse(feature, fmt::format("has an element of {} values, which its shape {} cannot have", num_values,
+                                to_string(*feature.shape)));
+  }
+  if (varies != shape.end()) *varies = num_values / stride;
+  return shape;
+}
+
+// Elements of the flat values of a feature with a shape.
+size_t num_flat_rows(const MemoryFeature& feature, size_t num_values) {
+  const auto stride = static_cast<size_t>(stride_of(feature));
+  const bool varies = std::count(feature.shape->begin(), feature.shape->end(), kVaries) > 0;
+  if (varies || stride == 0 || num_values % stride != 0) {
+    refuse(feature, fmt::format("has {} values in one vector, which its shape {} does not cut into elements",
+                                num_values, to_string(*feature.shape)));
+  }
+  return num_values / stride;
+}
+
 size_t num_rows(const MemoryFeature& feature) {
-  return std::visit([](const auto& rows) { return rows.size(); }, feature.values);
+  return std::visit(
+      [&](const auto& rows) {
+        using Row = typename std::decay_t<decltype(rows)>::value_type;
+        return IsVector<Row>::value || !feature.shape ? rows.size() : num_flat_rows(feature, rows.size());
+      },
+      feature.values);
 }
 
 FeatureSpec spec_of(const MemoryFeature& feature) {
   return std::visit(
       [&](const auto& rows) -> FeatureSpec {
         using Row = typename std::decay_t<decltype(rows)>::value_type;
+        if (feature.shape) {
+          using Value = typename ValueOf<Row>::Type;
+          return {.name = feature.name, .dtype = DTypeOf<InColumn<Value>>::value, .shape = *feature.shape};
+        }
         if constexpr (IsVector<Row>::value) {
           const bool fixed = !rows.empty() && std::all_of(rows.begin(), rows.end(),
                                                           [&](const Row& row) { return row.size() == rows[0].size(); });
@@ -125,12 +185,18 @@ RowsOperator::RowsOperator(const std::vector<MemoryFeature>& features) : StageOp
     std::visit(
         [&](const auto& rows) {
           using Row = typename std::decay_t<decltype(rows)>::value_type;
-          for (const auto& row : rows) {
-            if constexpr (IsVector<Row>::value) {
-              const int64_t length = static_cast<int64_t>(row.size());
-              append_row(column, std::span<const typename Row::value_type>(row), {&length, 1});
-            } else {
-              append_row(column, std::span<const Row>(&row, 1), {});
+          if constexpr (IsVector<Row>::value) {
+            for (const Row& row : rows) {
+              const auto length = static_cast<int64_t>(row.size());
+              append_row(column, std::span<const typename Row::value_type>(row),
+                         features[f].shape ? shape_of(features[f], length) : Shape{length});
+            }
+          } else {
+            const size_t count = num_rows(features[f]);
+            const size_t stride = count == 0 ? 0 : rows.size() / count;
+            for (size_t row = 0; row < count; ++row) {
+              append_row(column, std::span<const Row>(rows).subspan(row * stride, stride),
+                         features[f].shape.value_or(Shape{}));
             }
           }
         },

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,13 +10,21 @@
 namespace millrace {
 
 /// Rows of one feature, kept in memory. A scalar feature takes a vector of values, one for each element; a vector
-/// feature takes a vector of rows, whose lengths may differ.
+/// feature takes a vector of rows, whose lengths may differ. With a shape the values are those of elements of any rank
+/// in row-major order: in one vector the values of one element behind those of the other, or a row for each element, of
+/// which one size may be kVaries and follows from the row's length.
+///
+///     {"image", pixels, Shape{28, 28}}                             of n * 784 values n elements [28,28]
+///     {"steps", {{1, 2}, {3, 4, 5, 6}}, Shape{kVaries, 2}}         [[1,2]] and [[3,4],[5,6]]
+///
+/// Rows that are ragged in themselves come from `ragged_batch`.
 struct MemoryFeature {
   std::string name;
   std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
                std::vector<std::vector<int32_t>>, std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>,
                std::vector<std::vector<std::string>>>
       values;
+  std::optional<Shape> shape = {};  ///< of each element. Default: what the values say, a scalar or a vector
 };
 
 /// Source: elements from memory, in order. The features have equally many rows. The operator keeps the values; blocks

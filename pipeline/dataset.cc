@@ -8,6 +8,7 @@
 #include "formats/elements/local_folder.h"
 #include "ops/assert_cardinality.h"
 #include "ops/concatenate.h"
+#include "ops/damage_budget.h"
 #include "ops/drop.h"
 #include "ops/enumerate.h"
 #include "ops/flat_map.h"
@@ -125,7 +126,10 @@ Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const
   of_files.select_columns.clear();
   CsvFormat of_records = format;
   of_records.header = false;
-  return csv_records(shards, of_files, options).parse_csv(std::move(columns), of_records);
+  // What files and records lose is held against one budget, behind both.
+  FileReadOptions without_budget = options;
+  without_budget.damage = {.action = options.damage.action};
+  return csv_records(shards, of_files, without_budget).parse_csv(std::move(columns), of_records, options.damage);
 }
 
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
@@ -226,8 +230,10 @@ Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
   return call<calls::ParseSequenceExample, ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
 }
 
-Dataset Dataset::parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format) const {
-  return call<calls::ParseCsv, ParseCsvOperator>(std::move(columns), format);
+Dataset Dataset::parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format, const DamagePolicy& damage) const {
+  damage.check();
+  const Dataset parsed = call<calls::ParseCsv, ParseCsvOperator>(std::move(columns), format, damage.action);
+  return damage.has_budget() ? parsed.damage_budget(damage) : parsed;
 }
 
 Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {
@@ -334,6 +340,10 @@ Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) con
 
 Dataset Dataset::assert_cardinality(int64_t count) const {
   return call<calls::AssertCardinality, AssertCardinalityOperator>(count);
+}
+
+Dataset Dataset::damage_budget(const DamagePolicy& policy) const {
+  return call<calls::DamageBudget, DamageBudgetOperator>(policy);
 }
 
 Dataset Dataset::ignore_errors() const { return call<calls::IgnoreErrors, IgnoreErrorsOperator>(); }

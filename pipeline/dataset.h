@@ -123,7 +123,8 @@ class Dataset {
   [[nodiscard]] Dataset parse_sequence_example(std::vector<FeatureDescription> context,
                                                std::vector<FeatureDescription> feature_lists) const;
   /// The fields of CSV records as features; see ParseCsvOperator.
-  [[nodiscard]] Dataset parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format = {}) const;
+  [[nodiscard]] Dataset parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format = {},
+                                  const DamagePolicy& damage = {}) const;
   /// The bytes of a feature as numbers; see DecodeRawOperator.
   [[nodiscard]] Dataset decode_raw(const std::string& feature, RawType type,
                                    const DecodeRawOptions& options = {}) const;
@@ -187,6 +188,7 @@ class Dataset {
   [[nodiscard]] Dataset assert_cardinality(int64_t count) const;
   /// Errors of elements before are dropped.
   [[nodiscard]] Dataset ignore_errors() const;
+  [[nodiscard]] Dataset damage_budget(const DamagePolicy& policy) const;
   /// Gathers `size` elements into one; see BatchOperator.
   [[nodiscard]] Dataset batch(int64_t size, const BatchOptions& options = {}) const;
   /// The same with rows of unlike lengths; see PaddedBatchOperator.

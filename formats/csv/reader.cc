@@ -37,8 +37,8 @@ void CsvFormat::check() const {
   }
 }
 
-CsvCutter::CsvCutter(const CsvFormat& format, uint64_t max_record_bytes)
-    : format_(format), max_record_bytes_(max_record_bytes) {
+CsvCutter::CsvCutter(const CsvFormat& format, uint64_t max_record_bytes, bool refuses_open_quotes)
+    : format_(format), max_record_bytes_(max_record_bytes), refuses_open_quotes_(refuses_open_quotes) {
   for (const char c : {format.delimiter, '\n', '\r'}) ends_field_[static_cast<unsigned char>(c)] = true;
 }
 
@@ -96,26 +96,39 @@ std::optional<Error> CsvCutter::header_error(std::string_view header) const {
   }
 }
 
+void CsvCutter::begin_record() {
+  num_searched_ = 0;
+  in_ = In::kFieldStart;
+  has_quotes_ = false;
+}
+
 std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                     CutRecords& out) {
   while (out.size() < max_records) {
     const std::optional<End> end = find_end(bytes, last);
+    const bool is_header = is_header_ = format_.header && place.offset == 0 && !has_passed_header_;
+    if (refuses_open_quotes_ && end && last && in_ == In::kQuoted) {
+      begin_record();
+      return Error{
+          .code = ErrorCode::kParse,
+          .message = fmt::format("a quote in the record that begins on line {} is not closed", place.line + 1)};
+    }
     if ((end ? end->length : num_searched_) > max_record_bytes_) {
-      num_searched_ = 0;
-      in_ = In::kFieldStart;
-      has_quotes_ = false;
+      begin_record();
       return Error{.code = ErrorCode::kRecordTooLarge,
                    .message = fmt::format("the record that begins on line {} has more than {} bytes; is a quote not "
                                           "closed?",
                                           place.line + 1, max_record_bytes_)};
     }
-    const bool is_header = format_.header && place.offset == 0;
     if (!end) {
       if (is_header && last) return Error{.code = ErrorCode::kTruncated, .message = "the file has no header"};
       return std::nullopt;
     }
     if (is_header) {
-      if (std::optional<Error> error = header_error({bytes.data(), end->length})) return error;
+      if (std::optional<Error> error = header_error({bytes.data(), end->length})) {
+        begin_record();
+        return error;
+      }
     }
     if (!is_header) {
       out.payloads.emplace_back(bytes.data(), end->length);
@@ -126,11 +139,29 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
     place.line += 1 + (has_quotes_ ? num_line_ends(bytes.first(end->length)) : 0);
     place.offset += end->used;
     bytes = bytes.subspan(end->used);
-    num_searched_ = 0;
-    in_ = In::kFieldStart;
-    has_quotes_ = false;
+    begin_record();
   }
   return std::nullopt;
+}
+
+bool CsvCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
+  size_t length = 0;
+  while (length < bytes.size() && bytes[length] != '\n' && bytes[length] != '\r') ++length;
+  // Whether a `\n` belongs to a `\r` is seen when the next byte is there.
+  const bool is_cut = length == bytes.size() || (bytes[length] == '\r' && length + 1 == bytes.size());
+  if (is_cut && !last) {
+    place.offset += length;
+    return false;
+  }
+  const bool has_both = !is_cut && bytes[length] == '\r' && bytes[length + 1] == '\n';
+  place.offset += std::min(length + (has_both ? 2 : 1), bytes.size());
+  if (is_header_) {
+    has_passed_header_ = true;
+  } else {
+    ++place.record;
+  }
+  ++place.line;
+  return true;
 }
 
 void fuzz_csv(std::string_view bytes) {
@@ -140,7 +171,9 @@ void fuzz_csv(std::string_view bytes) {
   plain.quotes = false;
   for (const CsvFormat& format : {CsvFormat(), with_header, plain}) {
     for (const uint64_t most : {uint64_t{9}, uint64_t{1000}}) {
-      fuzz_record_cutter([&] { return std::make_unique<CsvCutter>(format, most); }, bytes);
+      for (const bool refuses : {false, true}) {
+        fuzz_record_cutter([&] { return std::make_unique<CsvCutter>(format, most, refuses); }, bytes);
+      }
     }
   }
   std::vector<CsvField> fields;

@@ -16,10 +16,14 @@ namespace millrace {
 /// file that should have a header and has none is the error `truncated`; bad quotes in a header are the error `parse`.
 class CsvCutter final : public RecordCutter {
  public:
-  /// Longer records are the error `record_too_large`.
-  explicit CsvCutter(const CsvFormat& format, uint64_t max_record_bytes = uint64_t{64} << 20);
+  /// Longer records are the error `record_too_large`. `refuses_open_quotes`: a quote that is not closed before the end
+  /// of the file is the error `parse`; otherwise all from there on is a record.
+  explicit CsvCutter(const CsvFormat& format, uint64_t max_record_bytes = uint64_t{64} << 20,
+                     bool refuses_open_quotes = false);
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
+  /// Behind the line on which the record begins: a quote that is wrong may have swallowed the lines that follow.
+  bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
 
  private:
   enum class In {
@@ -34,14 +38,18 @@ class CsvCutter final : public RecordCutter {
   };
   std::optional<Error> header_error(std::string_view header) const;
   std::optional<End> find_end(std::span<const char> bytes, bool last);
+  void begin_record();
 
   const CsvFormat format_;
   const uint64_t max_record_bytes_;
+  const bool refuses_open_quotes_;
   std::array<bool, 256> ends_field_{};
   // Of a record whose end is not there yet.
   size_t num_searched_ = 0;
   In in_ = In::kFieldStart;
   bool has_quotes_ = false;
+  bool is_header_ = false;  // what is cut, or was refused
+  bool has_passed_header_ = false;
 };
 
 /// See fuzz_record_cutter; splits the records too, which stays within them.

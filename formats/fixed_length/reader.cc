@@ -46,8 +46,17 @@ std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, si
     place.offset += format_.record_bytes;
   }
   place.record += count;
-  if (last && count == 0) return refuse_size(place.offset + bytes.size());
+  if (last && count == 0 && !has_passed_) return refuse_size(place.offset + bytes.size());
   return std::nullopt;
+}
+
+bool FixedLengthCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
+  const bool begins_record = place.offset >= format_.header_bytes;
+  place.offset += bytes.size();
+  if (!last) return false;
+  has_passed_ = true;
+  if (begins_record && bytes.size() > format_.footer_bytes) ++place.record;
+  return true;
 }
 
 void fuzz_fixed_length_cutter(std::string_view bytes) {

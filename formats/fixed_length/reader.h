@@ -24,10 +24,13 @@ class FixedLengthCutter final : public RecordCutter {
   std::optional<Error> refuse_size(uint64_t bytes) const override;
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
+  /// To the end of the file.
+  bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
 
  private:
   const FixedLengthFormat format_;
   const uint64_t max_record_bytes_;
+  bool has_passed_ = false;
 };
 
 /// See fuzz_record_cutter.

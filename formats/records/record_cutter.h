@@ -57,6 +57,11 @@ class RecordCutter {
   /// error is of the record at `place`, behind those that were added, and nothing is read behind it.
   virtual std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                    CutRecords& out) = 0;
+
+  /// Goes behind what `cut` has refused: brings `place` to where the next record may begin, and counts the record that
+  /// is left out. `bytes` as for `cut`. False: what goes on behind them belongs to it too, and `place` is as far as is
+  /// known; never when `last`.
+  virtual bool pass(std::span<const char> bytes, bool last, FilePlace& place) = 0;
 };
 
 /// Lets cutters of one kind walk over any bytes, which come in pieces of several sizes: the same records and the same

@@ -29,13 +29,19 @@ RecordFileReader::~RecordFileReader() { feed_->close(); }
 RecordFileReader::Step RecordFileReader::next(CutRecords& records, size_t max_records) {
   records.clear();
   while (!ended_) {
-    if (opened_ && (bytes_.size() > 0 || last_)) {
+    if (passing_ && (bytes_.size() > 0 || last_)) {
+      if (pass()) return Step::kError;
+    } else if (opened_ && (bytes_.size() > 0 || last_)) {
       const FilePlace before = place_;
       records.first_record = place_.record;
       const std::span<char> bytes(reinterpret_cast<char*>(bytes_.data()), bytes_.size());
       std::optional<Error> error = cutter_->cut(bytes, last_, max_records, place_, records);
       bytes_.drop(static_cast<size_t>(place_.offset - before.offset));
-      if (error && records.empty()) return fail(std::move(*error));
+      if (error && records.empty()) {
+        if (!may_pass(*error)) return fail(std::move(*error));
+        passing_ = {std::move(*error), place_};
+        continue;
+      }
       if (!records.empty()) {
         records.buffer = bytes_.buffer();
         bytes_.leave_large_buffer();
@@ -54,12 +60,35 @@ RecordFileReader::Step RecordFileReader::next(CutRecords& records, size_t max_re
   return Step::kEnd;
 }
 
-RecordFileReader::Step RecordFileReader::fail(Error error) {
-  ended_ = true;
+bool RecordFileReader::may_pass(const Error& error) const {
+  return options_.passes_damage && (error.code != ErrorCode::kRecordTooLarge || options_.passes_long_records);
+}
+
+// False when its end is not at hand; then nothing is.
+bool RecordFileReader::pass() {
+  const uint64_t before = passing_->to.offset;
+  const std::span<const char> bytes(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+  const bool found = cutter_->pass(bytes, last_, passing_->to);
+  bytes_.drop(static_cast<size_t>(passing_->to.offset - before));
+  if (!found) return false;
+  tell(std::move(passing_->error));
+  place_ = passing_->to;
+  error_.lost_bytes = static_cast<int64_t>(place_.offset) - error_.offset;
+  passing_.reset();
+  return true;
+}
+
+// An error at `place_`.
+void RecordFileReader::tell(Error error) {
   error_ = std::move(error);
   if (error_.shard.empty()) error_.shard = path_;
   error_.offset = static_cast<int64_t>(place_.offset);
   error_.record = static_cast<int64_t>(place_.record);
+}
+
+RecordFileReader::Step RecordFileReader::fail(Error error) {
+  ended_ = true;
+  tell(std::move(error));
   // Of a compressed file nobody knows how much it would have been.
   const uint64_t end = unpacked_ ? place_.offset + bytes_.size() : file_bytes_;
   error_.lost_bytes = static_cast<int64_t>(std::max(end, place_.offset) - place_.offset);
@@ -90,7 +119,7 @@ RecordFileReader::Got RecordFileReader::open() {
     num_to_drop_ = place_.offset;
     return Got::kBytes;
   }
-  failure_ = cutter_->refuse_size(file_bytes_);
+  if (!options_.passes_damage) failure_ = cutter_->refuse_size(file_bytes_);
   if (!failure_ && place_.offset > file_bytes_) {
     failure_ = Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
   }

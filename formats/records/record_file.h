@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,11 @@ struct RecordFileOptions {
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
+  /// Whether reading goes on behind a record that is damaged, where that can be found, and a file whose size cannot be
+  /// is read up to there. Default: an error is the end.
+  bool passes_damage = false;
+  /// Whether records that are too long are among them. Default: they are.
+  bool passes_long_records = true;
   /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
   MemoryGate* memory = nullptr;
   /// How often a retriable error is tried, see retry.h. Default: 5.
@@ -52,9 +58,9 @@ class RecordFileReader {
  public:
   enum class Step {
     kRecords,  ///< there is at least one record
-    kEnd,      ///< no more records, or after an error
+    kEnd,      ///< no more records, or after an error that cannot be passed
     kPending,  ///< not now: `wake` will be called
-    kError,    ///< see `error()`; the rest of the file is lost
+    kError,    ///< see `error()`; the rest of the file is lost, unless it `can_continue()`
   };
 
   RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordCutter> cutter,
@@ -67,13 +73,29 @@ class RecordFileReader {
   Step next(CutRecords& records, size_t max_records = SIZE_MAX);
   /// The error, with shard, offset and record. Valid after kError.
   const Error& error() const { return error_; }
+  /// Whether reading goes on behind the error, at `place()`. Valid after kError.
+  bool can_continue() const { return !ended_; }
+  /// Behind the last byte that is lost to an error that cannot be passed; nothing where nobody knows: the size of a
+  /// compressed file. Valid after kError.
+  std::optional<uint64_t> end_of_file() const {
+    return unpacked_ ? std::nullopt : std::optional(std::max(file_bytes_, place_.offset));
+  }
   /// Of the record that `next` gives next.
   const FilePlace& place() const { return place_; }
 
  private:
   using Got = FileFeed::Got;
 
+  // A record that was refused, while its end is sought.
+  struct Passing {
+    Error error;
+    FilePlace to;  // as far as is known
+  };
+
   Step fail(Error error);
+  void tell(Error error);
+  bool may_pass(const Error& error) const;
+  bool pass();
   Step end();
   Got open();
   Got find_frame();
@@ -91,6 +113,7 @@ class RecordFileReader {
   FilePlace place_;
   Error error_;
   std::optional<Error> failure_;  // found when fetching bytes
+  std::optional<Passing> passing_;
   bool open_started_ = false;
   bool opened_ = false;
   bool last_ = false;  // all bytes are at hand

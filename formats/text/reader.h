@@ -17,6 +17,8 @@ class LineCutter final : public RecordCutter {
   explicit LineCutter(uint64_t max_line_bytes = uint64_t{64} << 20) : max_line_bytes_(max_line_bytes) {}
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
+  /// Behind the end of the line.
+  bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
 
  private:
   const uint64_t max_line_bytes_;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,6 +88,19 @@ Shards Shards::glob(const std::string& pattern) { return from_matches(pattern, g
 
 Shards Shards::glob(Storage& storage, const std::string& pattern) {
   return from_matches(pattern, storage.glob(pattern));
+}
+
+Shards Shards::globs(const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  std::set<std::string> seen;
+  for (const std::string& pattern : patterns) {
+    const Shards matches = glob(pattern);
+    for (const Shard& shard : matches.list()) {
+      if (seen.insert(shard.path).second) paths.push_back(shard.path);
+    }
+  }
+  if (paths.empty()) refuse("a list of patterns of shards is empty");
+  return files(std::move(paths));
 }
 
 Shards Shards::files(std::vector<std::string> paths) {

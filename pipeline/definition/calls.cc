@@ -142,10 +142,14 @@ void visit(Fields& fields, Shards& shards) {
   std::vector<uint64_t> num_records;
   if constexpr (Fields::kReads) {
     std::string glob;
+    std::vector<std::string> globs;
     fields.optional("files", files);
     fields.optional("num_records", num_records);
-    if (fields.optional("glob", glob) != files.empty()) fields.refuse("'shards' takes either 'files' or 'glob'");
-    shards = files.empty() ? Shards::glob(glob) : Shards::files(files);
+    const int ways =
+        (files.empty() ? 0 : 1) + (fields.optional("glob", glob) ? 1 : 0) + (fields.optional("globs", globs) ? 1 : 0);
+    if (ways != 1) fields.refuse("'shards' takes one of 'files', 'glob' and 'globs'");
+    if (!glob.empty()) globs = {glob};
+    shards = files.empty() ? Shards::globs(globs) : Shards::files(files);
     if (!num_records.empty()) shards = shards.with_counts(num_records);
     std::string counts_from;
     if (fields.optional("counts_from", counts_from)) {
@@ -192,11 +196,20 @@ void visit(Fields& fields, FeatureDescription& feature) {
   std::vector<int64_t> integers;
   std::vector<float> reals;
   std::vector<std::string> texts;
+  bool default_is_empty = false;
   if constexpr (Fields::kReads) {
     int kinds = 0;
     if (fields.optional("default_integers", integers)) feature.default_values = integers, ++kinds;
     if (fields.optional("default_reals", reals)) feature.default_values = reals, ++kinds;
     if (fields.optional("default_texts", texts)) feature.default_values = texts, ++kinds;
+    if (fields.optional("default_is_empty", default_is_empty) && default_is_empty) {
+      switch (feature.stored) {
+        case DType::kFloat32: feature.default_values = reals; break;
+        case DType::kBytes: feature.default_values = texts; break;
+        default: feature.default_values = integers; break;
+      }
+      ++kinds;
+    }
     if (kinds > 1) fields.refuse("'" + feature.key + "' has default values of several types");
   } else {
     if (const auto* values = std::get_if<std::vector<int64_t>>(&feature.default_values)) integers = *values;
@@ -205,6 +218,8 @@ void visit(Fields& fields, FeatureDescription& feature) {
     fields.optional("default_integers", integers);
     fields.optional("default_reals", reals);
     fields.optional("default_texts", texts);
+    default_is_empty = feature.default_values.index() != 0 && integers.empty() && reals.empty() && texts.empty();
+    fields.optional("default_is_empty", default_is_empty);
   }
   fields.optional("allow_missing", feature.allow_missing);
   fields.optional("partitions", feature.partitions);
@@ -222,6 +237,7 @@ struct FlatFeature {
   std::vector<float> reals;
   std::vector<std::string> texts;
   std::optional<Shape> row_lengths;
+  std::optional<Shape> shape;
 
   template <typename T>
   auto& values() {
@@ -253,7 +269,7 @@ struct FlatFeature {
         if (!std::in_range<int32_t>(value)) FieldReader::refuse(fmt::format("{} of '{}' is no int32", value, name));
       }
     }
-    if (!row_lengths) return {name, std::vector<T>(from.begin(), from.end())};
+    if (!row_lengths) return {name, std::vector<T>(from.begin(), from.end()), shape};
     std::vector<std::vector<T>> rows;
     auto at = from.begin();
     for (const int64_t length : *row_lengths) {
@@ -266,7 +282,7 @@ struct FlatFeature {
     if (at != from.end()) {
       FieldReader::refuse(fmt::format("the row lengths of '{}' do not make up its {} values", name, from.size()));
     }
-    return {name, std::move(rows)};
+    return {name, std::move(rows), shape};
   }
 };
 
@@ -286,6 +302,7 @@ void visit(Fields& fields, MemoryFeature& feature) {
   FlatFeature flat;
   if constexpr (!Fields::kReads) {
     flat.name = feature.name;
+    flat.shape = feature.shape;
     std::visit(
         [&]<typename T>(const std::vector<T>& rows) {
           flat.dtype = kDTypeOf<T>;
@@ -300,6 +317,7 @@ void visit(Fields& fields, MemoryFeature& feature) {
   fields.optional("reals", flat.reals);
   fields.optional("texts", flat.texts);
   fields.optional("row_lengths", flat.row_lengths);
+  fields.optional("shape", flat.shape);
   if constexpr (Fields::kReads) {
     switch (flat.dtype) {
       case DType::kInt32: feature = flat.memory_feature<int32_t>(); break;
@@ -357,6 +375,7 @@ void visit(Fields& fields, FileReadOptions& options) {
   fields.optional("ordered", options.ordered);
   visit_compression(fields, options.compression);
   fields.optional("max_record_bytes", options.max_record_bytes);
+  fields.optional("damage", options.damage);
 }
 
 template <typename Fields>
@@ -406,6 +425,7 @@ template <typename Fields>
 void visit(Fields& fields, calls::ParseCsv& call) {
   fields.required("columns", call.columns);
   fields.optional("format", call.format);
+  fields.optional("damage", call.damage);
 }
 
 template <typename Fields>
@@ -708,6 +728,10 @@ void visit(Fields& fields, calls::Shuffle& call) {
 template <typename Fields>
 void visit(Fields& fields, calls::AssertCardinality& call) {
   fields.required("count", call.count);
+}
+template <typename Fields>
+void visit(Fields& fields, calls::DamageBudget& call) {
+  fields.required("policy", call.policy);
 }
 template <typename Fields>
 void visit(Fields&, calls::IgnoreErrors&) {}

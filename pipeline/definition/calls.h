@@ -122,7 +122,8 @@ struct ParseCsv {
   static constexpr std::string_view kField = "parse_csv";
   std::vector<CsvColumn> columns;
   CsvFormat format;
-  Dataset build(const Dataset& input) const { return input.parse_csv(columns, format); }
+  DamagePolicy::Action damage{};
+  Dataset build(const Dataset& input) const { return input.parse_csv(columns, format, {.action = damage}); }
 };
 struct DecodeRaw {
   static constexpr std::string_view kField = "decode_raw";
@@ -312,6 +313,11 @@ struct AssertCardinality {
   int64_t count{};
   Dataset build(const Dataset& input) const { return input.assert_cardinality(count); }
 };
+struct DamageBudget {
+  static constexpr std::string_view kField = "damage_budget";
+  DamagePolicy policy;
+  Dataset build(const Dataset& input) const { return input.damage_budget(policy); }
+};
 struct IgnoreErrors {
   static constexpr std::string_view kField = "ignore_errors";
   Dataset build(const Dataset& input) const { return input.ignore_errors(); }
@@ -396,9 +402,9 @@ using AnyCall =
                  ParseSequenceExample, ParseCsv, DecodeRaw, ParseTensor, Map, MapBlocks, Filter, FilterBlocks, FlatMap,
                  InterleaveFunction, TakeWhile, Scan, Add, Multiply, Modulo, Cast, Enumerate, Unique, MaskTokens,
                  CorruptSpans, Rename, Select, Drop, OneHot, Truncate, TruncatePair, RejectionResample, AugmentImages,
-                 Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, Cache, Snapshot,
-                 Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength, GroupByWindow,
-                 Window, Pack>;
+                 Mixup, Cutmix, Take, Skip, Shard, Repeat, Shuffle, AssertCardinality, IgnoreErrors, DamageBudget,
+                 Cache, Snapshot, Prefetch, Batch, PaddedBatch, RaggedBatch, Unbatch, Rebatch, BucketBySequenceLength,
+                 GroupByWindow, Window, Pack>;
 
 }  // namespace millrace::calls
 

@@ -567,6 +567,18 @@ Model model_of_shuffle(Model input, int64_t buffer_size, ShuffleOptions options,
   };
 }
 
+Model model_of_damage_budget(Model input, int64_t max_records) {
+  return [=](const Iteration& iteration) {
+    return [=, stream = input(iteration), num_notes = int64_t{0}]() mutable -> std::optional<ModelElement> {
+      std::optional<ModelElement> element = stream();
+      if (!element || !element->is_note || ++num_notes <= max_records) return element;
+      element->fail(ErrorCode::kDamageBudget);
+      element->is_note = false;
+      return element;
+    };
+  };
+}
+
 Model model_of_ignore_errors(Model input) {
   return [=](const Iteration& iteration) {
     return [stream = input(iteration)]() -> std::optional<ModelElement> {

@@ -116,6 +116,8 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_repeat(Model input, int64_t count);
 [[nodiscard]] Model model_of_shuffle(Model input, int64_t buffer_size, ShuffleOptions options, uint64_t occurrence);
 [[nodiscard]] Model model_of_ignore_errors(Model input);
+// Notes are errors when there were more than so many.
+[[nodiscard]] Model model_of_damage_budget(Model input, int64_t max_records);
 // Elements for which `keep` says yes, and errors.
 [[nodiscard]] Model model_of_filter(Model input, std::function<bool(const ModelElement&)> keep);
 // Changes every element that is no error; the number is that of the element's first row.

@@ -107,6 +107,8 @@ FileReadOptions file_options(Picks& p) {
   options.shuffle_shards = p.chance(3);
   if (options.shuffle_shards) options.seed = static_cast<uint64_t>(p.between(0, 9));
   options.compression = static_cast<Compression>(p.between(0, 3));
+  if (p.chance(3)) options.damage.action = DamagePolicy::kSkip;
+  if (options.damage.action == DamagePolicy::kSkip && p.chance(3)) options.damage.max_records = p.between(0, 2);
   return options;
 }
 
@@ -656,6 +658,8 @@ const std::array kOperators{
     OperatorLine{"truncate", 9, has_vectors, truncate},
     OperatorLine{"truncate_pair", 24, has_two_vectors, truncate_pair},
     OperatorLine{"ignore_errors", 5, can_ignore, [](const Twin& in, Picks&) { return in.ignore_errors(); }},
+    OperatorLine{"damage_budget", 9, always,
+                 [](const Twin& in, Picks& p) { return in.damage_budget(p.between(0, 3)); }},
     OperatorLine{"prefetch", 5, always, [](const Twin& in, Picks& p) { return in.prefetch(p.between(0, 3)); }},
 };
 

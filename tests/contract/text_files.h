@@ -34,9 +34,9 @@ class TextFiles {
   static const TextFiles& get();
 
   [[nodiscard]] Shards shards(const std::vector<std::string>& names, Compression compression) const;
-  // Records of a file as elements, an error where they end with one.
+  // Records of a file as elements, an error where they end with one or, where damage is passed, where it is.
   // Records of a table are taken for good ones until they are parsed, behind all that mixes files.
-  Model records(const std::string& name, Compression compression) const;
+  Model records(const std::string& name, Compression compression, bool passes_damage) const;
   [[nodiscard]] static Model parsed(Model records);
 
  private:
@@ -47,6 +47,7 @@ class TextFiles {
 
   TemporaryFolder folder_;
   std::map<std::string, std::vector<ModelElement>> records_;
+  std::map<std::string, std::vector<ModelElement>> behind_damage_;  // of those whose error is an end otherwise
 };
 
 }  // namespace millrace::test

@@ -17,6 +17,11 @@
 namespace millrace::test {
 namespace {
 
+std::string damage_code(const DamagePolicy& damage) {
+  return fmt::format(".damage = {{.action = DamagePolicy::kSkip{}}}",
+                     damage.max_records ? fmt::format(", .max_records = {}", *damage.max_records) : "");
+}
+
 std::string quoted(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
   texts.reserve(names.size());
@@ -258,12 +263,15 @@ TwinDataset TwinDataset::of_text_files(const std::string& name, const std::strin
   if (options.shuffle_shards) code += fmt::format(", .shuffle_shards = true, .seed = {}", options.seed);
   if (compressed) code += fmt::format(", .compression = Compression::{}", compression);
   if (name == "text_lines") code += ", .max_record_bytes = TextFiles::kMostBytes";
+  const bool skips = options.damage.action == DamagePolicy::kSkip;
+  if (skips) code += ", " + damage_code(options.damage);
   std::vector<Model> models;
   models.reserve(names.size());
-  for (const std::string& file : names) models.push_back(TextFiles::get().records(file, options.compression));
+  for (const std::string& file : names) models.push_back(TextFiles::get().records(file, options.compression, skips));
   Model model = model_of_shards(std::move(models), options.cycle_length, options.block_length,
                                 options.shuffle_shards ? std::optional<uint64_t>(options.seed) : std::nullopt);
   if (name == "csv") model = TextFiles::parsed(std::move(model));
+  if (skips) model = model_of_skipped_damage(std::move(model), options.damage.max_records);
   TwinDataset twin(dataset, std::move(model), code + "})", weave);
   for (const std::string& file : names) twin.most_ += file.ends_with("2") ? TextFiles::kMany : TextFiles::kFew;
   twin.reads_shards_ = true;
@@ -315,9 +323,7 @@ TwinDataset TwinDataset::global_shuffle(const std::vector<std::string>& names, c
                       options.reads_in_flight);
   Model model = model_of_global_shuffle(std::move(models), options.seed, options.reshuffle_each_iteration);
   if (options.damage.action == DamagePolicy::kSkip) {
-    code += ", .damage = {.action = DamagePolicy::kSkip";
-    if (options.damage.max_records) code += fmt::format(", .max_records = {}", *options.damage.max_records);
-    code += "}";
+    code += ", " + damage_code(options.damage);
     model = model_of_skipped_damage(std::move(model), options.damage.max_records);
   }
   TwinDataset twin(Dataset::global_shuffle(shards(names), options), std::move(model), code + "})", weave);
@@ -804,6 +810,12 @@ TwinDataset TwinDataset::shuffle(int64_t buffer_size, const ShuffleOptions& opti
 
 TwinDataset TwinDataset::ignore_errors() const {
   return then("ignore_errors", dataset_.ignore_errors(), model_of_ignore_errors(model_), ".ignore_errors()");
+}
+
+TwinDataset TwinDataset::damage_budget(int64_t max_records) const {
+  return then("damage_budget", dataset_.damage_budget({.action = DamagePolicy::kSkip, .max_records = max_records}),
+              model_of_damage_budget(model_, max_records),
+              fmt::format(".damage_budget({{.action = DamagePolicy::kSkip, .max_records = {}}})", max_records));
 }
 
 TwinDataset TwinDataset::gather(const std::string& name, const Dataset& dataset, const Model& input, int64_t size,

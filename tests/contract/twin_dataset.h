@@ -103,6 +103,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset repeat(int64_t count) const;
   [[nodiscard]] TwinDataset shuffle(int64_t buffer_size, const ShuffleOptions& options) const;
   [[nodiscard]] TwinDataset ignore_errors() const;
+  [[nodiscard]] TwinDataset damage_budget(int64_t max_records) const;
   [[nodiscard]] TwinDataset batch(int64_t size, bool drop_remainder) const;
   [[nodiscard]] TwinDataset padded_batch(int64_t size, bool drop_remainder, PadLength length,
                                          std::optional<int64_t> value) const;

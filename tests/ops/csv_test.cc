@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/tfrecord/skipped_region.h"
 #include "ops/csv_records.h"
 #include "ops/parse_csv.h"
 #include "pipeline/worker_limit.h"
@@ -179,6 +180,52 @@ TEST_F(Csv, ErrorsNameFileLineAndColumn) {
             "parse: line 4: column 'id' (field 0): '2x' is no int64" + place + "16, record 1, stage parse_csv)");
 }
 
+TEST_F(Csv, BadRecordsAreLeftOutWhereThePolicySaysSo) {
+  const std::vector<CsvColumn> columns{{.name = "id", .dtype = DType::kInt64}, {.name = "text"}};
+  // A quote that is not closed swallows no more than its line.
+  const std::string content = "id,text\n1,\"a\nb\"\n2x,c\n3,\n4\n7,g\n9,\"h\n10,i\n";
+  const Shards shards = file(content);
+  const FileReadOptions options{.damage = {.action = DamagePolicy::kSkip}};
+  const Dataset dataset = Dataset::csv(shards, columns, {.header = true}, options);
+  const std::vector<std::string> good{"id=1 text=a\nb", "id=7 text=g", "id=10 text=i"};
+  EXPECT_EQ(take(dataset), good);
+  const std::vector<std::string> regions{
+      "a.csv, bytes 16 to 20, 1 record from 1 on, epoch 0: parse: line 4: column 'id'",
+      "a.csv, bytes 21 to 23, 1 record from 2 on, epoch 0: missing_feature: line 5",
+      "a.csv, bytes 24 to 25, 1 record from 3 on, epoch 0: parse: line 6: the record has 1 fields",
+      "a.csv, bytes 30 to 35, 1 record from 5 on, epoch 0: parse: a quote in the record that begins on line 8 is not"};
+  for (size_t at = 0; at <= good.size(); ++at) {
+    const WorkerLimit workers(2);
+    Pipeline first = dataset.start({.threads = 2});
+    for (size_t i = 0; i < at; ++i) ASSERT_TRUE(first.next());
+    std::vector<SkippedRegion> skipped = first.skipped().regions;
+    Pipeline rest = dataset.start({.threads = 2, .state = PipelineState::parse(first.save().serialize())});
+    for (size_t i = at; i < good.size(); ++i) EXPECT_EQ(test::print_element(rest.next()->block(), 0), good[i]);
+    EXPECT_FALSE(rest.next());
+    for (const SkippedRegion& region : rest.skipped().regions) skipped.push_back(region);
+    ASSERT_EQ(skipped.size(), regions.size());
+    for (size_t i = 0; i < regions.size(); ++i) EXPECT_THAT(skipped[i].to_string(), HasSubstr(regions[i]));
+    EXPECT_EQ(rest.skipped().counts.records, 4);
+  }
+  // One budget for what the file and what its records lose.
+  for (const int64_t most : {2, 3, 4}) {
+    const Dataset limited = Dataset::csv(shards, columns, {.header = true},
+                                         {.damage = {.action = DamagePolicy::kSkip, .max_records = most}});
+    std::vector<std::string> expected(good.begin(), good.begin() + (most == 4 ? 3 : most == 3 ? 2 : 1));
+    const std::vector<std::string> taken = take(limited);
+    if (most == 4) {
+      EXPECT_EQ(taken, expected);
+      continue;
+    }
+    ASSERT_EQ(taken.size(), expected.size() + 1);
+    EXPECT_THAT(taken.back(), HasSubstr(fmt::format("damage_budget: {} records and ", most + 1)));
+  }
+  EXPECT_EQ(dataset.cardinality(), Cardinality::unknown());
+  // A header that is no good, or not there, costs nothing else.
+  EXPECT_THAT(take(Dataset::csv(file("a\"b\n1,x\n"), columns, {.header = true}, options)), ElementsAre("id=1 text=x"));
+  EXPECT_THAT(take(Dataset::csv(file(""), columns, {.header = true}, options)), ElementsAre());
+}
+
 TEST_F(Csv, RecordsMayBeLongButNotTooLong) {
   const std::vector<CsvColumn> columns{{.name = "a"}, {.name = "b"}};
   std::string content;
@@ -187,6 +234,9 @@ TEST_F(Csv, RecordsMayBeLongButNotTooLong) {
     const Shards shards = file(test::packed(content, compression));
     EXPECT_EQ(take(Dataset::csv(shards, columns, {}, {.compression = compression})).size(), 4);
   }
+  EXPECT_THAT(take(Dataset::csv(file("1,2\n\"3,\n4,5\n6,7\n"), columns, {},
+                                {.max_record_bytes = 8, .damage = {.action = DamagePolicy::kSkip}})),
+              ElementsAre("a=1 b=2", "a=4 b=5", "a=6 b=7"));
   EXPECT_THAT(take(Dataset::csv(file("1,2\n\"3,\n4,5\n6,7\n"), columns, {}, {.max_record_bytes = 8})),
               ElementsAre("a=1 b=2", HasSubstr("record_too_large: the record that begins on line 2 has more than 8 "
                                                "bytes; is a quote not closed?")));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/tfrecord/skipped_region.h"
+#include "pipeline/worker_limit.h"
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
@@ -59,6 +61,25 @@ TEST_F(FixedLengthRecords, OfAFileThatDoesNotFitAreAnErrorWithAllNumbers) {
             "truncated: 5 bytes between a header of 2 and a footer of 1 bytes are no whole number of records of 2 "
             "bytes: 1 are left over" +
                 place + "6, record 2)");
+}
+
+TEST_F(FixedLengthRecords, OfAFileThatIsCutAreTheWholeOnesWhereThePolicySaysSo) {
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+    const Dataset dataset = Dataset::fixed_length_records(
+        file(test::packed("HHaabbcF", compression)), {.record_bytes = 2, .header_bytes = 2, .footer_bytes = 1},
+        {.compression = compression, .damage = {.action = DamagePolicy::kSkip}});
+    const WorkerLimit workers(1);
+    Pipeline pipeline = dataset.start({.threads = 1});
+    for (const char* record : {"aa", "bb"}) EXPECT_EQ(pipeline.next()->values<std::string_view>("record")[0], record);
+    EXPECT_FALSE(pipeline.next());
+    ASSERT_EQ(pipeline.skipped().counts.regions, 1);
+    EXPECT_THAT(pipeline.skipped().regions[0].to_string(),
+                HasSubstr("file, bytes 6 to 8, 1 record from 2 on, epoch 0: truncated: 5 bytes between a header of 2"));
+    const TakenRecords short_one = take_records(Dataset::fixed_length_records(
+        file(test::packed("H", compression)), {.record_bytes = 2, .header_bytes = 2},
+        {.compression = compression, .damage = {.action = DamagePolicy::kSkip, .max_bytes = 0}}));
+    EXPECT_THAT(short_one.error, HasSubstr("damage_budget: 0 records and 1 bytes are damaged"));
+  }
 }
 
 TEST_F(FixedLengthRecords, MayBeLongerThanAChunk) {

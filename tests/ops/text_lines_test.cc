@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/tfrecord/skipped_region.h"
+#include "pipeline/worker_limit.h"
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
@@ -119,10 +121,82 @@ TEST_F(TextLines, OfAMissingOrDamagedFileAreAnError) {
   EXPECT_THAT(taken.error, HasSubstr("truncated: "));
 }
 
+// Records and what was left out, from the beginning and from each place in the middle.
+void expect_skipping(const Dataset& dataset, const std::vector<std::string>& records,
+                     const std::vector<std::string>& regions) {
+  const WorkerLimit workers(2);
+  for (size_t at = 0; at <= records.size(); ++at) {
+    Pipeline first = dataset.start({.threads = 2});
+    for (size_t i = 0; i < at; ++i) ASSERT_TRUE(first.next());
+    std::vector<SkippedRegion> skipped = first.skipped().regions;
+    Pipeline pipeline = dataset.start({.threads = 2, .state = PipelineState::parse(first.save().serialize())});
+    for (size_t i = at; i < records.size(); ++i) {
+      const std::optional<Batch> batch = pipeline.next();
+      ASSERT_TRUE(batch) << i;
+      EXPECT_EQ(batch->values<std::string_view>("record")[0], records[i]);
+    }
+    EXPECT_FALSE(pipeline.next());
+    for (const SkippedRegion& region : pipeline.skipped().regions) skipped.push_back(region);
+    ASSERT_EQ(skipped.size(), regions.size()) << at;
+    for (size_t i = 0; i < regions.size(); ++i) EXPECT_THAT(skipped[i].to_string(), HasSubstr(regions[i])) << at;
+  }
+}
+
+TEST_F(TextLines, ThatAreTooLongAreLeftOutWhereThePolicySaysSo) {
+  const std::string content = "one\n12345\n123456\nmore\r\n" + std::string(1000, 'x');
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+    FileReadOptions options{.compression = compression, .max_record_bytes = 5, .damage = {DamagePolicy::kSkip}};
+    const Shards shards = files({test::packed(content, compression)});
+    expect_skipping(Dataset::text_lines(shards, options), {"one", "12345", "more"},
+                    {"0.txt, bytes 10 to 17, 1 record from 2 on, epoch 0: record_too_large: the line has more than 5",
+                     "0.txt, bytes 23 to 1023, 1 record from 4 on, epoch 0: record_too_large"});
+    options.damage.max_records = 1;
+    const TakenRecords taken = take_records(Dataset::text_lines(shards, options));
+    EXPECT_THAT(taken.records, ElementsAre("one", "12345", "more"));
+    EXPECT_THAT(taken.error, HasSubstr("damage_budget: 2 records and 1007 bytes are damaged of 5 records so far in "
+                                       "this epoch, the budget is 1 records"));
+    EXPECT_EQ(Dataset::text_lines(shards, options).cardinality(), Cardinality::unknown());
+  }
+}
+
+TEST_F(TextLines, OfACompressedFileThatIsDamagedAreThoseBeforeTheDamage) {
+  std::string content;
+  std::vector<std::string> lines;
+  for (int i = 0; i < 3000; ++i) {
+    lines.push_back("line " + std::to_string(i * 7919));
+    content += lines.back() + "\n";
+  }
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    std::string cut = test::packed(content, compression);
+    cut.resize(cut.size() - 3000);
+    const Shards shards = Shards::files({write("cut", cut), write("whole", test::packed("next\n", compression))});
+    const FileReadOptions options{.cycle_length = 1, .compression = compression, .damage = {DamagePolicy::kSkip}};
+    const WorkerLimit workers(2);
+    Pipeline pipeline = Dataset::text_lines(shards, options).start({.threads = 2});
+    std::vector<std::string> records;
+    while (const std::optional<Batch> batch = pipeline.next()) {
+      records.emplace_back(batch->values<std::string_view>("record")[0]);
+    }
+    ASSERT_FALSE(records.empty());
+    EXPECT_EQ(records.back(), "next");
+    records.pop_back();
+    EXPECT_LT(records.size(), 3000U);
+    EXPECT_EQ(records,
+              std::vector<std::string>(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(records.size())));
+    ASSERT_EQ(pipeline.skipped().counts.regions, 1);
+    EXPECT_EQ(pipeline.skipped().counts.regions_of_unknown_records, 1);
+    EXPECT_THAT(pipeline.skipped().regions[0].to_string(),
+                HasSubstr(" and all behind, an unknown number of records from " + std::to_string(records.size())));
+    // A file that is not there is no damage.
+    const Shards missing = Shards::files({folder_.path("none")});
+    EXPECT_THAT(take_records(Dataset::text_lines(missing, options)).error, HasSubstr("io: "));
+  }
+}
+
 TEST_F(TextLines, BelongToAStateByShardsAndOptions) {
   const Shards shards = files({"a\nb\nc\n"});
   const Dataset dataset = Dataset::text_lines(shards, {.compression = Compression::kNone});
-  EXPECT_THAT(dataset.explain({.threads = 1}), HasSubstr("text_lines(1 shards, cycle_length=16, block_length=1)"));
+  EXPECT_THAT(dataset.explain({.threads = 1}), HasSubstr("text_lines(1 shards, cycle_length=1, block_length=1)"));
   std::string state;
   {
     Pipeline pipeline = dataset.start({.threads = 1});

@@ -155,7 +155,8 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
               HasSubstr("steps[0].inputs[0].steps: there are no steps"));
   EXPECT_THAT(refusal(range + "steps { cast { feature: \"value\" to: DTYPE_UNSPECIFIED } }"),
               HasSubstr("steps[1]: cast: 'to' is not one of the names of DType"));
-  EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards {} } }"), HasSubstr("takes either 'files' or 'glob'"));
+  EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards {} } }"),
+              HasSubstr("takes one of 'files', 'glob' and 'globs'"));
   EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' } compression: 'rar' } }"),
               HasSubstr("'compression' is none, zlib, gzip or zstd, not 'rar'"));
   EXPECT_THAT(refusal("version: 1 steps { tfrecord { shards { files: 'a' num_records: 1 num_records: 2 } } }"),
@@ -273,6 +274,7 @@ constexpr std::array kCalls = {
     "shuffle { buffer_size: 1 }",
     "assert_cardinality { count: 1 }",
     "ignore_errors {}",
+    "damage_budget { policy { action: SKIP max_records: 1 } }",
     "cache {}",
     "cache { directory: 'kept' }",
     "snapshot { directory: 'kept' }",

@@ -46,6 +46,22 @@ TEST(Shards, EmptyGlobNamesThePattern) {
               HasSubstr("no file matches '/no/such/folder/*.tfrecord'"));
 }
 
+TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
+  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/tfrecord/";
+  const Shards empty = Shards::glob(folder + "gzip_members_empty_*.tfrecord");
+  const Shards all = Shards::glob(folder + "*.tfrecord");
+  ASSERT_GT(all.size(), empty.size());
+  const Shards both = Shards::globs({folder + "gzip_members_empty_*.tfrecord", folder + "*.tfrecord"});
+  EXPECT_EQ(both.size(), all.size());
+  for (size_t i = 0; i < empty.size(); ++i) EXPECT_EQ(both.path(i), empty.path(i));
+  EXPECT_NE(both.path(empty.size()), empty.path(0));
+  EXPECT_THAT(message_of([&] {
+                (void)Shards::globs({folder + "*.tfrecord", folder + "none-*"});
+              }),
+              HasSubstr("no file matches '" + folder + "none-*'"));
+  EXPECT_THAT(message_of([] { (void)Shards::globs({}); }), HasSubstr("a list of patterns of shards is empty"));
+}
+
 TEST(Shards, EmptyListAndEmptyPathAreRefused) {
   EXPECT_THAT(message_of([] { (void)Shards::files({}); }), HasSubstr("empty"));
   EXPECT_THAT(message_of([] { (void)Shards::files({"a", ""}); }), HasSubstr("shard 1"));

@@ -11,7 +11,7 @@ class SkipStage final : public Stage {
 
   SkipStage(std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
       : input_(std::move(input)), count_(count), left_(count) {
-    if (context.state != nullptr) left_ = std::min(numbers_of(*context.state, kKind, 1)[0], count);
+    if (context.state != nullptr) left_ = std::clamp<int64_t>(any_numbers_of(*context.state, kKind, 1)[0], 0, count);
   }
 
   Poll next(Block& out) override {

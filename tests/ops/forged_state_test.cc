@@ -46,9 +46,9 @@ std::string outcome(const Chain& chain, std::string_view kind, std::vector<int64
 TEST(ForgedStates, NumbersThatNoRunCountsToAreRefused) {
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
   constexpr const char* kRefusal = "has numbers that cannot be";
-  const std::vector<Chain> chains{numbers().then<EnumerateOperator>(0), numbers().then<TakeOperator>(5),
-                                  numbers().then<ShardOperator>(3, 1), numbers().then<AssertCardinalityOperator>(10)};
-  const std::vector<std::string> kinds{"enumerate", "take", "shard", "assert_cardinality"};
+  const std::vector<Chain> chains{numbers().then<EnumerateOperator>(0), numbers().then<ShardOperator>(3, 1),
+                                  numbers().then<AssertCardinalityOperator>(10)};
+  const std::vector<std::string> kinds{"enumerate", "shard", "assert_cardinality"};
   for (size_t i = 0; i < chains.size(); ++i) {
     EXPECT_THAT(outcome(chains[i], kinds[i], {kHuge, 0, 0}), HasSubstr(kRefusal)) << kinds[i];
     EXPECT_THAT(outcome(chains[i], kinds[i], {-1, 0, 0}), HasSubstr(kRefusal)) << kinds[i];
@@ -65,6 +65,21 @@ TEST(ForgedStates, NumbersThatNoRunCountsToAreRefused) {
   EXPECT_THAT(
       outcome(rows.then<PackOperator>(4, PackOptions{}), "pack", {0, kHuge / 3, kHuge / 3, kHuge / 3}, 0, "rows"),
       HasSubstr(kRefusal));
+}
+
+TEST(ForgedStates, WhatIsLeftToTakeIsNoMoreThanWasAskedFor) {
+  // All of an endless input may be left.
+  const Chain all = numbers().then<TakeOperator>(-1);
+  EXPECT_EQ(outcome(all, "take", {std::numeric_limits<int64_t>::max()}), "accepted");
+  const Chain five = numbers().then<TakeOperator>(5);
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const auto stage =
+      open_at(five.opener(0), {pool, waker, {}, lanes}, make_cursor("take", {1000}, {make_cursor("range", {0})}));
+  Block block;
+  ASSERT_EQ(stage->next(block), Poll::kBlock);
+  EXPECT_EQ(block.num_elements(), 5U);
 }
 
 TEST(ForgedStates, ShardsAreSkippedNoFurtherThanToTheirTurn) {

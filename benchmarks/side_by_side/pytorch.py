@@ -4,7 +4,8 @@ usage: pytorch.py TRAIN_MLM LAYERS HIDDEN VOCABULARY LENGTH BATCH [--every-row] 
 
 Needs torch and transformers (PyTorch 2.6 and transformers 4.49 are what the documented figures are of). By default
 PyTorch's LM head runs on the masked rows only, as ours does; --every-row leaves it as its users run it. Both have
-dropout 0.1, both get the cores that this process may use; warm-up steps are not timed.
+dropout 0.1, both get the cores that this process may use. PyTorch's first step is not timed; ours is, with the start of
+its input, so the ratio is rather too low.
 """
 import argparse
 import json

@@ -226,7 +226,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
          "seed", "unordered", "damage", "max-skipped-records", "max-skipped-bytes", "max-skipped-share"});
     options.workload = options.pipeline;
   } else {
-    if (options.workload.empty()) refuse("neither a workload nor --pipeline given; see dataset_bench --help");
+    if (options.workload.empty())
+      refuse(
+          "nothing to measure: TFRecord files such as 'data/*.tfrecord', a workload or --pipeline; see dataset_bench "
+          "--help");
     read_workload_options(*given, options);
   }
   require_at_least("batch", options.batch, 1);

@@ -1,7 +1,9 @@
 #include "benchmarks/bench_run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -63,6 +65,17 @@ void write_text(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (!file) throw ErrorException({.code = ErrorCode::kIo, .message = "cannot write the file", .shard = path});
+}
+
+// Before the run: what it found must not be lost at its end.
+void require_writable(const std::string& path) {
+  std::error_code unknown;
+  const bool is_there = std::filesystem::exists(path, unknown);
+  if (!std::ofstream(path, std::ios::app)) {
+    const std::string reason = std::strerror(errno);
+    throw ErrorException({.code = ErrorCode::kIo, .message = "cannot write the file: " + reason, .shard = path});
+  }
+  if (!is_there) std::filesystem::remove(path, unknown);
 }
 
 std::string skipped_text(const SkipReport& skipped) { return skipped.counts.regions > 0 ? skipped.to_string() : ""; }
@@ -215,6 +228,9 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
 }
 
 BenchResult run_rounds(const Dataset& dataset, const BenchOptions& options) {
+  for (const std::string& path : {options.html, options.trace}) {
+    if (!path.empty()) require_writable(path);
+  }
   std::vector<BenchResult> results;
   for (int64_t round = 0; round < options.rounds; ++round) results.push_back(run_bench(dataset, options));
   std::vector<BenchResult::Round> rounds;

@@ -1,6 +1,7 @@
 #include "formats/tfrecord/shards.h"
 
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <utility>
@@ -84,7 +85,13 @@ bool match(std::string_view name, const std::vector<Part>& parts, size_t part, s
 
 }  // namespace
 
-Shards Shards::glob(const std::string& pattern) { return from_matches(pattern, glob_local(pattern)); }
+Shards Shards::glob(const std::string& pattern) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(pattern, unknown)) {
+    refuse(fmt::format("'{}' is a folder; its files are '{}/*'", pattern, pattern));
+  }
+  return from_matches(pattern, glob_local(pattern));
+}
 
 Shards Shards::glob(Storage& storage, const std::string& pattern) {
   return from_matches(pattern, storage.glob(pattern));

@@ -91,9 +91,15 @@ TEST_F(BenchReports, WriteAPageAndATrace) {
   for (const ordered_json& stage : result.at("stages")) EXPECT_TRUE(names.contains(stage.at("name"))) << stage;
   EXPECT_TRUE(names.contains("read"));
   EXPECT_TRUE(result.contains("trace_dropped"));
-  const ChildResult nowhere = timed({"--html", folder_.path("no/folder.html")});
-  EXPECT_EQ(nowhere.exit_code, 1);
-  EXPECT_THAT(nowhere.err, HasSubstr("cannot write the file"));
+}
+
+TEST_F(BenchReports, AreRefusedBeforeTheRunWhereTheyCannotBeWritten) {
+  for (const char* report : {"--html", "--trace"}) {
+    const ChildResult nowhere =
+        test::run_child({MILLRACE_DATASET_BENCH, "noop", "--seconds", "36000", report, folder_.path("no/folder")});
+    EXPECT_EQ(nowhere.exit_code, 1);
+    EXPECT_THAT(nowhere.err, HasSubstr("cannot write the file: No such file or directory"));
+  }
 }
 
 TEST_F(BenchReports, GiveTheSameStreamWithTraceAndWithoutStatistics) {

@@ -418,7 +418,7 @@ TEST_F(DatasetBench, PrintsItsHelp) {
 TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
   const std::string see = "; see dataset_bench --help";
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
-      {{}, "neither a workload nor --pipeline given" + see},
+      {{}, "nothing to measure: TFRecord files such as 'data/*.tfrecord', a workload or --pipeline" + see},
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()},

@@ -62,6 +62,11 @@ TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
   EXPECT_THAT(message_of([] { (void)Shards::globs({}); }), HasSubstr("a list of patterns of shards is empty"));
 }
 
+TEST(Shards, AFolderIsNoPatternOfFiles) {
+  EXPECT_THAT(message_of([] { (void)Shards::glob("/proc/self"); }),
+              HasSubstr("'/proc/self' is a folder; its files are '/proc/self/*'"));
+}
+
 TEST(Shards, EmptyListAndEmptyPathAreRefused) {
   EXPECT_THAT(message_of([] { (void)Shards::files({}); }), HasSubstr("empty"));
   EXPECT_THAT(message_of([] { (void)Shards::files({"a", ""}); }), HasSubstr("shard 1"));

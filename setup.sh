@@ -18,7 +18,7 @@ packages=(
   dict-gcide                                # the default corpus of examples/mlm: a dictionary of English prose
 )
 if [ "${1:-}" = --tests ] || [ "${1:-}" = --fuzz ]; then
-  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git)
+  packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
   # libFuzzer
   if [ "$1" = --fuzz ]; then packages+=(clang libclang-rt-14-dev); fi

@@ -1,5 +1,7 @@
-// What masking costs a row of 512 token ids. `items_per_second` counts rows. The tests of mask_tokens compare every
-// position with its definition; here the share of labels is looked at.
+// What masking costs a row of 512 token ids. Its floor is the random words and two copies of the ids; that of the
+// words, one draw after the other. `items_per_second` counts rows. The tests of mask_tokens compare every position with
+// its definition; here the share of labels is looked at.
+#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -57,40 +59,66 @@ void mask_spans(benchmark::State& state) { mask_batches<int32_t>(state, {.spans 
 void mask_spans_of_words(benchmark::State& state) {
   mask_batches<int32_t>(state, {.starts_word = even_ids(), .spans = MaskSpans{}});
 }
+
+template <typename Id>
+void copy_ids(benchmark::State& state) {
+  std::vector<Id> original(kRows * kLength, 7);
+  std::vector<Id> ids(original.size());
+  std::vector<Id> labels(original.size());
+  std::vector<uint32_t> words(kLength);
+  const CounterRng rng(1, operator_id("mask_tokens"));
+  uint64_t ordinal = 0;
+  for (auto _ : state) {
+    for (size_t row = 0; row < kRows; ++row) {
+      philox_words(rng, ordinal++, kLength / 4, words);
+      std::memcpy(ids.data() + row * kLength, original.data() + row * kLength, kLength * sizeof(Id));
+      std::memcpy(labels.data() + row * kLength, original.data() + row * kLength, kLength * sizeof(Id));
+      benchmark::ClobberMemory();
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kRows));
+}
+
 BENCHMARK(mask_tokens_int32);
+BENCHMARK(copy_ids<int32_t>)->Name("mask_tokens_int32_floor");
 BENCHMARK(mask_tokens_int64);
+BENCHMARK(copy_ids<int64_t>)->Name("mask_tokens_int64_floor");
 BENCHMARK(mask_words);
 BENCHMARK(mask_spans);
 BENCHMARK(mask_spans_of_words);
 
-// The random words alone.
-void words_of_a_row(benchmark::State& state) {
+// `draw_row(rng, row, words)` draws the words of a row.
+template <typename DrawRow>
+void words_of_rows(benchmark::State& state, DrawRow&& draw_row) {
   const CounterRng rng(1, operator_id("mask_tokens"));
   std::vector<uint32_t> words(kLength);
+  draw_row(rng, 5, words);
+  for (size_t i = 0; i < kLength; ++i) {
+    if (words[i] != rng.words(5, i / 4)[i % 4]) throw std::logic_error("other words");
+  }
   uint64_t row = 0;
   for (auto _ : state) {
-    philox_words(rng, row++, kLength / 4, words);
+    draw_row(rng, row++, words);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(words_of_a_row);
 
-void words_of_a_row_one_draw_at_a_time(benchmark::State& state) {
-  const CounterRng rng(1, operator_id("mask_tokens"));
-  std::vector<uint32_t> words(kLength);
-  uint64_t row = 0;
-  for (auto _ : state) {
+void random_words(benchmark::State& state) {
+  words_of_rows(state, [](const CounterRng& rng, uint64_t row, std::vector<uint32_t>& words) {
+    philox_words(rng, row, kLength / 4, words);
+  });
+}
+void random_words_floor(benchmark::State& state) {
+  words_of_rows(state, [](const CounterRng& rng, uint64_t row, std::vector<uint32_t>& words) {
     for (size_t draw = 0; draw < kLength / 4; ++draw) {
       const CounterRng::Words four = rng.words(row, draw);
       std::copy(four.begin(), four.end(), words.begin() + static_cast<int64_t>(4 * draw));
     }
-    ++row;
-    benchmark::ClobberMemory();
-  }
-  state.SetItemsProcessed(state.iterations());
+  });
 }
-BENCHMARK(words_of_a_row_one_draw_at_a_time);
+BENCHMARK(random_words);
+BENCHMARK(random_words_floor);
 
 }  // namespace
 }  // namespace millrace

@@ -106,14 +106,33 @@ HWY_ATTR HWY_INLINE T sum_of(int64_t n, const Function& function, const Inputs*.
   return total;
 }
 
+// NaN when one of the values is: Highway's Max and Exp lose it, so what is made of them has it from here.
 template <typename T>
 HWY_ATTR T max_of(const T* x, int64_t n) {
   const Tag<T> d;
   auto max = hn::Set(d, x[0]);
+  auto nan = hn::IsNaN(max);
+  auto max2 = max;
   int64_t i = 0;
-  for (; i + lanes<T>() <= n; i += lanes<T>()) max = hn::Max(max, hn::LoadU(d, x + i));
+  for (; i + 2 * lanes<T>() <= n; i += 2 * lanes<T>()) {
+    const auto v = hn::LoadU(d, x + i);
+    const auto v2 = hn::LoadU(d, x + i + lanes<T>());
+    max = hn::Max(max, v);
+    max2 = hn::Max(max2, v2);
+    nan = hn::Or(nan, hn::Or(hn::IsNaN(v), hn::IsNaN(v2)));
+  }
+  max = hn::Max(max, max2);
+  for (; i + lanes<T>() <= n; i += lanes<T>()) {
+    const auto v = hn::LoadU(d, x + i);
+    max = hn::Max(max, v);
+    nan = hn::Or(nan, hn::IsNaN(v));
+  }
+  if (!hn::AllFalse(d, nan)) return std::numeric_limits<T>::quiet_NaN();
   T result = hn::GetLane(hn::MaxOfLanes(d, max));
-  for (; i < n; ++i) result = std::max(result, x[i]);
+  for (; i < n; ++i) {
+    if (std::isnan(x[i])) return x[i];
+    result = std::max(result, x[i]);
+  }
   return result;
 }
 
@@ -267,14 +286,19 @@ HWY_ATTR void ReluWithSlope(const T* x, int64_t n, T* y, T* slope) {
   const Tag<T> d;
   const auto one = hn::Set(d, T{1});
   transform_with_slope(x, n, y, slope, [&](auto v) HWY_ATTR {
-    const auto positive = hn::Gt(v, hn::Zero(d));
-    return WithSlope<decltype(v)>{hn::IfThenElseZero(positive, v), hn::IfThenElseZero(positive, one)};
+    const auto off = hn::Le(v, hn::Zero(d));  // not for NaN
+    return WithSlope<decltype(v)>{hn::IfThenZeroElse(off, v), hn::IfThenZeroElse(off, one)};
   });
 }
 
 template <typename T>
 HWY_ATTR void Relu(const T* x, T slope, int64_t n, T* y) {
   const Tag<T> d;
+  if (slope == 0) {  // also of what is infinite
+    transform(
+        n, false, y, [&](auto v) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(v, hn::Zero(d)), v); }, x);
+    return;
+  }
   const auto factor = hn::Set(d, slope);
   transform(
       n, false, y, [&](auto v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(d)), v, hn::Mul(v, factor)); }, x);
@@ -283,20 +307,26 @@ HWY_ATTR void Relu(const T* x, T slope, int64_t n, T* y) {
 template <typename T>
 HWY_ATTR void ReluBackward(const T* x, T slope, const T* dy, int64_t n, bool add, T* dx) {
   const Tag<T> d;
+  if (slope == 0) {
+    transform(
+        n, add, dx, [&](auto v, auto dv) HWY_ATTR { return hn::IfThenZeroElse(hn::Le(v, hn::Zero(d)), dv); }, x, dy);
+    return;
+  }
   const auto factor = hn::Set(d, slope);
   transform(
       n, add, dx,
       [&](auto v, auto dv) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(d)), dv, hn::Mul(dv, factor)); }, x, dy);
 }
 
-// exp of what is not positive, so that nothing overflows.
+// exp of what is not positive, so that nothing overflows. That of NaN is 0.
 template <typename T>
 HWY_ATTR void Sigmoid(const T* x, int64_t n, T* y) {
   const Tag<T> d;
   const auto one = hn::Set(d, T{1});
   const auto function = [&](auto v) HWY_ATTR {
     const auto e = hn::Exp(d, hn::Neg(hn::Abs(v)));
-    return hn::Div(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), e, one), hn::Add(one, e));
+    const auto number = hn::Div(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), e, one), hn::Add(one, e));
+    return hn::IfThenElse(hn::IsNaN(v), v, number);
   };
   transform(n, false, y, function, x);
 }
@@ -402,6 +432,7 @@ HWY_ATTR void LayerNormBackward(const T* normalized, const T* inverse_deviation,
   }
 }
 
+// 0 for NaN.
 template <typename T>
 HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> exp_of(hn::Vec<Tag<T>> x) {
   return hn::Exp(Tag<T>(), x);
@@ -416,6 +447,7 @@ HWY_ATTR void Softmax(int64_t rows, int64_t columns, T* x) {
     transform(
         columns, false, values, [&](auto v) HWY_ATTR { return exp_of<T>(hn::Sub(v, max)); },
         static_cast<const T*>(values));
+    // 0 where a value is NaN or all are -inf: the row becomes NaN.
     const T sum = sum_of<T>(
         columns, [](auto v) HWY_ATTR { return v; }, static_cast<const T*>(values));
     const auto inverse = hn::Set(d, 1 / sum);
@@ -543,7 +575,7 @@ HWY_ATTR T LogSumExp(const T* x, int64_t n) {
 template <typename T>
 HWY_ATTR void ScaledExp(const T* x, T log_sum, T scale, int64_t n, bool add, T* dx) {
   const auto shift = hn::Set(Tag<T>(), log_sum);
-  const auto factor = hn::Set(Tag<T>(), scale);
+  const auto factor = hn::Set(Tag<T>(), std::isnan(log_sum) ? log_sum : scale);
   transform(
       n, add, dx, [&](auto v) HWY_ATTR { return hn::Mul(factor, exp_of<T>(hn::Sub(v, shift))); }, x);
 }

@@ -5,9 +5,9 @@
 namespace millrace {
 
 /// The loops of the tensor operators, for T = float or double, each for one thread: compiled for every instruction set
-/// that Highway knows on this processor family, chosen at run time. Matrices are row-major without gaps, `[rows,
-/// columns]`. `add` says whether a result is added to what is there or written over it. Sums are in an order that
-/// depends on the sizes and the instruction set only.
+/// that Highway knows here, chosen at run time. Matrices are row-major without gaps, `[rows, columns]`. `add` says
+/// whether a result is added to what is there or written over it. Sums are in an order that depends on the sizes and
+/// the instruction set only. NaN gives NaN: whether a step was finite is seen from its losses and gradients.
 template <typename T>
 struct Kernels {
   /// `y += x`, n values.
@@ -36,7 +36,7 @@ struct Kernels {
   void (*relu_with_slope)(const T* x, int64_t n, T* y, T* slope);
   void (*gelu_with_slope)(const T* x, int64_t n, T* y, T* slope);
   void (*gelu_tanh_with_slope)(const T* x, int64_t n, T* y, T* slope);
-  /// `y = x > 0 ? x : slope x`, and its gradient, which at 0 is `slope dy`.
+  /// `y = x > 0 ? x : slope x` (with a slope of 0 that is 0, of -inf too), and its gradient, which at 0 is `slope dy`.
   void (*relu)(const T* x, T slope, int64_t n, T* y);
   void (*relu_backward)(const T* x, T slope, const T* dy, int64_t n, bool add, T* dx);
   /// `y = 1 / (1 + exp(-x))`, and its gradient from its result.

@@ -5,6 +5,7 @@
 #include "formats/error.h"
 #include "ops/philox_words.h"
 #include "trainer/tensor/kernels.h"
+#include "trainer/tensor/shape_check.h"
 
 namespace millrace {
 
@@ -51,6 +52,7 @@ void DrawnDropout<T>::apply(int64_t part, const T* x, const T* base, T* y) const
 
 template <typename T>
 Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const DropoutMask& mask) {
+  check_batch_rows("dropout", x.shape, batch_rows);
   if (!mask.drops() || x.count() == 0) return x;
   const Tensor<T> y = tape.make(x.shape);
   const int64_t size = x.count() / batch_rows;

@@ -35,8 +35,8 @@ class DropoutMask {
   int64_t first_row_ = 0;
 };
 
-/// Inverted dropout (Srivastava et al. 2014) over x `[batch_rows, ...]`; same shape. Gives x itself when the mask drops
-/// nothing.
+/// Inverted dropout (Srivastava et al. 2014) over x `[batch_rows * n, ...]`, n for each row of the batch; same shape.
+/// Gives x itself when the mask drops nothing. Throws `kWrongShape` when `batch_rows` does not divide the first size.
 template <typename T>
 Tensor<T> dropout(Tape<T>& tape, const Tensor<T>& x, int64_t batch_rows, const DropoutMask& mask);
 

@@ -41,6 +41,7 @@ template <typename T>
 void check(const Call<T>& call) {
   const int64_t columns = call.columns();
   const int64_t inner = call.inner_size();
+  if (call.options.dropout.drops()) check_batch_rows("feed_forward", call.x.shape, call.options.batch_rows);
   check_shape("in of feed_forward", call.in.shape, {inner, columns});
   check_shape("out of feed_forward", call.out.shape, {columns, inner});
   if (call.in_bias.values != nullptr) check_shape("in_bias of feed_forward", call.in_bias.shape, {inner});

@@ -27,7 +27,8 @@ struct FeedForwardWeights {
 struct FeedForwardOptions {
   Activation activation = Activation::kGelu;  ///< Default: kGelu
   DropoutMask dropout;                        ///< of what goes into the second product. Default: none
-  int64_t batch_rows = 1;                     ///< rows of the batch, for the dropout: x has as many times the length
+  /// Rows of the batch that x is of, needed with a dropout: x has as many rows times the length. Default: 0, not said
+  int64_t batch_rows = 0;
 };
 
 /// The feed-forward block of a transformer, `y = dropout(h) out^T + out_bias` with `h = activation(x in^T + in_bias)`;

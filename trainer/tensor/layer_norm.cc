@@ -82,6 +82,7 @@ template <typename T>
 Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t batch_rows,
                               const DropoutMask& mask, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon) {
   check_shape("residual of residual_layer_norm", residual.shape, x.shape);
+  check_batch_rows("residual_layer_norm", x.shape, batch_rows);
   const Kept<T> kept = keep(tape, x, gamma, beta);
   const Tensor<T> y = tape.make(x.shape);
   // A row of the batch at a time, which stays in the cache from the sum to the norm.

@@ -11,7 +11,7 @@ template <typename T>
 Tensor<T> layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon);
 
 /// `layer_norm(residual + dropout(x))`, the end of a transformer's sublayer, without the tensors in between. x and
-/// residual are `[batch_rows * length, columns]`.
+/// residual are `[batch_rows * length, columns]`. Throws `kWrongShape` when the sizes do not fit.
 template <typename T>
 Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t batch_rows,
                               const DropoutMask& mask, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon);

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "trainer/tensor/dropout.h"
+#include "trainer/tensor/feed_forward.h"
 #include "trainer/tensor/gelu.h"
 #include "trainer/tensor/layer_norm.h"
 #include "trainer/tensor/linear.h"
@@ -133,6 +134,50 @@ TEST(Tape, OperatorsRefuseSizesThatDoNotFit) {
     EXPECT_STREQ(error.what(), "wrong_shape: weight of linear is [4, 5], not [4, 3]");
   }
   EXPECT_THROW((void)layer_norm(tape, tape.parameter(0), tape.parameter(2), tape.parameter(2), 1e-5), ErrorException);
+}
+
+// Seven rows are not those of a batch of two, though there are 28 values.
+TEST(Tape, OperatorsThatDropByRowRefuseABatchThatDoesNotDivideTheirRows) {
+  ParameterLayout layout;
+  const int x = layout.add("x", {7, 4});
+  const int gamma = layout.add("gamma", {4});
+  const int in = layout.add("in", {8, 4});
+  const int out = layout.add("out", {4, 8});
+  layout.finish();
+  std::vector<float> weights(static_cast<size_t>(layout.size()), 1);
+  Arena arena;
+  Tape<float> tape(arena);
+  tape.begin(layout, weights.data());
+  const DropoutMask mask(0.1, 1, 2, 3, 0);
+  const Tensor<float> rows = tape.parameter(x);
+  const Tensor<float> scale = tape.parameter(gamma);
+  const auto apply_all = [&](int64_t batch_rows, const DropoutMask& dropped) {
+    const auto message_of = [](const auto& apply) -> std::string {
+      try {
+        apply();
+        return "";
+      } catch (const ErrorException& error) {
+        EXPECT_EQ(error.error().code, ErrorCode::kWrongShape);
+        return error.error().message;
+      }
+    };
+    return std::vector<std::string>{
+        message_of([&] { (void)dropout(tape, rows, batch_rows, dropped); }),
+        message_of([&] { (void)residual_layer_norm(tape, rows, rows, batch_rows, dropped, scale, scale, 1e-5); }),
+        message_of([&] {
+          (void)feed_forward<float>(tape, rows, {.in = tape.parameter(in), .out = tape.parameter(out)},
+                                    {.dropout = dropped, .batch_rows = batch_rows});
+        })};
+  };
+  EXPECT_THAT(apply_all(2, mask),
+              Each(testing::EndsWith("of [7, 4] with batch_rows = 2: each row of the batch needs as many rows")));
+  EXPECT_THAT(apply_all(0, mask), Each(testing::HasSubstr("batch_rows = 0")));
+  EXPECT_THAT(apply_all(-7, mask), Each(testing::HasSubstr("batch_rows = -7")));
+  EXPECT_THAT(apply_all(7, mask), Each(""));
+  EXPECT_THAT(apply_all(1, mask), Each(""));
+  // A feed-forward block that drops nothing need not know.
+  EXPECT_THAT(apply_all(0, DropoutMask()), ElementsAre(testing::HasSubstr("dropout of [7, 4]"),
+                                                       testing::HasSubstr("residual_layer_norm of [7, 4]"), ""));
 }
 
 TEST(Arena, AfterAStepItAsksTheSystemForNothingMore) {

@@ -26,6 +26,7 @@ Tensor<T> conv2d(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& kernel, int
     T* read = t.arena().template allocate<T>(rows * size);
     if (t.wants(kernel)) {
       const GradientSlot<T> slot = t.gradient_of(kernel);
+      if (images == 0 && !slot.add) std::fill_n(slot.values, kernel.count(), T{0});
       for (int64_t i = 0; i < images; ++i) {
         read_patches(geometry, x.values + i * geometry.image_size(), read);
         gemm<T>(Transposed::kYes, Transposed::kNo, size, out, rows, 1, read, size, dy + i * rows * out, out,

@@ -47,6 +47,7 @@ Tensor<T> conv_transpose2d(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& k
     const bool wants_kernel = t.wants(kernel);
     const GradientSlot<T> dx = wants_x ? t.gradient_of(x) : GradientSlot<T>{};
     const GradientSlot<T> dkernel = wants_kernel ? t.gradient_of(kernel) : GradientSlot<T>{};
+    if (images == 0 && wants_kernel && !dkernel.add) std::fill_n(dkernel.values, kernel.count(), T{0});
     T* read = t.arena().template allocate<T>(rows * size);
     for (int64_t i = 0; i < images; ++i) {
       read_patches(geometry, dy + i * geometry.image_size(), read);

@@ -90,6 +90,7 @@ Tensor<T> matmul(Tape<T>& tape, const Tensor<T>& a, const Tensor<T>& b, MatmulOp
     }
     if (t.wants(b)) {
       const GradientSlot<T> slot = t.gradient_of(b);
+      if (p.batch == 0 && !slot.add) std::fill_n(slot.values, b.count(), T{0});
       for (int64_t i = 0; i < p.batch; ++i) {
         const T* dy_i = dy + i * p.m * p.n;
         const T* a_i = a.values + i * p.stride_a;

@@ -307,6 +307,153 @@ TEST_P(Gradients, OfOneInputAloneAreTheSame) {
   }
 }
 
+// A step whose numbers are not finite is skipped: an operator must not turn one into a number.
+TEST_P(Gradients, AnInputThatIsNoNumberMakesTheLossNone) {
+  Check check(GetParam());
+  const double loss = check.loss(1);
+  int64_t used = 0;
+  for (const Parameter& parameter : check.parameters()) {
+    for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+      const double before = check.weight(i);
+      // Masked, dropped and ignored values may be anything.
+      bool matters = false;
+      for (const double other : {-3.0, 3.0}) {
+        check.weight(i) = other;
+        matters = matters || check.loss(1) != loss;
+      }
+      check.weight(i) = NAN;
+      if (matters) {
+        EXPECT_TRUE(std::isnan(check.loss(1))) << parameter.name << " [" << i - parameter.offset << "]";
+        ++used;
+      }
+      check.weight(i) = before;
+    }
+  }
+  EXPECT_GT(used, 0);
+}
+
+// A replica may have nothing for an operator: no images, no selected rows. Parameters then have zeros, not what was in
+// the buffer.
+const std::vector<Case> kEmptyCases = {
+    {"matmul",
+     "2d",
+     {{4, 5}},
+     [](D t, In x) {
+       return matmul(t, t.constant(nullptr, {0, 4}), x[0]);
+     }},
+    {"matmul",
+     "one b",
+     {{4, 5}},
+     [](D t, In x) {
+       return matmul(t, t.constant(nullptr, {0, 3, 4}), x[0]);
+     }},
+    {"matmul",
+     "one b, tn",
+     {{4, 5}},
+     [](D t, In x) {
+       return matmul(t, t.constant(nullptr, {0, 4, 3}), x[0], {true, false});
+     }},
+    {"matmul",
+     "one b, tt",
+     {{5, 4}},
+     [](D t, In x) {
+       return matmul(t, t.constant(nullptr, {0, 4, 3}), x[0], {true, true});
+     }},
+    {"linear",
+     "bias",
+     {{5, 4}, {5}},
+     [](D t, In x) {
+       return linear(t, t.constant(nullptr, {0, 4}), x[0], x[1]);
+     }},
+    {"add",
+     "add_bias",
+     {{5}},
+     [](D t, In x) {
+       return add_bias(t, t.constant(nullptr, {0, 5}), x[0]);
+     }},
+    {"concat",
+     "concat",
+     {{2, 3}},
+     [](D t, In x) {
+       const Tensor<double> none = slice(t, x[0], 0, 1, 0);
+       return concat<double>(t, std::vector{none, none}, 0);
+     }},
+    {"slice", "nothing", {{4, 3}}, [](D t, In x) { return slice(t, x[0], 0, 1, 0); }},
+    {"embedding", "no ids", {{5, 3}}, [](D t, In x) { return embedding_sum<double>(t, {{.table = x[0], .ids = {}}}); }},
+    {"scatter_add",
+     "no rows",
+     {{4, 3}},
+     [](D t, In x) { return slice(t, scatter_add(t, slice(t, x[0], 0, 0, 0), {}, 6), 0, 0, 0); }},
+    {"layer_norm",
+     "plain",
+     {{8}, {8}},
+     [](D t, In x) {
+       return layer_norm(t, t.constant(nullptr, {0, 8}), x[0], x[1], 1e-5);
+     }},
+    {"layer_norm",
+     "residual",
+     {{8}, {8}},
+     [](D t, In x) {
+       const Tensor<double> none = t.constant(nullptr, {0, 8});
+       return residual_layer_norm(t, none, none, 0, kDropout, x[0], x[1], 1e-5);
+     }},
+    {"rms_norm",
+     "rms_norm",
+     {{8}},
+     [](D t, In x) {
+       return rms_norm(t, t.constant(nullptr, {0, 8}), x[0], 1e-6);
+     }},
+    {"conv2d",
+     "3x3",
+     {{3, 3, 3, 4}},
+     [](D t, In x) {
+       return conv2d(t, t.constant(nullptr, {0, 5, 5, 3}), x[0]);
+     }},
+    {"depthwise_conv2d",
+     "3x3",
+     {{3, 3, 3}},
+     [](D t, In x) {
+       return depthwise_conv2d(t, t.constant(nullptr, {0, 5, 5, 3}), x[0]);
+     }},
+    {"conv_transpose2d",
+     "3x3",
+     {{3, 3, 2, 3}},
+     [](D t, In x) {
+       return conv_transpose2d(t, t.constant(nullptr, {0, 5, 5, 3}), x[0], 2);
+     }},
+    {"batch_norm",
+     "inference",
+     {{4}, {4}},
+     [](D t, In x) {
+       static const std::vector<double> kOnes(4, 1.0);
+       const Tensor<double> ones = t.constant(kOnes.data(), {4});
+       return inference_batch_norm(t, t.constant(nullptr, {0, 2, 2, 4}), x[0], x[1], ones, ones, 1e-3);
+     }},
+    {"feed_forward",
+     "gated",
+     {{10, 4}, {10}, {10, 4}, {4, 10}, {4}},
+     [](D t, In x) {
+       return feed_forward<double>(t, t.constant(nullptr, {0, 4}),
+                                   {.in = x[0], .in_bias = x[1], .gate = x[2], .out = x[3], .out_bias = x[4]},
+                                   {.dropout = kDropout});
+     }},
+};
+
+class EmptyGradients : public testing::TestWithParam<Case> {};
+
+TEST_P(EmptyGradients, AreZeros) {
+  Check check(GetParam());
+  EXPECT_EQ(check.loss(1), 0);
+  for (const int uses : {1, 2}) {
+    const std::vector<double> gradients = check.gradients(uses);  // NaN at first
+    for (const Parameter& parameter : check.parameters()) {
+      for (int64_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+        ASSERT_EQ(gradients[static_cast<size_t>(i)], 0) << parameter.name << " [" << i - parameter.offset << "]";
+      }
+    }
+  }
+}
+
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   std::string name = info.param.file + "_" + info.param.what;
   for (char& c : name) {
@@ -315,6 +462,7 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Operators, Gradients, testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Operators, EmptyGradients, testing::ValuesIn(kEmptyCases), name_of);
 
 TEST(GradientTable, HasALineForEachPairOfFilesThatIsAnOperator) {
   std::set<std::string> files;

@@ -56,7 +56,8 @@ void BucketCountdown::check_complete() const {
   }
   if (missing == 0) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("no gradient for parameter '{}'{}", layout_.parameters()[first].name,
+                       fmt::format("no gradient for parameter '{}'{}; what no step uses must be frozen",
+                                   layout_.parameters()[first].name,
                                    missing > 1 ? fmt::format(" and {} more", missing - 1) : std::string()));
 }
 

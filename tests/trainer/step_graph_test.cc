@@ -21,6 +21,8 @@
 #include "trainer/optimizers/adam.h"
 #include "trainer/optimizers/lamb.h"
 #include "trainer/optimizers/sgd.h"
+#include "trainer/tensor/linear.h"
+#include "trainer/tensor/sum.h"
 
 namespace millrace {
 namespace {
@@ -181,7 +183,56 @@ TEST(StepGraph, AParameterWithoutAGradientIsAnErrorThatNamesIt) {
   EXPECT_EQ(thrown_by([&] {
               training.graph.train(batch.view(), {5, 5, 1}, 0.1);
             }),
-            "invalid_argument: replica 0, step 6 (batch 5): no gradient for parameter 'first.bias'");
+            "invalid_argument: replica 0, step 6 (batch 5): no gradient for parameter 'first.bias'; "
+            "what no step uses must be frozen");
+}
+
+// `y = weight . x` on a tape; a second head is registered and forgotten.
+class Forgetful final : public Model {
+ public:
+  Forgetful() {
+    weight_ = layout_.add("head.weight", {1, 5});
+    layout_.add("head2.weight", {1, 5});
+    layout_.finish();
+  }
+  const ParameterLayout& layout() const override { return layout_; }
+  void initialize(std::span<float> weights, uint64_t) const override { std::ranges::fill(weights, 1.0F); }
+  std::unique_ptr<Workspace> make_workspace() const override { return std::make_unique<OnTape>(); }
+  StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override {
+    Tape<float>& tape = static_cast<OnTape&>(*context.workspace).tape;
+    tape.begin(layout_, weights, {.values = context.gradients.data(), .listener = context.listener});
+    const auto x = rows.feature("x").values<float>();
+    const Tensor<float> loss =
+        sum(tape, linear(tape, tape.constant(x.data(), {rows.rows(), 5}), tape.parameter(weight_)));
+    tape.backward(loss, {}, context.trainable);
+    return {.sum_loss = *loss.values, .weight = static_cast<double>(rows.rows())};
+  }
+  StepResult evaluate(const BatchView&, const float*, Workspace&) const override { return {}; }
+
+ private:
+  struct OnTape final : Workspace {
+    Arena arena;
+    Tape<float> tape{arena};
+  };
+  ParameterLayout layout_;
+  int weight_ = 0;
+};
+
+TEST(StepGraph, AParameterThatNoOperatorUsesIsAnErrorUnlessItIsFrozen) {
+  const Forgetful model;
+  const Adam optimizer(model.layout(), adamw(0.1));
+  Training training(model, optimizer, {.threads = 2});
+  const std::vector<float> before = training.everything();
+  const RegressionBatch batch(16);
+  EXPECT_EQ(thrown_by([&] {
+              training.graph.train(batch.view(), {5, 5, 1}, 0.1);
+            }),
+            "invalid_argument: replica 0, step 6 (batch 5): no gradient for parameter 'head2.weight'; "
+            "what no step uses must be frozen");
+  EXPECT_EQ(training.everything(), before);
+  TrainedState state(model.layout(), optimizer, "^head2");
+  StepGraph graph(model, optimizer, state, {.threads = 2});
+  EXPECT_TRUE(graph.train(batch.view(), {5, 5, 1}, 0.1).updated);
 }
 
 TEST(StepGraph, SkipsAnUpdateThatIsNotFiniteAndSaysWhy) {

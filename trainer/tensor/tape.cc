@@ -147,8 +147,10 @@ void Tape<T>::backward(const Tensor<T>& output, std::span<const T> upstream,
   }
   if (gradients_.listener != nullptr) gradients_.listener->backward_begins();
   prepare_walk(parameters);
-  if (wants(output)) std::copy(upstream.begin(), upstream.end(), gradient_of(output).values);
-  for (int id = 0; id < static_cast<int>(layout_->parameters().size()); ++id) announce_if_final(id);
+  if (wants(output)) {
+    std::copy(upstream.begin(), upstream.end(), gradient_of(output).values);
+    announce_if_final(output.gradient);  // a parameter may be the output
+  }
   for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
     const Gradient reached = table_[static_cast<size_t>(record->output)];
     if (reached.written) {

@@ -68,9 +68,9 @@ struct GradientSlot {
 ///     tape.backward(loss);
 ///
 /// T is float or double; one model's code serves both, and doubles serve to check gradients. Gradients of parameters go
-/// straight into the flat buffer; a parameter is announced as final when all operators that use it have been walked
-/// (a tied one after its last use), and as soon as backward begins when none does: its gradient is then 0. Everything
-/// else lies in the arena and is given back once it has been used. One thread at a time; a tape belongs to a replica.
+/// straight into the flat buffer; a parameter is announced as final when all operators that use it have been walked (a
+/// tied one after its last use). One that none uses is not announced: a training step then says that it has no
+/// gradient. The rest lies in the arena, given back when used. One thread at a time; a tape belongs to a replica.
 ///
 /// Two losses of one forward pass, each for parameters of its own (a generator and its discriminator), are two calls:
 ///

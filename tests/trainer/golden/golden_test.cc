@@ -129,6 +129,45 @@ TEST(Golden, AChangedFigureIsFound) {
   fs::remove_all(copy);
 }
 
+TEST(Golden, ADirectoryIsComparedInBothPrecisions) {
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_both_precisions";
+  fs::remove_all(copy);
+  fs::create_directory(copy);
+  for (const char* name : {"ops.json", "ops.safetensors"}) fs::copy_file(kData + "/" + name, copy / name);
+  GoldenReport report;
+  check_golden_directory(copy.string(), report);
+  fs::remove_all(copy);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  EXPECT_EQ(report.passed(), 124U);
+}
+
+TEST(Golden, FiguresThatAreNotThereAreNoSuccess) {
+  GoldenReport report;
+  report.compare("losses", {}, {}, 1e-5, 0);
+  report.guard("a table", [] {});
+  EXPECT_THAT(report.failures(), ElementsAre("losses: nothing to compare", "a table: nothing to compare"));
+  EXPECT_EQ(report.passed(), 0U);
+
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_emptied_figures.json";
+  const auto emptied = [&](const std::string& file, const std::string& place, auto check) {
+    nlohmann::json json = nlohmann::json::parse(std::ifstream(kData + "/" + file));
+    json.at(nlohmann::json::json_pointer(place)).clear();
+    std::ofstream(copy) << json;
+    GoldenReport failed;
+    check(copy.string(), failed);
+    fs::remove(copy);
+    return failed.failures();
+  };
+  const auto nothing = Contains(HasSubstr("nothing to compare"));
+  for (const char* place : {"/tables", "/tables/1/table"}) {
+    EXPECT_THAT(emptied("schedules.json", place, check_golden_schedules), nothing) << place;
+  }
+  for (const char* place : {"/cases", "/problems", "/clip_by_global_norm", "/radam_rectification",
+                            "/radam_rectification/beta2=0.999/rows", "/cases/adam/vector.float32/final_slots"}) {
+    EXPECT_FALSE(emptied("optimizers.json", place, check_golden_optimizers).empty()) << place;
+  }
+}
+
 TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {
   GoldenReport report;
   EXPECT_THROW(check_golden_directory(kData + "/none", report), std::runtime_error);

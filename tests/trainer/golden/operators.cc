@@ -195,7 +195,7 @@ class Case {
 
 }  // namespace
 
-void check_golden_operators(const std::string& stem, std::optional<double> float_limit, GoldenReport& report) {
+void check_golden_operators(const std::string& stem, double float_limit, GoldenReport& report) {
   const std::string label = std::filesystem::path(stem).filename().string();
   report.guard(label, [&] {
     const Json cases = Json::parse(std::ifstream(stem + ".json")).at("cases");
@@ -203,7 +203,7 @@ void check_golden_operators(const std::string& stem, std::optional<double> float
     for (const auto& [name, json] : cases.items()) {
       report.guard(label + " " + name, [&, &case_name = name, &case_json = json] {
         Case<double>(case_name, case_json, file).check(1e-11, report);
-        if (float_limit) Case<float>(case_name, case_json, file).check(*float_limit, report);
+        Case<float>(case_name, case_json, file).check(float_limit, report);
       });
     }
   });

@@ -11,7 +11,8 @@ namespace millrace::test {
 /// much.
 class GoldenReport {
  public:
-  /// Passes when `|found[i] - expected[i]| <= relative * max |expected| + absolute` for all i.
+  /// Passes when `|found[i] - expected[i]| <= relative * max |expected| + absolute` for all i, of which there must be
+  /// some.
   void compare(const std::string& name, const std::vector<double>& found, const std::vector<double>& expected,
                double relative, double absolute);
   template <typename A, typename B>
@@ -21,7 +22,7 @@ class GoldenReport {
             std::vector<double>(expected.begin(), expected.end()), relative, absolute);
   }
   void expect(const std::string& name, bool holds, const std::string& otherwise);
-  /// Runs a part; what it throws is a failure of that name.
+  /// Runs a part; what it throws is a failure of that name, and so is a part that compares nothing.
   void guard(const std::string& name, const std::function<void()>& part);
 
   size_t passed() const { return passed_; }

@@ -131,6 +131,29 @@ void check_case(const std::string& label, const Json& example, const Json& probl
   }
 }
 
+void check_clipping(const Json& examples, GoldenReport& report) {
+  for (const Json& example : examples) {
+    const std::string label = fmt::format("clip_by_global_norm {} {}", example.at("name").get<std::string>(),
+                                          example.at("form").get<std::string>());
+    double squares = 0;
+    for (const Json& values : example.at("grads")) {
+      for (const auto value : values.get<std::vector<double>>()) squares += value * value;
+    }
+    report.compare(label + " norm", {std::sqrt(squares)}, {example.at("norm").get<double>()}, 1e-12, 0);
+    const double scale = clip_scale(std::sqrt(squares), example.at("clip_norm"), clip_form(example.at("form")));
+    report.compare(label + " scale", {scale}, {example.at("scale").get<double>()}, 1e-12, 0);
+  }
+}
+
+void check_rectification(const std::string& name, double beta2, const Json& rows, GoldenReport& report) {
+  for (const Json& row : rows) {
+    const auto t = row.at("t").get<int64_t>();
+    const RadamRectification found = radam_rectification(beta2, t);
+    report.compare(fmt::format("radam {} update {}", name, t), {found.sma, found.r},
+                   {row.at("sma").get<double>(), row.at("r").is_null() ? 0.0 : row.at("r").get<double>()}, 0, 1e-9);
+  }
+}
+
 std::unique_ptr<Schedule> schedule_of(const std::string& kind, const Json& c) {
   const auto rate = [&](const char* name) { return c.at(name).get<double>(); };
   const auto steps = [&](const char* name) { return c.at(name).get<int64_t>(); };
@@ -155,35 +178,25 @@ std::unique_ptr<Schedule> schedule_of(const std::string& kind, const Json& c) {
 void check_golden_optimizers(const std::string& path, GoldenReport& report) {
   report.guard("optimizers", [&] {
     const Json golden = Json::parse(std::ifstream(path));
-    for (const auto& [name, example] : golden.at("cases").items()) {
-      for (const auto& [problem_name, problem] : golden.at("problems").items()) {
-        const std::string key = problem_name + ".float32";
-        const std::string label = fmt::format("optimizers {} {}", name, problem_name);
-        const Json& json = example;
-        const Json& posed = problem;
-        report.guard(label, [&] { check_case(label, json, posed, json.at(key), report); });
+    report.guard("optimizers cases", [&] {
+      for (const auto& [name, example] : golden.at("cases").items()) {
+        for (const auto& [problem_name, problem] : golden.at("problems").items()) {
+          const std::string key = problem_name + ".float32";
+          const std::string label = fmt::format("optimizers {} {}", name, problem_name);
+          const Json& json = example;
+          const Json& posed = problem;
+          report.guard(label, [&] { check_case(label, json, posed, json.at(key), report); });
+        }
       }
-    }
-    for (const Json& example : golden.at("clip_by_global_norm")) {
-      const std::string label = fmt::format("clip_by_global_norm {} {}", example.at("name").get<std::string>(),
-                                            example.at("form").get<std::string>());
-      double squares = 0;
-      for (const Json& values : example.at("grads")) {
-        for (const auto value : values.get<std::vector<double>>()) squares += value * value;
+    });
+    report.guard("clip_by_global_norm", [&] { check_clipping(golden.at("clip_by_global_norm"), report); });
+    report.guard("radam_rectification", [&] {
+      for (const auto& [name, table] : golden.at("radam_rectification").items()) {
+        const double beta2 = std::stod(name.substr(name.find('=') + 1));
+        const Json& rows = table.at("rows");
+        report.guard("radam " + name, [&, &label = name] { check_rectification(label, beta2, rows, report); });
       }
-      report.compare(label + " norm", {std::sqrt(squares)}, {example.at("norm").get<double>()}, 1e-12, 0);
-      const double scale = clip_scale(std::sqrt(squares), example.at("clip_norm"), clip_form(example.at("form")));
-      report.compare(label + " scale", {scale}, {example.at("scale").get<double>()}, 1e-12, 0);
-    }
-    for (const auto& [name, table] : golden.at("radam_rectification").items()) {
-      const double beta2 = std::stod(name.substr(name.find('=') + 1));
-      for (const Json& row : table.at("rows")) {
-        const auto t = row.at("t").get<int64_t>();
-        const RadamRectification found = radam_rectification(beta2, t);
-        report.compare(fmt::format("radam {} update {}", name, t), {found.sma, found.r},
-                       {row.at("sma").get<double>(), row.at("r").is_null() ? 0.0 : row.at("r").get<double>()}, 0, 1e-9);
-      }
-    }
+    });
   });
 }
 

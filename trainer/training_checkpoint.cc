@@ -113,6 +113,44 @@ double number_from_json(const nlohmann::json& json) {
   return json.get<double>();  // says what it is
 }
 
+// The fields of training.json that are numbers, each checked by itself. What is wrong names field and value.
+class Numbers {
+ public:
+  Numbers(const nlohmann::json& json, const std::string& path) : json_(json), path_(path) {}
+
+  int64_t at_least(int64_t least, const char* name) const {
+    const nlohmann::json& value = json_.at(name);
+    const bool whole = value.is_number_integer();
+    const bool fits = whole && (!value.is_number_unsigned() ||
+                                value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    if (!fits || value.get<int64_t>() < least) refuse(name, fmt::format("a whole number of at least {}", least));
+    return value.get<int64_t>();
+  }
+  uint64_t seed(const char* name) const {
+    if (!json_.at(name).is_number_unsigned()) refuse(name, "a whole number of 64 bits");
+    return json_.at(name).get<uint64_t>();
+  }
+  // Gradients are divided by it.
+  double scale(const char* name) const {
+    const nlohmann::json& value = json_.at(name);
+    const double scale = value.is_number() ? value.get<double>() : 0;
+    if (!(scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max())) {
+      refuse(name, "a number above 0 that float32 holds");
+    }
+    return scale;
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* name, const std::string& expected) const {
+    throw ErrorException({.code = ErrorCode::kParse,
+                          .message = fmt::format("{} is {}; expected {}", name, json_.at(name).dump(), expected),
+                          .shard = path_});
+  }
+
+  const nlohmann::json& json_;
+  const std::string& path_;
+};
+
 // What training.json says.
 struct Description {
   std::string path;
@@ -129,30 +167,31 @@ Description read_description(const std::string& directory) {
   if (!stream) fail(found.path, "cannot open the file", errno);
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
-    const int version = json.at("version").get<int>();
+    const Numbers numbers(json, found.path);
+    const int64_t version = numbers.at_least(0, "version");
     if (version < 1 || version > kVersion) {
       throw ErrorException({.code = ErrorCode::kParse,
                             .message = fmt::format("version {}; 1 to {} are known", version, kVersion),
                             .shard = found.path});
     }
-    found.progress = {.step = json.at("step").get<int64_t>(),
-                      .updates = json.at("updates").get<int64_t>(),
-                      .skipped_in_a_row = json.at("skipped_in_a_row").get<int64_t>(),
-                      .seed = json.at("seed").get<uint64_t>(),
-                      .epoch = json.at("epoch").get<int64_t>(),
+    found.progress = {.step = numbers.at_least(0, "step"),
+                      .updates = numbers.at_least(0, "updates"),
+                      .skipped_in_a_row = numbers.at_least(0, "skipped_in_a_row"),
+                      .seed = numbers.seed("seed"),
+                      .epoch = numbers.at_least(0, "epoch"),
                       .in_epoch = json.at("in_epoch").get<bool>(),
                       .unreported = {.sum_loss = number_from_json(json.at("unreported_sum_loss")),
                                      .weight = number_from_json(json.at("unreported_weight"))}};
     found.progress.micro_batches = found.progress.step;
     if (version >= 2) {
-      found.progress.micro_batches = json.at("micro_batches").get<int64_t>();
-      found.progress.accumulate = json.at("accumulate").get<int64_t>();
+      found.progress.micro_batches = numbers.at_least(0, "micro_batches");
+      found.progress.accumulate = numbers.at_least(1, "accumulate");
       found.progress.evaluation_due = json.at("evaluation_due").get<bool>();
     }
     if (version >= 3) {
       found.progress.gradients = json.at("gradients").get<std::string>();
-      found.progress.loss_scale = {.scale = json.at("loss_scale").get<double>(),
-                                   .good_steps = json.at("good_steps").get<int64_t>()};
+      found.progress.loss_scale = {.scale = numbers.scale("loss_scale"),
+                                   .good_steps = numbers.at_least(0, "good_steps")};
       for (const auto& [name, state] : json.at("callbacks").items()) {
         found.progress.callbacks[name] = bytes_from_json(state, found.path);
       }
@@ -165,7 +204,7 @@ Description read_description(const std::string& directory) {
             {.name = metric.at(0), .sum = number_from_json(metric.at(1)), .weight = number_from_json(metric.at(2))});
       }
     }
-    if (version >= 4) found.progress.replicas = json.at("replicas").get<int64_t>();
+    if (version >= 4) found.progress.replicas = numbers.at_least(0, "replicas");
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();

@@ -79,7 +79,7 @@ class CheckpointFolder {
 };
 
 /// The counters of a checkpoint. One of version 1, from before steps of several batches, counts as one with one batch
-/// in each step. Throws `kIo` or `kParse` naming the file.
+/// in each step. Throws `kIo` or `kParse` naming the file, and the field for a number that no training can have.
 TrainingProgress read_progress(const std::string& directory);
 /// The place in the data of a checkpoint, if it holds one. Throws `kIo` or `kState` naming the file.
 std::optional<PipelineState> read_source_state(const std::string& directory);

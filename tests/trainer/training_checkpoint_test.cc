@@ -332,6 +332,39 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
   EXPECT_EQ(fixture.everything(), before);
 }
 
+TEST(TrainingCheckpoint, ANumberThatNoTrainingCanHaveIsRefusedByItsName) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  const std::vector<float> before = fixture.everything();
+  const std::string path = fixture.save(checkpoints);
+  const nlohmann::json good = nlohmann::json::parse(read_file(path + "/training.json"));
+  const auto refusal = [&](const char* field, const char* value) {
+    nlohmann::json json = good;
+    json[field] = nlohmann::json::parse(value);
+    write_file(path + "/training.json", json.dump());
+    return thrown_by([&] { fixture.load(path); });
+  };
+  for (const char* field :
+       {"step", "updates", "micro_batches", "skipped_in_a_row", "epoch", "good_steps", "replicas", "accumulate"}) {
+    for (const char* value : {"-5", "1.5", "1.0", "1e300", "18446744073709551615", "\"7\"", "null", "true"}) {
+      EXPECT_EQ(refusal(field, value),
+                fmt::format("parse: {} is {}; expected a whole number of at least {} (shard {}/training.json)", field,
+                            nlohmann::json::parse(value).dump(), std::string(field) == "accumulate" ? 1 : 0, path));
+    }
+  }
+  for (const char* value : {"0", "-1", "1e-320", "1e-45", "1e300", "\"inf\"", "null"}) {
+    EXPECT_THAT(refusal("loss_scale", value), testing::StartsWith("parse: loss_scale is ")) << value;
+  }
+  for (const char* value : {"-1", "0.5"}) {
+    EXPECT_THAT(refusal("seed", value), testing::StartsWith("parse: seed is ")) << value;
+  }
+  EXPECT_THAT(refusal("version", "2.5"), testing::StartsWith("parse: version is 2.5; expected a whole number"));
+  EXPECT_EQ(refusal("loss_scale", "0.25"), "nothing thrown");
+  EXPECT_EQ(refusal("accumulate", "0").substr(0, 23), "parse: accumulate is 0;");
+  EXPECT_EQ(fixture.everything(), before);
+}
+
 TEST(TrainingCheckpoint, OneOfVersion2HasNeitherLossScaleNorStatesOfCallbacks) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder.path(), {});

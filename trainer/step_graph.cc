@@ -28,6 +28,10 @@ using std::chrono::nanoseconds;
 
 double seconds(nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
+// Of a gradient that optimizers can square in float32, which ends at 3.4e38: a second moment that is infinite stays so,
+// and ends the training of its weight without a word.
+constexpr double kLargestNorm = 1e18;
+
 // For messages: steps as progress reports count them, from 1; batches from 0, as streams do.
 std::string step_name(int64_t step, int64_t first_batch, int64_t last_batch) {
   if (first_batch == last_batch) return fmt::format("step {} (batch {})", step + 1, last_batch);
@@ -611,6 +615,9 @@ class StepGraph::Impl {
       }
       if (loss == 0) report_.clip_scale = clipping;
       norms = loss == 0 ? norm : std::hypot(norms, norm);
+      if (not_finite.empty() && norm * clipping > kLargestNorm) {
+        not_finite = fmt::format("the norm of the gradient is {:.3g}; its square would not be finite", norm);
+      }
       updates_of_losses_[loss] = {.number = numbers_.update,
                                   .learning_rate = learning_rate_,
                                   .gradient_scale = static_cast<float>(factor * clipping)};

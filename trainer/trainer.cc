@@ -157,6 +157,19 @@ std::string gradients_text(const TrainerOptions& options) {
   return text;
 }
 
+// The first parameter whose values are not all finite; those that are not `included` may be anything.
+const Parameter* first_not_finite(const ParameterLayout& layout, const FlatBuffer& buffer,
+                                  std::span<const uint8_t> included = {}) {
+  for (size_t id = 0; id < layout.parameters().size(); ++id) {
+    if (!included.empty() && included[id] == 0) continue;
+    const Parameter& parameter = layout.parameters()[id];
+    const std::span<const float> values =
+        buffer.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return &parameter;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // One call of `train`.
@@ -537,14 +550,17 @@ void Trainer::add_own_files(const std::string& checkpoint) {
 void Trainer::save_checkpoint() {
   // An update can overflow though loss and gradients were finite; the steps after it are skipped, and would in time
   // replace every good checkpoint.
-  for (const Parameter& parameter : model_.layout().parameters()) {
-    const std::span<const float> values =
-        state_.weights.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
-    if (std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) continue;
+  const auto need_finite = [&](const std::string& what, const Parameter* broken) {
+    if (broken == nullptr) return;
     throw ErrorException(
         ErrorCode::kNotFinite,
-        fmt::format("after step {} the weights of '{}' are not finite; no checkpoint was written{}", progress_.step,
-                    parameter.name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
+        fmt::format("after step {} {} of '{}' are not finite; no checkpoint was written{}", progress_.step, what,
+                    broken->name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
+  };
+  need_finite("the weights", first_not_finite(model_.layout(), state_.weights));
+  for (size_t slot = 0; slot < state_.slots.size(); ++slot) {
+    need_finite(fmt::format("the optimizer's values '{}'", optimizer_->slot_names()[slot]),
+                first_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
   }
   for (const auto& callback : callbacks_) {
     if (!callback->state_name().empty()) progress_.callbacks[callback->state_name()] = callback->save_state();

@@ -101,8 +101,8 @@ class Trainer {
   /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
   /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else
   /// happens, when the folder of `keep_best` holds models of another training; what the source, the model or a callback
-  /// threw; and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and the weights are
-  /// not: what is under a checkpoint's name is finite.
+  /// threw; and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and weights or
+  /// slots are not: what is under a checkpoint's name is finite.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
   /// The loss, and the metrics of the options, over all rows of a source, in order.

@@ -1,5 +1,6 @@
 #include "trainer/trainer.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -776,6 +777,34 @@ TEST(Trainer, TheLastCheckpointKnowsOfTheLastEvaluation) {
   const std::string checkpoint = toy.trainer.train(source).last_checkpoint;
   const auto json = nlohmann::json::parse(test::read_file(checkpoint + "/training.json"));
   EXPECT_EQ(json.at("callbacks").at("evaluations"), "3");
+}
+
+// Its square would be infinite for ever; a step with a gradient like that is skipped, so it takes an optimizer of one's
+// own to get there.
+TEST(Trainer, SlotsThatAreNotFiniteNeverReachACheckpoint) {
+  class Sour final : public Optimizer {
+   public:
+    std::span<const std::string_view> slot_names() const override { return names_; }
+    std::string describe() const override { return "sour"; }
+    void update(const UpdateRange& range, const UpdateStep& step, const UpdateBuffers& buffers) const override {
+      if (step.number == 3 && range.parameter == 2) {
+        buffers.slots[0][range.begin] = std::numeric_limits<float>::infinity();
+      }
+    }
+
+   private:
+    std::array<std::string_view, 1> names_ = {"v"};
+  };
+  const TemporaryFolder folder;
+  const Regression model;
+  Trainer trainer(model, std::make_unique<Sour>(), milestones(0.01, {}, 1),
+                  {.total_steps = 50, .checkpoint_folder = folder.path(), .checkpoint_every = 1});
+  RegressionSource source(100);
+  EXPECT_EQ(thrown_by([&] { trainer.train(source); }),
+            fmt::format(
+                "not_finite: after step 3 the optimizer's values 'v' of 'second.weight' are not finite; no checkpoint "
+                "was written, the last one is {}",
+                folder.path("checkpoint-00000002")));
 }
 
 TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateOrOtherReplicasAndStaysAsItWas) {

@@ -7,6 +7,15 @@
 #include "formats/error.h"
 
 namespace millrace {
+namespace {
+
+std::string names_of(const std::vector<MetricSum>& metrics) {
+  std::string names;
+  for (const MetricSum& metric : metrics) names += (names.empty() ? "" : ", ") + metric.name;
+  return names;
+}
+
+}  // namespace
 
 LossSum StepResult::loss(int index) const {
   if (index == 0) return {.sum = sum_loss, .weight = weight};
@@ -22,17 +31,19 @@ void StepResult::add(const StepResult& other) {
     more_losses[i].sum += other.more_losses[i].sum;
     more_losses[i].weight += other.more_losses[i].weight;
   }
-  if (metrics.empty()) metrics.resize(other.metrics.size());
-  for (size_t i = 0; i < other.metrics.size(); ++i) {
-    MetricSum& metric = metrics.at(i);
-    if (metric.name.empty()) metric.name = other.metrics[i].name;
-    if (metric.name != other.metrics[i].name) {
-      throw ErrorException(
-          ErrorCode::kInvalidArgument,
-          fmt::format("metric {} is '{}' in one replica and '{}' in another", i, metric.name, other.metrics[i].name));
-    }
-    metric.sum += other.metrics[i].sum;
-    metric.weight += other.metrics[i].weight;
+  if (metrics.empty()) {
+    metrics = other.metrics;
+    return;
+  }
+  if (other.metrics.empty()) return;
+  if (!std::ranges::equal(metrics, other.metrics, {}, &MetricSum::name, &MetricSum::name)) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("the metrics are [{}] in one replica and [{}] in another", names_of(metrics),
+                                     names_of(other.metrics)));
+  }
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    metrics[i].sum += other.metrics[i].sum;
+    metrics[i].weight += other.metrics[i].weight;
   }
 }
 

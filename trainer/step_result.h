@@ -30,7 +30,7 @@ struct StepResult {
 
   /// Loss `index`, from 0; zeros where there is none.
   LossSum loss(int index) const;
-  /// Adds another's losses and metrics. One without metrics (no rows) adds none.
+  /// Adds another's losses and metrics; one may have no metrics (no rows). `kInvalidArgument` for other names of them.
   void add(const StepResult& other);
 };
 

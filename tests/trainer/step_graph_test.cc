@@ -513,6 +513,43 @@ TEST(StepGraph, AddsMicroBatchesInTheirOrderBitForBitForAnyNumberOfThreads) {
   }
 }
 
+TEST(StepGraph, MetricsThatAreFewerOrMoreInSomeReplicaAreAnErrorWithBothLists) {
+  for (const int with_more : {0, 3}) {
+    Regression model;
+    const Sgd optimizer;
+    Training training(model, optimizer, {.threads = 1});
+    model.add_metrics = [&](const ReplicaContext& context, StepResult& result) {
+      result.metrics = {{.name = "accuracy", .sum = 1, .weight = 2}};
+      if ((context.replica == 0) == (with_more == 0))
+        result.metrics.push_back({.name = "recall", .sum = 1, .weight = 2});
+    };
+    const std::string message = thrown_by([&] { training.graph.train(RegressionBatch(16).view(), {}, 0.1); });
+    EXPECT_THAT(message, testing::StartsWith("invalid_argument: "));
+    EXPECT_THAT(message,
+                testing::HasSubstr(
+                    with_more == 0 ? "the metrics are [accuracy, recall] in one replica and [accuracy] in another"
+                                   : "the metrics are [accuracy] in one replica and [accuracy, recall] in another"));
+  }
+}
+
+// Its square is infinite in float32, and a second moment would be so for ever.
+TEST(StepGraph, SkipsAnUpdateWhoseGradientIsTooLargeToBeSquared) {
+  const Regression model(1, 1);
+  const Adam optimizer(model.layout(), adamw());
+  Training training(model, optimizer, {.threads = 1});
+  const std::vector<float> before = training.everything();
+  RegressionBatch batch(8, 0, 1);
+  std::ranges::fill(batch.y, 1e19F);
+  const StepReport report = training.graph.train(batch.view(), {2, 2, 1}, 0.1);
+  EXPECT_FALSE(report.updated);
+  EXPECT_TRUE(std::isfinite(report.gradient_norm));
+  EXPECT_THAT(report.skip_reason, testing::StartsWith("step 3 (batch 2): the norm of the gradient is "));
+  EXPECT_EQ(training.everything(), before);
+  // Clipped, it is as good as any other.
+  Training clipped(model, optimizer, {.threads = 1, .clipping = Clipping{.norm = 1}});
+  EXPECT_TRUE(clipped.graph.train(batch.view(), {2, 2, 1}, 0.1).updated);
+}
+
 TEST(StepGraph, AMicroBatchThatIsNotFiniteSkipsTheUpdateAndIsNamed) {
   for (const bool update : {false, true}) {
     const Regression model;
@@ -570,7 +607,7 @@ TEST(StepGraph, GivesUpWhatWasAccumulatedWhenItsResultsCannotBeAdded) {
   EXPECT_THAT(thrown_by([&] {
                 training.graph.accumulate(batch.view(), {10, 21, 1});
               }),
-              testing::HasSubstr("metric 0 is 'accuracy' in one replica and 'recall' in another"));
+              testing::HasSubstr("the metrics are [accuracy] in one replica and [recall] in another"));
   EXPECT_EQ(thrown_by([&] { training.graph.update({10, 21, 1}, 0.1); }), "invalid_argument: an update without a batch");
   const StepReport report = training.graph.train(batch.view(), {10, 22, 1}, 0.1);
   EXPECT_EQ(report.result.weight, 16);

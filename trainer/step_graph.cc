@@ -106,7 +106,8 @@ class StepGraph::Impl {
         layout_(model.layout()),
         buckets_(layout_.buckets_of([&state](int id) { return state.trainable[static_cast<size_t>(id)] != 0; })),
         num_buckets_(static_cast<int>(buckets_.size())),
-        num_losses_(static_cast<size_t>(layout_.num_losses())),
+        followed_(losses_of(buckets_)),
+        num_losses_(followed_.size()),
         buckets_of_parameters_(layout_, buckets_),
         whole_replicas_(options_.normalization.divides_replicas() ||
                         (options_.clipping && options_.clipping->per_replica)),
@@ -244,6 +245,16 @@ class StepGraph::Impl {
     flow::function_node<int, flow::continue_msg> direction;  // one per bucket, for layer-wise rules
     flow::function_node<int, flow::continue_msg> update;     // one per bucket
   };
+
+  static std::vector<uint8_t> losses_of(const std::vector<Bucket>& buckets) {
+    std::vector<uint8_t> followed;
+    for (const Bucket& bucket : buckets) {
+      const auto loss = static_cast<size_t>(bucket.loss);
+      followed.resize(std::max(followed.size(), loss + 1));
+      followed[loss] = 1;
+    }
+    return followed;
+  }
 
   static int thread_count(int threads) {
     if (threads < 0) {
@@ -581,6 +592,7 @@ class StepGraph::Impl {
       const StepResult& result = results_[replica];
       total_.add(result);
       for (size_t loss = 0; loss < num_losses_ && not_finite_.empty(); ++loss) {
+        if (followed_[loss] == 0) continue;
         const LossSum sum = result.loss(static_cast<int>(loss));
         if (std::isfinite(sum.sum) && std::isfinite(sum.weight)) continue;
         const bool one_of_many = num_accumulated_ > 0 || !updates_;
@@ -705,7 +717,8 @@ class StepGraph::Impl {
   const ParameterLayout& layout_;
   const std::vector<Bucket> buckets_;
   const int num_buckets_;
-  const size_t num_losses_;
+  const std::vector<uint8_t> followed_;  // by loss: 1 when a parameter that is trained follows it
+  const size_t num_losses_;              // up to the last of these
   const BucketsOfParameters buckets_of_parameters_;
   const bool whole_replicas_;  // buckets are added when their replica has ended
   const Distributor distributor_;

@@ -1,6 +1,7 @@
 // What replicas, losses and optimizers add up to, against slow references.
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -311,9 +312,12 @@ class Adversaries final : public Model {
     }
     context.listener->gradient_final(1);
     context.listener->gradient_final(0);
+    if (change_losses) change_losses(result);
     return result;
   }
   StepResult evaluate(const BatchView&, const float*, Workspace&) const override { return {}; }
+
+  mutable std::function<void(StepResult&)> change_losses;
 
   template <typename T>
   T* at(T* flat, size_t parameter) const {
@@ -563,6 +567,42 @@ TEST(DataParallel, PredictsEachRowInOrderForAnyNumberOfRows) {
   StepGraph graph(silent, sgd, other, {});
   EXPECT_THAT(thrown_by([&] { (void)graph.predict(RegressionBatch(3, 0, 3).view()); }),
               HasSubstr("replica 0, in a prediction: this model predicts nothing"));
+}
+
+// A generator alone, its discriminator frozen: what the other loss is, or whether there is one, is nobody's business.
+TEST(DataParallel, ALossThatNoTrainedParameterFollowsIsNeitherDemandedNorLookedAt) {
+  for (const bool given : {false, true}) {
+    for (const char* frozen : {"^discriminator", "^generator"}) {
+      const Adversaries model;
+      const Sgd sgd;
+      const bool first = std::string(frozen) == "^generator";
+      if (first && !given) continue;  // the first loss is always given
+      TrainedState state(model.layout(), sgd, frozen);
+      model.initialize(state.weights.span(), 0);
+      StepGraph graph(model, sgd, state, {.clipping = Clipping{.norm = 0.4, .per_replica = given}});
+      model.change_losses = [&](StepResult& result) {
+        if (!given) {
+          result.more_losses.clear();
+        } else {
+          (first ? result.sum_loss : result.more_losses[0].sum) = std::nan("");
+        }
+      };
+      const StepReport report = graph.train(RegressionBatch(8, 0, 3).view(), {}, 0.1);
+      EXPECT_TRUE(report.updated) << frozen << ": " << report.skip_reason;
+      model.change_losses = [&](StepResult& result) {
+        (first ? result.more_losses[0].sum : result.sum_loss) = std::nan("");
+      };
+      EXPECT_FALSE(graph.train(RegressionBatch(8, 0, 3).view(), {}, 0.1).updated) << "its own still is";
+    }
+  }
+  // A model that follows two and gives one is refused.
+  const Adversaries model;
+  model.change_losses = [](StepResult& result) { result.more_losses.clear(); };
+  const Sgd sgd;
+  TrainedState state(model.layout(), sgd);
+  StepGraph graph(model, sgd, state, {});
+  EXPECT_THAT(thrown_by([&] { graph.train(RegressionBatch(8, 0, 3).view(), {}, 0.1); }),
+              HasSubstr("the model gave 1 losses; its parameters follow 2"));
 }
 
 TEST(DataParallel, ALossThatTheModelDoesNotGiveIsAnErrorAndOneThatIsNotFiniteSkipsTheUpdate) {

@@ -22,6 +22,8 @@ namespace millrace {
 /// default, [n,?,row…]; the others are ragged, [n,ragged…]. Rows that are parsed alone give the same through `batch`,
 /// `padded_batch` and `ragged_batch`.
 ///
+/// The same where rows have records in a feature of theirs, as many as they like each: 0 records are 0 rows.
+///
 /// A record that does not parse is the error of its element, of a batch the first such record's.
 class ParseExampleOperator final : public MapOperator {
  public:

@@ -16,7 +16,8 @@ namespace millrace {
 ///                                         var_len("words", kBytes)                           words bytes [?,ragged]
 ///
 /// Behind a batch (elements of n records) the columns have one dimension more: fixed shapes [n,shape…], sequences
-/// padded to the batch's longest with zeros, [n,?,step…], the others ragged, [n,ragged…].
+/// padded to the batch's longest with zeros, [n,?,step…], the others ragged, [n,ragged…]. The same where rows have
+/// records in a feature of theirs, as many as they like each: 0 records are 0 rows.
 ///
 /// A record that does not parse is the error of its element, of a batch the first such record's.
 class ParseSequenceExampleOperator final : public MapOperator {

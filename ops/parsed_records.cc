@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/block_builder.h"
+
 namespace millrace {
 namespace {
 
@@ -16,6 +18,20 @@ Shape batched_shape(const ParsedColumn& column, int64_t rows) {
   if (!column.padded && !column.spec.has_fixed_shape()) std::replace(shape.begin(), shape.end(), kVaries, kRagged);
   shape.insert(shape.begin(), rows);
   return shape;
+}
+
+// How many values of this column each element of a block has, errors apart: one number for all, or nothing where they
+// differ. Records that are a feature of their own, no batch, may be of any number in each element.
+std::optional<size_t> values_in_each(const Block& block, const Column& column) {
+  if (column.has_fixed_shape()) return static_cast<size_t>(column.fixed_shape()[0]);
+  std::optional<size_t> count;
+  for (size_t element = 0; element < block.num_elements(); ++element) {
+    if (!block.errors().empty() && block.error_at(element) != nullptr) continue;
+    const auto found = static_cast<size_t>(column.num_values(element));
+    if (count.value_or(found) != found) return std::nullopt;
+    count = found;
+  }
+  return count.value_or(static_cast<size_t>(block.rows_per_element));
 }
 
 template <typename T>
@@ -82,6 +98,16 @@ void prefetch(std::string_view record) {
   constexpr size_t kLine = 64;
   constexpr size_t kMost = 4096;  // of longer records the processor asks for the rest by itself
   for (size_t at = 0; at < std::min(record.size(), kMost); at += kLine) __builtin_prefetch(record.data() + at);
+}
+
+// An element of 0 rows: what varies within rows has no size either, and a ragged dimension of no rows has one split.
+void append_no_rows(ColumnBuilder& column, const FeatureSpec& feature) {
+  if (feature.has_fixed_shape()) return column.append_nothing();
+  Shape sizes = feature.shape;
+  std::replace_if(
+      sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; }, 0);
+  sizes[0] = 0;
+  column.append_untyped(nullptr, 0, sizes);
 }
 
 /// Columns being filled, record after record: fixed shapes in their place, the others by a builder.
@@ -154,6 +180,38 @@ class ColumnWriter {
   size_t num_records_ = 0;
 };
 
+// Elements of unlike numbers of records: each run of one number by itself, and of 0 an element without rows.
+template <typename Parse>
+Block parse_runs(const Block& block, const SchemaPtr& schema, BufferPool& pool, const Parse& parse) {
+  const Column& records = block.column(0);
+  BlockBuilder builder(schema, pool);
+  for (size_t first = 0; first < block.num_elements();) {
+    if (auto error = block.error_at(first)) {
+      builder.append_error(std::move(error));
+      ++first;
+      continue;
+    }
+    const int64_t count = records.size(first, 0);
+    size_t end = first + 1;
+    while (end < block.num_elements() && records.size(end, 0) == count && block.error_at(end) == nullptr) ++end;
+    if (count > 0) {
+      builder.append_range(parse(block.slice(first, end - first)), 0, end - first);
+    } else {
+      for (size_t c = 0; c < schema->size(); ++c) {
+        for (size_t element = first; element < end; ++element) append_no_rows(builder.column(c), (*schema)[c]);
+      }
+      builder.added_elements(end - first);
+    }
+    first = end;
+  }
+  Block gathered = builder.finish();
+  Block parsed = block.with_columns(schema, std::move(gathered.mutable_columns()));
+  for (const ElementError& entry : gathered.errors()) {
+    if (parsed.error_at(entry.element) == nullptr) parsed.add_error(entry.element, entry.error);
+  }
+  return parsed;
+}
+
 }  // namespace
 
 std::vector<ParsedColumn> parsed_columns(const std::vector<FeatureDescription>& features, bool of_steps) {
@@ -182,20 +240,13 @@ SchemaPtr parsed_schema(const Schema& input, std::span<const ParsedColumn> colum
 }
 
 size_t rows_in_each(const Block& block, const Column& column, std::string_view operator_name) {
-  if (column.has_fixed_shape()) return static_cast<size_t>(column.fixed_shape()[0]);
-  auto count = static_cast<size_t>(block.rows_per_element);
-  bool first = true;
-  for (size_t element = 0; element < block.num_elements(); ++element) {
-    if (!block.errors().empty() && block.error_at(element) != nullptr) continue;
-    const auto found = static_cast<size_t>(column.num_values(element));
-    // Stages keep batches of different sizes in blocks of their own.
-    if (!std::exchange(first, false) && found != count) {
-      throw ErrorException(ErrorCode::kWrongShape,
-                           fmt::format("{}: batches of different sizes in one block", operator_name));
-    }
-    count = found;
+  const std::optional<size_t> count = values_in_each(block, column);
+  // Stages keep batches of different sizes in blocks of their own.
+  if (!count) {
+    throw ErrorException(ErrorCode::kWrongShape,
+                         fmt::format("{}: batches of different sizes in one block", operator_name));
   }
-  return count;
+  return *count;
 }
 
 Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const ParsedColumn> columns,
@@ -203,7 +254,13 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
                     BufferPool& pool) {
   const Column& records = block.column(0);
   const bool batched = records.rank() == 1;
-  const size_t records_per_element = batched ? rows_in_each(block, records, operator_name) : 1;
+  const std::optional<size_t> in_each = batched ? values_in_each(block, records) : 1;
+  if (in_each.value_or(0) == 0) {
+    return parse_runs(block, schema, pool, [&](const Block& run) {
+      return parse_records(run, schema, columns, operator_name, parse, parser, pool);
+    });
+  }
+  const size_t records_per_element = *in_each;
   const size_t num_records = records_per_element * block.num_elements();
   ColumnWriter writer(columns, num_records, pool);
   constexpr size_t kSample = 16;  // records that tell how long the others are
@@ -219,7 +276,12 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
       if (const std::string_view* next = &views[parsed] + 1; next != all.data() + all.size()) prefetch(*next);
       if (auto error = parse(views[parsed], writer.destinations(), writer.builders())) {
         error->stage = operator_name;
-        block.locate(element, parsed, *error);
+        // Records that a row has in a feature all come from where the row does.
+        if (static_cast<int64_t>(records_per_element) == block.rows_per_element) {
+          block.locate(element, parsed, *error);
+        } else {
+          block.locate(element, *error);
+        }
         errors.push_back({element, std::make_shared<const Error>(*std::move(error))});
         break;
       }

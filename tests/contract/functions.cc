@@ -167,6 +167,23 @@ void image_rows(ModelElement& element) {
                     floats({3}, std::move(label))};
 }
 
+RowFunction copied_records() {
+  return known(RowFunction{.name = "copied_records",
+                           .writes = {{.name = "record", .dtype = DType::kBytes, .shape = {kVaries}}},
+                           .function =
+                               [](const RowView& row, RowWriter& out) {
+                                 const std::vector<std::string_view> copies(digest(row) % 4,
+                                                                            row.values<std::string_view>(0)[0]);
+                                 out.set_values("record", std::span<const std::string_view>(copies));
+                               },
+                           .keep_others = false});
+}
+
+void copied_records(ModelElement& element) {
+  const auto count = static_cast<int64_t>(digest(element) % 4);
+  element.values = {bytes({count}, std::vector<std::string>(static_cast<size_t>(count), element.values[0].bytes[0]))};
+}
+
 RowFunction fail_rows(int64_t divisor, int64_t remainder) {
   return known(RowFunction{.name = fmt::format("fail_rows({}, {})", divisor, remainder),
                            .writes = {},

@@ -24,6 +24,11 @@ void span_rows(const Schema& before, ModelElement& element);
 [[nodiscard]] RowFunction image_rows();
 void image_rows(ModelElement& element);
 
+// In the place of all features `record`, bytes [?]: up to three of the record that the element is, so that elements
+// have unlike numbers of records and some have none.
+[[nodiscard]] RowFunction copied_records();
+void copied_records(ModelElement& element);
+
 // Throws for elements whose digest modulo `divisor` is `remainder`.
 [[nodiscard]] RowFunction fail_rows(int64_t divisor, int64_t remainder);
 void fail_rows(ModelElement& element, int64_t divisor, int64_t remainder);

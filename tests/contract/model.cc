@@ -30,6 +30,14 @@ size_t ModelShape::size() const {
   return sum;
 }
 
+void ModelValue::take_rows_away() {
+  shape[0] = 0;
+  rows.clear();
+  integers.clear();
+  floats.clear();
+  bytes.clear();
+}
+
 ModelValue ModelValue::part(size_t first, size_t count, const ModelShape& of) const {
   ModelValue some;
   some.dtype = dtype;

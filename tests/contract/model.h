@@ -45,6 +45,8 @@ struct ModelValue {
 
   size_t size() const { return integers.size() + floats.size() + bytes.size(); }
   void append(const ModelValue& other);
+  // Leaves 0 of what it has along its first dimension.
+  void take_rows_away();
   // `count` of the values, with this shape.
   ModelValue part(size_t first, size_t count, const ModelShape& of) const;
   friend bool operator==(const ModelValue&, const ModelValue&) = default;

@@ -213,6 +213,12 @@ Twin parse_sequence_example(const Twin& in, Picks& p) {
   return in.parse_sequence_example(p.of(kContexts));
 }
 
+// Of rows that have some records each.
+Twin parse_copied_records(const Twin& in, Picks& p) {
+  const Twin copied = in.map_copied_records();
+  return p.chance(3) ? parse_sequence_example(copied, p) : parse_example(copied, p);
+}
+
 // With the features that they need.
 Twin decode_raw(const Twin& in, Picks&) { return in.parse_example({"pixels", "id"}).decode_raw(); }
 Twin parse_tensor(const Twin& in, Picks&) { return in.parse_example({"id", "tensor"}).parse_tensor(); }
@@ -508,6 +514,7 @@ const std::array kSources{
 const std::array kOperators{
     OperatorLine{"parse_example", 40, is_records, parse_example},
     OperatorLine{"parse_sequence_example", 10, is_records, parse_sequence_example},
+    OperatorLine{"parse_example", 8, is_single_records, parse_copied_records},
     OperatorLine{"decode_raw", 9, is_single_records, decode_raw},
     OperatorLine{"parse_tensor", 13, is_single_records, parse_tensor},
     OperatorLine{"assert_cardinality", 5, is_finite,

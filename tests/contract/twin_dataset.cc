@@ -477,6 +477,10 @@ Model TwinDataset::parsed_model(const std::vector<std::string>& names, bool with
     for (size_t f = 0; f < features.size(); ++f) {
       if (records.shape.empty()) {
         element.values.push_back(columns[f][0].values[0]);
+      } else if (records.bytes.empty()) {
+        columns[f].emplace_back().values.push_back(features[f].value(kNothing));
+        features[f].gather(columns[f], element);
+        element.values.back().take_rows_away();
       } else {
         features[f].gather(columns[f], element);
       }
@@ -553,6 +557,12 @@ TwinDataset TwinDataset::map_span_rows() const {
 TwinDataset TwinDataset::map_image_rows() const {
   return then("map", dataset_.map(image_rows()),
               model_of_map(model_, [](ModelElement& element, int64_t) { image_rows(element); }), ".map(image_rows())");
+}
+
+TwinDataset TwinDataset::map_copied_records() const {
+  return then("map", dataset_.map(copied_records()),
+              model_of_map(model_, [](ModelElement& element, int64_t) { copied_records(element); }),
+              ".map(copied_records())");
 }
 
 TwinDataset TwinDataset::map_fail_rows(int64_t divisor, int64_t remainder) const {

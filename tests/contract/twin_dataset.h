@@ -64,6 +64,7 @@ class TwinDataset {
   [[nodiscard]] TwinDataset map_number_rows() const;
   [[nodiscard]] TwinDataset map_span_rows() const;
   [[nodiscard]] TwinDataset map_image_rows() const;
+  [[nodiscard]] TwinDataset map_copied_records() const;
   [[nodiscard]] TwinDataset map_fail_rows(int64_t divisor, int64_t remainder) const;
   [[nodiscard]] TwinDataset map_negate_blocks(const std::string& feature) const;
   [[nodiscard]] TwinDataset add(const std::string& feature, int64_t k) const;

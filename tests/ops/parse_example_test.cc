@@ -99,6 +99,60 @@ TEST(ParseExample, BehindABatchItFillsTheBatchAndGivesTheSameValues) {
                           "ids=[[3,4],[4,5],[5,6]] w=[1.5,2,2.5] name=[row 3,row 4,row 5] label=[-1,-1,-1]"));
 }
 
+// One element for each list, which has those records.
+Block of_lists(BufferPool& pool, const std::vector<std::vector<std::string>>& lists) {
+  const auto schema = std::make_shared<const Schema>(
+      std::vector<FeatureSpec>{{.name = "record", .dtype = DType::kBytes, .shape = {kVaries}}});
+  BlockBuilder builder(schema, pool);
+  for (const std::vector<std::string>& list : lists) {
+    std::vector<std::string_view> views;
+    for (const std::string& record : list) views.push_back(builder.column(0).store(record));
+    builder.column(0).append(std::span<const std::string_view>(views),
+                             std::vector<int64_t>{static_cast<int64_t>(list.size())});
+    builder.added_elements(1);
+  }
+  return builder.finish();
+}
+
+TEST(ParseExample, ElementsOfUnlikeNumbersOfRecordsAreParsedAsIfEachWereABlock) {
+  BufferPool pool;
+  const std::string cut = record_of(1).substr(0, 20);
+  Block rows = of_lists(pool, {{}, {record_of(1)}, {}, {record_of(2), record_of(3)}, {record_of(4), cut}, {}, {}});
+  rows.add_error(5, std::make_shared<const Error>(Error{.code = ErrorCode::kPayloadCrc, .message = "from before"}));
+  std::vector<FeatureDescription> all = features();
+  all.push_back(var_len("ids", DType::kInt64).named("list"));
+  all.push_back(fixed_len_sequence("ids", {2}, DType::kInt64, {.allow_missing = true}).named("padded"));
+  const ParseExampleOperator parse(rows.schema(), all);
+  const std::vector<std::string> parsed = printed(parse.apply(rows, pool));
+  const std::string none = "ids=[] w=[] name=[] label=[] list=[] padded=[]";
+  ASSERT_EQ(parsed.size(), 7u);
+  EXPECT_EQ(parsed[0], none);
+  EXPECT_EQ(parsed[1], "ids=[[1,2]] w=[0.5] name=[row 1] label=[-1] list=[[1,2]] padded=[[[1,2]]]");
+  EXPECT_EQ(parsed[2], none);
+  EXPECT_EQ(parsed[3],
+            "ids=[[2,3],[3,4]] w=[1,1.5] name=[row 2,row 3] label=[-1,-1] list=[[2,3],[3,4]] padded=[[[2,3]],[[3,4]]]");
+  EXPECT_THAT(parsed[4], HasSubstr("error: parse: a length of"));
+  EXPECT_EQ(parsed[5], "error: payload_crc: from before");
+  EXPECT_EQ(parsed[6], none);
+  for (size_t i = 0; i < parsed.size(); ++i) EXPECT_EQ(printed(parse.apply(rows.slice(i, 1), pool))[0], parsed[i]);
+
+  const Block empty = parse.apply(rows.slice(0, 1), pool);
+  EXPECT_EQ(to_string(empty.column("ids").shape(0)), "[0,2]");
+  EXPECT_EQ(to_string(empty.column("list").shape(0)), "[0,ragged]");
+  EXPECT_EQ(to_string(empty.column("padded").shape(0)), "[0,0,2]");
+}
+
+TEST(ParseExample, AnErrorAmongTheRecordsOfARowNamesWhereTheRowComesFrom) {
+  BufferPool pool;
+  Block rows = of_lists(pool, {{record_of(0), "?"}, {record_of(1), record_of(2)}});
+  const auto names = std::make_shared<ShardNames>();
+  Origins origins(pool, names, 2);
+  origins.mutable_data()[0] = {names->add("a.tfrecord"), 70, 7};
+  origins.mutable_data()[1] = {names->add("a.tfrecord"), 80, 8};
+  rows.set_origins(origins);
+  EXPECT_THAT(printed(ParseExampleOperator(rows.schema(), features()).apply(rows, pool))[0], HasSubstr("record 7"));
+}
+
 TEST(ParseExample, ABadRecordIsTheErrorOfItsElementAndTheRestIsIntact) {
   BufferPool pool;
   const std::string cut = record_of(1).substr(0, 20);

@@ -72,6 +72,26 @@ TEST(ParseSequenceExample, BehindABatchStepsArePaddedOrRagged) {
               ElementsAre("label=[2,1] frames=[[[0,2],[1,2]],[[0,1],[0,0]]] words=[[[],[20]],[[]]]"));
 }
 
+TEST(ParseSequenceExample, ElementsMayHaveUnlikeNumbersOfRecords) {
+  BufferPool pool;
+  const std::vector<std::string> records{record_of(2), record_of(1), record_of(0)};
+  const auto schema = std::make_shared<const Schema>(
+      std::vector<FeatureSpec>{{.name = "record", .dtype = DType::kBytes, .shape = {kVaries}}});
+  const Block each = block_of(records, pool);
+  BlockBuilder builder(schema, pool);
+  const std::span<const std::string_view> views = each.column(0).values<std::string_view>();
+  for (const int64_t count : {2, 0, 3}) {
+    builder.column(0).append(views.first(static_cast<size_t>(count)), std::vector<int64_t>{count});
+    builder.added_elements(1);
+  }
+  const Block rows = builder.finish();
+  EXPECT_THAT(
+      printed(parser(schema).apply(rows, pool)),
+      ElementsAre("label=[2,1] frames=[[[0,2],[1,2]],[[0,1],[0,0]]] words=[[[],[20]],[[]]]",
+                  "label=[] frames=[] words=[]",
+                  "label=[2,1,0] frames=[[[0,2],[1,2]],[[0,1],[0,0]],[[0,0],[0,0]]] words=[[[],[20]],[[]],[]]"));
+}
+
 TEST(ParseSequenceExample, ErrorsNameTheFeatureAndTheStep) {
   const auto refusal = [](const std::vector<FeatureDescription>& lists, const std::string& record) {
     BufferPool pool;

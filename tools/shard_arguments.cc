@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
-#include "formats/storage/local.h"
+#include "formats/tfrecord/shards.h"
 
 namespace millrace {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 namespace po = boost::program_options;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
-bool is_shard(const std::string& path) {
-  return !path.ends_with(".index") && path.substr(path.rfind('/') + 1).find(".tmp-") == std::string::npos;
-}
 
 std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> paths;
@@ -28,11 +24,7 @@ std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
       paths.push_back(argument);
       continue;
     }
-    const size_t before = paths.size();
-    for (std::string& match : glob_local(argument)) {
-      if (is_shard(match)) paths.push_back(std::move(match));
-    }
-    if (paths.size() == before) refuse(fmt::format("no shard matches '{}'", argument));
+    for (const Shard& shard : Shards::glob(argument).list()) paths.push_back(shard.path);
   }
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());

@@ -16,12 +16,34 @@ namespace {
 
 [[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kInvalidArgument, std::move(message)); }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether it is a name that AtomicFile gives to what is not finished: NAME.tmp-PID-N.
+bool is_unfinished(std::string_view path) {
+  for (const std::string_view before : {"-", ".tmp-"}) {
+    const size_t size = path.size();
+    while (!path.empty() && is_digit(path.back())) path.remove_suffix(1);
+    if (path.size() == size || !path.ends_with(before)) return false;
+    path.remove_suffix(before.size());
+  }
+  return true;
+}
+
 Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
+  constexpr std::string_view kIndex = ".index";
+  const bool wants_indexes = pattern.ends_with(kIndex);
+  const size_t left_out = std::erase_if(paths, [&](const std::string& path) {
+    return (!wants_indexes && path.ends_with(kIndex)) || is_unfinished(path);
+  });
+  if (paths.empty() && left_out > 0) {
+    refuse(
+        fmt::format("no file matches '{}' but {} that are indexes of shards (NAME.index) or not finished "
+                    "(NAME.tmp-PID-N)",
+                    pattern, left_out));
+  }
   if (paths.empty()) refuse(fmt::format("no file matches '{}'", pattern));
   return Shards::files(std::move(paths));
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // One part of a name pattern: text to match, then (but for the last) a field behind it.
 enum class Field { kEnd, kAnything, kIndex, kCount };

@@ -41,6 +41,25 @@ TEST(Shards, GlobLooksIntoTheStorageItIsGiven) {
   EXPECT_THAT(shards.list(), ElementsAre(Shard{"b-10.tfrecord", {}}, Shard{"b-9.tfrecord", {}}));
 }
 
+TEST(Shards, GlobLeavesOutIndexesAndWhatIsNotFinished) {
+  test::MemoryStorage storage;
+  for (const char* name :
+       {"data-00000-of-00002", "data-00000-of-00002.index", "data-00001-of-00002", "data-00001-of-00002.index",
+        "data-00001-of-00002.tmp-4711-0", "data-00001-of-00002.index.tmp-4711-12"}) {
+    storage.add(name, "");
+  }
+  EXPECT_THAT(Shards::glob(storage, "data-*").list(),
+              ElementsAre(Shard{"data-00000-of-00002", {}}, Shard{"data-00001-of-00002", {}}));
+  EXPECT_THAT(Shards::glob(storage, "data-*.index").list(),
+              ElementsAre(Shard{"data-00000-of-00002.index", {}}, Shard{"data-00001-of-00002.index", {}}));
+  EXPECT_THAT(message_of([&] { (void)Shards::glob(storage, "data-*.*"); }),
+              HasSubstr("no file matches 'data-*.*' but 4 that are indexes of shards (NAME.index) or not finished"));
+
+  // Names that only look alike.
+  for (const char* name : {"even.tmp-1", "even.tmp-1-", "even.tmp--1", "even-1-2", "evenindex"}) storage.add(name, "");
+  EXPECT_EQ(Shards::glob(storage, "even*").size(), 5U);
+}
+
 TEST(Shards, EmptyGlobNamesThePattern) {
   EXPECT_THAT(message_of([] { (void)Shards::glob("/no/such/folder/*.tfrecord"); }),
               HasSubstr("no file matches '/no/such/folder/*.tfrecord'"));

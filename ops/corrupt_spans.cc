@@ -9,6 +9,7 @@
 
 #include "ops/choose_places.h"
 #include "ops/philox_words.h"
+#include "ops/row_number.h"
 
 namespace millrace {
 namespace {
@@ -159,8 +160,7 @@ Block CorruptSpansOperator::corrupt(const Block& block, BufferPool& pool) const 
   const CounterRng rng(options_.seed, operator_id("corrupt_spans", occurrence_), block.iteration);
   std::vector<ElementError> errors;
   std::vector<int64_t> span_lengths;
-  int64_t ordinal = block.first_row;
-  for (size_t element = 0; element < block.num_elements(); ++element, ordinal += block.rows_per_element) {
+  for (size_t element = 0; element < block.num_elements(); ++element) {
     if (!block.errors().empty() && block.error_at(element) != nullptr) {
       inputs.append_nothing();
       labels.append_nothing();
@@ -185,10 +185,10 @@ Block CorruptSpansOperator::corrupt(const Block& block, BufferPool& pool) const 
     std::tie(to_shape.back(), labels_shape.back()) = lengths_of(noise_, length, options_.end_token.has_value());
     Id* to = inputs.append_space<Id>(to_shape).data();
     Id* label = labels.append_space<Id>(labels_shape).data();
-    const int64_t rows = shape.size() == 2 ? shape[0] : 1;
+    const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
     const Id* from = ids.data();
-    for (int64_t row = 0; row < rows; ++row) {
-      noise_.draw(rng, static_cast<uint64_t>(ordinal + row), length, span_lengths);
+    for (size_t row = 0; row < rows; ++row) {
+      noise_.draw(rng, row_number(block, element, row), length, span_lengths);
       auto sentinel = static_cast<Id>(first_sentinel_);
       if (length == 1) {
         *to++ = *from++;

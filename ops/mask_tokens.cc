@@ -8,6 +8,7 @@
 
 #include "ops/counter_rng.h"
 #include "ops/philox_words.h"
+#include "ops/row_number.h"
 
 namespace millrace {
 namespace {
@@ -154,7 +155,8 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
 
 template <typename Id>
 struct MaskTokensOperator::Row {
-  uint64_t ordinal;
+  uint64_t number;
+  size_t begin;  // in the element's values
   size_t length;
   const Id* original;
   const int64_t* attention;   // or null
@@ -172,7 +174,8 @@ struct MaskTokensOperator::Scratch {
   };
   // Random ids to be drawn in a row.
   struct RowDraws {
-    uint64_t ordinal;
+    uint64_t number;
+    size_t begin;  // of the row, in the element's values
     size_t count;
   };
   std::vector<uint32_t> words;
@@ -197,8 +200,7 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
   const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
   Scratch scratch;
-  int64_t ordinal = block.first_row;
-  for (size_t element = 0; element < block.num_elements(); ++element, ordinal += block.rows_per_element) {
+  for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);
     const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
     const auto length = static_cast<size_t>(shape.back());
@@ -219,7 +221,8 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
     const auto row_at = [&](size_t row) {
       const size_t offset = row * length;
       return Row<Id>{
-          .ordinal = static_cast<uint64_t>(ordinal + static_cast<int64_t>(row)),
+          .number = row_number(block, element, row),
+          .begin = offset,
           .length = length,
           .original = original.values<Id>(element).data() + offset,
           .attention = attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset,
@@ -251,10 +254,10 @@ void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& ro
   scratch.words.resize((row.length + 3) / 4 * 4);
   const size_t room = scratch.num_random + row.length + 16;
   if (scratch.random_positions.size() < room) scratch.random_positions.resize(2 * room);
-  philox_words(rng, row.ordinal, scratch.words.size() / 4, scratch.words);
+  philox_words(rng, row.number, scratch.words.size() / 4, scratch.words);
   const size_t num_random = mask_row(rule_, row.original, row.attention, scratch.words.data(), row.length, row.ids,
                                      row.labels, scratch.random_positions.data() + scratch.num_random);
-  scratch.rows.push_back({row.ordinal, num_random});
+  scratch.rows.push_back({row.number, row.begin, num_random});
   scratch.num_random += num_random;
 }
 
@@ -262,14 +265,15 @@ void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& ro
 template <typename Id>
 void MaskTokensOperator::draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const {
   const uint32_t* position = scratch.random_positions.data();
-  for (const auto& [ordinal, count] : scratch.rows) {
-    for (size_t i = 0; i < count; ++i) scratch.draws.push_back({ordinal, kRandomIdDraws + *position++});
+  for (const auto& [number, begin, count] : scratch.rows) {
+    for (size_t i = 0; i < count; ++i) scratch.draws.push_back({number, kRandomIdDraws + *position++});
   }
   scratch.words.resize(std::max(scratch.words.size(), scratch.draws.size()));
   philox_first_words(rng, scratch.draws, scratch.words);
-  for (size_t i = 0; i < scratch.draws.size(); ++i) {
-    const Draw& draw = scratch.draws[i];
-    first.ids[(draw.ordinal - first.ordinal) * first.length + draw.draw - kRandomIdDraws] = id_of<Id>(scratch.words[i]);
+  const uint32_t* word = scratch.words.data();
+  position = scratch.random_positions.data();
+  for (const auto& [number, begin, count] : scratch.rows) {
+    for (size_t i = 0; i < count; ++i) first.ids[begin + *position++] = id_of<Id>(*word++);
   }
   scratch.rows.clear();
   scratch.num_random = 0;
@@ -303,7 +307,7 @@ void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, 
     }
     goes_on = may;
   }
-  choice_->choose(rng, row.ordinal, scratch.units.size(), scratch.chosen);
+  choice_->choose(rng, row.number, scratch.units.size(), scratch.chosen);
   const uint64_t mask_below = chance(options_.mask_share);
   const uint64_t random_below = chance(std::min(1.0, options_.mask_share + options_.random_share));
   for (const MaskChoice::Span& span : scratch.chosen) {
@@ -311,12 +315,12 @@ void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, 
     for (size_t unit = span.first; unit < span.first + span.count; ++unit) {
       for (size_t p = scratch.units[unit].begin; p < scratch.units[unit].end; ++p) {
         const size_t fate_of = options_.spans ? first : p;
-        const uint64_t fate = rng.words(row.ordinal, kFateDraws + fate_of / 4)[fate_of % 4];
+        const uint64_t fate = rng.words(row.number, kFateDraws + fate_of / 4)[fate_of % 4];
         row.labels[p] = row.original[p];
         if (fate < mask_below) {
           row.ids[p] = static_cast<Id>(options_.mask_token);
         } else if (fate < random_below) {
-          row.ids[p] = random_id<Id>(rng, row.ordinal, p);
+          row.ids[p] = random_id<Id>(rng, row.number, p);
         }
       }
     }

@@ -46,7 +46,8 @@ struct MaskTokensOptions {
 ///     input_ids int32 [128,512]  ->  input_ids int32 [128,512], labels int32 [128,512]
 ///
 /// Works on rows [length] and on batches [n,length] alike, with the same result: every choice is a function of seed,
-/// epoch, the row's ordinal and the position. Ids are int32 or int64, the mask is int64.
+/// epoch, the row's ordinal and the position. The rows of elements that are matrices and no batches draw by the
+/// element's ordinal, their place in it and the position. Ids are int32 or int64, the mask is int64.
 class MaskTokensOperator final : public MapOperator {
  public:
   /// `occurrence`: how many mask_tokens stand before this one. Each draws its own masks, with the same seed too.

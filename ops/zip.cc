@@ -25,17 +25,20 @@ class ZipStage final : public Stage {
     if (ended_) return Poll::kEnd;
     size_t run = SIZE_MAX;
     std::shared_ptr<const Error> error;  // of this element, in an input before
+    // Where one input has batches and another has not, an element is as many rows as the batch.
+    int64_t rows = 1;
     for (BlockReader& input : inputs_) {
       const Poll poll = input.poll();
       if (poll == Poll::kPending) return poll;
-      if (poll == Poll::kEnd) return end(std::move(error), out);
+      if (poll == Poll::kEnd) return end(std::move(error), rows, out);
+      rows = std::max(rows, input.block().rows_per_element);
       const ElementError* note = input.next_error();
       while (note != nullptr && !note->is_note()) note = input.block().next_error(note->element + 1);
       if (note != nullptr && note->element == input.taken()) return deliver_note(input, out);
       run = std::min(run, note == nullptr ? input.left() : note->element - input.taken());
       if (error == nullptr && input.error_at_hand() != nullptr) error = input.error_at_hand()->error;
     }
-    return deliver(run, out);
+    return deliver(run, rows, out);
   }
 
  private:
@@ -47,11 +50,11 @@ class ZipStage final : public Stage {
   }
 
   // The element that an input has no part for is an error nevertheless, where one before it has failed already.
-  Poll end(std::shared_ptr<const Error> error, Block& out) {
+  Poll end(std::shared_ptr<const Error> error, int64_t rows, Block& out) {
     ended_ = true;
     const bool failed = error != nullptr;
     if (failed) {
-      out = error_block(schema_, context_.pool, std::move(error), inputs_[0].block().rows_per_element);
+      out = error_block(schema_, context_.pool, std::move(error), rows);
       out.epoch = context_.iteration.epoch;
       out.cursor = place();
     }
@@ -67,17 +70,19 @@ class ZipStage final : public Stage {
     return Poll::kBlock;
   }
 
-  Poll deliver(size_t run, Block& out) {
+  Poll deliver(size_t run, int64_t rows, Block& out) {
     const Cursor begin = place();
     Block first = inputs_[0].take(run);
     Block::Columns columns = std::move(first.mutable_columns());
     columns.reserve(schema_->size());
     out = first.with_columns(schema_, {});
+    out.rows_per_element = rows;
+    if (first.rows_per_element != rows) out.set_origins({});
     for (size_t i = 1; i < inputs_.size(); ++i) {
       const Block part = inputs_[i].take(run);
       for (const Column& column : part.columns()) columns.push_back(column);
       for (const ElementError& entry : part.errors()) out.add_error(entry.element, entry.error);
-      if (out.origins().empty() && part.rows_per_element == out.rows_per_element) out.set_origins(part.origins());
+      if (out.origins().empty() && part.rows_per_element == rows) out.set_origins(part.origins());
     }
     out.mutable_columns() = std::move(columns);
     out.epoch = context_.iteration.epoch;

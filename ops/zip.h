@@ -12,9 +12,10 @@ namespace millrace {
 /// Elements meet by their number: what `damage = skip` leaves out of one input shifts all pairs behind it.
 ///
 /// An error on any side takes the place of its whole element; of several the first input's counts. Rows per element are
-/// the first input's, and so is where rows come from, where that is known. The inputs run in the iteration of the
-/// whole: two shuffles with one seed give one order, so that what belongs together stays together. The epoch is that of
-/// the whole, not one that an input counts for itself.
+/// the most of any input, so that rows of batches are counted wherever they stand, and where rows come from is what the
+/// first input of as many knows. The inputs run in the iteration of the whole: two shuffles with one seed give one
+/// order, so that what belongs together stays together. The epoch is that of the whole, not one that an input counts
+/// for itself.
 class ZipOperator final : public StageOperator {
  public:
   /// Throws `kInvalidArgument` when there are no inputs or two have a feature of one name.

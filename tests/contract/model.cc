@@ -220,6 +220,7 @@ Model model_of_zip(std::vector<Model> inputs) {
       }
       if (parts.empty()) return std::nullopt;
       ModelElement whole = parts[0];
+      for (const ModelElement& part : parts) whole.rows = std::max(whole.rows, part.rows);
       for (size_t i = 1; i < parts.size(); ++i) {
         if (whole.error) break;
         if (parts[i].error) {
@@ -625,6 +626,16 @@ Model model_of_map(Model input, std::function<void(ModelElement&, int64_t, const
     };
   };
 }
+
+namespace {
+
+// Of a row of an element: its number in the stream; of rows beyond those that are counted there, one far from all.
+uint64_t number_of_row(const ModelElement& element, int64_t ordinal, size_t row) {
+  const auto counted = static_cast<size_t>(element.rows);
+  return static_cast<uint64_t>(ordinal) + row % counted + (uint64_t{row / counted} << 40);
+}
+
+}  // namespace
 
 Model model_of_columns(Model input, std::vector<size_t> columns) {
   return model_of_map(std::move(input), [=](ModelElement& element, int64_t) {
@@ -1251,7 +1262,7 @@ Model model_of_mask_tokens(Model input, MaskTokensOptions options, uint64_t occu
     const auto length = static_cast<size_t>(ids.shape.back());
     const bool one_by_one = starts == nullptr && options.starts_word.empty() && !options.spans;
     for (size_t begin = 0; begin < ids.integers.size(); begin += length) {
-      const auto row = static_cast<uint64_t>(ordinal) + begin / length;
+      const uint64_t row = number_of_row(element, ordinal, begin / length);
       std::vector<bool> may(length);
       std::vector<bool> starts_word(length, true);
       for (size_t p = 0; p < length; ++p) {
@@ -1373,7 +1384,8 @@ Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t 
     std::vector<int64_t> kept;
     std::vector<int64_t> targets;
     for (int64_t row = 0; row < num_rows; ++row) {
-      const std::vector<bool> noise = noise_mask(options, length, rng, static_cast<uint64_t>(ordinal + row));
+      const std::vector<bool> noise =
+          noise_mask(options, length, rng, number_of_row(element, ordinal, static_cast<size_t>(row)));
       int64_t num_spans = 0;   // that are left out
       int64_t num_others = 0;  // that stay
       for (size_t p = 0; p < noise.size(); ++p) {

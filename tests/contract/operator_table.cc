@@ -401,6 +401,20 @@ Twin corrupt_spans(const Twin& in, Picks& p) {
                           static_cast<uint64_t>(p.between(0, 5)));
 }
 
+// Elements that are matrices of tokens, and no batches.
+Twin matrices_of_tokens(const Twin& in) { return in.map_copied_records().parse_example({"tokens", "mask"}); }
+
+// Batches of tokens that are not the first input.
+Twin zip_with_batches(Picks& p, const Weave& weave) {
+  const Twin numbers = Twin::range(0, p.between(0, 20), 1, weave, "side");
+  const Twin tokens = read(kPlain, p, weave).parse_example({"tokens", "mask"});
+  const int64_t size = p.between(2, 5);
+  const Twin batches = tokens.batch(size, p.chance(2));
+  const std::vector<Twin> inputs =
+      p.chance(4) ? std::vector<Twin>{batches, numbers} : std::vector<Twin>{numbers, batches};
+  return Twin::zip(inputs, weave).mask_tokens(0.5, static_cast<uint64_t>(p.between(0, 5)));
+}
+
 Twin one_hot(const Twin& in, Picks& p) {
   static const std::vector<DType> kDTypes{DType::kInt32, DType::kInt64, DType::kFloat32};
   std::vector<std::string> names;
@@ -507,6 +521,7 @@ const std::array kSources{
     SourceLine{"concatenate", 7, concatenate, true},
     SourceLine{"flat_map", 4, [](Picks& p, const Weave& w) { return Twin::flat_map(inputs_alike(p, w), w); }, true},
     SourceLine{"zip", 10, zip, true},
+    SourceLine{"zip", 4, zip_with_batches, true},
     SourceLine{"choose_from_datasets", 7, choose_from_datasets, true},
     SourceLine{"sample_from_datasets", 8, sample_from_datasets, true},
 };
@@ -633,7 +648,15 @@ const std::array kOperators{
                    const double stop = 0.25 * static_cast<double>(p.between(1, 4));
                    return in.mask_spans(probability, seed, of_words, stop, p.between(1, 5));
                  }},
+    OperatorLine{"mask_tokens", 6, is_single_records,
+                 [](const Twin& in, Picks& p) {
+                   const auto seed = static_cast<uint64_t>(p.between(0, 5));
+                   const Twin matrices = matrices_of_tokens(in);
+                   return p.chance(2) ? matrices.mask_tokens(0.5, seed) : matrices.mask_words(0.5, seed, "");
+                 }},
     OperatorLine{"corrupt_spans", 15, can_corrupt, corrupt_spans},
+    OperatorLine{"corrupt_spans", 6, is_single_records,
+                 [](const Twin& in, Picks& p) { return corrupt_spans(matrices_of_tokens(in), p); }},
     OperatorLine{"augment_images", 8, always, augment_images},
     OperatorLine{"mixup", 7, can_batch, mixup},
     OperatorLine{"cutmix", 7, can_batch, cutmix},

@@ -31,7 +31,11 @@ T calculate(Arithmetic what, T x, T k) {
     switch (what) {
       case Arithmetic::kAdd: return x + k;
       case Arithmetic::kMultiply: return x * k;
-      case Arithmetic::kModulo: return x - k * std::floor(x / k);
+      case Arithmetic::kModulo: {
+        // fmod is exact, `x - k * floor(x / k)` is not. A small remainder and k may round to k, which is 0 again.
+        const T remainder = std::fmod(x, k);
+        return (x < 0) == (k < 0) ? remainder : std::fmod(remainder + k, k);
+      }
     }
   } else {
     // 64-bit and unsigned: int32 products would be computed in int.

@@ -11,7 +11,7 @@ namespace millrace {
 enum class Arithmetic {
   kAdd,       ///< x + k
   kMultiply,  ///< x × k
-  kModulo,    ///< the floored remainder of x / k: it has the sign of k
+  kModulo,    ///< the floored remainder of x / k: it has the sign of k; of floats exact, and rounded once
 };
 
 /// Calculates with a constant on every number of a feature, whatever its shape: int32, int64 or float32. Integers wrap

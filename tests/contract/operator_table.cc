@@ -29,6 +29,7 @@ bool has_numbers(const Twin& in) { return !in.features_of(std::nullopt).empty();
 bool has_integers(const Twin& in) {
   return !in.features_of(DType::kInt64).empty() || !in.features_of(DType::kInt32).empty();
 }
+bool has_floats(const Twin& in) { return !in.features_of(DType::kFloat32).empty(); }
 bool has_indices(const Twin& in) {
   const std::vector<FeatureSpec>& features = in.schema().features();
   return in.rank() <= 2 && std::any_of(features.begin(), features.end(), [](const FeatureSpec& feature) {
@@ -468,6 +469,11 @@ Twin augment_images(const Twin& in, Picks& p) {
 
 int64_t small_or_large(Picks& p) { return p.chance(5) ? int64_t{1} << p.between(30, 45) : p.between(-3, 4); }
 
+Twin modulo(const Twin& in, Picks& p, const std::vector<std::string>& names) {
+  const std::string& name = p.of(names);
+  return in.modulo(name, p.chance(2) ? p.between(1, 9) : -p.between(1, 9));
+}
+
 template <typename Add>
 Twin on_number(const Twin& in, Picks& p, Add&& add) {
   const std::vector<std::string> names = in.features_of(std::nullopt);
@@ -669,10 +675,13 @@ const std::array kOperators{
                    return on_number(in, p, [&](const std::string& name, int64_t k) { return in.multiply(name, k); });
                  }},
     OperatorLine{"modulo", 6, has_integers,
+                 [](const Twin& in, Picks& p) { return modulo(in, p, integer_features(in)); }},
+    OperatorLine{"modulo", 4, has_floats,
                  [](const Twin& in, Picks& p) {
-                   const std::vector<std::string> names = integer_features(in);
-                   const std::string& name = p.of(names);
-                   return in.modulo(name, p.chance(2) ? p.between(1, 9) : -p.between(1, 9));
+                   // Large ones and small ones of both signs, where a quotient is not exact.
+                   const std::string name = p.of(in.features_of(DType::kFloat32));
+                   const int64_t k = p.chance(2) ? -p.between(1, 9) : int64_t{1} << p.between(0, 40);
+                   return modulo(in.multiply(name, k).add(name, p.between(-1, 1)), p, {name});
                  }},
     OperatorLine{"cast", 5, has_numbers, cast},
     OperatorLine{"rename", 5, always,

@@ -80,6 +80,15 @@ int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The integer as its type has it, all bits above cut off.
 int64_t wrapped(DType dtype, int64_t value) { return dtype == DType::kInt32 ? static_cast<int32_t>(value) : value; }
 
+// The remainder that has the sign of k.
+float floor_modulo(float x, float k) {
+  if (!std::isfinite(x)) return std::fmod(x, k);
+  const float from_zero = std::fmod(std::abs(x), std::abs(k));
+  if ((x < 0) == (k < 0)) return std::copysign(from_zero, x);
+  const float from_k = std::abs(k) - from_zero;
+  return std::copysign(from_k == std::abs(k) ? 0 : from_k, k);
+}
+
 // Rows of these lengths.
 ModelValue ragged_integers(const std::vector<int64_t>& lengths, std::vector<int64_t> values) {
   ModelValue value = integers({static_cast<int64_t>(values.size())}, std::move(values));
@@ -586,9 +595,8 @@ TwinDataset TwinDataset::arithmetic(const std::string& name, const std::string& 
     ModelValue& value = element.values[c];
     for (int64_t& x : value.integers) x = wrapped(value.dtype, calculate(x, k));
     for (float& x : value.floats) {
-      x = name == "add"        ? x + static_cast<float>(k)
-          : name == "multiply" ? x * static_cast<float>(k)
-                               : x - static_cast<float>(k) * std::floor(x / static_cast<float>(k));
+      const auto by = static_cast<float>(k);
+      x = name == "add" ? x + by : name == "multiply" ? x * by : floor_modulo(x, by);
     }
   });
   return then(name, std::move(dataset), std::move(model), fmt::format(".{}(\"{}\", int64_t{{{}}})", name, feature, k));

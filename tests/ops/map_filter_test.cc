@@ -174,6 +174,14 @@ TEST(ArithmeticTest, CalculatesOnEveryNumberWithTheFlooredModulo) {
   EXPECT_THAT(
       range(2).then<CastOperator>("x", DType::kFloat32).then<ArithmeticOperator>("x", Arithmetic::kAdd, 0.5).elements(),
       ElementsAre("x=0.5", "x=1.5"));
+  // Of floats too, exactly, and within [0, k): `1e9 % 7.0` is 6, `-1e-9 % 7.0` 0.
+  const Chain floats = Chain::source<RowsOperator>(
+      std::vector<MemoryFeature>{{"x", std::vector<float>{1e9F, -1e-9F, -1e9F, 6.5F, -0.5F, 7, -7, 3e38F}}});
+  EXPECT_THAT(floats.then<ArithmeticOperator>("x", Arithmetic::kModulo, int64_t{7}).elements(),
+              ElementsAre("x=6", "x=0", "x=1", "x=6.5", "x=6.5", "x=0", "x=0", "x=1"));
+  EXPECT_THAT(floats.then<ArithmeticOperator>("x", Arithmetic::kModulo, int64_t{-7}).elements(),
+              ElementsAre("x=-1", testing::AnyOf("x=-1e-09", "x=-9.999999717180685e-10"), "x=-6", "x=-0.5", "x=-0.5",
+                          "x=-0", "x=-0", "x=-6"));
   EXPECT_THROW(range(1).then<ArithmeticOperator>("x", Arithmetic::kModulo, int64_t{0}), ErrorException);
   EXPECT_THROW(range(1).then<ArithmeticOperator>("x", Arithmetic::kAdd, 0.5), ErrorException);
   EXPECT_THROW(range(1).then<ArithmeticOperator>("y", Arithmetic::kAdd, int64_t{1}), ErrorException);

@@ -46,7 +46,9 @@ struct BlockFunction {
   std::string name;  ///< appears in errors and in `explain()`
   SchemaPtr schema;  ///< of the blocks that it returns
   /// Returns as many elements as it was given, in order; `Block::with_columns` helps. Error elements come too, with
-  /// columns that hold nothing of meaning in their place, and stay errors whatever it does.
+  /// columns that hold nothing of meaning in their place, and stay errors whatever it does. Every column must have that
+  /// many elements of its feature's type and rank, or all are the error `user_function`; an element of other sizes than
+  /// the feature fixes is the error `wrong_shape`.
   std::function<Block(Block, BufferPool&)> function;
 };
 

@@ -143,6 +143,69 @@ TEST(MapTest, ABlockFunctionThatThrowsOrReturnsAnotherSchemaFailsEveryElement) {
               ElementsAre(HasSubstr("returned int32 of rank 0 as feature 'x', which is int64"), HasSubstr("returned")));
 }
 
+TEST(MapTest, ABlockFunctionGivesTheShapesOfItsSchemaOrErrors) {
+  const Chain input = Chain::source<FaultyRange>(4, std::vector<int64_t>{2});
+  // The elements of a function that returns this column as `y`.
+  const auto returning = [&](const Shape& shape, std::function<Column(BufferPool&, const Block&)> column) {
+    const auto schema = std::make_shared<const Schema>(
+        std::vector<FeatureSpec>{{.name = "y", .dtype = DType::kFloat32, .shape = shape}});
+    return Chain::of(
+        std::make_shared<MapBlocksOperator>(BlockFunction{.name = "g",
+                                                          .schema = schema,
+                                                          .function =
+                                                              [=](const Block& block, BufferPool& pool) {
+                                                                Column y = column(pool, block);
+                                                                for (float& value : y.mutable_values<float>())
+                                                                  value = 1;
+                                                                return block.with_columns(schema, {y});
+                                                              }}),
+        {input});
+  };
+  const auto fixed = [](const Shape& shape) {
+    return [=](BufferPool& pool, const Block& block) {
+      return Column::fixed(pool, DType::kFloat32, shape, block.num_elements());
+    };
+  };
+  // x rows of these sizes.
+  const auto growing = [](const Shape& row) {
+    return [=](BufferPool& pool, const Block& block) {
+      std::vector<int64_t> offsets{0};
+      std::vector<int64_t> sizes;
+      for (size_t e = 0; e < block.num_elements(); ++e) {
+        const int64_t rows = block.error_at(e) == nullptr ? block.column("x").values<int64_t>(e)[0] : 0;
+        offsets.push_back(offsets.back() + rows * num_values(row));
+        sizes.push_back(rows);
+        sizes.insert(sizes.end(), row.begin(), row.end());
+      }
+      return Column::varying(pool, DType::kFloat32, static_cast<int>(row.size()) + 1, offsets, sizes);
+    };
+  };
+  const std::string wrong = "error: wrong_shape: map 'g': returned [2] as feature 'y', which is [4]";
+  EXPECT_THAT(returning({4}, fixed({2})).elements(), ElementsAre(wrong, wrong, "error: parse: at 2", wrong));
+  EXPECT_THAT(returning({kVaries}, fixed({2})).elements(),
+              ElementsAre("y=[1,1]", "y=[1,1]", "error: parse: at 2", "y=[1,1]"));
+  EXPECT_THAT(returning({kVaries, 2}, fixed({2, 3})).elements(),
+              ElementsAre(HasSubstr("wrong_shape"), HasSubstr("wrong_shape"), "error: parse: at 2",
+                          HasSubstr("returned [2,3] as feature 'y', which is [?,2]")));
+
+  // The elements that are as they should be come through, in a column as it should be.
+  EXPECT_THAT(returning({3}, growing({})).elements(),
+              ElementsAre(HasSubstr("returned [0]"), HasSubstr("returned [1]"), "error: parse: at 2", "y=[1,1,1]"));
+  EXPECT_THAT(returning({3, 2}, growing({2})).elements(),
+              ElementsAre(HasSubstr("returned [0,2]"), HasSubstr("returned [1,2]"), "error: parse: at 2",
+                          "y=[[1,1],[1,1],[1,1]]"));
+
+  EXPECT_THAT(returning({4},
+                        [](BufferPool& pool, const Block& block) {
+                          return Column::fixed(pool, DType::kFloat32, {4}, block.num_elements() + 1);
+                        })
+                  .elements(),
+              ElementsAre(HasSubstr("user_function: map 'g': returned another number of elements as feature 'y'"),
+                          HasSubstr("user_function"), "error: parse: at 2", HasSubstr("user_function")));
+  EXPECT_THAT(returning({4, kRagged}, fixed({4, 2})).elements()[0],
+              HasSubstr("returned what is not ragged as feature 'y', which is float32 [4,ragged]"));
+}
+
 TEST(FilterTest, KeepsWhatThePredicateSaysAndEveryError) {
   const Chain input = Chain::source<FaultyRange>(8, std::vector<int64_t>{1, 4});
   const auto odd = [](const RowView& row) {

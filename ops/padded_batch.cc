@@ -65,6 +65,13 @@ PaddingValue default_value(DType dtype) {
   return int64_t{0};
 }
 
+// The dimension that a length is for: of a vector the only one, of others the outermost that varies; or nothing.
+std::optional<size_t> dimension_of_length(const Shape& shape) {
+  if (shape.size() == 1) return 0;
+  const auto found = std::find(shape.begin(), shape.end(), kVaries);
+  return found == shape.end() ? std::nullopt : std::optional(static_cast<size_t>(found - shape.begin()));
+}
+
 std::vector<Rule> rules_of(std::string_view operator_name, const Schema& schema, const PaddedBatchOptions& options) {
   check_length(operator_name, options.length);
   std::vector<Rule> rules;
@@ -82,7 +89,7 @@ std::vector<Rule> rules_of(std::string_view operator_name, const Schema& schema,
         value_used = true;
       }
     }
-    if (feature.shape.size() != 1) rule.length = PadLength::longest();
+    if (!dimension_of_length(feature.shape)) rule.length = PadLength::longest();
     rules.push_back(rule);
   }
   if (!value_used)
@@ -93,9 +100,11 @@ std::vector<Rule> rules_of(std::string_view operator_name, const Schema& schema,
     const FeatureSpec& feature = schema[column];
     if (padding.length) {
       check_length(operator_name, *padding.length);
-      if (feature.shape.size() != 1) {
+      if (!dimension_of_length(feature.shape)) {
         refuse(operator_name,
-               fmt::format("feature '{}' has rank {}; a length is for vectors", name, feature.shape.size()));
+               fmt::format("feature '{}' is {}; a length is for vectors, and of others for the outermost "
+                           "size that varies",
+                           name, millrace::to_string(feature.shape)));
       }
       rules[column].length = *padding.length;
       rules[column].own_length = true;
@@ -186,17 +195,20 @@ struct TargetShape {
       target[0] = rule.varying && feature.shape[0] == kVaries ? most : rule.length.length_for(target[0]);
       return target;
     }
-    for (size_t row = 0; row < rows; ++row) {
-      for (size_t d = 0; d < target.size(); ++d) {
+    const std::optional<size_t> of_length = dimension_of_length(feature.shape);
+    for (size_t d = 0; d < target.size(); ++d) {
+      const bool to_varying = rule.varying && feature.shape[d] == kVaries;
+      const bool to_length = !to_varying && d == of_length;
+      int64_t most = INT64_MAX;
+      if (to_varying) most = *rule.varying;
+      if (to_length && rule.length.is_fixed()) most = rule.length.fixed_length();
+      for (size_t row = 0; row < rows; ++row) {
         const int64_t size = column.size(first + row, d);
         target[d] = std::max(target[d], size);
-        if (rule.varying && feature.shape[d] == kVaries && size > *rule.varying) {
-          refuse_row(row, "the shape " + to_string(column.shape(first + row)), *rule.varying);
-        }
+        if (size > most) refuse_row(row, "the shape " + to_string(column.shape(first + row)), most);
       }
-    }
-    for (size_t d = 0; rule.varying && d < target.size(); ++d) {
-      if (feature.shape[d] == kVaries) target[d] = *rule.varying;
+      if (to_varying) target[d] = most;
+      if (to_length) target[d] = rule.length.length_for(target[d]);
     }
     return target;
   }
@@ -339,11 +351,11 @@ SchemaPtr Padding::schema(int64_t rows) const {
   for (size_t c = 0; c < features.size(); ++c) {
     Shape& shape = features[c].shape;
     const Rule& rule = rules_[c];
-    if (shape.size() == 1) {
+    if (const auto d = dimension_of_length(shape)) {
       if (rule.length.is_fixed()) {
-        shape[0] = rule.length.fixed_length();
-      } else if (shape[0] != kVaries) {
-        shape[0] = rule.length.length_for(shape[0]);
+        shape[*d] = rule.length.fixed_length();
+      } else if (shape[*d] != kVaries) {
+        shape[*d] = rule.length.length_for(shape[*d]);
       }
     }
     if (rule.varying) std::replace(shape.begin(), shape.end(), kVaries, *rule.varying);

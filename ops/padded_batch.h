@@ -13,7 +13,7 @@ namespace millrace {
 /// The longest a row can be asked to become.
 constexpr int64_t kMostPaddedLength = int64_t{1} << 31;
 
-/// To which length `padded_batch` pads vectors.
+/// To which length `padded_batch` pads vectors, and features of higher rank in the outermost size that varies.
 class PadLength {
  public:
   /// To the longest of the batch.
@@ -40,13 +40,13 @@ using PaddingValue = std::variant<int64_t, double, std::string>;
 
 /// Another rule for one feature.
 struct FeaturePadding {
-  std::optional<PadLength> length;    ///< vectors only. Default: that of the operator
+  std::optional<PadLength> length;    ///< not where no size varies and it is no vector. Default: that of the operator
   std::optional<PaddingValue> value;  ///< Default: that of the operator
 };
 
 struct PaddedBatchOptions {
   bool drop_remainder = false;                          ///< drop the last batch when it is short. Default: false
-  PadLength length = PadLength::longest();              ///< of vector features. Default: the longest of the batch
+  PadLength length = PadLength::longest();              ///< Default: the longest of the batch
   std::optional<PaddingValue> value = {};               ///< of features of its kind. Default: 0, 0.0 or no bytes
   std::map<std::string, FeaturePadding> features = {};  ///< other rules, by name. Default: none
 };
@@ -89,8 +89,9 @@ class Padding {
 };
 
 /// Gathers `size` elements into one and pads: scalars are stacked as `batch` does; vectors are padded to the length
-/// asked for; features of higher rank to the largest of the batch in every dimension. A batch with too long a row is an
-/// error, and so is one that would become too large: see Padding.
+/// asked for, and so are features of higher rank in the outermost dimension that varies; in all others they are padded
+/// to the largest of the batch. A batch with too long a row is an error, and so is one that would become too large: see
+/// Padding.
 ///
 ///     rows [1,2] [3] [] [4,5,6], padded_batch(2, {.value = -1})   // [[1,2],[3,-1]] [[-1,-1,-1],[4,5,6]]
 class PaddedBatchOperator final : public StageOperator {

@@ -801,9 +801,14 @@ ModelGather padding(const Schema& input, PadLength length, std::optional<int64_t
       for (const ModelElement& row : rows) {
         for (size_t d = 0; d < target.size(); ++d) target[d] = std::max(target[d], row.values[c].shape[d]);
       }
-      if (target.size() == 1) {
-        if (length.is_fixed() && target[0] > length.fixed_length()) return batch.fail(ErrorCode::kWrongShape);
-        target[0] = length.length_for(target[0]);
+      // A length is for vectors, and of others for the outermost size that varies.
+      const bool asks = length.is_fixed() || length.multiple() > 1;
+      size_t of_length = asks ? 0 : target.size();
+      while (target.size() > 1 && of_length < target.size() && input[c].shape[of_length] != kVaries) ++of_length;
+      if (of_length < target.size() && !varying) {
+        int64_t& size = target[of_length];
+        if (length.is_fixed() && size > length.fixed_length()) return batch.fail(ErrorCode::kWrongShape);
+        size = length.length_for(size);
       }
       for (size_t d = 0; varying && d < target.size(); ++d) {
         if (input[c].shape[d] != kVaries) continue;
@@ -830,9 +835,9 @@ ModelGather padding(const Schema& input, PadLength length, std::optional<int64_t
   };
 }
 
-Model model_of_padded_batch(Model input, int64_t size, bool drop_remainder, PadLength length,
+Model model_of_padded_batch(Model input, const Schema& schema, int64_t size, bool drop_remainder, PadLength length,
                             std::optional<int64_t> value) {
-  return model_of_gathering(std::move(input), size, drop_remainder, padding({}, length, value));
+  return model_of_gathering(std::move(input), size, drop_remainder, padding(schema, length, value));
 }
 
 Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> key,

@@ -869,7 +869,7 @@ TwinDataset TwinDataset::padded_batch(int64_t size, bool drop_remainder, PadLeng
   PaddedBatchOptions options{.drop_remainder = drop_remainder, .length = length};
   if (value) options.value = *value;
   return then("padded_batch", dataset_.padded_batch(size, options),
-              model_of_padded_batch(model_, size, drop_remainder, length, value),
+              model_of_padded_batch(model_, schema(), size, drop_remainder, length, value),
               fmt::format(".padded_batch({}, {{.drop_remainder = {}, .length = {}{}}})", size, drop_remainder,
                           length_code(length), value ? fmt::format(", .value = int64_t{{{}}}", *value) : ""));
 }

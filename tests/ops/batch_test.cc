@@ -1,8 +1,11 @@
 #include "ops/batch.h"
 
+#include <array>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/map.h"
 #include "ops/padded_batch.h"
 #include "ops/range.h"
 #include "ops/rows.h"
@@ -221,6 +224,44 @@ TEST(PaddedBatchTest, PadsMatricesInEveryDimension) {
               ElementsAre("tokens=[[[1,2,-5],[3,0,-5]],[[0,0,0],[4,5,6]]]", "tokens=[[[7,8],[9,0]]]"));
 }
 
+TEST(PaddedBatchTest, ALengthIsForTheOutermostSizeThatVaries) {
+  // Frames of two values: 3, 1, 2 and 4 of them.
+  const Chain frames = tokens({{1, 2, 3}, {4}, {5, 6}, {7, 8, 9, 10}})
+                           .then<MapRowsOperator>(RowFunction{
+                               .name = "frames",
+                               .writes = {{.name = "frames", .dtype = DType::kInt64, .shape = {kVaries, 2}},
+                                          {.name = "image", .dtype = DType::kInt64, .shape = {2, 1}}},
+                               .function =
+                                   [](const RowView& row, RowWriter& out) {
+                                     const auto tokens = row.values<int64_t>("tokens");
+                                     const auto to = out.make<int64_t>(
+                                         "frames", std::vector<int64_t>{static_cast<int64_t>(tokens.size()), 2});
+                                     for (size_t i = 0; i < to.size(); ++i) to[i] = tokens[i / 2];
+                                     out.set_values("image", std::span<const int64_t>(std::array<int64_t, 2>{1, 2}),
+                                                    std::vector<int64_t>{2, 1});
+                                   },
+                               .keep_others = false});
+  const Chain fixed = frames.then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::fixed(3)});
+  EXPECT_EQ(fixed.op().schema()->to_string(), "frames int64 [?,3,2], image int64 [?,2,1]");
+  EXPECT_THAT(fixed.elements(),
+              ElementsAre("frames=[[[1,1],[2,2],[3,3]],[[4,4],[0,0],[0,0]]] image=[[[1],[2]],[[1],[2]]]",
+                          HasSubstr("wrong_shape: padded_batch: feature 'frames' has the shape [4,2] in row 1 of the "
+                                    "batch, more than length 3")));
+  EXPECT_THAT(frames.then<PaddedBatchOperator>(1, PaddedBatchOptions{.length = PadLength::multiple_of(2)}).elements(),
+              ElementsAre(HasSubstr("frames=[[[1,1],[2,2],[3,3],[0,0]]] "), HasSubstr("frames=[[[4,4],[0,0]]] "),
+                          HasSubstr("frames=[[[5,5],[6,6]]] "), HasSubstr("frames=[[[7,7],[8,8],[9,9],[10,10]]] ")));
+  const Chain own = frames.then<PaddedBatchOperator>(
+      4, PaddedBatchOptions{.features = {{"frames", {.length = PadLength::fixed(5), .value = -1}}}});
+  EXPECT_EQ(own.op().schema()->to_string(), "frames int64 [?,5,2], image int64 [?,2,1]");
+  EXPECT_THAT(own.elements(), ElementsAre(HasSubstr("[[4,4],[-1,-1],[-1,-1],[-1,-1],[-1,-1]]")));
+  // Of several sizes that vary the outermost; the others to the longest.
+  EXPECT_THAT(tokens({{1, 2}, {3}, {4, 5, 6}})
+                  .then<PaddedBatchOperator>(2)
+                  .then<PaddedBatchOperator>(2, PaddedBatchOptions{.length = PadLength::multiple_of(4)})
+                  .elements(),
+              ElementsAre("tokens=[[[1,2,0],[3,0,0],[0,0,0],[0,0,0]],[[4,5,6],[0,0,0],[0,0,0],[0,0,0]]]"));
+}
+
 TEST(PaddedBatchTest, RefusesRulesThatCannotWork) {
   const Chain rows = tokens({{1, 2}, {3}});
   const auto with = [&](const PaddedBatchOptions& options) {
@@ -237,10 +278,14 @@ TEST(PaddedBatchTest, RefusesRulesThatCannotWork) {
       }),
       HasSubstr("has 2 values, more than length 1"));
   EXPECT_THAT(refusal([] {
-                range(3).then<BatchOperator>(1).then<BatchOperator>(1).then<PaddedBatchOperator>(
-                    1, PaddedBatchOptions{.features = {{"x", {.length = PadLength::fixed(3)}}}});
+                range(3)
+                    .then<BatchOperator>(1, BatchOptions{.drop_remainder = true})
+                    .then<BatchOperator>(1, BatchOptions{.drop_remainder = true})
+                    .then<PaddedBatchOperator>(
+                        1, PaddedBatchOptions{.features = {{"x", {.length = PadLength::fixed(3)}}}});
               }),
-              HasSubstr("feature 'x' has rank 2; a length is for vectors"));
+              HasSubstr("feature 'x' is [1,1]; a length is for vectors, and of others for the outermost size that "
+                        "varies"));
 }
 
 }  // namespace

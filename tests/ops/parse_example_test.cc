@@ -119,27 +119,24 @@ TEST(ParseExample, ElementsOfUnlikeNumbersOfRecordsAreParsedAsIfEachWereABlock) 
   const std::string cut = record_of(1).substr(0, 20);
   Block rows = of_lists(pool, {{}, {record_of(1)}, {}, {record_of(2), record_of(3)}, {record_of(4), cut}, {}, {}});
   rows.add_error(5, std::make_shared<const Error>(Error{.code = ErrorCode::kPayloadCrc, .message = "from before"}));
-  std::vector<FeatureDescription> all = features();
-  all.push_back(var_len("ids", DType::kInt64).named("list"));
-  all.push_back(fixed_len_sequence("ids", {2}, DType::kInt64, {.allow_missing = true}).named("padded"));
-  const ParseExampleOperator parse(rows.schema(), all);
-  const std::vector<std::string> parsed = printed(parse.apply(rows, pool));
-  const std::string none = "ids=[] w=[] name=[] label=[] list=[] padded=[]";
-  ASSERT_EQ(parsed.size(), 7u);
-  EXPECT_EQ(parsed[0], none);
-  EXPECT_EQ(parsed[1], "ids=[[1,2]] w=[0.5] name=[row 1] label=[-1] list=[[1,2]] padded=[[[1,2]]]");
-  EXPECT_EQ(parsed[2], none);
-  EXPECT_EQ(parsed[3],
-            "ids=[[2,3],[3,4]] w=[1,1.5] name=[row 2,row 3] label=[-1,-1] list=[[2,3],[3,4]] padded=[[[2,3]],[[3,4]]]");
-  EXPECT_THAT(parsed[4], HasSubstr("error: parse: a length of"));
-  EXPECT_EQ(parsed[5], "error: payload_crc: from before");
-  EXPECT_EQ(parsed[6], none);
-  for (size_t i = 0; i < parsed.size(); ++i) EXPECT_EQ(printed(parse.apply(rows.slice(i, 1), pool))[0], parsed[i]);
-
-  const Block empty = parse.apply(rows.slice(0, 1), pool);
-  EXPECT_EQ(to_string(empty.column("ids").shape(0)), "[0,2]");
-  EXPECT_EQ(to_string(empty.column("list").shape(0)), "[0,ragged]");
-  EXPECT_EQ(to_string(empty.column("padded").shape(0)), "[0,0,2]");
+  const auto expect = [&](const std::vector<FeatureDescription>& described, const std::string& none,
+                          const std::string& one, const std::string& two) {
+    const ParseExampleOperator parse(rows.schema(), described);
+    const std::vector<std::string> parsed = printed(parse.apply(rows, pool));
+    EXPECT_THAT(parsed, ElementsAre(none, one, none, two, HasSubstr("error: parse: a length of"),
+                                    "error: payload_crc: from before", none));
+    for (size_t i = 0; i < parsed.size(); ++i) EXPECT_EQ(printed(parse.apply(rows.slice(i, 1), pool))[0], parsed[i]);
+    return parse.apply(rows.slice(0, 1), pool);
+  };
+  const Block fixed = expect(features(), "ids=[] w=[] name=[] label=[]", "ids=[[1,2]] w=[0.5] name=[row 1] label=[-1]",
+                             "ids=[[2,3],[3,4]] w=[1,1.5] name=[row 2,row 3] label=[-1,-1]");
+  EXPECT_EQ(to_string(fixed.column("ids").shape(0)), "[0,2]");
+  const Block varying =
+      expect({var_len("weight", DType::kFloat32).named("list"),
+              fixed_len_sequence("ids", {2}, DType::kInt64, {.allow_missing = true}).named("padded")},
+             "list=[] padded=[]", "list=[[0.5]] padded=[[[1,2]]]", "list=[[1],[1.5]] padded=[[[2,3]],[[3,4]]]");
+  EXPECT_EQ(to_string(varying.column("list").shape(0)), "[0,ragged]");
+  EXPECT_EQ(to_string(varying.column("padded").shape(0)), "[0,0,2]");
 }
 
 TEST(ParseExample, AnErrorAmongTheRecordsOfARowNamesWhereTheRowComesFrom) {

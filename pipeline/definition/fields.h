@@ -8,6 +8,7 @@
 //     }
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -20,6 +21,7 @@
 #include <google/protobuf/message.h>
 
 #include "formats/error.h"
+#include "formats/utf8.h"
 #include "pipeline/definition/function_registry.h"
 
 namespace millrace::definition {
@@ -35,6 +37,17 @@ inline const FieldDescriptor* field_of(const Message& message, std::string_view 
   }
   return field;
 }
+
+/// The field for bytes that are no text, beside the field `name` for text; null where there is none.
+inline const FieldDescriptor* field_of_bytes(const Message& message, std::string_view name) {
+  return message.GetDescriptor()->FindFieldByName(fmt::format("{}_bytes", name));
+}
+inline bool is_text(const std::string& value) { return is_valid_utf8(value); }
+inline bool is_text(const std::vector<std::string>& values) {
+  return std::all_of(values.begin(), values.end(), is_valid_utf8);
+}
+template <typename T>
+constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
 
 template <typename T>
 constexpr bool kIsVector = false;
@@ -59,19 +72,19 @@ class FieldWriter {
 
   template <typename T>
   void required(std::string_view name, const T& value) {
-    put(field_of(message_, name), value);
+    put(field_for(name, value), value);
   }
   template <typename T>
   void required(std::string_view name, const std::optional<T>& value) {
-    put(field_of(message_, name), *value);
+    put(field_for(name, *value), *value);
   }
   template <typename T>
   void optional(std::string_view name, const T& value) {
-    put(field_of(message_, name), value);
+    put(field_for(name, value), value);
   }
   template <typename T>
   void optional(std::string_view name, const std::optional<T>& value) {
-    if (value) put(field_of(message_, name), *value);
+    if (value) put(field_for(name, *value), *value);
   }
   /// A function of yours, by its name; throws `kInvalidArgument` when it is not registered.
   template <typename Function>
@@ -81,6 +94,15 @@ class FieldWriter {
   }
 
  private:
+  template <typename T>
+  const FieldDescriptor* field_for(std::string_view name, const T& value) const {
+    if constexpr (kIsText<T>) {
+      if (const FieldDescriptor* bytes = field_of_bytes(message_, name); bytes != nullptr && !is_text(value)) {
+        return bytes;
+      }
+    }
+    return field_of(message_, name);
+  }
   template <typename T>
   void put(const FieldDescriptor* field, const T& value) {
     if constexpr (kIsScalar<T>) {
@@ -151,16 +173,18 @@ class FieldReader {
   /// Whether it was there.
   template <typename T>
   bool optional(std::string_view name, T& value) {
-    const FieldDescriptor* field = find(name);
+    const FieldDescriptor* field = find_for<T>(name);
     if (!is_there(field)) return false;
     get(field, value);
+    check_text(field, value);
     return true;
   }
   template <typename T>
   bool optional(std::string_view name, std::optional<T>& value) {
-    const FieldDescriptor* field = find(name);
+    const FieldDescriptor* field = find_for<T>(name);
     if (!is_there(field)) return false;
     get(field, value.emplace(initial<T>()));
+    check_text(field, *value);
     return true;
   }
   template <typename Function>
@@ -186,6 +210,25 @@ class FieldReader {
     const FieldDescriptor* field = field_of(message_, name);
     asked_for_.insert(field);
     return field;
+  }
+  template <typename T>
+  const FieldDescriptor* find_for(std::string_view name) {
+    const FieldDescriptor* field = find(name);
+    if (!kIsText<T>) return field;
+    const FieldDescriptor* bytes = field_of_bytes(message_, name);
+    if (bytes == nullptr) return field;
+    asked_for_.insert(bytes);
+    if (!is_there(bytes)) return field;
+    if (is_there(field)) refuse(fmt::format("there are both '{}' and '{}'", name, bytes->name()));
+    return bytes;
+  }
+  template <typename T>
+  void check_text(const FieldDescriptor* field, const T& value) const {
+    if constexpr (kIsText<T>) {
+      if (field->type() == FieldDescriptor::TYPE_BYTES || is_text(value)) return;
+      const FieldDescriptor* bytes = field_of_bytes(message_, field->name());
+      if (bytes != nullptr) refuse(fmt::format("'{}' is no UTF-8; '{}' is for such", field->name(), bytes->name()));
+    }
   }
   bool is_there(const FieldDescriptor* field) const {
     const auto* reflection = message_.GetReflection();

@@ -133,7 +133,13 @@ PipelineDef PipelineDef::from_text(std::string_view text, std::string_view name)
 PipelineDef PipelineDef::from_json(std::string_view json, std::string_view name) {
   auto message = std::make_shared<def::PipelineDef>();
   const auto status = google::protobuf::util::JsonStringToMessage(std::string(json), message.get());
-  if (!status.ok()) refuse(fmt::format("{}: {}", name, std::string(status.message())));
+  if (!status.ok()) {
+    const std::string why(status.message());
+    // What it says of such a field: invalid value "…" for type TYPE_BYTES.
+    const bool is_bytes = why.find("TYPE_BYTES") != std::string::npos;
+    refuse(fmt::format("{}: {}{}", name, why,
+                       is_bytes ? "; fields named *_bytes are base64, those without _bytes the text itself" : ""));
+  }
   return PipelineDef(checked(std::move(message), name));
 }
 

@@ -18,6 +18,7 @@
 namespace millrace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string message_of(const std::function<void()>& call) {
@@ -92,6 +93,51 @@ TEST(PipelineDef, FilesKeepTheirFormByTheirName) {
   }
   EXPECT_THAT(read_whole_file(folder.path("def.json")), HasSubstr("\"drop_remainder\": false"));
   EXPECT_THAT(read_whole_file(folder.path("def.txtpb")), HasSubstr("drop_remainder: false"));
+}
+
+TEST(PipelineDef, TextIsItselfInJson) {
+  const PipelineDef def = PipelineDef::from_json(R"({"version": 1, "steps": [
+      {"rows": {"features": [{"name": "line", "dtype": "BYTES", "texts": ["abcd;", "null;é"]}]}},
+      {"parseCsv": {"format": {"delimiter": ";", "missing": "null"}, "columns": [
+          {"name": "a", "dtype": "BYTES", "default_value": {"text": "none"}},
+          {"name": "b", "dtype": "BYTES", "default_value": {"text_bytes": "/wA="}}]}},
+      {"paddedBatch": {"size": 2, "padding": {"value": {"text": "pads"}}}}]})");
+  Pipeline pipeline = def.dataset().start();
+  const auto batch = pipeline.next();
+  ASSERT_TRUE(batch);
+  EXPECT_THAT(batch->values<std::string_view>("a"), ElementsAre("abcd", "none"));
+  EXPECT_THAT(batch->values<std::string_view>("b"), ElementsAre(std::string_view("\xff\0", 2), "é"));
+  EXPECT_THAT(def.to_json(), HasSubstr(R"("missing": "null")"));
+}
+
+TEST(PipelineDef, BytesThatAreNoTextStandInFieldsOfTheirOwn) {
+  const std::string odd("\xff\0z", 3);
+  const Dataset dataset = Dataset::rows({MemoryFeature("odd", std::vector<std::string>{"text", odd}),
+                                         MemoryFeature("even", std::vector<std::string>{"abcd", std::string(1, '\0')})})
+                              .padded_batch(2, {.value = odd});
+  const PipelineDef def = PipelineDef::of(dataset);
+  const std::string json = def.to_json();
+  EXPECT_THAT(json, HasSubstr(R"("text_bytes": "/wB6")"));
+  EXPECT_THAT(json, HasSubstr(R"("texts_bytes": [)"));
+  EXPECT_THAT(json, HasSubstr(R"("abcd",)"));
+  for (const PipelineDef& read : {PipelineDef::from_json(json), PipelineDef::from_text(def.to_text())}) {
+    EXPECT_EQ(read.difference(def), "");
+    EXPECT_EQ(PipelineDef::of(read.dataset()).difference(def), "");
+    Pipeline pipeline = read.dataset().start();
+    EXPECT_EQ(pipeline.next()->values<std::string_view>("odd")[1], odd);
+  }
+
+  EXPECT_THAT(
+      message_of([] {
+        (void)PipelineDef::from_json(
+            R"({"version": 1, "steps": [{"padded_batch": {"size": 2, "padding": {"value": {"text_bytes": ";"}}}}]})");
+      }),
+      HasSubstr("fields named *_bytes are base64, those without _bytes the text itself"));
+  EXPECT_THAT(refusal(R"(version: 1 steps { range { start: 0 stop: 3 } }
+                         steps { parse_csv { format { delimiter: ";" delimiter_bytes: ";" } } })"),
+              HasSubstr("there are both 'delimiter' and 'delimiter_bytes'"));
+  EXPECT_THAT(refusal(R"(version: 1 steps { rows { features { name: "x" dtype: BYTES texts: "\377" } } })"),
+              HasSubstr("'texts' is no UTF-8; 'texts_bytes' is for such"));
 }
 
 TEST(PipelineDef, DifferencesNameTheStepAndBothValues) {

@@ -79,6 +79,10 @@ class Model {
 
   /// The same object for the model's whole life.
   virtual const ParameterLayout& layout() const = 0;
+  /// What the layout's names and shapes do not tell, and training depends on (heads, epsilons, dropout), in words that
+  /// are the same for the same model: a checkpoint is refused by a model that says something else. Default: empty, they
+  /// tell all
+  virtual std::string describe() const { return {}; }
   /// Writes start values, a pure function of `seed`, into `weights` (`[layout().size()]`, 0 before).
   virtual void initialize(std::span<float> weights, uint64_t seed) const = 0;
   virtual std::unique_ptr<Workspace> make_workspace() const = 0;

@@ -441,6 +441,7 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
   progress_.seed = options_.step.seed;
   progress_.accumulate = options_.accumulate;
   progress_.replicas = options_.step.replicas;
+  progress_.model = model_.describe();
   progress_.gradients = gradients_text(options_);
   if (options_.loss_scaling) progress_.loss_scale.scale = options_.loss_scaling->initial;
   model.initialize(state_.weights.span(), progress_.seed);
@@ -468,6 +469,7 @@ void Trainer::resume(const std::string& checkpoint) {
   need_same("accumulate", there.accumulate, options_.accumulate);
   // Earlier versions do not say.
   if (there.replicas != 0) need_same("replicas", there.replicas, int64_t{options_.step.replicas});
+  if (!there.model.empty()) need_same("the model", there.model, model_.describe());
   if (!there.gradients.empty()) need_same("gradients", there.gradients, gradients_text(options_));
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
   std::string training_id = read_training_id(checkpoint).value_or(training_id_);
@@ -475,6 +477,7 @@ void Trainer::resume(const std::string& checkpoint) {
   if (best) best->resume(checkpoint, training_id);
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   progress_.replicas = options_.step.replicas;
+  progress_.model = model_.describe();
   progress_.gradients = gradients_text(options_);
   source_state_ = std::move(source_state);
   best_ = std::move(best);

@@ -90,8 +90,8 @@ class Trainer {
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
   /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`. The
   /// list of the best models in it goes on with `keep_best`; without, it stays in the checkpoints as it is. Throws
-  /// as `load_checkpoint`, and `kInvalidArgument` for another seed, `accumulate` or number of replicas; nothing has
-  /// changed then.
+  /// as `load_checkpoint`, and `kInvalidArgument` for another model (by its description), seed, `accumulate` or number
+  /// of replicas; nothing has changed then.
   void resume(const std::string& checkpoint);
   /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it. A
   /// training without checkpoints does not ask its source, which then needs no state.

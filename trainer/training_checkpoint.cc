@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // 2: micro_batches, accumulate and evaluation_due. 3: gradients, loss_scale, callbacks and unreported losses and
-// metrics beside the first loss. 4: replicas, and numbers that are not finite. 5: callbacks' states of any bytes. What
-// is written has the newest version; older ones are read, newer ones refused.
+// metrics beside the first loss. 4: replicas, and numbers that are not finite. 5: callbacks' states of any bytes, and
+// model. What is written has the newest version; older ones are read, newer ones refused.
 constexpr int kVersion = 5;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kModelFile = "model.safetensors";
@@ -205,6 +205,7 @@ Description read_description(const std::string& directory) {
       }
     }
     if (version >= 4) found.progress.replicas = numbers.at_least(0, "replicas");
+    if (version >= 5) found.progress.model = json.at("model").get<std::string>();
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();
@@ -257,6 +258,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"unreported_weight", number_to_json(progress.unreported.weight)},
                                  {"unreported_more_losses", nlohmann::json::array()},
                                  {"unreported_metrics", nlohmann::json::array()},
+                                 {"model", progress.model},
                                  {"gradients", progress.gradients},
                                  {"loss_scale", progress.loss_scale.scale},
                                  {"good_steps", progress.loss_scale.good_steps},

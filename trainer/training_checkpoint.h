@@ -32,6 +32,7 @@ struct TrainingProgress {
   bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end
   StepResult unreported;        ///< losses since the last report that was due: the next one covers them
   LossScale loss_scale;         ///< 1 without loss scaling
+  std::string model;            ///< its description (`Model::describe`); empty: it has none, or it is not known
   /// How gradients are made into updates beside the optimizer, in words: normalisation, clipping, what is frozen.
   std::string gradients;
   std::map<std::string, std::string> callbacks;  ///< states of callbacks by their names
@@ -40,10 +41,10 @@ struct TrainingProgress {
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
 ///
 /// A directory holds `model.safetensors` (weights by their names), `optimizer.safetensors` (slots, `NAME.SLOT`),
-/// `training.json` (its version, progress; optimizer, schedule and batches in words), `source.state` (the place in the
-/// data, of a source that has one) and what `more_files` adds. It is written under a temporary name, brought to the
-/// disk and renamed: a process killed at any moment leaves no damaged directory with a final name. What it leaves under
-/// a temporary name the next save removes. One thread at a time, and one process per folder.
+/// `training.json` (its version, progress; model, optimizer, schedule and batches in words), `source.state` (the place
+/// in the data, of a source that has one) and what `more_files` adds. It is written under a temporary name, brought to
+/// the disk and renamed: a process killed at any moment leaves no damaged directory with a final name. What it leaves
+/// under a temporary name the next save removes. One thread at a time, and one process per folder.
 ///
 ///     CheckpointFolder checkpoints("out/checkpoints", {.keep_last = 2});
 ///     checkpoints.save(progress, layout, state, optimizer, schedule);

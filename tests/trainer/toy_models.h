@@ -26,6 +26,7 @@ class Regression final : public Model {
   }
 
   const ParameterLayout& layout() const override { return layout_; }
+  std::string describe() const override { return description; }
 
   void initialize(std::span<float> weights, uint64_t seed) const override {
     for (const Parameter& parameter : layout_.parameters()) {
@@ -95,6 +96,7 @@ class Regression final : public Model {
   std::function<void(const ReplicaContext&)> before_last_gradients;
   std::function<void(const ReplicaContext&, StepResult&)> add_metrics;
   int forgotten_gradient = -1;
+  std::string description;
 
  private:
   struct Hidden final : Workspace {

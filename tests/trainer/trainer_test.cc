@@ -779,6 +779,43 @@ TEST(Trainer, TheLastCheckpointKnowsOfTheLastEvaluation) {
   EXPECT_EQ(json.at("callbacks").at("evaluations"), "3");
 }
 
+TEST(Trainer, RefusesACheckpointOfAModelWithOtherNumbersThanShapes) {
+  const TemporaryFolder folder;
+  const TrainerOptions options = {.total_steps = 3, .checkpoint_folder = folder.path()};
+  ToyTraining saved(options);
+  EXPECT_EQ(saved.model.description, "");
+  Regression model;
+  model.description = "regression(heads=4)";
+  const auto trainer_of = [&](const Regression& trained) {
+    return Trainer(trained, std::make_unique<Sgd>(), milestones(0.01, {}, 1), options);
+  };
+  Trainer first = trainer_of(model);
+  RegressionSource source(100);
+  const std::string checkpoint = first.train(source).last_checkpoint;
+  Regression other;
+  other.description = "regression(heads=8)";
+  Trainer second = trainer_of(other);
+  const std::vector<float> before(second.weights().begin(), second.weights().end());
+  EXPECT_EQ(thrown_by([&] { second.resume(checkpoint); }),
+            fmt::format("invalid_argument: the checkpoint was made with the model regression(heads=4), this run has "
+                        "regression(heads=8) (shard {})",
+                        checkpoint));
+  EXPECT_TRUE(std::ranges::equal(second.weights(), before));
+  Trainer third = trainer_of(model);
+  third.resume(checkpoint);
+  EXPECT_EQ(third.step(), 3);
+  // Versions before the fifth do not say what the model was; what goes on from one says it.
+  nlohmann::json json = nlohmann::json::parse(test::read_file(checkpoint + "/training.json"));
+  EXPECT_EQ(json.at("model"), "regression(heads=4)");
+  json.erase("model");
+  json["version"] = 4;
+  test::write_file(checkpoint + "/training.json", json.dump());
+  second.resume(checkpoint);
+  RegressionSource rest(100);
+  const std::string next = second.train(rest).last_checkpoint;
+  EXPECT_EQ(read_progress(next).model, "regression(heads=8)");
+}
+
 // Its square would be infinite for ever; a step with a gradient like that is skipped, so it takes an optimizer of one's
 // own to get there.
 TEST(Trainer, SlotsThatAreNotFiniteNeverReachACheckpoint) {

@@ -42,6 +42,7 @@ const TrainingProgress kProgress = {
                    .more_losses = {{.sum = 0.7, .weight = 3}},
                    .metrics = {{"accuracy", 0.1 + 0.7, 1.0 / 7}}},
     .loss_scale = {.scale = 4096, .good_steps = 17},
+    .model = "regression(depth=2)",
     .gradients = "global_mean, without 'a\"b'",
     .callbacks = {{"bytes", std::string("\x00\xff\x80z", 4)}, {"early_stopping", "{\"best\":1}"}}};
 
@@ -111,6 +112,7 @@ TEST(TrainingCheckpoint, HoldsWeightsSlotsAndCounters) {
     EXPECT_EQ(progress.unreported.metrics[0].value(), kProgress.unreported.metrics[0].value());
     EXPECT_EQ(progress.loss_scale.scale, kProgress.loss_scale.scale);
     EXPECT_EQ(progress.loss_scale.good_steps, kProgress.loss_scale.good_steps);
+    EXPECT_EQ(progress.model, kProgress.model);
     EXPECT_EQ(progress.gradients, kProgress.gradients);
     EXPECT_EQ(progress.callbacks, kProgress.callbacks);
   }
@@ -363,6 +365,22 @@ TEST(TrainingCheckpoint, ANumberThatNoTrainingCanHaveIsRefusedByItsName) {
   EXPECT_EQ(refusal("loss_scale", "0.25"), "nothing thrown");
   EXPECT_EQ(refusal("accumulate", "0").substr(0, 23), "parse: accumulate is 0;");
   EXPECT_EQ(fixture.everything(), before);
+}
+
+TEST(TrainingCheckpoint, OneOfVersion4DoesNotDescribeItsModel) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder.path(), {});
+  Fixture fixture;
+  const std::string path = fixture.save(checkpoints);
+  EXPECT_EQ(read_progress(path).model, kProgress.model);
+  nlohmann::json json = nlohmann::json::parse(read_file(path + "/training.json"));
+  json.erase("model");
+  write_file(path + "/training.json", json.dump());
+  EXPECT_THAT(thrown_by([&] { fixture.load(path); }), testing::HasSubstr("model")) << "version 5 needs it";
+  json["version"] = 4;
+  write_file(path + "/training.json", json.dump());
+  EXPECT_EQ(fixture.load(path).model, "");
+  EXPECT_EQ(fixture.load(path).replicas, kProgress.replicas);
 }
 
 TEST(TrainingCheckpoint, OneOfVersion2HasNeitherLossScaleNorStatesOfCallbacks) {

@@ -55,6 +55,14 @@ Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden, std
   return linear(tape, x, tape.parameter(encoder_.word_embeddings()), tape.parameter(output_bias_));
 }
 
+std::string RobertaForMaskedLm::describe() const {
+  return fmt::format(
+      "roberta(num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
+      "attention_probs_dropout_prob={})",
+      config_.num_attention_heads, config_.pad_token_id, config_.layer_norm_eps, config_.hidden_dropout_prob,
+      config_.attention_probs_dropout_prob);
+}
+
 StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {
   auto& workspace = static_cast<RobertaWorkspace&>(*context.workspace);
   const DropoutKey key{.seed = context.seed, .batch = context.batch};

@@ -29,6 +29,7 @@ class RobertaForMaskedLm final : public Model {
 
   const RobertaConfig& config() const { return encoder_.config(); }
   const ParameterLayout& layout() const override { return layout_; }
+  std::string describe() const override;
   /// Normal with `initializer_range` for matrices, except padding's entries, which are 0 as are biases; gammas are 1.
   void initialize(std::span<float> weights, uint64_t seed) const override;
   std::unique_ptr<Workspace> make_workspace() const override;

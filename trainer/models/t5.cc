@@ -332,6 +332,15 @@ StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& re
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 
+std::string T5ForConditionalGeneration::describe() const {
+  return fmt::format(
+      "t5(num_heads={}, d_kv={}, feed_forward_proj={}, relative_attention_max_distance={}, tie_word_embeddings={}, "
+      "dropout_rate={}, layer_norm_epsilon={}, pad_token_id={}, decoder_start_token_id={})",
+      config_.num_heads, config_.d_kv, config_.feed_forward_proj, config_.relative_attention_max_distance,
+      config_.tie_word_embeddings, config_.dropout_rate, config_.layer_norm_epsilon, config_.pad_token_id,
+      config_.decoder_start_token_id);
+}
+
 StepResult T5ForConditionalGeneration::train_step(const BatchView& rows, const float* weights,
                                                   ReplicaContext& context) const {
   const DropoutKey key{.seed = context.seed, .batch = context.batch};

@@ -78,6 +78,7 @@ class T5ForConditionalGeneration final : public Model {
 
   const T5Config& config() const { return config_; }
   const ParameterLayout& layout() const override { return layout_; }
+  std::string describe() const override;
   /// Normal, with the deviations of the original code (which make up for scores that are not scaled); gammas are
   /// `initializer_factor`.
   void initialize(std::span<float> weights, uint64_t seed) const override;

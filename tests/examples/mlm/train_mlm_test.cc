@@ -233,7 +233,10 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   };
   EXPECT_THAT(refused_with("--learning-rate", "0.5"), HasSubstr("the checkpoint was made with the schedule"));
   EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr("the checkpoint was made with the batches"));
-  EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout 0.1"), HasSubstr("dropout 0.2")));
+  EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout_prob=0.1"), HasSubstr("dropout_prob=0.2")));
+  EXPECT_THAT(refused_with("--heads", "1"),
+              AllOf(HasSubstr("the checkpoint was made with the model roberta(num_attention_heads=2,"),
+                    HasSubstr("this run has roberta(num_attention_heads=1,")));
   EXPECT_THAT(refused_with("--seed", "5"), HasSubstr("the checkpoint was made with seed 42"));
   EXPECT_THAT(refused_with("--accumulate", "4"), HasSubstr("made with accumulate 1, this run has 4"));
 }

@@ -660,6 +660,21 @@ TEST(Roberta, LoadsFilesWithThePositionsAndThePoolerThatPublishedOnesHold) {
   fs::remove_all(directory);
 }
 
+TEST(Roberta, DescribesWhatItsShapesDoNotTell) {
+  const auto described = [](const auto& change) {
+    RobertaConfig config = tiny_model().config();
+    change(config);
+    return RobertaForMaskedLm(config).describe();
+  };
+  const std::string same = described([](RobertaConfig&) {});
+  EXPECT_EQ(described([](RobertaConfig& config) { config.initializer_range = 1; }), same) << "only for the start";
+  EXPECT_NE(described([](RobertaConfig& config) { config.num_attention_heads = 2; }), same);
+  EXPECT_NE(described([](RobertaConfig& config) { config.layer_norm_eps = 1e-12; }), same);
+  EXPECT_NE(described([](RobertaConfig& config) { config.pad_token_id = 0; }), same);
+  EXPECT_NE(described([](RobertaConfig& config) { config.hidden_dropout_prob = 0.25; }), same);
+  EXPECT_NE(described([](RobertaConfig& config) { config.attention_probs_dropout_prob = 0.25; }), same);
+}
+
 TEST(Roberta, AConfigOfAnotherModelIsRefused) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_config";
   fs::create_directories(directory);

@@ -224,6 +224,23 @@ TEST(T5, LoadsThePublishedFilesThatHoldATableNobodyReads) {
   fs::remove_all(directory);
 }
 
+TEST(T5, DescribesWhatItsShapesDoNotTell) {
+  const auto described = [](const auto& change) {
+    T5Config config = load_t5_config(kGolden);
+    change(config);
+    return T5ForConditionalGeneration(config).describe();
+  };
+  const std::string same = described([](T5Config&) {});
+  EXPECT_EQ(described([](T5Config& config) { config.initializer_factor = 2; }), same) << "only for the start";
+  EXPECT_NE(described([](T5Config& config) { std::swap(config.num_heads, config.d_kv); }), same);
+  EXPECT_NE(described([](T5Config& config) { config.feed_forward_proj = "gelu"; }), same);
+  EXPECT_NE(described([](T5Config& config) { config.relative_attention_max_distance = 64; }), same);
+  EXPECT_NE(described([](T5Config& config) { config.dropout_rate = 0.25; }), same);
+  EXPECT_NE(described([](T5Config& config) { config.layer_norm_epsilon = 1e-5; }), same);
+  EXPECT_NE(described([](T5Config& config) { config.pad_token_id = 2; }), same);
+  EXPECT_NE(described([](T5Config& config) { config.decoder_start_token_id = 2; }), same);
+}
+
 TEST(T5, RefusesWhatItDoesNotHave) {
   const auto refused = [](T5Config config) {
     return message_of([&] { const T5ForConditionalGeneration model(config); });

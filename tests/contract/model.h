@@ -134,8 +134,8 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_truncate(Model input, std::vector<size_t> columns, int64_t head, int64_t tail, bool marks);
 [[nodiscard]] Model model_of_truncate_pair(Model input, size_t first, size_t second, int64_t length);
 // `length` and `value` hold for all features.
-[[nodiscard]] Model model_of_padded_batch(Model input, const Schema& schema, int64_t size, bool drop_remainder, PadLength length,
-                                          std::optional<int64_t> value);
+[[nodiscard]] Model model_of_padded_batch(Model input, const Schema& schema, int64_t size, bool drop_remainder,
+                                          PadLength length, std::optional<int64_t> value);
 // `ragged`: by feature, whether rows of any lengths become one that is.
 [[nodiscard]] Model model_of_batch(Model input, int64_t size, bool drop_remainder, std::vector<bool> ragged);
 [[nodiscard]] Model model_of_unbatch(Model input);

@@ -14,8 +14,9 @@ namespace millrace {
 RobertaConfig load_roberta_config(const std::string& directory);
 
 /// The weights of `directory/model.safetensors` in the model's layout. A second copy of the tied weights
-/// (`lm_head.decoder.*`), position ids and a pooler may be in the file; the last two are not read. Throws `kIo`, `kParse`, and `kInvalidArgument` listing tensors that are
-/// missing, unexpected or of another shape, or whose copies differ.
+/// (`lm_head.decoder.*`), position ids and a pooler may be in the file; the last two are not read. Throws `kIo`,
+/// `kParse`, and `kInvalidArgument` listing tensors that are missing, unexpected or of another shape, or whose copies
+/// differ.
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model);
 
 /// Writes `config.json`; the directory must exist. Throws `kIo` naming the file.

@@ -139,8 +139,16 @@ class ShuffleStage final : public Stage {
     if (!block_.origins().empty() && block_.origins().size() == static_cast<size_t>(block_.num_rows()))
       label.names = block_.origins().names();
     if (codec_.is_raw_record() && label.origins_bytes() == 0) label.cached = CachedRows::behind(block_.column(0));
-    if (labels_.empty() || !(labels_.back() == label)) labels_.push_back(std::move(label));
-    origins_bytes_ = labels_.back().origins_bytes();
+    // Inputs that take turns, buckets above all, have the same few labels again and again.
+    constexpr size_t kLookedAt = 64;
+    size_t found = labels_.size();
+    while (found > 0 && labels_.size() - found < kLookedAt && !(labels_[found - 1] == label)) --found;
+    if (found == 0 || !(labels_[found - 1] == label)) {
+      labels_.push_back(std::move(label));
+      found = labels_.size();
+    }
+    block_label_ = static_cast<uint32_t>(found - 1);
+    origins_bytes_ = labels_[block_label_].origins_bytes();
   }
 
   // Where a resumed run may begin to read again: one place for each sixteenth of the buffer.
@@ -191,7 +199,7 @@ class ShuffleStage final : public Stage {
 
   void take_in(size_t element) {
     Held& row = waiting_.add(keys_.key(position_++));
-    row.label = static_cast<uint32_t>(labels_.size() - 1);
+    row.label = block_label_;
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
       if (free_errors_.empty()) {
         free_errors_.push_back(static_cast<uint32_t>(errors_.size()));
@@ -201,12 +209,12 @@ class ShuffleStage final : public Stage {
       row.slot = {0, free_errors_.back()};
       errors_[free_errors_.back()] = std::move(error);
       free_errors_.pop_back();
-    } else if (labels_.back().cached) {
+    } else if (labels_[block_label_].cached) {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
       row.bytes = bytes.size();
       row.cached = bytes.data();
       held_bytes_ += kRowOverhead;
-      if (labels_.back().names != nullptr) row.origin = block_.origins().data()[element];
+      if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
     } else {
       if (!room_.taken) take_room(element);
       row.bytes = room_.bytes;
@@ -221,7 +229,7 @@ class ShuffleStage final : public Stage {
       if (origins_bytes_ > 0) {
         const auto* origins = reinterpret_cast<const std::byte*>(block_.origins().data());
         std::memcpy(memory, origins + element * origins_bytes_, origins_bytes_);
-      } else if (labels_.back().names != nullptr) {
+      } else if (labels_[block_label_].names != nullptr) {
         row.origin = block_.origins().data()[element];
       }
       codec_.encode(block_, element, memory + origins_bytes_);
@@ -305,6 +313,7 @@ class ShuffleStage final : public Stage {
   std::vector<std::shared_ptr<const Error>> errors_;
   std::vector<uint32_t> free_errors_;
   std::vector<Label> labels_;
+  uint32_t block_label_ = 0;  // of `block_`
   size_t origins_bytes_ = 0;  // before each element of `block_`
   uint32_t label_ = 0;        // of the elements in `builder_`
   Ref<RowSlab::Loan> loan_;

@@ -24,7 +24,8 @@ std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
       paths.push_back(argument);
       continue;
     }
-    for (const Shard& shard : Shards::glob(argument).list()) paths.push_back(shard.path);
+    const Shards matches = Shards::glob(argument);
+    for (const Shard& shard : matches.list()) paths.push_back(shard.path);
   }
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());

@@ -59,8 +59,8 @@ std::string RobertaForMaskedLm::describe() const {
   return fmt::format(
       "roberta(num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
       "attention_probs_dropout_prob={})",
-      config_.num_attention_heads, config_.pad_token_id, config_.layer_norm_eps, config_.hidden_dropout_prob,
-      config_.attention_probs_dropout_prob);
+      config().num_attention_heads, config().pad_token_id, config().layer_norm_eps, config().hidden_dropout_prob,
+      config().attention_probs_dropout_prob);
 }
 
 StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {

@@ -1388,13 +1388,14 @@ Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t 
     }
     std::vector<int64_t> kept;
     std::vector<int64_t> targets;
-    for (int64_t row = 0; row < num_rows; ++row) {
+    const int64_t drawn = std::max<int64_t>(num_rows, 1);  // of no rows one that is not there, for the lengths
+    for (int64_t row = 0; row < drawn; ++row) {
       const std::vector<bool> noise =
           noise_mask(options, length, rng, number_of_row(element, ordinal, static_cast<size_t>(row)));
       int64_t num_spans = 0;   // that are left out
       int64_t num_others = 0;  // that stay
       for (size_t p = 0; p < noise.size(); ++p) {
-        const int64_t id = rows.integers[static_cast<size_t>(row * length) + p];
+        const int64_t id = num_rows == 0 ? 0 : rows.integers[static_cast<size_t>(row * length) + p];
         const bool begins = p == 0 || noise[p] != noise[p - 1];
         if (begins) (noise[p] ? kept : targets).push_back(first - (noise[p] ? num_spans++ : num_others++));
         (noise[p] ? targets : kept).push_back(id);
@@ -1407,7 +1408,8 @@ Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t 
     }
     const auto shaped = [&](std::vector<int64_t> values) {
       Shape shape = rows.shape;
-      shape.back() = static_cast<int64_t>(values.size()) / num_rows;
+      shape.back() = static_cast<int64_t>(values.size()) / drawn;
+      if (num_rows == 0) values.clear();
       return integers(shape, std::move(values), rows.dtype);
     };
     element.values[static_cast<size_t>(ids)] = shaped(std::move(kept));

@@ -97,7 +97,7 @@ TEST(PipelineDef, FilesKeepTheirFormByTheirName) {
 
 TEST(PipelineDef, TextIsItselfInJson) {
   const PipelineDef def = PipelineDef::from_json(R"({"version": 1, "steps": [
-      {"rows": {"features": [{"name": "line", "dtype": "BYTES", "texts": ["abcd;", "null;é"]}]}},
+      {"rows": {"features": [{"name": "record", "dtype": "BYTES", "texts": ["abcd;", "null;é"]}]}},
       {"parseCsv": {"format": {"delimiter": ";", "missing": "null"}, "columns": [
           {"name": "a", "dtype": "BYTES", "default_value": {"text": "none"}},
           {"name": "b", "dtype": "BYTES", "default_value": {"text_bytes": "/wA="}}]}},

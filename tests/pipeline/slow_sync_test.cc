@@ -81,7 +81,7 @@ TEST_F(SlowSync, EveryFileIsBroughtToTheDiskWhereTheWatchdogKnowsOfIt) {
       context,
       std::make_unique<ElementsWriter>(folder_.path(), schema, ElementsIndex::About{.written_by = "save"},
                                        std::make_shared<FolderLock>(folder_.path(), "writing"), 10'000),
-      [](const auto&) {});
+      [](ElementsWriter& all) { (void)all.commit(); });
   constexpr uint64_t kBlocks = 40;
   for (uint64_t i = 0; i < kBlocks; ++i) {
     BlockBuilder builder(schema, pool);

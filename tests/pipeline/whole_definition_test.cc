@@ -275,6 +275,19 @@ const std::vector<Part> kParts{
            fixed_len("gone", {2}, DType::kFloat32).default_value(std::vector<float>{1, 2}),
            fixed_len("away", {}, DType::kBytes).default_value(std::vector<std::string>{"x"})});
     },
+    // Bytes that are no text.
+    [](const Inputs&) {
+      return Dataset::rows({{"record", std::vector<std::string>{"a\xfe"
+                                                                "b",
+                                                                "\xff\xfe"
+                                                                "c"}}})
+          .parse_csv({{"first", DType::kBytes}, {"second", DType::kBytes}}, {.delimiter = '\xfe', .missing = "\xf0"});
+    },
+    [](const Inputs& in) {
+      return in.records.parse_example(
+          {fixed_len("away", {}, DType::kBytes).default_value(std::vector<std::string>{"\xff"})});
+    },
+    [](const Inputs& in) { return in.bytes.padded_batch(2, {.value = std::string("\xff")}); },
     // Options that are not the defaults.
     [](const Inputs& in) {
       return Dataset::tfrecord(in.files.shards().with_counts({5, 5}), {.compression = Compression::kNone});

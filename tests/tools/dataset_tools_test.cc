@@ -277,7 +277,7 @@ TEST_F(DatasetTools, MissingShardsAreErrors) {
   EXPECT_THAT(result.out, HasSubstr("io: cannot open"));
   const ChildResult glob = verify({folder_.path("none-*")});
   EXPECT_EQ(glob.exit_code, 1);
-  EXPECT_THAT(glob.err, HasSubstr("dataset_verify: invalid_argument: no shard matches"));
+  EXPECT_THAT(glob.err, HasSubstr("dataset_verify: invalid_argument: no file matches"));
 }
 
 TEST_F(DatasetTools, WrongArgumentsAreNamed) {

@@ -11,8 +11,8 @@ namespace millrace {
 
 namespace {
 
-// A few that each double the text are gigabytes after some; what only copies a long text is let through.
-constexpr size_t kMostBytes = size_t{1} << 28;
+// A few that each multiply the text are gigabytes after some; what only copies a long text is let through.
+constexpr size_t kMostBytes = size_t{64} << 20;
 
 }  // namespace
 

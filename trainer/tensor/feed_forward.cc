@@ -95,12 +95,15 @@ void activation_backward(Tape<T>& tape, const Call<T>& call, T* gradient) {
   const T* slope = slopes.values(0);
   const int64_t inner = call.inner_size();
   GradientSlot<T> bias = tape.wants(call.in_bias) ? tape.gradient_of(call.in_bias) : GradientSlot<T>{};
+  if (bias.values != nullptr && !bias.add) {
+    std::fill_n(bias.values, inner, T{0});
+    bias.add = true;
+  }
   for_some_rows(call.rows(), [&](int64_t row, int64_t rows) {
     T* some = gradient + row * inner;
     kernels<T>().multiply(some, slope + row * inner, rows * inner, false, some);
     if (bias.values == nullptr) return;
-    kernels<T>().column_sums(some, rows, inner, bias.add, bias.values);
-    bias.add = true;
+    kernels<T>().column_sums(some, rows, inner, true, bias.values);
   });
 }
 

@@ -470,7 +470,8 @@ TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
 TEST_F(TrainMlm, EventFilesThatNobodyAskedToReplaceStay) {
   fs::create_directories(folder_.path("run/tensorboard"));
   write_file(folder_.path("run/tensorboard/events.out.tfevents.1.host"), "");
-  ASSERT_EQ(run_child(command("run", {"--steps", "2"})).exit_code, 0);
+  const ChildResult result = run_child(command("run", {"--steps", "5"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(event_files("run").size(), 2U);
   EXPECT_TRUE(fs::exists(folder_.path("run/tensorboard/events.out.tfevents.1.host")));
 }

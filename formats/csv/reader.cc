@@ -107,18 +107,19 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
   while (out.size() < max_records) {
     const std::optional<End> end = find_end(bytes, last);
     const bool is_header = is_header_ = format_.header && place.offset == 0 && !has_passed_header_;
-    if (refuses_open_quotes_ && end && last && in_ == In::kQuoted) {
-      begin_record();
-      return Error{
-          .code = ErrorCode::kParse,
-          .message = fmt::format("a quote in the record that begins on line {} is not closed", place.line + 1)};
-    }
     if ((end ? end->length : num_searched_) > max_record_bytes_) {
       begin_record();
       return Error{.code = ErrorCode::kRecordTooLarge,
                    .message = fmt::format("the record that begins on line {} has more than {} bytes; is a quote not "
                                           "closed?",
                                           place.line + 1, max_record_bytes_)};
+    }
+    // Behind the check of the size, which may be seen before the end has come.
+    if (refuses_open_quotes_ && end && last && in_ == In::kQuoted) {
+      begin_record();
+      return Error{
+          .code = ErrorCode::kParse,
+          .message = fmt::format("a quote in the record that begins on line {} is not closed", place.line + 1)};
     }
     if (!end) {
       if (is_header && last) return Error{.code = ErrorCode::kTruncated, .message = "the file has no header"};

@@ -25,6 +25,7 @@ std::optional<Error> FixedLengthCutter::refuse_size(uint64_t bytes) const {
 
 std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                             CutRecords& out) {
+  if (has_passed_) return std::nullopt;  // it was the end
   if (std::max({format_.record_bytes, format_.header_bytes, format_.footer_bytes}) > max_record_bytes_) {
     return Error{
         .code = ErrorCode::kRecordTooLarge,
@@ -46,7 +47,7 @@ std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, si
     place.offset += format_.record_bytes;
   }
   place.record += count;
-  if (last && count == 0 && !has_passed_) return refuse_size(place.offset + bytes.size());
+  if (last && count == 0) return refuse_size(place.offset + bytes.size());
   return std::nullopt;
 }
 

@@ -25,7 +25,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     for (const int shift : {16, 8, 0}) bytes.push_back(static_cast<char>(bits >> shift & 0xff));
     bits = 0;
   }
-  bytes.resize(bytes.size() - padding);
+  bytes.erase(bytes.size() - padding);
   return bytes;
 }
 

@@ -114,6 +114,7 @@ struct Chunks {
 
 void interleave_16_floor(benchmark::State& state) {
   std::vector<Chunks> sources;
+  sources.reserve(16);
   for (int s = 0; s < 16; ++s) sources.emplace_back(100, 64 << 10, 4);
   std::vector<std::string_view> block(kBlockElements);
   size_t next = 0;

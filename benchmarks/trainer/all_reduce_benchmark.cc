@@ -20,7 +20,6 @@
 namespace {
 
 using millrace::AllReduce;
-using millrace::Bucket;
 using millrace::FlatBuffer;
 using millrace::ParameterLayout;
 
@@ -59,6 +58,7 @@ double seconds_of(int threads, const Body& body) {
   std::barrier start(threads + 1);
   std::barrier end(threads + 1);
   std::vector<std::jthread> all;
+  all.reserve(static_cast<size_t>(threads));
   for (int thread = 0; thread < threads; ++thread) {
     all.emplace_back([&, thread] {
       start.arrive_and_wait();

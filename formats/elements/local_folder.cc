@@ -69,7 +69,7 @@ std::shared_ptr<const ElementsIndex> find_local_elements(const std::string& dire
   LocalStorage disk(executor);
   std::shared_ptr<const ElementsIndex> before;
   while (true) {
-    const std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory);
+    std::shared_ptr<const ElementsIndex> index = ElementsIndex::find(disk, directory);
     if (index == nullptr || index->files().empty()) return index;
     std::unique_ptr<FileLock> lock = FileLock::share(locked_path(directory, index->about().generation));
     if (lock != nullptr) return with_lock(index, std::move(lock));

@@ -59,7 +59,8 @@ struct IndexInUse {
 std::shared_ptr<const ElementsIndex> with_lock(std::shared_ptr<const ElementsIndex> index,
                                                std::unique_ptr<FileLock> lock) {
   const ElementsIndex* const part = index.get();
-  return {std::make_shared<const IndexInUse>(std::move(index), std::move(lock)), part};
+  IndexInUse used{.index = std::move(index), .lock = std::move(lock)};
+  return {std::make_shared<const IndexInUse>(std::move(used)), part};
 }
 
 }  // namespace

@@ -25,6 +25,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
+// 100 records, of which number 50 is damaged; its path.
+std::string write_damaged_shard(const test::TemporaryFolder& folder) {
+  const std::string path = folder.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  std::string bytes = test::read_file(path);
+  bytes[36 * 50 + 14] ^= 1;
+  test::write_file(path, bytes);
+  return path;
+}
+
 std::vector<std::string> rest(Pipeline& pipeline) {
   std::vector<std::string> elements;
   while (std::optional<Batch> batch = pipeline.next()) {
@@ -292,15 +306,7 @@ TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
 }
 
 TEST_P(KeptElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
-  const std::string path = folder_.path("a.tfrecord");
-  {
-    RecordWriter writer(path);
-    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
-    writer.close();
-  }
-  std::string bytes = test::read_file(path);
-  bytes[36 * 50 + 14] ^= 1;
-  test::write_file(path, bytes);
+  const std::string path = write_damaged_shard(folder_);
   const auto dataset = [&](DamagePolicy::Action action) {
     return keep(Dataset::tfrecord(Shards::files({path}), {.damage = {.action = action}}));
   };
@@ -325,15 +331,7 @@ TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
 }
 
 TEST_P(KeptElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
-  const std::string path = folder_.path("a.tfrecord");
-  {
-    RecordWriter writer(path);
-    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
-    writer.close();
-  }
-  std::string bytes = test::read_file(path);
-  bytes[36 * 50 + 14] ^= 1;
-  test::write_file(path, bytes);
+  const std::string path = write_damaged_shard(folder_);
   const Dataset records = Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}});
   const auto told = [](const Dataset& dataset, std::optional<PipelineState> state = std::nullopt) {
     std::vector<uint64_t> places;
@@ -555,15 +553,7 @@ TEST(FileCacheTest, MoreThanTheMemoryHasRoomForIsKept) {
 TEST(CacheTest, WhatWasLeftOutIsToldInTheFirstEpoch) {
   const WorkerLimit limit(4);
   const test::TemporaryFolder folder;
-  const std::string path = folder.path("a.tfrecord");
-  {
-    RecordWriter writer(path);
-    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
-    writer.close();
-  }
-  std::string bytes = test::read_file(path);
-  bytes[36 * 50 + 14] ^= 1;
-  test::write_file(path, bytes);
+  const std::string path = write_damaged_shard(folder);
   const Dataset dataset =
       Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}}).cache().repeat(3);
   for (const size_t place : {0, 10, 60, 99, 109, 149, 160, 198, 297}) {

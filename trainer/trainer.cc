@@ -93,6 +93,7 @@ std::unique_ptr<T> needed(std::unique_ptr<T> part, std::string_view name) {
 
 std::vector<MetricValue> values_of(const std::vector<std::unique_ptr<Metric>>& metrics) {
   std::vector<MetricValue> values;
+  values.reserve(metrics.size());
   for (const auto& metric : metrics) values.push_back({.name = metric->name(), .value = metric->value()});
   return values;
 }

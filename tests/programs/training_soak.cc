@@ -192,7 +192,8 @@ int run(int argc, char** argv) {
     if (!holds) ++failed;
   };
   judge(ran && result.exit_code == 130,
-        fmt::format("it trained to the end and stopped when asked to (exit code {})", result.exit_code));
+        fmt::format("it trained to the end and stopped when asked to (exit code {}, signal {})", result.exit_code,
+                    result.signal));
   if (!ran) std::cerr << result.err;
   const double slope = last.size() < 2 ? 0 : growth(last);
   judge(last.size() >= 2 && slope < options->most_growth,

@@ -80,6 +80,11 @@ Cardinality ChooseFromDatasetsOperator::cardinality(std::span<const Cardinality>
   return infinite ? Cardinality::infinite() : Cardinality::unknown();
 }
 
+Cardinality ChooseFromDatasetsOperator::certain_cardinality(std::span<const Cardinality> inputs) const {
+  const bool infinite = std::all_of(inputs.begin(), inputs.end(), [](const auto& c) { return c.is_infinite(); });
+  return infinite ? Cardinality::infinite() : Cardinality::unknown();
+}
+
 std::unique_ptr<Stage> ChooseFromDatasetsOperator::open(std::vector<OpenStage> inputs,
                                                         const StageContext& context) const {
   const auto choices = [&](const StageContext& at) {

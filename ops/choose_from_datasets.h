@@ -24,6 +24,8 @@ class ChooseFromDatasetsOperator final : public StageOperator {
   std::string arguments() const override;
   /// Infinite with an infinite input, whatever the choices are, else unknown: as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  /// Infinite where choices and data all are, else unknown: what does not end, and not only what is said to.
+  Cardinality certain_cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
   bool inputs_run_ahead() const override { return true; }

@@ -55,6 +55,9 @@ class Operator {
   /// The features of the elements that come out.
   const SchemaPtr& schema() const { return schema_; }
   virtual Cardinality cardinality(std::span<const Cardinality> inputs) const = 0;
+  /// The same of inputs' certain ones, for whoever decides by it: unknown where tf.data, which `cardinality` follows,
+  /// says more than is certain. Default: `cardinality`.
+  virtual Cardinality certain_cardinality(std::span<const Cardinality> inputs) const { return cardinality(inputs); }
 
   /// The files that it reads, or null.
   virtual const Shards* shards() const { return nullptr; }

@@ -106,6 +106,15 @@ Cardinality SampleFromDatasetsOperator::cardinality(std::span<const Cardinality>
   return num_drawn == 1 ? last : Cardinality::unknown();
 }
 
+Cardinality SampleFromDatasetsOperator::certain_cardinality(std::span<const Cardinality> inputs) const {
+  const Cardinality reported = cardinality(inputs);
+  if (!reported.is_infinite() || !options_.stop_on_empty) return reported;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (options_.weights[i] > 0 && !inputs[i].is_infinite()) return Cardinality::unknown();
+  }
+  return reported;
+}
+
 std::unique_ptr<Stage> SampleFromDatasetsOperator::open(std::vector<OpenStage> inputs,
                                                         const StageContext& context) const {
   for (size_t i = 0; i < inputs.size(); ++i) {

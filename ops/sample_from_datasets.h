@@ -26,6 +26,9 @@ class SampleFromDatasetsOperator final : public StageOperator {
   std::string arguments() const override;
   /// Infinite with an infinite input, else unknown, as tf.data has it; of one input with a weight, its own.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
+  /// The same but unknown where `stop_on_empty` ends it with an input that is not infinite: what does not end, and not
+  /// only what is said to.
+  Cardinality certain_cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
   bool inputs_run_ahead() const override { return true; }

@@ -433,7 +433,7 @@ std::string Dataset::explain(const StartOptions& options) const {
 }
 
 SaveReport Dataset::save(const std::string& directory, const SaveOptions& options) const {
-  if (cardinality().is_infinite()) {
+  if (certain_cardinality(*plan_).is_infinite()) {
     throw ErrorException(ErrorCode::kInvalidArgument, "save: the dataset has no end");
   }
   return run_save(then<SaveOperator>(directory, options.overwrite).start(options.start), directory, options);

@@ -184,7 +184,7 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
   report.spec = schema().features();
   report.cardinality = cardinality();
   report.remainder = remainder_of(*plan());
-  if (options.elements == 0 && report.cardinality.is_infinite())
+  if (options.elements == 0 && certain_cardinality(*plan()).is_infinite())
     refuse("all elements are asked for, of data without an end");
   look_at(*this, options, start, report);
   judge(options, report);

@@ -83,7 +83,7 @@ Needs needs_of(const PlanNode& plan) {
   }
   const auto* shuffle = dynamic_cast<const ShuffleOperator*>(plan.op.get());
   needs.add(plan.op->name(), shuffle == nullptr ? plan.op->memory_needed()
-                                                : shuffle->memory_needed_for(plan_cardinality(*plan.inputs[0])));
+                                                : shuffle->memory_needed_for(certain_cardinality(*plan.inputs[0])));
   return needs;
 }
 

@@ -88,6 +88,13 @@ Cardinality plan_cardinality(const PlanNode& node) {
   return node.op->cardinality(inputs);
 }
 
+Cardinality certain_cardinality(const PlanNode& node) {
+  std::vector<Cardinality> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const PlanNodePtr& input : node.inputs) inputs.push_back(certain_cardinality(*input));
+  return node.op->certain_cardinality(inputs);
+}
+
 namespace {
 
 void add_shard_paths(const PlanNode& plan, std::vector<std::string>& paths) {

@@ -71,7 +71,7 @@ StreamIdentity identity_of(std::string_view keeper, const PlanNodePtr& plan) {
                 }
                 return XXH3_64bits(parts.data(), parts.size() * sizeof(uint64_t));
               },
-          .cardinality = plan_cardinality(*plan)};
+          .cardinality = certain_cardinality(*plan)};
 }
 
 }  // namespace millrace

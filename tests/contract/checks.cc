@@ -6,6 +6,7 @@
 
 #include "ops/counter_rng.h"
 #include "pipeline/definition/pipeline_def.h"
+#include "pipeline/plan.h"
 #include "pipeline/worker_limit.h"
 #include "tests/contract/resources.h"
 #include "tests/contract/save_points.h"
@@ -48,18 +49,16 @@ class Checker {
   }
 
   std::string cardinality() {
-    const Cardinality cardinality = twin_.dataset().cardinality();
+    // What choose and sample report of endless inputs is tf.data's, and need not be so.
+    const bool only_reported =
+        twin_.was_infinite() && (twin_.has("choose_from_datasets") || twin_.has("sample_from_datasets"));
+    const Cardinality cardinality =
+        only_reported ? certain_cardinality(*twin_.dataset().plan()) : twin_.dataset().cardinality();
     if (!first_.error_code.empty()) return "";  // errors end it early
     // Data that turns out empty in an epoch, repeated for ever, ends; before it is read nobody knows, and tf.data says
     // as much.
-    const std::array may_be_empty{"filter",
-                                  "flat_map",
-                                  "interleave",
-                                  "take_while",
-                                  "choose_from_datasets",
-                                  "sample_from_datasets",
-                                  "from_generator",
-                                  "rejection_resample"};
+    const std::array may_be_empty{"filter",     "flat_map",       "interleave",
+                                  "take_while", "from_generator", "rejection_resample"};
     const bool depends =
         std::any_of(may_be_empty.begin(), may_be_empty.end(), [this](const char* name) { return twin_.has(name); });
     if (twin_.was_infinite() && (first_.elements.empty() || depends)) return "";

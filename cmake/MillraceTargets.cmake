@@ -37,7 +37,7 @@ set(millrace_precompiled_headers
 function(millrace_precompile name)
   get_target_property(sources ${name} SOURCES)
   list(LENGTH sources count)
-  if(count GREATER 5)
+  if(count GREATER 5 AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${name} PRIVATE ${millrace_precompiled_headers} ${ARGN})
     # GCC 12 sees overflows and overlaps inside std::string that are none, and with a precompiled header it forgets that this is a
     # system header (GCC bugs 105329 and 105651); clang-tidy and the sanitizers look for the real ones.

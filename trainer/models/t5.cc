@@ -10,6 +10,7 @@
 #include "ops/counter_rng.h"
 #include "trainer/models/config_limits.h"
 #include "trainer/models/labelled_positions.h"
+#include "trainer/models/named_activation.h"
 #include "trainer/models/normal_weights.h"
 #include "trainer/tensor/add.h"
 #include "trainer/tensor/attention.h"
@@ -34,21 +35,14 @@ class T5Workspace final : public Workspace {
   std::vector<int32_t> decoder_ids;
 };
 
-struct FeedForwardKind {
-  Activation activation;
-  bool gated;
-};
+constexpr std::string_view kGated = "gated-";
 
-FeedForwardKind feed_forward_kind(const std::string& name) {
-  constexpr std::string_view kGated = "gated-";
-  const bool gated = name.starts_with(kGated);
-  const std::string activation = gated ? name.substr(kGated.size()) : name;
-  if (activation == "relu") return {Activation::kRelu, gated};
-  if (activation == "gelu_new" || name == "gated-gelu") return {Activation::kGeluTanh, gated};
-  if (activation == "gelu") return {Activation::kGelu, gated};
-  throw ErrorException(
-      ErrorCode::kInvalidArgument,
-      fmt::format("feed_forward_proj is {}; relu, gelu, gelu_new and gated- before each are known", name));
+// Two configs with the same blocks have the same text, however they say it.
+std::string feed_forward_text(const T5Config& config) {
+  const T5Config plain{.feed_forward_proj = config.feed_forward_proj};
+  if (config.activation() == plain.activation() && config.gated() == plain.gated()) return config.feed_forward_proj;
+  return fmt::format("{} with dense_act_fn={} and is_gated_act={}", config.feed_forward_proj, config.activation(),
+                     config.gated());
 }
 
 // The places of dropout in a stack: its embeddings, its end, then five for each block. The decoder's are far behind the
@@ -74,6 +68,14 @@ std::span<const int64_t> mask_of(const BatchView& rows, std::string_view name, s
 
 }  // namespace
 
+std::string T5Config::activation() const {
+  if (dense_act_fn) return *dense_act_fn;
+  if (feed_forward_proj == "gated-gelu") return "gelu_new";
+  return feed_forward_proj.starts_with(kGated) ? feed_forward_proj.substr(kGated.size()) : feed_forward_proj;
+}
+
+bool T5Config::gated() const { return is_gated_act.value_or(feed_forward_proj.starts_with(kGated)); }
+
 void T5Config::check() const {
   check_at_least("vocab_size", vocab_size, 1);
   check_at_least("d_model", d_model, 1);
@@ -91,7 +93,7 @@ void T5Config::check() const {
   check_probability("dropout_rate", dropout_rate);
   check_positive("layer_norm_epsilon", layer_norm_epsilon);
   check_not_negative("initializer_factor", initializer_factor);
-  (void)feed_forward_kind(feed_forward_proj);
+  (void)activation_named(dense_act_fn ? "dense_act_fn" : "feed_forward_proj", activation());
 }
 
 T5Input T5Input::of(const BatchView& rows) {
@@ -107,9 +109,7 @@ T5Input T5Input::of(const BatchView& rows) {
 T5ForConditionalGeneration::T5ForConditionalGeneration(T5Config config, int64_t bucket_bytes)
     : config_(std::move(config)) {
   config_.check();
-  const FeedForwardKind kind = feed_forward_kind(config_.feed_forward_proj);
-  activation_ = kind.activation;
-  gated_ = kind.gated;
+  activation_ = activation_named("feed_forward_proj", config_.activation());
   embeddings_ = layout_.add("shared.weight", {config_.vocab_size, config_.d_model});
   encoder_ = add_stack("encoder", config_.num_layers, false);
   decoder_ = add_stack("decoder", config_.num_decoder_layers, true);
@@ -133,8 +133,9 @@ T5ForConditionalGeneration::Stack T5ForConditionalGeneration::add_stack(const st
     const std::string last = layer(decoder ? 2 : 1);
     block.feed_forward_norm = layout_.add(last + "layer_norm.weight", {config_.d_model});
     const std::string dense = last + "DenseReluDense.";
-    block.in = layout_.add(dense + (gated_ ? "wi_0.weight" : "wi.weight"), {config_.d_ff, config_.d_model});
-    if (gated_) block.gate = layout_.add(dense + "wi_1.weight", {config_.d_ff, config_.d_model});
+    const bool gated = config_.gated();
+    block.in = layout_.add(dense + (gated ? "wi_0.weight" : "wi.weight"), {config_.d_ff, config_.d_model});
+    if (gated) block.gate = layout_.add(dense + "wi_1.weight", {config_.d_ff, config_.d_model});
     block.out = layout_.add(dense + "wo.weight", {config_.d_model, config_.d_ff});
     stack.blocks.push_back(block);
   }
@@ -336,7 +337,7 @@ std::string T5ForConditionalGeneration::describe() const {
   return fmt::format(
       "t5(num_heads={}, d_kv={}, feed_forward_proj={}, relative_attention_max_distance={}, tie_word_embeddings={}, "
       "dropout_rate={}, layer_norm_epsilon={}, pad_token_id={}, decoder_start_token_id={})",
-      config_.num_heads, config_.d_kv, config_.feed_forward_proj, config_.relative_attention_max_distance,
+      config_.num_heads, config_.d_kv, feed_forward_text(config_), config_.relative_attention_max_distance,
       config_.tie_word_embeddings, config_.dropout_rate, config_.layer_norm_epsilon, config_.pad_token_id,
       config_.decoder_start_token_id);
 }

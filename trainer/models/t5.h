@@ -24,9 +24,13 @@ struct T5Config {
   int64_t num_heads = 8;                          ///< Default: 8
   int64_t relative_attention_num_buckets = 32;    ///< Default: 32
   int64_t relative_attention_max_distance = 128;  ///< Default: 128
-  /// `relu`, `gelu`, `gelu_new`, each also as `gated-relu` and so on; `gated-gelu` is, as in transformers, gated with
-  /// `gelu_new`. Default: relu
+  /// What the feed-forward blocks are: an activation (see `activation_named`), or `gated-` and one; `gated-gelu` is, as
+  /// in transformers, gated with `gelu_new`. Default: relu
   std::string feed_forward_proj = "relu";
+  /// The activation, whatever feed_forward_proj says. Default: none, as feed_forward_proj says
+  std::optional<std::string> dense_act_fn = std::nullopt;
+  /// Whether the blocks are gated, whatever feed_forward_proj says. Default: none, as feed_forward_proj says
+  std::optional<bool> is_gated_act = std::nullopt;
   bool tie_word_embeddings = true;     ///< false: an output matrix of its own, as T5 v1.1 has it. Default: true
   double dropout_rate = 0.1;           ///< Default: 0.1
   double layer_norm_epsilon = 1e-6;    ///< Default: 1e-6
@@ -35,6 +39,9 @@ struct T5Config {
   int32_t eos_token_id = 1;            ///< where `generate` ends a row. Default: 1
   int32_t decoder_start_token_id = 0;  ///< what the decoder begins with. Default: 0
 
+  /// The name of the activation, and whether there is a gate, of the three fields above.
+  std::string activation() const;
+  bool gated() const;
   /// Throws `kInvalidArgument` naming the field, its value and the limit.
   void check() const;
 };
@@ -148,7 +155,6 @@ class T5ForConditionalGeneration final : public Model {
 
   T5Config config_;
   Activation activation_ = Activation::kRelu;
-  bool gated_ = false;
   ParameterLayout layout_;
   int embeddings_ = 0;
   int output_matrix_ = 0;

@@ -19,11 +19,16 @@ constexpr const char* kEmbeddings = "shared.weight";
 // Published files of version 1.0 (t5-small, t5-base, ...) hold this table, which no layer has ever read.
 constexpr const char* kUnusedTable = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
-// What transformers calls the activation of a feed_forward_proj.
-std::string activation_of(const T5Config& config) {
-  const std::string& name = config.feed_forward_proj;
-  if (name == "gated-gelu") return "gelu_new";
-  return name.starts_with("gated-") ? name.substr(6) : name;
+// As in transformers the two fields that are made of feed_forward_proj count where they are given: T5Config sets what
+// it does not take by name after what it makes itself.
+void read_feed_forward(const ConfigFile& file, T5Config& config) {
+  file.read("feed_forward_proj", config.feed_forward_proj);
+  std::string activation = config.activation();
+  bool gated = config.gated();
+  file.read("dense_act_fn", activation);
+  file.read("is_gated_act", gated);
+  if (activation != config.activation()) config.dense_act_fn = activation;
+  if (gated != config.gated()) config.is_gated_act = gated;
 }
 
 }  // namespace
@@ -42,7 +47,7 @@ T5Config load_t5_config(const std::string& directory) {
   file.read("num_heads", config.num_heads);
   file.read("relative_attention_num_buckets", config.relative_attention_num_buckets);
   file.read("relative_attention_max_distance", config.relative_attention_max_distance);
-  file.read("feed_forward_proj", config.feed_forward_proj);
+  read_feed_forward(file, config);
   file.read("tie_word_embeddings", config.tie_word_embeddings);
   file.read("dropout_rate", config.dropout_rate);
   file.read("layer_norm_epsilon", config.layer_norm_epsilon);
@@ -84,13 +89,13 @@ void save_t5_config(const std::string& directory, const T5Config& config) {
                                  {"d_kv", config.d_kv},
                                  {"d_model", config.d_model},
                                  {"decoder_start_token_id", config.decoder_start_token_id},
-                                 {"dense_act_fn", activation_of(config)},
+                                 {"dense_act_fn", config.activation()},
                                  {"dropout_rate", config.dropout_rate},
                                  {"eos_token_id", config.eos_token_id},
                                  {"feed_forward_proj", config.feed_forward_proj},
                                  {"initializer_factor", config.initializer_factor},
                                  {"is_encoder_decoder", true},
-                                 {"is_gated_act", config.feed_forward_proj.starts_with("gated-")},
+                                 {"is_gated_act", config.gated()},
                                  {"layer_norm_epsilon", config.layer_norm_epsilon},
                                  {"model_type", "t5"},
                                  {"num_decoder_layers", config.num_decoder_layers},

@@ -241,12 +241,64 @@ TEST(T5, DescribesWhatItsShapesDoNotTell) {
   EXPECT_NE(described([](T5Config& config) { config.decoder_start_token_id = 2; }), same);
 }
 
+// What T5Config.from_dict of transformers 4.49 makes of these fields.
+TEST(T5, TheActivationAndTheGateOfTheConfigCountWhateverItsProjectionSays) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_activation";
+  fs::create_directories(directory);
+  struct Expected {
+    const char* fields;
+    const char* activation;
+    bool gated;
+    const char* described;
+  };
+  for (const Expected& expected : std::initializer_list<Expected>{
+           {R"("feed_forward_proj": "gated-gelu")", "gelu_new", true, "feed_forward_proj=gated-gelu,"},
+           {R"("feed_forward_proj": "gated-gelu", "dense_act_fn": "gelu_new", "is_gated_act": true)", "gelu_new", true,
+            "feed_forward_proj=gated-gelu,"},
+           {R"("feed_forward_proj": "gated-gelu", "dense_act_fn": "relu")", "relu", true,
+            "feed_forward_proj=gated-gelu with dense_act_fn=relu and is_gated_act=true,"},
+           {R"("feed_forward_proj": "relu", "is_gated_act": true)", "relu", true,
+            "feed_forward_proj=relu with dense_act_fn=relu and is_gated_act=true,"},
+           {R"("feed_forward_proj": "gated-tanh", "dense_act_fn": "gelu", "is_gated_act": false)", "gelu", false,
+            "feed_forward_proj=gated-tanh with dense_act_fn=gelu and is_gated_act=false,"},
+           {R"("dense_act_fn": "gelu")", "gelu", false,
+            "feed_forward_proj=relu with dense_act_fn=gelu and is_gated_act=false,"},
+       }) {
+    std::ofstream(directory / "config.json")
+        << R"({"model_type": "t5", "vocab_size": 11, "d_model": 6, "d_ff": 10, "num_layers": 1, )" << expected.fields
+        << "}";
+    for (const char* what : {"read", "written and read"}) {
+      const T5ForConditionalGeneration model(load_t5_config(directory.string()));
+      EXPECT_EQ(model.config().activation(), expected.activation) << expected.fields << what;
+      EXPECT_THAT(model.describe(), HasSubstr(expected.described)) << expected.fields << what;
+      EXPECT_EQ(model.layout().find("encoder.block.0.layer.1.DenseReluDense.wi_1.weight").has_value(), expected.gated)
+          << expected.fields << what;
+      save_t5_config(directory.string(), model.config());
+    }
+  }
+  fs::remove_all(directory);
+  // The same weights, another activation: the computation follows the field.
+  const auto loss_of = [](const std::optional<std::string>& activation) {
+    T5Config config = small("gated-gelu", true);
+    config.dense_act_fn = activation;
+    const T5ForConditionalGeneration model(config);
+    FlatBuffer weights(model.layout().size());
+    model.initialize(weights.span(), 3);
+    const auto workspace = model.make_workspace();
+    return model.evaluate(Batch().view(), weights.data(), *workspace).sum_loss;
+  };
+  EXPECT_EQ(loss_of("gelu_new"), loss_of(std::nullopt));
+  EXPECT_NE(loss_of("relu"), loss_of(std::nullopt));
+}
+
 TEST(T5, RefusesWhatItDoesNotHave) {
   const auto refused = [](T5Config config) {
     return message_of([&] { const T5ForConditionalGeneration model(config); });
   };
   EXPECT_THAT(refused({.d_kv = 0}), HasSubstr("d_kv is 0; at least 1"));
-  EXPECT_THAT(refused({.feed_forward_proj = "swish"}), HasSubstr("feed_forward_proj is swish; relu, gelu"));
+  EXPECT_THAT(refused({.feed_forward_proj = "gated-tanh"}),
+              HasSubstr("feed_forward_proj: there is no activation 'tanh'; relu, gelu"));
+  EXPECT_THAT(refused({.dense_act_fn = "tanh"}), HasSubstr("dense_act_fn: there is no activation 'tanh'"));
   EXPECT_THAT(refused({.vocab_size = 4, .eos_token_id = 4}), HasSubstr("eos_token_id is 4"));
   EXPECT_THAT(refused({.dropout_rate = 1}), HasSubstr("dropout_rate is 1"));
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_config";

@@ -35,7 +35,7 @@ AddedVocabulary::AddedVocabulary(const JsonNode& list, const TokenModel& model, 
   std::vector<std::string> raw_contents;
   std::vector<std::string> normalized_contents;
   for (const AddedToken& token : tokens_) {
-    if (token.special) special_ids_.insert(token.id);
+    if (token.special) special_.insert(token.content);
     if (token.normalized) {
       normalized.push_back(token);
       normalized_contents.push_back(normalizer != nullptr ? normalizer->apply_to(token.content) : token.content);

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -31,7 +32,8 @@ class AddedVocabulary {
   const std::string& token(int32_t index) const { return behind_model_[static_cast<size_t>(index)]; }
   std::optional<int32_t> id_of(std::string_view token) const { return behind_model_ids_.find(token); }
 
-  bool is_special(int32_t id) const { return special_ids_.contains(id); }
+  /// Whether a token has the text of a special one. Asked by text, as two ids of a model may have the same.
+  bool is_special(std::string_view token) const { return special_.contains(token); }
   /// Of tokens in the text as it is given.
   const AddedTokenMatcher& raw() const { return raw_; }
   /// Of tokens in what the normalizer makes of it.
@@ -46,7 +48,7 @@ class AddedVocabulary {
   std::vector<AddedToken> tokens_;
   std::vector<std::string> behind_model_;
   ByteTrie behind_model_ids_;
-  std::unordered_set<int32_t> special_ids_;
+  std::set<std::string, std::less<>> special_;
   AddedTokenMatcher raw_;
   AddedTokenMatcher normalized_;
 };

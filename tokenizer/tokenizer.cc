@@ -440,8 +440,9 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_to
   std::vector<std::string> pieces;
   pieces.reserve(ids.size());
   for (const int32_t id : ids) {
-    if (id < 0 || id >= size() || (skip_special_tokens && state_->added->is_special(id))) continue;
-    pieces.emplace_back(state_->token_of(id));
+    if (id < 0 || id >= size()) continue;
+    const std::string_view token = state_->token_of(id);
+    if (!skip_special_tokens || !state_->added->is_special(token)) pieces.emplace_back(token);
   }
   if (!state_->decoder) return fmt::format("{}", fmt::join(pieces, " "));
   state_->decoder->apply(pieces);

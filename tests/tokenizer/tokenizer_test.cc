@@ -183,6 +183,18 @@ TEST(Tokenizer, LeavesIdsOutsideTheVocabularyOutOfDecodedText) {
   EXPECT_EQ(tokenizer.decode(ids, /*skip_special_tokens=*/false), "[CLS] the mill[SEP]");
 }
 
+// As a trainer writes it whose unknown token is one of its special tokens.
+TEST(Tokenizer, SkipsBothIdsOfASpecialTokenThatTheVocabularyHasTwice) {
+  json file = json::parse(read_file(kMlm));
+  file["model"]["vocab"].push_back({"<unk>", -4.0});
+  file["added_tokens"][2]["id"] = 50;
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+  const TokenEncoding encoding = tokenizer.encode("the 水 mill <unk> é");
+  EXPECT_THAT(encoding.ids, ElementsAre(0, 6, 5, 2, 7, 5, 50, 37, 1));
+  EXPECT_EQ(tokenizer.decode(encoding.ids), "the  mill  é");
+  EXPECT_EQ(tokenizer.decode(encoding.ids, /*skip_special_tokens=*/false), "[CLS] the <unk> mill <unk> é[SEP]");
+}
+
 TEST(Tokenizer, SavesAFileThatSaysTheSame) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/tokenizer.json";

@@ -75,7 +75,8 @@ class Tokenizer {
 
   /// Encodes a text of UTF-8, with the special tokens of the template for one text unless told otherwise. Throws
   /// `kParse` with the offset of the first byte that is not UTF-8, `kInvalidArgument` for texts of 256 MiB and more,
-  /// for an unknown character where the model has no unknown token, and when truncation cannot make the text fit.
+  /// for an unknown character that no unknown token can stand for (a BPE model that names none leaves it out), and when
+  /// truncation cannot make the text fit.
   TokenEncoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// Encodes two texts with the template for a pair. Offsets count from the beginning of the token's own text.
   TokenEncoding encode_pair(std::string_view text, std::string_view pair, bool add_special_tokens = true) const;

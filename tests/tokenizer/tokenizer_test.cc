@@ -22,6 +22,7 @@ using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
 const std::string kMlm = std::string(MILLRACE_TEST_DATA) + "/tokenizer/mlm/tokenizer.json";
+const std::string kBpe = std::string(MILLRACE_TEST_DATA) + "/tokenizer/bpe/tokenizer.json";
 const std::string kAddedTokens = std::string(MILLRACE_TEST_DATA) + "/tokenizer/added_tokens/tokenizer.json";
 
 // The error that loading the file gives after a change; empty when it loads.
@@ -286,6 +287,33 @@ TEST(Tokenizer, WithoutAnUnknownTokenRefusesWhatItCannotEncode) {
   EXPECT_THAT([&] { (void)tokenizer.encode("millé水"); },
               ::testing::ThrowsMessage<ErrorException>("invalid_argument: '水' is not in the vocabulary, which has no "
                                                        "unknown token (model.unk_id)"));
+}
+
+TEST(Tokenizer, WithAnUnknownTokenOutsideTheVocabularyRefusesOnlyWhatItCannotEncode) {
+  json file = json::parse(read_file(kBpe));
+  file["truncation"] = nullptr;
+  file["padding"] = nullptr;
+  file["model"]["unk_token"] = "<nothing>";
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+  EXPECT_THAT(tokenizer.encode("the \xee\x84\xa3 mill", false).ids, ElementsAre(314, 240, 135, 166, 309));  // its bytes
+  // The vocabulary has no token for the first of its bytes.
+  EXPECT_THAT([&] { (void)tokenizer.encode("the mill 水"); },
+              ::testing::ThrowsMessage<ErrorException>("invalid_argument: '水' is not in the vocabulary, nor is the "
+                                                       "unknown token '<nothing>' (model.unk_token)"));
+  EXPECT_EQ(json::parse(tokenizer.to_json())["model"]["unk_token"], "<nothing>");
+}
+
+TEST(Tokenizer, ReadsMergesBehindTheLineOfTheirVersion) {
+  json file = json::parse(read_file(kBpe));
+  json merges = {"#version: 0.2"};
+  for (const json& merge : file["model"]["merges"]) {
+    merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  file["model"]["merges"] = merges;
+  EXPECT_EQ(json::parse(Tokenizer::from_json(file.dump()).to_json()), json::parse(read_file(kBpe)));
+  merges[0] = "version: 0.2";
+  EXPECT_EQ(error_after([&](json& changed) { changed["model"]["merges"] = merges; }, kBpe),
+            "t.json: model.merges[0]: 'version:' is not in the vocabulary");
 }
 
 TEST(Tokenizer, GivesTheSameIdsOnManyThreads) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "formats/error.h"
 #include "tokenizer/models/word_cache.h"
 #include "tokenizer/utf8_characters.h"
 
@@ -30,6 +31,9 @@ bool flag(const JsonNode& node, std::string_view name) {
   const auto member = node.find(name);
   return member && member->boolean();
 }
+
+// Files of merges begin with a line of their version, which older files have among the merges.
+bool is_version(const JsonNode& merge) { return merge.value().is_string() && merge.string().starts_with("#version"); }
 
 // The two tokens of a merge, which older files have as one string.
 std::pair<std::string, std::string> merged_tokens(const JsonNode& merge) {
@@ -59,11 +63,8 @@ BpeModel::BpeModel(const JsonNode& node) : cache_owner_(WordCache::new_owner()) 
   ignore_merges_ = flag(node, "ignore_merges");
   read_vocabulary(node.member("vocab"));
   read_merges(node.member("merges"));
-  if (const auto unknown = node.find("unk_token")) {
-    const std::optional<int32_t> id = id_of(unknown->string());
-    if (!id) unknown->fail(fmt::format("'{}' is not in the vocabulary", unknown->string()));
-    unknown_id_ = *id;
-  }
+  unknown_ = optional_string(node, "unk_token");
+  if (unknown_) unknown_id_ = id_of(*unknown_).value_or(kNone);
   if (flag(node, "byte_fallback")) {
     for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(id_of(fmt::format("<0x{:02X}>", byte)).value_or(kNone));
   }
@@ -98,6 +99,7 @@ void BpeModel::read_merges(const JsonNode& merges) {
   const size_t prefix_size = prefix_ ? prefix_->size() : 0;
   for (size_t i = 0; i < size; ++i) {
     const JsonNode merge = merges.element(i);
+    if (is_version(merge)) continue;
     const auto [left, right] = merged_tokens(merge);
     const auto id = [&](const std::string& token) {
       const std::optional<int32_t> found = id_of(token);
@@ -141,7 +143,12 @@ void BpeModel::append_characters(std::string_view word, std::vector<Symbol>& sym
       symbols.push_back({.id = *id, .size = size});
       continue;
     }
-    if (append_bytes(character, symbols) || unknown_id_ == kNone) continue;
+    if (append_bytes(character, symbols) || !unknown_) continue;
+    if (unknown_id_ == kNone) {
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("'{}' is not in the vocabulary, nor is the unknown token '{}' (model.unk_token)",
+                                       character, *unknown_));
+    }
     if (unknown.size > 0 && !fuse_unknown_) {
       symbols.push_back(unknown);
       unknown.size = 0;
@@ -222,17 +229,16 @@ nlohmann::ordered_json BpeModel::to_json() const {
   for (const auto& [left, right] : merges_) {
     merges.push_back(nlohmann::ordered_json::array({token_of(left), token_of(right)}));
   }
-  return {
-      {"type", "BPE"},
-      {"dropout", nullptr},
-      {"unk_token", unknown_id_ == kNone ? nlohmann::ordered_json() : nlohmann::ordered_json(token_of(unknown_id_))},
-      {"continuing_subword_prefix", or_null(prefix_)},
-      {"end_of_word_suffix", or_null(suffix_)},
-      {"fuse_unk", fuse_unknown_},
-      {"byte_fallback", !byte_ids_.empty()},
-      {"ignore_merges", ignore_merges_},
-      {"vocab", std::move(vocabulary)},
-      {"merges", std::move(merges)}};
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", or_null(unknown_)},
+          {"continuing_subword_prefix", or_null(prefix_)},
+          {"end_of_word_suffix", or_null(suffix_)},
+          {"fuse_unk", fuse_unknown_},
+          {"byte_fallback", !byte_ids_.empty()},
+          {"ignore_merges", ignore_merges_},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
 }
 
 }  // namespace millrace

@@ -20,6 +20,7 @@ class BpeModel final : public TokenModel {
   /// Merging by chance (`dropout`) is refused.
   explicit BpeModel(const JsonNode& node);
 
+  /// Throws `kInvalidArgument` when a character is unknown and the unknown token is not in the vocabulary.
   void tokenize(std::string_view word, std::vector<ModelToken>& tokens) const override;
   std::string_view text_of(const ModelToken& token, std::string_view) const override { return token_of(token.id); }
   int32_t size() const override { return static_cast<int32_t>(tokens_.size()); }
@@ -48,8 +49,9 @@ class BpeModel final : public TokenModel {
   ByteTrie trie_;
   std::vector<std::pair<int32_t, int32_t>> merges_;  // in order of rank
   MergeTable merge_table_{0};
-  std::vector<int32_t> byte_ids_;  // with byte_fallback: of the token for each byte, or kNone
-  int32_t unknown_id_ = kNone;
+  std::vector<int32_t> byte_ids_;       // with byte_fallback: of the token for each byte, or kNone
+  std::optional<std::string> unknown_;  // none: unknown characters are left out
+  int32_t unknown_id_ = kNone;          // also when the vocabulary does not have it
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
   std::optional<std::string> prefix_;  // of all characters but a word's first

@@ -34,13 +34,13 @@ int64_t spaces_at_end(std::string_view token) {
 
 }  // namespace
 
-void trim_offsets(bool add_prefix_space, size_t first, TokenEncoding& encoding) {
-  for (size_t i = first; i < encoding.tokens.size(); ++i) {
+void trim_offsets(bool add_prefix_space, bool spare_first, TokenEncoding& encoding) {
+  for (size_t i = 0; i < encoding.tokens.size(); ++i) {
     TextSpan& offsets = encoding.offsets[i];
     int64_t leading = spaces_at_begin(encoding.tokens[i]);
     const int64_t trailing = spaces_at_end(encoding.tokens[i]);
     if (leading > 0) {
-      const bool begins_text = i == first || offsets.begin == 0;
+      const bool begins_text = (spare_first && i == 0) || offsets.begin == 0;
       // One is what was added; more are the text's own.
       if (begins_text && add_prefix_space && leading == 1) leading = 0;
       offsets.begin = std::min(offsets.begin + leading, offsets.end);

@@ -143,7 +143,7 @@ struct Tokenizer::State {
   void encode_words(WorkSpace& space, const TakeWord& take_word) const;
 
   // Code points of all places, and what the post-processor makes of them.
-  void set_offsets(std::string_view text, TokenEncoding& encoding) const;
+  void set_offsets(std::string_view text, bool add_special_tokens, TokenEncoding& encoding) const;
   void pad(TokenEncoding& encoding) const;
 };
 
@@ -288,7 +288,7 @@ TokenEncoding Tokenizer::State::encode_text(std::string_view text) const {
   return encoding;
 }
 
-void Tokenizer::State::set_offsets(std::string_view text, TokenEncoding& encoding) const {
+void Tokenizer::State::set_offsets(std::string_view text, bool add_special_tokens, TokenEncoding& encoding) const {
   const std::vector<int64_t> begins = character_begins(text);
   const auto code_points_before = [&](int64_t byte) {
     return std::lower_bound(begins.begin(), begins.end(), byte) - begins.begin();
@@ -299,7 +299,10 @@ void Tokenizer::State::set_offsets(std::string_view text, TokenEncoding& encodin
   const std::vector<OffsetTrimming> trimmings =
       post_processor ? post_processor->trimmings() : std::vector<OffsetTrimming>{};
   if (trimmings.empty()) return;
-  for (const OffsetTrimming& trimming : trimmings) trim_offsets(trimming.add_prefix_space, 0, encoding);
+  for (const OffsetTrimming& trimming : trimmings) {
+    const bool is_first = !(trimming.behind_special_token && add_special_tokens);
+    trim_offsets(trimming.add_prefix_space, /*spare_first=*/is_first, encoding);
+  }
   for (size_t i = 0; i < encoding.offsets.size(); ++i) {
     const TextSpan& offsets = encoding.offsets[i];
     encoding.byte_offsets[i] = {begins[static_cast<size_t>(offsets.begin)], begins[static_cast<size_t>(offsets.end)]};
@@ -322,8 +325,8 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
       });
     }
   }
-  set_offsets(text, first);
-  set_offsets(pair_text, second);
+  set_offsets(text, add_special_tokens, first);
+  set_offsets(pair_text, add_special_tokens, second);
   TokenEncoding encoding;
   for (const TemplatePiece& piece : pieces) {
     const size_t begin = encoding.ids.size();

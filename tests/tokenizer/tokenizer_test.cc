@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 const std::string kMlm = std::string(MILLRACE_TEST_DATA) + "/tokenizer/mlm/tokenizer.json";
 const std::string kBpe = std::string(MILLRACE_TEST_DATA) + "/tokenizer/bpe/tokenizer.json";
+const std::string kRoberta = std::string(MILLRACE_TEST_DATA) + "/tokenizer/roberta/tokenizer.json";
 const std::string kAddedTokens = std::string(MILLRACE_TEST_DATA) + "/tokenizer/added_tokens/tokenizer.json";
 
 // The error that loading the file gives after a change; empty when it loads.
@@ -314,6 +315,41 @@ TEST(Tokenizer, ReadsMergesBehindTheLineOfTheirVersion) {
   merges[0] = "version: 0.2";
   EXPECT_EQ(error_after([&](json& changed) { changed["model"]["merges"] = merges; }, kBpe),
             "t.json: model.merges[0]: 'version:' is not in the vocabulary");
+}
+
+// The special token that is first in an encoding by then is not part of it with TemplateProcessing.
+TEST(Tokenizer, TrimsTheFirstTokenBehindRobertaProcessingAsAnyOther) {
+  json file = json::parse(read_file(kRoberta));
+  file["truncation"] = {{"max_length", 6}, {"strategy", "LongestFirst"}, {"stride", 0}, {"direction", "Left"}};
+  const json roberta = {{"type", "RobertaProcessing"},
+                        {"sep", {"</s>", 2}},
+                        {"cls", {"<s>", 0}},
+                        {"trim_offsets", false},
+                        {"add_prefix_space", true}};
+  const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}};
+  const json frame = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"pair", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "B"}, {"type_id", 0}}}}}},
+      {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {0}}, {"tokens", {"<s>"}}}}}}};
+  const auto encode = [&](const std::vector<json>& processors, bool add_special_tokens, bool pair = false) {
+    file["post_processor"] = {{"type", "Sequence"}, {"processors", processors}};
+    const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+    const std::string text = "the mill race the mill race the wheel the wheel";
+    return (pair ? tokenizer.encode_pair(text, "mill race race race race race race", add_special_tokens)
+                 : tokenizer.encode(text, add_special_tokens))
+        .offsets;
+  };
+  const TextSpan none;
+  EXPECT_THAT(encode({roberta, byte_level}, true),
+              ElementsAre(none, TextSpan{28, 31}, TextSpan{32, 37}, TextSpan{38, 41}, TextSpan{42, 47}, none));
+  EXPECT_THAT(encode({roberta, byte_level}, true, /*pair=*/true),
+              ElementsAre(none, TextSpan{42, 47}, none, none, TextSpan{30, 34}, none));
+  EXPECT_EQ(encode({roberta, byte_level}, false)[0], (TextSpan{17, 22}));
+  EXPECT_EQ(encode({byte_level, roberta}, true)[1], (TextSpan{27, 31}));
+  EXPECT_EQ(encode({frame, byte_level}, true)[1], (TextSpan{22, 27}));
+  const json inner = {{"type", "Sequence"}, {"processors", {roberta}}};
+  EXPECT_EQ(encode({inner, byte_level}, true)[1], (TextSpan{28, 31}));
 }
 
 TEST(Tokenizer, GivesTheSameIdsOnManyThreads) {

@@ -28,6 +28,9 @@ struct TemplatePiece {
 struct OffsetTrimming {
   /// Whether the space in front of a text's first token was added, and is not in its offsets anyway.
   bool add_prefix_space = true;
+  /// Whether a special token, if they are added, is in front of that one by then and takes its place as the first:
+  /// the space is then known only by offsets that begin with the text.
+  bool behind_special_token = false;
 };
 
 /// Says what goes around the tokens of one text and of a pair, and what their offsets are. Immutable; any thread.
@@ -39,6 +42,8 @@ class PostProcessor {
   /// What an encoding is made of. Null: the texts alone, those of the second with type 1.
   virtual const std::vector<TemplatePiece>* single() const { return nullptr; }
   virtual const std::vector<TemplatePiece>* pair() const { return nullptr; }
+  /// Whether special tokens become part of the texts, so that those that follow take them for the texts' own.
+  virtual bool joins_special_tokens() const { return false; }
   /// One after the other.
   virtual std::vector<OffsetTrimming> trimmings() const { return {}; }
   /// What `read_post_processor` reads.

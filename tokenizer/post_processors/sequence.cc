@@ -24,11 +24,19 @@ const std::vector<TemplatePiece>* PostProcessorSequence::pair() const {
   return places_texts_ == nullptr ? nullptr : places_texts_->pair();
 }
 
+bool PostProcessorSequence::joins_special_tokens() const {
+  return places_texts_ != nullptr && places_texts_->joins_special_tokens();
+}
+
 std::vector<OffsetTrimming> PostProcessorSequence::trimmings() const {
   std::vector<OffsetTrimming> all;
+  bool joined = false;
   for (const auto& processor : processors_) {
-    const std::vector<OffsetTrimming> own = processor->trimmings();
-    all.insert(all.end(), own.begin(), own.end());
+    for (OffsetTrimming trimming : processor->trimmings()) {
+      trimming.behind_special_token |= joined;
+      all.push_back(trimming);
+    }
+    joined |= processor->joins_special_tokens();
   }
   return all;
 }

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Random tokenizers, and what the Python package makes of random texts with them, for tokenizer_test.
 
-usage: random_cases.py FOLDER --program build/dev/tests/tokenizer_test [--count 200] [--seed 1]
+usage: random_cases.py FOLDER --program build/dev/tests/tokenizer_test [--count 200] [--texts 60] [--seed 1]
 
 Each round draws components, trains or makes up a small vocabulary, draws texts of all scripts, kinds of white space and
 marks, and runs tokenizer_test on the result; what we write of the tokenizer is loaded by the package again and must give
-the same ids. A round with a difference stays in FOLDER/seed-N. Needs `pip install tokenizers sentencepiece protobuf`.
+the same ids. A round with a difference stays in FOLDER/seed-N. Says at the end how many there were of each model, and
+fails when, of 100 or more, one of KINDS came up too rarely. Needs `pip install tokenizers sentencepiece protobuf`.
 """
 import argparse
 import base64
+import collections
 import gzip
 import json
 import os
@@ -104,12 +106,16 @@ def charsmaps():
     return tables
 
 
-PATTERNS = [" {2,}", r"\s+", r"[0-9]", r"\p{L}\p{M}*", "(?i)the", "a*", r"\b", "^.", "$", r"(?<=l)l", r"[^\w\s]", r"\d+|x",
-            r"(\w)\1", "\\u2581", r"\R", r"\h", "(?:)"]
+PATTERNS = [" {2,}", r"\s+", r"[0-9]", r"\p{L}\p{M}*", "(?i)the", r"(?<=\S)a*", r"(?<=\w)\b", "^.", r"(?<=\S)$", r"(?<=l)l",
+            r"[^\w\s]", r"\d+|x", r"(\w)\1", "\\u2581", r"\R", r"\h", r"(?<=\S)"]
+# In a normalizer the package has what they put in front of a text twice in the next step, or panics there.
+EMPTY_IN_FRONT = ["a*", r"\b", "$", "(?:)"]
 
 
-def random_pattern(rng):
-    return rng.choice([" ", "``", "''", "a", "th", "\u2581", "e\u0301", "'", "\n"]) if rng.random() < 0.5 else Regex(rng.choice(PATTERNS))
+def random_pattern(rng, patterns):
+    if rng.random() < 0.5:
+        return rng.choice([" ", "``", "''", "a", "th", "\u2581", "e\u0301", "'", "\n"])
+    return Regex(rng.choice(patterns))
 
 
 def random_normalizer(rng, tables, depth=0):
@@ -126,7 +132,7 @@ def random_normalizer(rng, tables, depth=0):
         return Tokenizer.from_str(json.dumps(document)).normalizer
     return [normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD, normalizers.Lowercase,
             lambda: normalizers.Strip(rng.random() < 0.5, rng.random() < 0.5),
-            lambda: normalizers.Replace(random_pattern(rng), rng.choice(["", " ", "\u2581", "xy", '"'])),
+            lambda: normalizers.Replace(random_pattern(rng, PATTERNS), rng.choice(["", " ", "\u2581", "xy", '"'])),
             normalizers.NFC][kind]()
 
 
@@ -147,7 +153,7 @@ def random_decoder(rng, depth=0):
         return None
     kind = rng.randrange(7 if depth < 2 else 6)
     return [lambda: decoders.Metaspace(rng.choice(["\u2581", "_"]), rng.choice(["always", "first", "never"])),
-            decoders.ByteLevel, lambda: decoders.Replace(random_pattern(rng), rng.choice(["", " ", "xy"])),
+            decoders.ByteLevel, lambda: decoders.Replace(random_pattern(rng, PATTERNS + EMPTY_IN_FRONT), rng.choice(["", " ", "xy"])),
             lambda: decoders.Strip(rng.choice([" ", "\u2581", "t"]), rng.randrange(0, 2), 0), decoders.Fuse,
             decoders.ByteFallback,
             lambda: decoders.Sequence([random_decoder(rng, depth + 1) for _ in range(rng.randrange(0, 4))])][kind]()
@@ -165,7 +171,34 @@ def random_post_processor(rng, tokenizer):
     byte_level = lambda: processors.ByteLevel(add_prefix_space=flag(), trim_offsets=flag())
     return rng.choice([lambda: None, template, roberta, byte_level,
                        lambda: processors.Sequence([byte_level(), template()]),
+                       lambda: processors.Sequence([template(), byte_level()]),
+                       lambda: processors.Sequence([roberta(), byte_level()]),
+                       lambda: processors.Sequence([byte_level(), roberta()]),
                        lambda: processors.Sequence([byte_level(), byte_level()])])()
+
+
+# What must come up, and in how large a part of all tokenizers at least.
+KINDS = {"Unigram": 0.25, "Unigram with bytes": 0.04, "BPE": 0.25, "BPE with bytes": 0.04, "BPE with affixes": 0.04,
+         "byte-level BPE": 0.04}
+
+
+def kinds_of(tokenizer):
+    document = json.loads(tokenizer.to_str())
+    model = document["model"]
+    kinds = [model["type"]]
+    affixes = model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
+    if model["byte_fallback"]:
+        kinds.append(model["type"] + " with bytes")
+    if affixes:
+        kinds.append("BPE with affixes")
+    if model["type"] == "BPE" and not affixes and (document["pre_tokenizer"] or {}).get("type") == "ByteLevel":
+        kinds.append("byte-level BPE")
+    return kinds
+
+
+def given(**options):
+    """Only those that are not None, which the package does not take."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def random_tokenizer(rng, tables, lines):
@@ -177,16 +210,20 @@ def random_tokenizer(rng, tables, lines):
     normalizer, pre_tokenizer = random_normalizer(rng, tables), random_pre_tokenizer(rng)
     has_unknown = flag(0.8)
     if flag():
+        if flag(0.3):
+            pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=flag(), trim_offsets=flag())
         # Bytes of affixes have no place in the text; the package gives them any.
         affixes = not byte_fallback
-        tokenizer = Tokenizer(models.BPE(unk_token="<unk>" if has_unknown else None, fuse_unk=flag(), byte_fallback=byte_fallback,
-                                         continuing_subword_prefix=rng.choice([None, None, "##"]) if affixes else None,
-                                         end_of_word_suffix=rng.choice([None, None, "</w>"]) if affixes else None))
-        trainer = trainers.BpeTrainer(vocab_size=rng.choice([400, 700, 1500]), special_tokens=SPECIAL + extra, show_progress=False,
-                                      continuing_subword_prefix=tokenizer.model.continuing_subword_prefix,
-                                      end_of_word_suffix=tokenizer.model.end_of_word_suffix,
-                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if flag() else [],
-                                      limit_alphabet=rng.choice([None, 60, 300]), max_token_length=16)
+        prefix = rng.choice([None, None, "##"]) if affixes else None
+        suffix = rng.choice([None, None, "</w>"]) if affixes else None
+        tokenizer = Tokenizer(models.BPE(**given(
+            unk_token="<unk>" if has_unknown else None, fuse_unk=flag(), byte_fallback=byte_fallback,
+            continuing_subword_prefix=prefix, end_of_word_suffix=suffix)))
+        trainer = trainers.BpeTrainer(**given(
+            vocab_size=rng.choice([400, 700, 1500]), special_tokens=SPECIAL + extra, show_progress=False,
+            continuing_subword_prefix=prefix, end_of_word_suffix=suffix,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if flag() else [],
+            limit_alphabet=rng.choice([None, 60, 300]), max_token_length=16))
     else:
         tokenizer = Tokenizer(models.Unigram())
         trainer = trainers.UnigramTrainer(vocab_size=rng.choice([400, 900]), special_tokens=SPECIAL + extra, unk_token="<unk>",
@@ -227,19 +264,30 @@ def byte_spans(text, spans):
     return [[len(text[:begin].encode()), len(text[:end].encode())] for begin, end in spans]
 
 
+def counts_pieces(tokenizer):
+    """Whether the package numbers the pieces of a template as the texts of a pair: with ByteLevel behind one."""
+    if tokenizer.post_processor is None:
+        return False
+    processors_of_sequence = json.loads(tokenizer.post_processor.__getstate__()).get("processors", [])
+    return [processor["type"] for processor in processors_of_sequence] == ["TemplateProcessing", "ByteLevel"]
+
+
 def case(tokenizer, text, pair=None):
     """The line of a text, or nothing when the package refuses it."""
     try:
         encoding = tokenizer.encode(text, pair) if pair is not None else tokenizer.encode(text)
         if pair is None:
             sources = [text if i is not None else None for i in encoding.sequence_ids]
+        elif counts_pieces(tokenizer):
+            sources = None
         else:
             sources = [None if i is None else (text, pair)[i] for i in encoding.sequence_ids]
         line = {"text": text, "ids": encoding.ids, "tokens": encoding.tokens, "type_ids": encoding.type_ids,
                 "special_tokens_mask": encoding.special_tokens_mask, "attention_mask": encoding.attention_mask,
-                "offsets": encoding.offsets,
-                "byte_offsets": [[0, 0] if source is None else byte_spans(source, [span])[0]
-                                 for source, span in zip(sources, encoding.offsets)]}
+                "offsets": encoding.offsets}
+        if sources is not None:
+            line["byte_offsets"] = [[0, 0] if source is None else byte_spans(source, [span])[0]
+                                    for source, span in zip(sources, encoding.offsets)]
         if pair is None:
             line["ids_no_special"] = tokenizer.encode(text, add_special_tokens=False).ids
         else:
@@ -281,24 +329,31 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     lines, tables = corpus_lines(), charsmaps()
-    bad = texts_in_all = refused_in_all = 0
+    bad = texts_in_all = refused_in_all = too_small = 0
+    kinds = collections.Counter()
     for seed in range(options.seed, options.seed + options.count):
         rng = random.Random(seed)
         folder = options.folder / f"seed-{seed}"
         try:
             tokenizer, added = random_tokenizer(rng, tables, lines)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
+        except Exception as error:
+            # A Unigram trainer says so of more characters than its vocabulary may have pieces.
+            if "not large enough" not in str(error):
                 raise
-            continue  # the package cannot train this one
+            too_small += 1
+            continue
+        kinds.update(kinds_of(tokenizer))
         tokenizer = Tokenizer.from_str(tokenizer.to_str())  # what a file does not say is lost
         texts, refused = write_cases(folder, tokenizer, added, rng, lines, options.texts)
         texts_in_all += len(texts) - refused
         refused_in_all += refused
+        if len(texts) == refused:
+            shutil.rmtree(folder)
+            continue
         written = folder / "written.json"
         result = subprocess.run([options.program, "--dir", folder, "--write", written], capture_output=True, text=True, check=False)
         problem = result.stdout + result.stderr if result.returncode else ""
-        if not problem and len(texts) > refused:
+        if not problem:
             again = Tokenizer.from_file(str(written))
             for text in texts:
                 if case(tokenizer, text) != case(again, text):
@@ -311,8 +366,17 @@ def main():
             print(f"seed {seed}: {problem[:1500]}", flush=True)
         else:
             shutil.rmtree(folder)
-    print(f"{options.count} tokenizers, {texts_in_all} texts, {refused_in_all} refused by the package, {bad} tokenizers differ")
-    return 1 if bad else 0
+    made = options.count - too_small
+    print(f"{made} tokenizers ({', '.join(f'{kinds[kind]} {kind}' for kind in KINDS)}), {too_small} too small for their "
+          f"characters, {texts_in_all} texts, {refused_in_all} refused by the package, {bad} tokenizers differ")
+    problems = []
+    if options.count >= 100:  # fewer say nothing of shares
+        problems = [f"too few of {kind}" for kind, share in KINDS.items() if kinds[kind] < share * options.count]
+        if refused_in_all > 0.2 * (texts_in_all + refused_in_all):
+            problems.append("the package refuses too many texts")
+    for problem in problems:
+        print(problem)
+    return 1 if bad or problems else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ struct NotYet {
 
 // What tf.data calls the modulo: it has the sign of the divisor.
 int64_t floored_modulo(int64_t x, int64_t m) {
+  if (m == 0) throw std::invalid_argument(fmt::format("{} modulo 0", x));
+  if (m == -1) return 0;  // the quotient of the smallest number is none
   const int64_t remainder = x % m;
   return remainder != 0 && (remainder < 0) != (m < 0) ? remainder + m : remainder;
 }
@@ -59,6 +61,12 @@ class Jitter {
   uint64_t num_steps_ = 0;
 };
 
+// A value so many times, or without end.
+Dataset repeated(const std::string& feature, int64_t value, int64_t times) {
+  if (times < 0) return Dataset::rows({{feature, std::vector<int64_t>{value}}}).repeat(-1);
+  return Dataset::rows({{feature, std::vector<int64_t>(static_cast<size_t>(times), value)}});
+}
+
 // The inner sequences of an interleave or a flat_map.
 std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
   const std::string feature = step.at("feature");
@@ -70,8 +78,7 @@ std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
     }
   } else {
     for (const Json& value : step.at("values")) {
-      const std::vector<int64_t> values(step.at("times").get<size_t>(), value.get<int64_t>());
-      inputs.push_back(jitter.behind(Dataset::rows({{feature, values}})));
+      inputs.push_back(jitter.behind(repeated(feature, value.get<int64_t>(), step.at("times").get<int64_t>())));
     }
   }
   return inputs;
@@ -102,8 +109,8 @@ DatasetFunction inner_sequence(const Json& step) {
       return Dataset::range(row.value<int64_t>("start"), row.value<int64_t>("stop"), 1, feature);
     };
   } else {
-    function.make = [feature, times = step.at("times").get<size_t>()](const RowView& row) {
-      return Dataset::rows({{feature, std::vector<int64_t>(times, row.value<int64_t>("value"))}});
+    function.make = [feature, times = step.at("times").get<int64_t>()](const RowView& row) {
+      return repeated(feature, row.value<int64_t>("value"), times);
     };
   }
   return function;
@@ -340,8 +347,8 @@ std::string print_found(const Block& block, size_t element) {
 // The first `limit` elements, and the error behind them as one more.
 std::vector<std::string> run(const Dataset& dataset, int threads, size_t limit) {
   std::vector<std::string> elements;
-  Pipeline pipeline = dataset.start({.threads = threads, .watchdog = 30});
   try {
+    Pipeline pipeline = dataset.start({.threads = threads, .watchdog = 30});
     while (elements.size() < limit) {
       const std::optional<Batch> batch = pipeline.next();
       if (!batch) break;

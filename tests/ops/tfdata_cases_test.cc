@@ -11,7 +11,7 @@ namespace millrace::test {
 namespace {
 
 TEST(TfdataCasesTest, OperatorsAgreeWithTfData) {
-  for (const std::string file : {"visible.jsonl", "found.jsonl"}) {
+  for (const std::string file : {"visible.jsonl", "found.jsonl", "edges.jsonl"}) {
     for (const TfdataCase& golden : read_tfdata_cases(MILLRACE_TEST_DATA "/tfdata_ops/" + file)) {
       const CaseOutcome outcome = run_tfdata_case(golden);
       EXPECT_EQ(outcome.result, CaseResult::kPassed) << golden.name << ": " << outcome.difference;

@@ -93,6 +93,10 @@ class Padding {
 /// to the largest of the batch. A batch with too long a row is an error, and so is one that would become too large: see
 /// Padding.
 ///
+/// tf.data: `padded_batch`, whose `padded_shapes` say the same by feature and dimension. A `padded_shapes` of `[n]` for
+/// the vectors and None for the rest is a length of their own here: `.features = {{"tokens", {.length =
+/// PadLength::fixed(n)}}}`; None and -1 are `PadLength::longest()`.
+///
 ///     rows [1,2] [3] [] [4,5,6], padded_batch(2, {.value = -1})   // [[1,2],[3,-1]] [[-1,-1,-1],[4,5,6]]
 class PaddedBatchOperator final : public StageOperator {
  public:

@@ -138,7 +138,29 @@ Dataset flat_map(const Json& step, Jitter& jitter) {
   return Dataset::flat_map(inner_sequences(step, jitter));
 }
 
-Dataset build(const Json& pipeline, Jitter& jitter);
+// What tf.data knows of the elements of a dataset and Millrace does not.
+struct Translated {
+  Dataset dataset;
+  // Features that are ragged for tf.data and here are not: rows of ragged ones, which an unbatch has taken apart. It
+  // batches them as ragged again. Here whoever wants that says so.
+  std::set<std::string> ragged_rows = {};
+};
+
+Translated build(const Json& pipeline, Jitter& jitter);
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+const FeatureSpec& feature_of(const Dataset& dataset, const std::string& name) {
+  return dataset.schema()[static_cast<size_t>(dataset.schema().column(name))];
+}
+
+// Where a function of tf.data's is refused when it is traced, and ours would find it element by element.
+void expect_scalar(const Dataset& dataset, const std::string& feature) {
+  if (!feature_of(dataset, feature).shape.empty()) refuse(feature + " is no scalar");
+}
+void expect_rows(const Dataset& dataset, const std::string& feature) {
+  if (feature_of(dataset, feature).shape.empty()) refuse(feature + " is a scalar");
+}
 
 // tf.data does not know the length of these rows, also where by chance all have the same.
 Dataset with_unknown_lengths(const Dataset& rows) {
@@ -152,22 +174,22 @@ Dataset with_unknown_lengths(const Dataset& rows) {
                     }});
 }
 
-Dataset source(const Json& step, Jitter& jitter) {
+// Of several inputs: as tf.data, which compares what it knows of them, except where only one is drawn from.
+std::set<std::string> common_ragged_rows(const std::vector<Translated>& inputs, const Json& step) {
   const std::string op = step.at("op");
-  if (op == "range") {
-    return Dataset::range(step.at("start").get<int64_t>(), step.at("stop").get<int64_t>(),
-                          step.at("step").get<int64_t>(), step.at("feature").get<std::string>());
+  if (op == "sample") {
+    const auto weights = step.at("weights").get<std::vector<double>>();
+    const auto drawn = std::find_if(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
+    return inputs.at(static_cast<size_t>(drawn - weights.begin())).ragged_rows;
   }
-  if (op == "rows") {
-    return with_unknown_lengths(Dataset::rows(
-        {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}}));
+  for (const Translated& input : inputs) {
+    if (input.ragged_rows != inputs[0].ragged_rows) refuse(op + ": ragged for tf.data, and not ragged");
   }
-  if (op == "interleave") return interleave(step, jitter);
-  if (op == "flat_map") return flat_map(step, jitter);
-  std::vector<Dataset> inputs;
-  if (step.contains("inputs")) {
-    for (const Json& input : step["inputs"]) inputs.push_back(build(input, jitter));
-  }
+  return inputs.at(0).ragged_rows;
+}
+
+Dataset joined(const std::vector<Dataset>& inputs, const Json& step, Jitter& jitter) {
+  const std::string op = step.at("op");
   if (op == "concatenate") return Dataset::concatenate(inputs);
   if (op == "zip") return Dataset::zip(inputs);
   if (op == "choose") {
@@ -176,6 +198,31 @@ Dataset source(const Json& step, Jitter& jitter) {
   }
   if (op == "sample") return Dataset::sample_from_datasets(inputs, {.weights = step.at("weights")});
   throw NotYet{op};
+}
+
+Translated source(const Json& step, Jitter& jitter) {
+  const std::string op = step.at("op");
+  if (op == "range") {
+    return {Dataset::range(step.at("start").get<int64_t>(), step.at("stop").get<int64_t>(),
+                           step.at("step").get<int64_t>(), step.at("feature").get<std::string>())};
+  }
+  if (op == "rows") {
+    return {with_unknown_lengths(Dataset::rows(
+        {{step.at("feature").get<std::string>(), step.at("rows").get<std::vector<std::vector<int64_t>>>()}}))};
+  }
+  if (op == "interleave") return {interleave(step, jitter)};
+  if (op == "flat_map") return {flat_map(step, jitter)};
+  if (!step.contains("inputs")) throw NotYet{op};
+  std::vector<Translated> inputs;
+  std::vector<Dataset> datasets;
+  for (const Json& input : step["inputs"]) {
+    inputs.push_back(build(input, jitter));
+    datasets.push_back(inputs.back().dataset);
+  }
+  Dataset dataset = joined(datasets, step, jitter);
+  // What merges the features of a zip is a function.
+  if (op == "zip") return {dataset};
+  return {dataset, common_ragged_rows(inputs, step)};
 }
 
 Dataset map(const Dataset& input, const Json& step) {
@@ -199,12 +246,14 @@ Dataset filter(const Dataset& input, const Json& step) {
   const std::string fn = step.at("fn");
   const std::string feature = step.at("feature");
   if (fn == "mod_eq") {
+    expect_scalar(input, feature);
     const auto m = step.at("m").get<int64_t>();
     const auto r = step.at("r").get<int64_t>();
     return input.filter(
         RowPredicate{fn, [=](const RowView& row) { return floored_modulo(row.value<int64_t>(feature), m) == r; }});
   }
   if (fn == "length_lt") {
+    expect_rows(input, feature);
     const auto n = step.at("n").get<int64_t>();
     return input.filter(RowPredicate{fn, [=](const RowView& row) { return row.shape(feature)[0] < n; }});
   }
@@ -236,7 +285,24 @@ Dataset alone(const Dataset& input, const std::string& feature) {
   return input.map(function);
 }
 
-Dataset transform(const Dataset& input, const Json& step) {
+// The length is that of vectors; what has a higher rank is padded to the largest.
+PaddedBatchOptions padding(const Dataset& input, const Json& step) {
+  PaddedBatchOptions options{.drop_remainder = step.at("drop_remainder"), .value = step.at("value").get<int64_t>()};
+  if (step.at("length").is_null() || step.at("length") == -1) return options;
+  const PadLength length = PadLength::fixed(step.at("length").get<int64_t>());
+  for (const FeatureSpec& feature : input.schema().features()) {
+    if (feature.shape.size() == 1) options.features[feature.name].length = length;
+  }
+  return options;
+}
+
+// How elements are gathered, with ragged rows or without.
+GatherOptions gathering(bool ragged, bool drop_remainder = false) {
+  if (ragged) return RaggedBatchOptions{.drop_remainder = drop_remainder};
+  return BatchOptions{.drop_remainder = drop_remainder};
+}
+
+Dataset transform(const Dataset& input, const Json& step, bool ragged) {
   const std::string op = step.at("op");
   const auto number = [&](const char* name) { return step.at(name).get<int64_t>(); };
   if (op == "map") return map(input, step);
@@ -244,6 +310,7 @@ Dataset transform(const Dataset& input, const Json& step) {
   if (op == "enumerate") return input.enumerate(number("start"));
   if (op == "take_while") {
     const std::string feature = step.at("feature");
+    expect_scalar(input, feature);
     return input.take_while(
         {op, [feature, k = number("k")](const RowView& row) { return row.value<int64_t>(feature) < k; }});
   }
@@ -252,16 +319,18 @@ Dataset transform(const Dataset& input, const Json& step) {
     return input.scan(running_sum(feature));
   }
   if (op == "unique") {
-    // tf.data's has elements of one feature.
+    // tf.data's has elements of one feature, which is not ragged.
     const std::string feature = step.at("feature");
+    if (feature_of(input, feature).is_ragged()) refuse("unique: ragged");
     return alone(input, feature).unique(feature);
   }
   if (op == "add_length") {
     const std::string feature = step.at("feature");
+    expect_rows(input, feature);
     return input.map(
         {.name = op,
          .writes = {{.name = "length", .dtype = DType::kInt64, .shape = {}}},
-         .function = [feature](const RowView& row, RowWriter& out) { out.set("length", row.shape(feature).at(0)); }});
+         .function = [feature](const RowView& row, RowWriter& out) { out.set("length", row.shape(feature)[0]); }});
   }
   if (op == "take") return input.take(number("n"));
   if (op == "skip") return input.skip(number("n"));
@@ -271,8 +340,9 @@ Dataset transform(const Dataset& input, const Json& step) {
   if (op == "prefetch") return input.prefetch(number("n"));
   if (op == "ignore_errors") return input.ignore_errors();
   if (op == "assert_cardinality") return input.assert_cardinality(number("n"));
-  if (op == "batch") return input.batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
-  if (op == "ragged_batch") return input.ragged_batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
+  if (op == "batch" && !ragged) return input.batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
+  if (op == "batch" || op == "ragged_batch")
+    return input.ragged_batch(number("size"), {.drop_remainder = step.at("drop_remainder")});
   if (op == "unbatch") return input.unbatch();
   if (op == "rebatch") return input.rebatch(number("size"), {.drop_remainder = step.at("drop_remainder")});
   if (op == "bucket_by_sequence_length") {
@@ -283,54 +353,54 @@ Dataset transform(const Dataset& input, const Json& step) {
                                             .padding = {.drop_remainder = step.at("drop_remainder")}});
   }
   if (op == "group_by_window") {
-    const RowKey key{op, [feature = step.at("feature").get<std::string>(), mod = number("mod")](const RowView& row) {
+    const std::string feature = step.at("feature");
+    expect_scalar(input, feature);
+    const RowKey key{op, [feature, mod = number("mod")](const RowView& row) {
                        return floored_modulo(row.value<int64_t>(feature), mod);
                      }};
-    return input.group_by_window(key, number("window_size"));
-  }
-  if (op == "ragged_window") {
-    return input.window(number("size"), {.shift = number("shift"), .stride = number("stride")},
-                        RaggedBatchOptions{.drop_remainder = step.at("drop_remainder")});
+    return input.group_by_window(key, number("window_size"), gathering(ragged));
   }
   if (op == "window") {
     return input.window(number("size"), {.shift = number("shift"), .stride = number("stride")},
-                        BatchOptions{.drop_remainder = step.at("drop_remainder")});
+                        gathering(ragged, step.at("drop_remainder")));
   }
-  if (op == "padded_batch") {
-    PaddedBatchOptions options{.drop_remainder = step.at("drop_remainder"), .value = number("value")};
-    if (!step.at("length").is_null()) options.length = PadLength::fixed(number("length"));
-    return input.padded_batch(number("size"), options);
-  }
+  if (op == "padded_batch") return input.padded_batch(number("size"), padding(input, step));
   throw NotYet{op};
 }
 
-// The rows of ragged features that an unbatch has taken apart: tf.data remembers what they were, and batches them as
-// ragged again. Here whoever wants that says so.
-void add_ragged_rows(const Schema& unbatched, std::set<std::string>& names) {
-  for (const FeatureSpec& feature : unbatched.features()) {
-    if (feature.shape.size() == 2 && feature.shape[1] == kRagged) names.insert(feature.name);
+// What tf.data holds for ragged behind a step that here is not.
+std::set<std::string> ragged_rows_behind(const std::string& op, const Translated& input, const Schema& output) {
+  // A function gets and gives tensors.
+  static const std::set<std::string> kFunctions = {"map", "enumerate", "scan", "unique", "add_length", "ragged_batch"};
+  if (kFunctions.count(op) > 0) return {};
+  std::set<std::string> names = input.ragged_rows;
+  for (const FeatureSpec& feature : input.dataset.schema().features()) {
+    if (op == "unbatch" && feature.is_ragged()) names.insert(feature.name);
   }
+  for (const FeatureSpec& feature : output.features()) {
+    if (feature.is_ragged()) names.erase(feature.name);
+  }
+  return names;
 }
 
-bool has_ragged_rows(const Schema& schema, const std::set<std::string>& names) {
-  return std::any_of(schema.features().begin(), schema.features().end(), [&](const FeatureSpec& feature) {
-    return feature.shape.size() == 1 && names.count(feature.name) > 0;
+Translated translated(const Translated& input, const Json& step, Jitter& jitter) {
+  const std::string op = step.at("op");
+  if ((op == "padded_batch" || op == "bucket_by_sequence_length") && !input.ragged_rows.empty()) {
+    refuse(op + ": ragged for tf.data");
+  }
+  const bool ragged = std::any_of(input.ragged_rows.begin(), input.ragged_rows.end(), [&](const std::string& name) {
+    return !feature_of(input.dataset, name).shape.empty();
   });
+  const Dataset dataset = transform(input.dataset, step, ragged);
+  return {jitter.behind(dataset), ragged_rows_behind(op, input, dataset.schema())};
 }
 
 // `jitter`: a seed for what is put between the steps; 0: nothing.
-Dataset build(const Json& pipeline, Jitter& jitter) {
-  Dataset dataset = jitter.behind(source(pipeline.at(0), jitter));
-  std::set<std::string> ragged_rows;
-  for (size_t i = 1; i < pipeline.size(); ++i) {
-    Json step = pipeline[i];
-    const std::string op = step.at("op");
-    if (op == "unbatch") add_ragged_rows(dataset.schema(), ragged_rows);
-    if ((op == "batch" || op == "window") && has_ragged_rows(dataset.schema(), ragged_rows))
-      step["op"] = "ragged_" + op;
-    dataset = jitter.behind(transform(dataset, step));
-  }
-  return dataset;
+Translated build(const Json& pipeline, Jitter& jitter) {
+  Translated built = source(pipeline.at(0), jitter);
+  built.dataset = jitter.behind(built.dataset);
+  for (size_t i = 1; i < pipeline.size(); ++i) built = translated(built, pipeline[i], jitter);
+  return built;
 }
 
 // Features by name, as the cases have them: their order means nothing.
@@ -430,7 +500,7 @@ std::string difference_of(const Json& definition) {
     Jitter jitter(seed);
     std::optional<Dataset> dataset;
     try {
-      dataset = build(definition.at("pipeline"), jitter);
+      dataset = build(definition.at("pipeline"), jitter).dataset;
     } catch (const ErrorException& e) {
       return refused ? "" : fmt::format("refused: {}", e.what());
     }

@@ -588,14 +588,14 @@ TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
     EXPECT_THAT(outcome.elements, SizeIs(expected.records.size() + 1));
     EXPECT_EQ(outcome.elements.back(), "end");
     ASSERT_THAT(outcome.skipped.regions, SizeIs(expected.faults.size()));
-    EXPECT_EQ(fault.can_be_seen, !outcome.told.empty());
+    EXPECT_EQ(fault.walk.has_fault(), !outcome.told.empty());
     for (size_t i = 0; i < expected.faults.size(); ++i) {
       EXPECT_EQ(outcome.skipped.regions[i].begin, expected.faults[i].begin);
       EXPECT_EQ(outcome.skipped.regions[i].end, expected.faults[i].end);
       EXPECT_EQ(outcome.skipped.regions[i].code, expected.faults[i].error.code);
     }
     // Records and regions of a plain file make up all of it.
-    if (!fault.compression || fault.compression == Compression::kNone) {
+    if (fault.compression == Compression::kNone) {
       std::map<uint64_t, uint64_t> parts;
       for (const test::ReadRecord& record : expected.records) {
         parts[record.offset] = record.offset + record.payload.size() + kFrame;

@@ -112,25 +112,25 @@ TEST_F(FaultBetweenGoodFiles, LetsExactlyTheRecordsBeforeItPass) {
   ASSERT_EQ(faults.size(), static_cast<size_t>(kCorrupt));
   for (const PlantedFault& fault : faults) {
     std::vector<std::string> expected = base_;
-    expected.insert(expected.end(), base_.begin(), base_.begin() + static_cast<std::ptrdiff_t>(fault.intact_before));
-    if (!fault.can_be_seen) expected.insert(expected.end(), base_.begin(), base_.end());
+    expected.insert(expected.end(), base_.begin(), base_.begin() + static_cast<std::ptrdiff_t>(fault.walk.num_before));
+    if (!fault.walk.has_fault()) expected.insert(expected.end(), base_.begin(), base_.end());
     const ReadShard found = run_records(records(fault, 1), {.threads = 2});
     EXPECT_EQ(payloads(found), expected) << fault.name;
-    ASSERT_EQ(found.faults.size(), fault.can_be_seen ? 1U : 0U) << fault.name;
-    if (!fault.can_be_seen) continue;
+    ASSERT_EQ(found.faults.size(), fault.walk.has_fault() ? 1U : 0U) << fault.name;
+    if (!fault.walk.has_fault()) continue;
     const Error& error = found.faults[0].error;
     EXPECT_EQ(error.shard, kFolder + "/corrupt/" + fault.name);
-    EXPECT_EQ(error.record, static_cast<int64_t>(fault.intact_before)) << fault.name;
+    EXPECT_EQ(error.record, static_cast<int64_t>(fault.walk.num_before)) << fault.name;
   }
 }
 
 TEST_F(FaultBetweenGoodFiles, ComesInItsTurnWhenShardsAreInterleaved) {
   for (const PlantedFault& fault : planted_faults(kFolder)) {
-    if (!fault.can_be_seen) continue;
+    if (!fault.walk.has_fault()) continue;
     // Three files take turns; the faulty one is the second.
     std::vector<std::string> expected;
-    for (size_t i = 0; i < fault.intact_before; ++i) expected.insert(expected.end(), 3, base_[i]);
-    if (fault.intact_before < kBaseRecords) expected.push_back(base_[fault.intact_before]);
+    for (size_t i = 0; i < fault.walk.num_before; ++i) expected.insert(expected.end(), 3, base_[i]);
+    if (fault.walk.num_before < kBaseRecords) expected.push_back(base_[fault.walk.num_before]);
     for (const int threads : {1, 4}) {
       const ReadShard found = run_records(records(fault, 3), {.threads = threads});
       EXPECT_EQ(payloads(found), expected) << fault.name << ", " << threads << " threads";
@@ -143,12 +143,12 @@ TEST_F(FaultBetweenGoodFiles, ComesOnceAndInOnePlaceBehindShuffleAndBatch) {
   for (const PlantedFault& fault : planted_faults(kFolder)) {
     const Dataset dataset = records(fault, 2).shuffle(8, {.seed = 5}).batch(3).prefetch(2);
     const ReadShard expected = run_records(dataset, {.threads = 1});
-    EXPECT_EQ(expected.faults.size(), fault.can_be_seen ? 1U : 0U) << fault.name;
+    EXPECT_EQ(expected.faults.size(), fault.walk.has_fault() ? 1U : 0U) << fault.name;
     for (const int threads : {2, 8}) {
       const ReadShard found = run_records(dataset, {.threads = threads});
       EXPECT_EQ(found.records, expected.records) << fault.name << ", " << threads << " threads";
       ASSERT_EQ(found.faults.size(), expected.faults.size()) << fault.name;
-      if (fault.can_be_seen) {
+      if (fault.walk.has_fault()) {
         EXPECT_EQ(found.faults[0].error.to_string(), expected.faults[0].error.to_string());
       }
     }

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/tfrecord/crc.h"
+#include "tests/support/shard_walk.h"
 
 namespace millrace::test {
 namespace {
@@ -25,7 +25,7 @@ json load_manifest(const std::string& path) {
 
 // One record as a manifest lists it.
 std::optional<std::string> difference(const ReadRecord& found, const json& expected, bool with_offset) {
-  const std::string crc = fmt::format("{:08x}", crc32c(found.payload));
+  const std::string crc = fmt::format("{:08x}", plain_crc32c(found.payload));
   if (expected.at("length") != found.payload.size() || expected.at("crc32c") != crc) {
     return fmt::format("record {}: {} bytes with CRC {}, expected {} with {}", found.index, found.payload.size(), crc,
                        expected.at("length").dump(), expected.at("crc32c").dump());
@@ -54,93 +54,76 @@ std::optional<std::string> intact_problem(const ReadShard& read, const json& exp
   return std::nullopt;
 }
 
-// The codes that describe a planted fault; empty: nothing is wrong with the file.
-std::set<ErrorCode> expected_codes(const std::string& name) {
-  const auto begins = [&name](std::initializer_list<std::string_view> prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
-  };
-  if (begins({"zlib_two_streams", "truncated_boundary"})) return {};
-  if (name.find("_read_as_") != std::string::npos) return {ErrorCode::kCompression};
-  // Damaged deflate data may still unpack, to bytes that the CRCs of records refuse.
-  if (begins({"gzip_flip_early", "gzip_flip_middle", "gzip_flip_late", "zlib_flip"})) {
-    return {ErrorCode::kCompression, ErrorCode::kPayloadCrc, ErrorCode::kLengthCrc};
+// What a manifest says of a file with a planted fault is true of its bytes.
+std::optional<std::string> manifest_problem(const json& entry, const json& base, const ShardWalk& walk) {
+  const auto before = entry.at("intact_before").get<size_t>();
+  if (walk.num_before < before) {
+    return fmt::format("the manifest says {} intact records, {} are in the file", before, walk.num_before);
   }
-  if (begins({"gzip_length"})) return {ErrorCode::kRecordTooLarge};
-  if (begins({"gzip_payload"})) return {ErrorCode::kPayloadCrc};
-  if (begins({"gzip_truncated", "zlib_truncated", "gzip_second_member_cut", "truncated_", "only_"})) {
-    return {ErrorCode::kTruncated};
+  for (size_t i = 0; i < before; ++i) {
+    if (auto text = difference(walk.records[i], base[i], entry.at("compression") == "")) return "in the file, " + *text;
   }
-  if (begins({"gzip_", "zlib_"})) return {ErrorCode::kCompression};
-  if (begins({"garbage_000", "garbage_0010", "garbage_0011", "zero_tail_000", "zero_tail_0011"})) {
-    return {ErrorCode::kTruncated};
-  }
-  if (begins({"flip_length", "garbage_", "zero_tail_0", "zero_tail_4", "zero_tail_replaces", "zero_all",
-              "crc_not_masked", "text"})) {
-    return {ErrorCode::kLengthCrc};
-  }
-  // A length within the limit of a record cannot be told from a file that was cut.
-  if (begins({"length_2e24", "length_2e30", "length_one_over_the_rest"})) return {ErrorCode::kTruncated};
-  if (begins({"length_2e", "length_big_endian"})) return {ErrorCode::kRecordTooLarge};
-  return {ErrorCode::kPayloadCrc};
+  return std::nullopt;
 }
 
-// TensorFlow ignores what follows the first zlib stream; there is more.
-size_t num_before(const json& entry, const json& base) {
-  return entry.at("file") == "zlib_two_streams.tfrecord" ? base.size() : entry.at("intact_before").get<size_t>();
-}
-
-std::optional<std::string> corrupt_problem(const json& entry, const json& base, const ReadShard& stopped,
-                                           const std::optional<ReadShard>& continued, const ReadShard& counted) {
-  const std::string name = entry.at("file");
-  const bool plain = entry.at("compression") == "";
-  const std::set<ErrorCode> codes = expected_codes(name);
-  for (const ReadShard* read : {&stopped, continued ? &*continued : &stopped, &counted}) {
-    if (read->hung) return "nobody woke the reader: it hangs";
-    for (const ReadRecord& record : read->records) {
-      if (record.index >= base.size()) return fmt::format("record {} is more than there are", record.index);
-      if (auto text = difference(record, base[record.index], plain)) return text;
-    }
-  }
-  const size_t before = num_before(entry, base);
-  if (stopped.records.size() != before) return fmt::format("expected {} records, found {}", before, describe(stopped));
-  if (codes.empty()) {
-    if (!stopped.faults.empty()) return fmt::format("expected no error, found {}", describe(stopped));
-    if (before == base.size()) return std::nullopt;
-    // What nobody can see in the file, the promised number shows.
-    const bool seen = counted.faults.size() == 1 && counted.faults[0].error.code == ErrorCode::kCardinality &&
-                      counted.faults[0].error.message.find(std::to_string(base.size())) != std::string::npos &&
-                      counted.faults[0].error.message.find(std::to_string(before)) != std::string::npos;
-    if (!seen) return fmt::format("expected cardinality with both numbers, found {}", describe(counted));
-    return std::nullopt;
-  }
-  if (stopped.faults.size() != 1 || !codes.contains(stopped.faults[0].error.code)) {
+// The first error describes the fault and its place.
+std::optional<std::string> error_problem(const ReadShard& stopped, const json& entry, const ShardWalk& walk) {
+  if (stopped.faults.size() != 1 || !walk.codes.contains(stopped.faults[0].error.code)) {
     std::vector<std::string_view> names;
-    for (const ErrorCode code : codes) names.push_back(to_string(code));
+    for (const ErrorCode code : walk.codes) names.push_back(to_string(code));
     return fmt::format("expected an error of {}, found {}", fmt::join(names, " or "), describe(stopped));
   }
   const RecordFault& fault = stopped.faults[0];
-  if (fault.error.shard.find(name) == std::string::npos) return "the error does not name the shard";
-  if (fault.error.record != static_cast<int64_t>(before)) {
-    return fmt::format("the error names record {}, expected {}", fault.error.record, before);
+  if (fault.error.shard.find(entry.at("file").get<std::string>()) == std::string::npos) {
+    return "the error does not name the shard";
   }
-  if (plain && before < base.size() && base[before].at("offset") != fault.error.offset) {
-    return fmt::format("the error names offset {}, the record begins at {}", fault.error.offset,
-                       base[before].at("offset").dump());
+  if (fault.error.record != static_cast<int64_t>(stopped.records.size())) {
+    return fmt::format("the error names record {}, expected {}", fault.error.record, stopped.records.size());
   }
-  if (fault.begin > fault.end || (!plain ? false : fault.end > entry.at("file_bytes")))
-    return "lost bytes make no sense";
-  // Where only payloads are damaged, everything else can be reached.
-  const bool lengths_are_good = name.find("flip_payload") != std::string::npos || name.starts_with("flip_two") ||
-                                name.starts_with("crc_payload") || name.starts_with("crc_ieee") ||
-                                name.starts_with("zero_payload") || name.starts_with("gzip_payload_flip");
-  const size_t after = entry.at("intact_after");
-  size_t reachable = before + after;
-  if (name.starts_with("flip_two")) reachable = base.size() - 2;
-  if (lengths_are_good && continued && continued->records.size() != reachable) {
-    return fmt::format("going on: expected {} records, found {}", reachable, describe(*continued));
+  const bool plain = entry.at("compression") == "";
+  if (plain && fault.error.offset != static_cast<int64_t>(walk.fault_offset)) {
+    return fmt::format("the error names offset {}, the record begins at {}", fault.error.offset, walk.fault_offset);
   }
+  if (fault.begin > fault.end || (plain && fault.end > entry.at("file_bytes"))) return "lost bytes make no sense";
   return std::nullopt;
+}
+
+std::optional<std::string> corrupt_problem(const json& entry, const json& base, const ShardWalk& walk,
+                                           const ReadShard& stopped, const std::optional<ReadShard>& continued,
+                                           const ReadShard& counted) {
+  if (auto text = manifest_problem(entry, base, walk)) return text;
+  for (const ReadShard* read : {&stopped, continued ? &*continued : &stopped, &counted}) {
+    if (auto text = record_problem(*read, base, walk)) return text;
+  }
+  const size_t before = walk.num_before;
+  if (walk.is_unpacked && stopped.records.size() != before)
+    return fmt::format("expected {} records, found {}", before, describe(stopped));
+  if (continued && walk.is_unpacked && continued->records.size() != walk.records.size()) {
+    return fmt::format("going on: expected {} records, found {}", walk.records.size(), describe(*continued));
+  }
+  if (walk.has_fault()) return error_problem(stopped, entry, walk);
+  if (!stopped.faults.empty()) return fmt::format("expected no error, found {}", describe(stopped));
+  if (before == base.size()) {
+    if (!counted.faults.empty()) return fmt::format("expected no error, found {}", describe(counted));
+    return std::nullopt;
+  }
+  // What nobody can see in the file, the promised number shows.
+  const bool seen = counted.faults.size() == 1 && counted.faults[0].error.code == ErrorCode::kCardinality &&
+                    counted.faults[0].error.message.find(std::to_string(base.size())) != std::string::npos &&
+                    counted.faults[0].error.message.find(std::to_string(before)) != std::string::npos;
+  if (!seen) return fmt::format("expected cardinality with both numbers, found {}", describe(counted));
+  return std::nullopt;
+}
+
+PlantedFault planted_fault(const std::string& folder, const json& entry) {
+  const std::string name = entry.at("file");
+  const auto compression = compression_from_name(entry.at("compression").get<std::string>());
+  std::ifstream in(folder + "/corrupt/" + name, std::ios::binary);
+  if (!in || !compression) {
+    throw ErrorException({.code = ErrorCode::kIo, .message = "cannot read a file of the manifest", .shard = name});
+  }
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  return {.name = name, .compression = *compression, .walk = walk_shard(bytes, *compression)};
 }
 
 void note(FixtureReport& report, const std::string& name, const std::optional<std::string>& problem) {
@@ -152,6 +135,22 @@ void note(FixtureReport& report, const std::string& name, const std::optional<st
 }
 
 }  // namespace
+
+std::optional<std::string> record_problem(const ReadShard& read, const json& base, const ShardWalk& walk) {
+  if (read.hung) return "nobody woke the reader: it hangs";
+  auto in_file = walk.records.begin();
+  for (const ReadRecord& record : read.records) {
+    in_file = std::find_if(in_file, walk.records.end(), [&](const ReadRecord& r) { return r.index >= record.index; });
+    if (in_file != walk.records.end() && *in_file == record) continue;
+    if (walk.is_unpacked) return fmt::format("record {} at {} is not in the file", record.index, record.offset);
+    if (record.index >= base.size()) return fmt::format("record {} is more than there are", record.index);
+    if (auto text = difference(record, base[record.index], /*with_offset=*/false)) return text;
+  }
+  if (read.records.size() < walk.num_before) {
+    return fmt::format("expected {} records, found {}", walk.num_before, describe(read));
+  }
+  return std::nullopt;
+}
 
 ReadFixture shard_reader(Storage& storage, const ShardReaderOptions& options) {
   return [&storage, options, pool = std::make_shared<BufferPool>()](const FixtureReading& reading) {
@@ -174,6 +173,10 @@ FixtureReport check_intact_fixtures(const ReadFixture& read, const std::string& 
     const std::string name = entry.at("file");
     const std::string declared = entry.at("compression");
     const json& expected = entry.contains("records") ? entry.at("records") : records_of.at(entry.at("records_as_in"));
+    if (entry.at("record_count") != expected.size()) {
+      note(report, name, fmt::format("record_count is not that of the {} records listed", expected.size()));
+      continue;
+    }
     for (const bool by_content : {false, true}) {
       const ReadShard found = read({.path = folder + "/" + name,
                                     .compression = by_content ? std::nullopt : compression_from_name(declared),
@@ -191,11 +194,7 @@ std::vector<PlantedFault> planted_faults(const std::string& folder, size_t max_f
   const json manifest = load_manifest(folder + "/corrupt/manifest.json");
   for (const json& entry : manifest.at("files")) {
     if (entry.at("file_bytes").get<size_t>() > max_file_bytes) continue;
-    const std::string name = entry.at("file");
-    faults.push_back({.name = name,
-                      .compression = compression_from_name(entry.at("compression").get<std::string>()),
-                      .intact_before = num_before(entry, manifest.at("base").at("records")),
-                      .can_be_seen = !expected_codes(name).empty()});
+    faults.push_back(planted_fault(folder, entry));
   }
   return faults;
 }
@@ -207,8 +206,8 @@ FixtureReport check_corrupt_fixtures(const ReadFixture& read, const std::string&
   const json& base = manifest.at("base").at("records");
   for (const json& entry : manifest.at("files")) {
     if (entry.at("file_bytes").get<size_t>() > max_file_bytes) continue;
-    FixtureReading reading{.path = folder + "/corrupt/" + entry.at("file").get<std::string>(),
-                           .compression = compression_from_name(entry.at("compression").get<std::string>())};
+    const PlantedFault fault = planted_fault(folder, entry);
+    FixtureReading reading{.path = folder + "/corrupt/" + fault.name, .compression = fault.compression};
     const ReadShard stopped = read(reading);
     std::optional<ReadShard> continued;
     if (goes_on) {
@@ -218,7 +217,7 @@ FixtureReport check_corrupt_fixtures(const ReadFixture& read, const std::string&
     }
     reading.num_records = base.size();
     const ReadShard counted = read(reading);
-    note(report, entry.at("file"), corrupt_problem(entry, base, stopped, continued, counted));
+    note(report, fault.name, corrupt_problem(entry, base, fault.walk, stopped, continued, counted));
   }
   return report;
 }

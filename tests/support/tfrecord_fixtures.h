@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "formats/storage/storage.h"
 #include "formats/tfrecord/shard_reader.h"
 #include "tests/support/shard_driver.h"
+#include "tests/support/shard_walk.h"
 
 namespace millrace::test {
 
@@ -40,18 +43,23 @@ FixtureReport check_intact_fixtures(const ReadFixture& read, const std::string& 
 
 /// A file with one planted fault.
 struct PlantedFault {
-  std::string name;                        ///< of the file in `FOLDER/corrupt`
-  std::optional<Compression> compression;  ///< with which it is to be read
-  size_t intact_before = 0;                ///< records before the fault
-  bool can_be_seen = true;                 ///< false: only a promised number of records shows it, if that
+  std::string name;         ///< of the file in `FOLDER/corrupt`
+  Compression compression;  ///< with which it is to be read
+  ShardWalk walk;           ///< what is in it. Without a fault only a promised number of records shows it, if that
 };
 
 /// The files that `FOLDER/corrupt/manifest.json` lists, not longer than `max_file_bytes`.
 std::vector<PlantedFault> planted_faults(const std::string& folder, size_t max_file_bytes = SIZE_MAX);
 
+/// What is wrong with the records of a reading; nothing when the records before the fault came, and each one is in the
+/// file, or where compressed data breaks one of `base`, the good file's records as the manifest lists them.
+std::optional<std::string> record_problem(const ReadShard& read, const nlohmann::json& base, const ShardWalk& walk);
+
 /// Reads the files with planted faults: exactly the intact records before the fault, then one error of the right code
 /// that names shard, record and offset; when reading goes on, every record that is delivered is one of the good file's,
-/// and those that can be reached all come. `goes_on`: false leaves the readings that go on out.
+/// and those that can be reached all come. What is right follows from the bytes of each file (`walk_shard`), not from
+/// its name; the records that the manifest calls intact must be there. `goes_on`: false leaves the readings that go on
+/// out.
 FixtureReport check_corrupt_fixtures(const ReadFixture& read, const std::string& folder,
                                      size_t max_file_bytes = SIZE_MAX, bool goes_on = true);
 

@@ -18,7 +18,7 @@ struct RejectionResampleOptions {
 /// Drops elements at random so that the classes of those that stay are distributed as asked for: the most wanted class
 /// (by target over initial share) stays whole, each other one with the chance that makes up for it.
 ///
-///     classes 0 0 0 1 0 0 1 0, target {1, 1}, initial {3, 1}   ->   0 1 0 1
+///     classes 0 0 0 1 0 0 1 0, target {1, 1}, initial {3, 1}, seed 9   ->   0 1 0 1
 ///
 /// Without an initial distribution the classes are counted as they come, from 10 of each on, the element at hand among
 /// them: tf.data's smoothing. Then the first elements come by a rough estimate.

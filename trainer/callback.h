@@ -18,6 +18,7 @@ struct TrainingStart {
   int64_t step = 0;            ///< more than 0 when it goes on from a checkpoint
   int64_t total_steps = 0;     ///< 0 when the data decide
   int64_t num_parameters = 0;  ///< elements
+  int64_t num_trained = 0;     ///< of them: without those that are frozen
   int replicas = 0;
   int64_t accumulate = 1;  ///< global batches of a step
   uint64_t seed = 0;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <regex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 #include "trainer/all_reduce.h"
 #include "trainer/bucket_countdown.h"
 #include "trainer/distributor.h"
+#include "trainer/name_pattern.h"
 #include "trainer/step_watchdog.h"
 
 namespace millrace {
@@ -62,20 +62,18 @@ TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optim
     : trainable(layout.parameters().size(), 1), weights(layout.size()) {
   for (size_t slot = 0; slot < optimizer.slot_names().size(); ++slot) slots.emplace_back(layout.size());
   if (frozen.empty()) return;
-  std::regex pattern;
-  try {
-    pattern.assign(frozen);
-  } catch (const std::regex_error& error) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("frozen '{}' is no regular expression: {}", frozen, error.what()));
-  }
+  const NamePattern pattern("frozen", frozen);
+  for (size_t id = 0; id < trainable.size(); ++id) trainable[id] = pattern.matches(layout.parameters()[id]) ? 0 : 1;
+  pattern.need_match(std::ranges::count(trainable, 0) > 0);
+  if (std::ranges::count(trainable, 1) == 0) pattern.refuse("matches every parameter; nothing is left to train");
+}
+
+int64_t TrainedState::num_trained(const ParameterLayout& layout) const {
+  int64_t count = 0;
   for (size_t id = 0; id < trainable.size(); ++id) {
-    trainable[id] = std::regex_search(layout.parameters()[id].name, pattern) ? 0 : 1;
+    if (trainable[id] != 0) count += layout.parameters()[id].size;
   }
-  if (std::ranges::count(trainable, 1) == 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("frozen '{}' matches every parameter; nothing is left to train", frozen));
-  }
+  return count;
 }
 
 nanoseconds BatchTimeline::backward_end() const {

@@ -19,8 +19,11 @@ namespace millrace {
 struct TrainedState {
   /// Zeros. `frozen`: parameters whose name contains a match of this regular expression (ECMAScript; empty: none) are
   /// not trained: they have no gradient, are in no bucket, and neither decay nor momentum touches them. Throws
-  /// `kInvalidArgument` for a pattern that is none, or that leaves nothing to train.
+  /// `kInvalidArgument` for a pattern that is none, matches no parameter, or leaves nothing to train.
   TrainedState(const ParameterLayout& layout, const Optimizer& optimizer, const std::string& frozen = "");
+
+  /// Elements of the parameters that are trained.
+  int64_t num_trained(const ParameterLayout& layout) const;
 
   /// By parameter id: 0 for those that are frozen.
   std::vector<uint8_t> trainable;

@@ -192,6 +192,7 @@ class Trainer::Run {
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
+                                                   .num_trained = t_.state_.num_trained(t_.model_.layout()),
                                                    .replicas = options_.step.replicas,
                                                    .accumulate = options_.accumulate,
                                                    .seed = options_.step.seed,

@@ -262,7 +262,10 @@ TEST(DataParallel, FrozenParametersStayAndHaveNeitherBucketNorSlot) {
     EXPECT_EQ(moved, id >= 2) << parameter.name;
   }
   EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "."); }), HasSubstr("nothing is left to train"));
-  EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "("); }), HasSubstr("no regular expression"));
+  EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "("); }),
+              HasSubstr("frozen '(' is no regular expression"));
+  EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "frist"); }),
+              HasSubstr("frozen 'frist' matches no parameter"));
 }
 
 // A generator g and a discriminator d, three numbers each: fake = g x (by element), score = d . fake. From one forward
@@ -391,12 +394,13 @@ TEST(DataParallel, GroupsSayWhatTheyAreAndRefuseWhatCannotWork) {
     return thrown_by([&] { OptimizerGroups(model.layout(), std::move(one)); });
   };
   EXPECT_THAT(with("generator"), HasSubstr("'discriminator.weight' belongs to no group"));
-  EXPECT_THAT(with("("), HasSubstr("no regular expression"));
+  EXPECT_THAT(with("("), HasSubstr("group '(' is no regular expression"));
+  EXPECT_THAT(with("genarator"), HasSubstr("group 'genarator' matches no parameter"));
   std::vector<OptimizerGroup> two;
   two.push_back({.parameters = "weight", .optimizer = std::make_unique<Sgd>()});
   two.push_back({.parameters = "generator", .optimizer = std::make_unique<Sgd>()});
   EXPECT_THAT(thrown_by([&] { OptimizerGroups(model.layout(), std::move(two)); }),
-              HasSubstr("no parameter belongs to the group 'generator'"));
+              HasSubstr("group 'generator' matches only parameters of groups before it"));
 }
 
 TEST(DataParallel, TheRatesOfGroupsWithSchedulesOfTheirOwnAreReported) {

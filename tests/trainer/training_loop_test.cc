@@ -320,6 +320,13 @@ TEST(TrainingLoop, AFrozenPartStaysAndACheckpointOfAnotherIsRefused) {
   const TemporaryFolder folder;
   const TrainerOptions options{.frozen = "^first", .total_steps = 5, .checkpoint_folder = folder.path()};
   ToyTraining toy(options);
+  class Trained final : public Callback {
+    void train_starts(const TrainingStart& start) override {
+      EXPECT_EQ(start.num_parameters, 5 * 7 + 7 + 7 + 1);
+      EXPECT_EQ(start.num_trained, 7 + 1);
+    }
+  };
+  toy.trainer.add_callback(std::make_unique<Trained>());
   const std::vector<float> before = toy.weights();
   RegressionSource source(1000);
   const std::string checkpoint = toy.trainer.train(source).last_checkpoint;

@@ -85,6 +85,7 @@ void JsonlLog::train_starts(const TrainingStart& start) {
                  {"step", start.step},
                  {"total_steps", start.total_steps},
                  {"num_parameters", start.num_parameters},
+                 {"num_trained", start.num_trained},
                  {"replicas", start.replicas},
                  {"accumulate", start.accumulate},
                  {"seed", start.seed},

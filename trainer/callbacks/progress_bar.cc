@@ -100,7 +100,9 @@ void ProgressBar::train_starts(const TrainingStart& start) {
   first_step_ = start.step;
   started_ = Clock::now();
   redraw_at_ = started_;
-  print_line(fmt::format("training {} parameters on {} replicas{}{}{}",
+  const std::string trained =
+      start.num_trained < start.num_parameters ? grouped(static_cast<double>(start.num_trained)) + " of " : "";
+  print_line(fmt::format("training {}{} parameters on {} replicas{}{}{}", trained,
                          grouped(static_cast<double>(start.num_parameters)), start.replicas,
                          start.total_steps > 0 ? fmt::format(", {} steps", start.total_steps) : "",
                          start.accumulate > 1 ? fmt::format(" of {} batches", start.accumulate) : "",

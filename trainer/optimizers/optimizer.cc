@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "trainer/name_pattern.h"
 
 namespace millrace {
 
@@ -35,15 +35,9 @@ std::vector<double> weight_decays(const ParameterLayout& layout, double decay, c
   }
   std::vector<double> decays(layout.parameters().size(), decay);
   if (exclude.empty()) return decays;
-  std::regex pattern;
-  try {
-    pattern.assign(exclude);
-  } catch (const std::regex_error& error) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("exclude_from_decay '{}' is no regular expression: {}", exclude, error.what()));
-  }
+  const NamePattern pattern("exclude_from_decay", exclude);
   for (size_t id = 0; id < decays.size(); ++id) {
-    if (std::regex_search(layout.parameters()[id].name, pattern)) decays[id] = 0;
+    if (pattern.matches(layout.parameters()[id])) decays[id] = 0;
   }
   return decays;
 }

@@ -1,11 +1,11 @@
 #include "trainer/optimizers/optimizer_groups.h"
 
 #include <algorithm>
-#include <regex>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "trainer/name_pattern.h"
 
 namespace millrace {
 namespace {
@@ -19,19 +19,18 @@ OptimizerGroups::OptimizerGroups(const ParameterLayout& layout, std::vector<Opti
   for (size_t group = 0; group < groups_.size(); ++group) {
     const std::string& name = groups_[group].parameters;
     if (!groups_[group].optimizer) refuse(fmt::format("the group of parameters '{}' has no optimizer", name));
-    std::regex pattern;
-    try {
-      pattern.assign(name);
-    } catch (const std::regex_error& error) {
-      refuse(fmt::format("group '{}' is no regular expression: {}", name, error.what()));
-    }
+    const NamePattern pattern("group", name);
+    bool found = false;
     bool used = false;
     for (size_t id = 0; id < group_of_.size(); ++id) {
-      if (group_of_[id] < groups_.size() || !std::regex_search(layout.parameters()[id].name, pattern)) continue;
+      if (!pattern.matches(layout.parameters()[id])) continue;
+      found = true;
+      if (group_of_[id] < groups_.size()) continue;
       group_of_[id] = group;
       used = true;
     }
-    if (!used) refuse(fmt::format("no parameter belongs to the group '{}'", name));
+    pattern.need_match(found);
+    if (!used) pattern.refuse("matches only parameters of groups before it");
     std::vector<size_t>& slots = slots_.emplace_back();
     for (const std::string_view slot : groups_[group].optimizer->slot_names()) {
       const auto there = std::ranges::find(slot_names_, slot);

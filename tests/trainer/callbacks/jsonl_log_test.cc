@@ -59,6 +59,7 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
   EXPECT_EQ(lines[0].at("seed"), 4);
   EXPECT_EQ(lines[0].at("optimizer"), toy.trainer.optimizer().describe());
   EXPECT_EQ(lines[0].at("num_parameters"), 5 * 7 + 7 + 7 + 1);
+  EXPECT_EQ(lines[0].at("num_trained"), 5 * 7 + 7 + 7 + 1);
 
   EXPECT_EQ(lines[2].at("step"), 2);
   EXPECT_TRUE(lines[2].at("loss").is_null());

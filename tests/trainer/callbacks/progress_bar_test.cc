@@ -59,7 +59,8 @@ TrainingReport a_report() {
 TEST(ProgressBar, ElsewhereThanOnATerminalPrintsALineForEachReport) {
   Screen screen;
   ProgressBar bar(screen.stream(), false);
-  bar.train_starts({.total_steps = 250, .num_parameters = 6234567, .replicas = 8, .accumulate = 4});
+  bar.train_starts(
+      {.total_steps = 250, .num_parameters = 6234567, .num_trained = 6234567, .replicas = 8, .accumulate = 4});
   const StepReport step{.updated = true};
   bar.step_ends({.step = step, .since_report = a_report()});
   bar.report(a_report());
@@ -70,6 +71,13 @@ TEST(ProgressBar, ElsewhereThanOnATerminalPrintsALineForEachReport) {
             "step 20/250  epoch 1  loss 6.5432  lr 0.000123  1,234,567 tokens/s  waiting for input 1.3%\n"
             "evaluation at step 20: loss 6.4000 over 12,345 rows in 1.2 s\n"
             "done after 250 steps in 1:23: 512 rows/s, waiting for input 0.71% of the time\n");
+}
+
+TEST(ProgressBar, SaysHowManyParametersAreTrainedWhenSomeAreFrozen) {
+  Screen screen;
+  ProgressBar bar(screen.stream(), false);
+  bar.train_starts({.num_parameters = 37952, .num_trained = 1234, .replicas = 8});
+  EXPECT_EQ(screen.text(), "training 1,234 of 37,952 parameters on 8 replicas\n");
 }
 
 TEST(ProgressBar, SaysInALineWhereTheTimeOfEachReportWent) {

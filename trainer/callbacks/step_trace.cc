@@ -24,7 +24,20 @@ StepTrace::StepTrace(StepTraceOptions options) : options_(std::move(options)) {
   file_ = std::make_unique<GrowingFile>(options_.path);
 }
 
-StepTrace::~StepTrace() = default;
+StepTrace::~StepTrace() {
+  try {
+    close();
+  } catch (const std::exception&) {  // whoever needs to know has called train_ends
+    file_.reset();
+  }
+}
+
+void StepTrace::close() {
+  if (!file_) return;
+  writer_.end();
+  file_->write(writer_.take());
+  file_.reset();
+}
 
 void StepTrace::span(uint64_t row, const std::string& name, TimePoint begin, TimePoint end) {
   const auto ns = [](auto time) { return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count(); };
@@ -32,6 +45,7 @@ void StepTrace::span(uint64_t row, const std::string& name, TimePoint begin, Tim
 }
 
 void StepTrace::train_starts(const TrainingStart&) {
+  if (!file_) return;
   began_ = std::chrono::steady_clock::now();
   writer_.row_name(kLoopRow, "loop");
 }
@@ -74,7 +88,7 @@ void StepTrace::draw_update(const StepTimeline& timeline) {
 
 void StepTrace::step_ends(const StepEnd& end) {
   const int64_t step = steps_seen_++;
-  if (step < options_.first_step || step - options_.first_step >= options_.steps) return;
+  if (!file_ || step < options_.first_step || step - options_.first_step >= options_.steps) return;
   const StepTimeline& timeline = end.step.timeline;
   name_threads(timeline);
   span(kLoopRow, fmt::format("step {}", end.since_report.step), timeline.batches.front().began, timeline.ended);
@@ -91,6 +105,9 @@ void StepTrace::step_ends(const StepEnd& end) {
     if (event.begin >= began_) span(kLoopRow, "callbacks", event.begin, event.end);
   }
   file_->write(writer_.take());
+  if (step - options_.first_step == options_.steps - 1) close();
 }
+
+void StepTrace::train_ends(const TrainingSummary&) { close(); }
 
 }  // namespace millrace

@@ -18,16 +18,20 @@ struct StepTraceOptions {
 /// Draws what the threads of a training do: a file for chrome://tracing or https://ui.perfetto.dev. On the row `loop`
 /// lie the waits for input, the steps (with their batches, when they are several) and the callbacks between them; on a
 /// row for each thread the forward and backward passes of the replicas that it ran, within these the last addition of
-/// each bucket (`reduce`), then the decision and the updates (`optimizer`). The file can be read while the training
-/// runs.
+/// each bucket (`reduce`), then the decision and the updates (`optimizer`). Viewers can read the file while the training
+/// runs; it is whole JSON from its last step, or from the end of the training on (one that ended by an error: when the
+/// StepTrace is destroyed). Draws the first training that it is told of.
 class StepTrace final : public Callback {
  public:
   /// Throws `kIo` naming the file when it cannot be made, `kInvalidArgument` for negative numbers.
   explicit StepTrace(StepTraceOptions options);
+  /// Closes the file, as well as that goes.
   ~StepTrace() override;
 
   void train_starts(const TrainingStart& start) override;
   void step_ends(const StepEnd& end) override;
+  /// Throws `kIo` naming the file.
+  void train_ends(const TrainingSummary& summary) override;
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -35,9 +39,10 @@ class StepTrace final : public Callback {
   void name_threads(const StepTimeline& timeline);
   void draw(const BatchTimeline& batch);
   void draw_update(const StepTimeline& timeline);
+  void close();
 
   StepTraceOptions options_;
-  std::unique_ptr<GrowingFile> file_;
+  std::unique_ptr<GrowingFile> file_;  // null when it is closed
   TimePoint began_;
   int64_t steps_seen_ = 0;
   int named_threads_ = 0;

@@ -27,9 +27,10 @@ struct Span {
   double end = 0;
 };
 
-std::vector<Span> spans_of(const std::string& file) {
+// `missing`: what a file lacks whose training still runs.
+std::vector<Span> spans_of(const std::string& file, const std::string& missing = "") {
   std::vector<Span> spans;
-  for (const json& event : json::parse(test::read_file(file) + "]")) {
+  for (const json& event : json::parse(test::read_file(file) + missing)) {
     if (event.at("ph") != "X") continue;
     const double begin = event.at("ts");
     spans.push_back({event.at("name"), event.at("tid"), begin, begin + event.at("dur").get<double>()});
@@ -158,7 +159,7 @@ TEST(StepTrace, CanBeReadWhileTheTrainingRunsAndSaysWhatItCannotMake) {
    public:
     explicit Reader(std::string path) : path_(std::move(path)) {}
     void step_ends(const StepEnd& end) override {
-      EXPECT_EQ(named(spans_of(path_), "step ").size(), static_cast<size_t>(end.since_report.step));
+      EXPECT_EQ(named(spans_of(path_, "]"), "step ").size(), static_cast<size_t>(end.since_report.step));
     }
 
    private:
@@ -169,10 +170,58 @@ TEST(StepTrace, CanBeReadWhileTheTrainingRunsAndSaysWhatItCannotMake) {
   toy.trainer.add_callback(std::make_unique<Reader>(folder.path("trace.json")));
   RegressionSource source(100);
   toy.trainer.train(source);
+  EXPECT_EQ(named(spans_of(folder.path("trace.json")), "step ").size(), 3U);
   EXPECT_THAT(testing_models::thrown_by([&] { StepTrace({.path = folder.path("none/trace.json")}); }),
               testing::HasSubstr("none/trace.json"));
   EXPECT_THAT(testing_models::thrown_by([&] { StepTrace({.path = folder.path("t"), .steps = -1}); }),
               testing::HasSubstr("a trace of -1 steps"));
+}
+
+TEST(StepTrace, IsWholeHoweverTheTrainingEnds) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("trace.json");
+  const auto steps = [&] { return named(spans_of(path), "step ").size(); };
+  {
+    // Behind its last step, while the training goes on.
+    ToyTraining toy({.total_steps = 5});
+    toy.trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = path, .first_step = 1, .steps = 2}));
+    class Reader final : public Callback {
+     public:
+      explicit Reader(const decltype(steps)& read) : read_(read) {}
+      void step_ends(const StepEnd& end) override {
+        if (end.since_report.step < 3) return;
+        EXPECT_EQ(read_(), 2U);
+      }
+
+     private:
+      const decltype(steps)& read_;
+    };
+    toy.trainer.add_callback(std::make_unique<Reader>(steps));
+    RegressionSource source(100);
+    toy.trainer.train(source);
+    EXPECT_EQ(steps(), 2U);
+  }
+  {
+    ToyTraining toy({.total_steps = 5});
+    toy.trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = path}));
+    RegressionSource source(100);
+    toy.trainer.train(source, [&] { return toy.trainer.step() == 2; });
+    EXPECT_EQ(steps(), 2U) << "stopped";
+    toy.trainer.train(source);
+    EXPECT_EQ(steps(), 2U) << "a second training is not drawn";
+  }
+  {
+    ToyTraining toy({.total_steps = 5});
+    toy.trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = path}));
+    toy.model.before_step = [&](const ReplicaContext&) {
+      if (toy.trainer.step() == 3) throw std::runtime_error("broken");
+    };
+    RegressionSource source(100);
+    EXPECT_THAT(testing_models::thrown_by([&] { toy.trainer.train(source); }), testing::HasSubstr("broken"));
+  }
+  EXPECT_EQ(steps(), 3U) << "ended by an error";
+  { const StepTrace never_started({.path = path}); }
+  EXPECT_EQ(steps(), 0U);
 }
 
 }  // namespace

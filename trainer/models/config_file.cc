@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "trainer/models/named_activation.h"
 
 namespace millrace {
 
@@ -34,9 +35,19 @@ ConfigFile::ConfigFile(const std::string& directory) : path_(model_file(director
 
 void ConfigFile::need(const char* name, const nlohmann::json& expected, bool required) const {
   const auto found = json_.find(name);
-  if (found == json_.end() ? !required : *found == expected) return;
-  refuse(fmt::format("{} is {}; only {} is known", name, found == json_.end() ? "missing" : found->dump(),
-                     expected.dump()));
+  const bool missing = found == json_.end() || found->is_null();
+  if (missing ? !required : *found == expected) return;
+  refuse(fmt::format("{} is {}; only {} is known", name, missing ? "missing" : found->dump(), expected.dump()));
+}
+
+void ConfigFile::read_activation(const char* name, Activation& value) const {
+  std::string text = name_of(value);
+  read(name, text);
+  try {
+    value = activation_named(name, text);
+  } catch (const ErrorException& error) {
+    refuse(error.error().message);
+  }
 }
 
 void ConfigFile::refuse(const std::string& message) const {

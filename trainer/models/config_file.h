@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/tensor/feed_forward.h"
+
 namespace millrace {
 
 /// A model's `config.json` in Hugging Face's layout. Its messages name file and field. Immutable; any thread.
@@ -12,7 +14,7 @@ class ConfigFile {
   /// Throws `kIo` when it cannot be opened, `kParse` when it is no JSON object.
   explicit ConfigFile(const std::string& directory);
 
-  /// Throws `kInvalidArgument` unless the field is `expected`, or missing where it is not `required`.
+  /// Throws `kInvalidArgument` unless the field is `expected`, or missing or null where it is not `required`.
   void need(const char* name, const nlohmann::json& expected, bool required) const;
   /// Leaves `value` as it is when the field is missing or null. Throws `kParse` for another type.
   template <typename T>
@@ -24,6 +26,8 @@ class ConfigFile {
       refuse_type(name, error.what());
     }
   }
+  /// The same of a name that `activation_named` knows; throws `kInvalidArgument` for another.
+  void read_activation(const char* name, Activation& value) const;
   /// Throws `kInvalidArgument`.
   [[noreturn]] void refuse(const std::string& message) const;
 

@@ -7,6 +7,7 @@
 
 #include "formats/error.h"
 #include "trainer/models/labelled_positions.h"
+#include "trainer/models/named_activation.h"
 #include "trainer/tensor/cross_entropy.h"
 #include "trainer/tensor/embedding.h"
 #include "trainer/tensor/gelu.h"
@@ -50,17 +51,21 @@ template <typename T>
 Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden, std::span<const int32_t> indices) const {
   // Looking up rows of an activation is looking up rows of a table.
   Tensor<T> x = embedding_sum<T>(tape, {{.table = hidden, .ids = indices}});
+  // Whatever hidden_act is, as in transformers.
   x = gelu(tape, linear(tape, x, tape.parameter(dense_weight_), tape.parameter(dense_bias_)));
   x = layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config().layer_norm_eps);
   return linear(tape, x, tape.parameter(encoder_.word_embeddings()), tape.parameter(output_bias_));
 }
 
 std::string RobertaForMaskedLm::describe() const {
+  // Checkpoints of earlier versions, which had no other, do not say it.
+  const bool usual = config().hidden_act == Activation::kGelu;
+  const std::string activation = usual ? "" : fmt::format(", hidden_act={}", name_of(config().hidden_act));
   return fmt::format(
       "roberta(num_attention_heads={}, pad_token_id={}, layer_norm_eps={}, hidden_dropout_prob={}, "
-      "attention_probs_dropout_prob={})",
+      "attention_probs_dropout_prob={}{})",
       config().num_attention_heads, config().pad_token_id, config().layer_norm_eps, config().hidden_dropout_prob,
-      config().attention_probs_dropout_prob);
+      config().attention_probs_dropout_prob, activation);
 }
 
 StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {

@@ -28,6 +28,7 @@ class RobertaForMaskedLm final : public Model {
   explicit RobertaForMaskedLm(RobertaConfig config, int64_t bucket_bytes = int64_t{1} << 20);
 
   const RobertaConfig& config() const { return encoder_.config(); }
+  const RobertaEncoder& encoder() const { return encoder_; }
   const ParameterLayout& layout() const override { return layout_; }
   std::string describe() const override;
   /// Normal with `initializer_range` for matrices, except padding's entries, which are 0 as are biases; gammas are 1.

@@ -11,7 +11,6 @@
 #include "trainer/tensor/attention.h"
 #include "trainer/tensor/dropout.h"
 #include "trainer/tensor/embedding.h"
-#include "trainer/tensor/feed_forward.h"
 #include "trainer/tensor/layer_norm.h"
 #include "trainer/tensor/linear.h"
 
@@ -123,11 +122,7 @@ void RobertaEncoder::initialize(const ParameterLayout& layout, std::span<float> 
   }
 }
 
-template <typename T>
-std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput& input,
-                                              const DropoutKey* dropout_key) const {
-  const int64_t count = input.rows * input.length;
-  auto* positions = tape.template keep<int32_t>(count);
+void RobertaEncoder::position_ids(const RobertaInput& input, int32_t* positions) const {
   for (int64_t row = 0; row < input.rows; ++row) {
     int32_t position = config_.pad_token_id;
     for (int64_t i = row * input.length; i < (row + 1) * input.length; ++i) {
@@ -140,6 +135,14 @@ std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput&
         fmt::format("row {} has {} tokens; the model has positions for {}", input.first_row + row,
                     position - config_.pad_token_id, config_.max_position_embeddings - config_.pad_token_id - 1));
   }
+}
+
+template <typename T>
+std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput& input,
+                                              const DropoutKey* dropout_key) const {
+  const int64_t count = input.rows * input.length;
+  auto* positions = tape.template keep<int32_t>(count);
+  position_ids(input, positions);
   auto* types = tape.template keep<int32_t>(count);
   std::fill_n(types, count, 0);
 
@@ -182,7 +185,7 @@ std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput&
                                         .in_bias = tape.parameter(layer.intermediate.bias),
                                         .out = tape.parameter(layer.output.weight),
                                         .out_bias = tape.parameter(layer.output.bias)};
-    hidden = add_and_norm(feed_forward(tape, hidden, weights, {.activation = Activation::kGelu}), hidden,
+    hidden = add_and_norm(feed_forward(tape, hidden, weights, {.activation = config_.hidden_act}), hidden,
                           layer.output_norm, place_of(i, LayerDropout::kOutput));
     states.push_back(hidden);
   }

@@ -7,6 +7,7 @@
 
 #include "trainer/batch_view.h"
 #include "trainer/parameters.h"
+#include "trainer/tensor/feed_forward.h"
 #include "trainer/tensor/tape.h"
 
 namespace millrace {
@@ -18,6 +19,7 @@ struct RobertaConfig {
   int64_t num_hidden_layers = 12;             ///< Default: 12
   int64_t num_attention_heads = 12;           ///< divides hidden_size. Default: 12
   int64_t intermediate_size = 3072;           ///< Default: 3072
+  Activation hidden_act = Activation::kGelu;  ///< of the feed-forward layers; an LM head has its own. Default: kGelu
   int64_t max_position_embeddings = 514;      ///< the longest sequence + pad_token_id + 1. Default: 514
   int64_t type_vocab_size = 1;                ///< Default: 1
   int32_t pad_token_id = 1;                   ///< Default: 1
@@ -69,6 +71,9 @@ class RobertaEncoder {
   /// Start values of the encoder's parameters, in weights of the finished layout: normal with `initializer_range` for
   /// matrices, except padding's entries, which are 0 as are biases; gammas are 1.
   void initialize(const ParameterLayout& layout, std::span<float> weights, uint64_t seed) const;
+
+  /// The position of each token of the input, `[rows * length]`. Throws `kInvalidArgument` for a row that is too long.
+  void position_ids(const RobertaInput& input, int32_t* positions) const;
 
   /// Which random values a forward pass uses.
   struct DropoutKey {

@@ -10,6 +10,7 @@
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_file.h"
 #include "trainer/models/config_file.h"
+#include "trainer/models/named_activation.h"
 #include "trainer/parameter_file.h"
 
 namespace millrace {
@@ -42,7 +43,6 @@ void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
 RobertaConfig load_roberta_config(const std::string& directory) {
   const ConfigFile file(directory);
   file.need("model_type", "roberta", true);
-  file.need("hidden_act", "gelu", false);
   file.need("position_embedding_type", "absolute", false);
   file.need("tie_word_embeddings", true, false);
   file.need("is_decoder", false, false);
@@ -52,6 +52,7 @@ RobertaConfig load_roberta_config(const std::string& directory) {
   file.read("num_hidden_layers", config.num_hidden_layers);
   file.read("num_attention_heads", config.num_attention_heads);
   file.read("intermediate_size", config.intermediate_size);
+  file.read_activation("hidden_act", config.hidden_act);
   file.read("max_position_embeddings", config.max_position_embeddings);
   file.read("type_vocab_size", config.type_vocab_size);
   file.read("pad_token_id", config.pad_token_id);
@@ -81,7 +82,7 @@ void save_roberta_config(const std::string& directory, const RobertaConfig& conf
                                        {"bos_token_id", config.bos_token_id},
                                        {"classifier_dropout", nullptr},
                                        {"eos_token_id", config.eos_token_id},
-                                       {"hidden_act", "gelu"},
+                                       {"hidden_act", name_of(config.hidden_act)},
                                        {"hidden_dropout_prob", config.hidden_dropout_prob},
                                        {"hidden_size", config.hidden_size},
                                        {"initializer_range", config.initializer_range},

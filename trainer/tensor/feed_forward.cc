@@ -17,6 +17,7 @@ void activate(Activation activation, T* x, int64_t n, T* y) {
     case Activation::kRelu: return kernels<T>().relu_with_slope(x, n, y, x);
     case Activation::kGelu: return kernels<T>().gelu_with_slope(x, n, y, x);
     case Activation::kGeluTanh: return kernels<T>().gelu_tanh_with_slope(x, n, y, x);
+    case Activation::kSilu: return kernels<T>().silu_with_slope(x, n, y, x);
   }
 }
 

@@ -13,6 +13,7 @@ enum class Activation {
   kRelu,      ///< `max(x, 0)`
   kGelu,      ///< with the exact error function
   kGeluTanh,  ///< its approximation by the hyperbolic tangent
+  kSilu,      ///< `x / (1 + exp(-x))` (arXiv 1606.08415, section 4; also called swish)
 };
 
 template <typename T>

@@ -320,15 +320,27 @@ HWY_ATTR void ReluBackward(const T* x, T slope, const T* dy, int64_t n, bool add
 
 // exp of what is not positive, so that nothing overflows. That of NaN is 0.
 template <typename T>
-HWY_ATTR void Sigmoid(const T* x, int64_t n, T* y) {
+HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> sigmoid_of(hn::Vec<Tag<T>> v) {
   const Tag<T> d;
   const auto one = hn::Set(d, T{1});
-  const auto function = [&](auto v) HWY_ATTR {
-    const auto e = hn::Exp(d, hn::Neg(hn::Abs(v)));
-    const auto number = hn::Div(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), e, one), hn::Add(one, e));
-    return hn::IfThenElse(hn::IsNaN(v), v, number);
-  };
-  transform(n, false, y, function, x);
+  const auto e = hn::Exp(d, hn::Neg(hn::Abs(v)));
+  const auto number = hn::Div(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), e, one), hn::Add(one, e));
+  return hn::IfThenElse(hn::IsNaN(v), v, number);
+}
+
+template <typename T>
+HWY_ATTR void Sigmoid(const T* x, int64_t n, T* y) {
+  transform(
+      n, false, y, [](auto v) HWY_ATTR { return sigmoid_of<T>(v); }, x);
+}
+
+template <typename T>
+HWY_ATTR void SiluWithSlope(const T* x, int64_t n, T* y, T* slope) {
+  const auto one = hn::Set(Tag<T>(), T{1});
+  transform_with_slope(x, n, y, slope, [&](auto v) HWY_ATTR {
+    const auto s = sigmoid_of<T>(v);
+    return WithSlope<decltype(v)>{hn::Mul(v, s), hn::Mul(s, hn::MulAdd(v, hn::Sub(one, s), one))};
+  });
 }
 
 template <typename T>
@@ -594,6 +606,7 @@ constexpr Kernels<T> kTable = {.add = &AddTo<T>,
                                .relu_with_slope = &ReluWithSlope<T>,
                                .gelu_with_slope = &GeluWithSlope<T>,
                                .gelu_tanh_with_slope = &GeluTanhWithSlope<T>,
+                               .silu_with_slope = &SiluWithSlope<T>,
                                .relu = &Relu<T>,
                                .relu_backward = &ReluBackward<T>,
                                .sigmoid = &Sigmoid<T>,

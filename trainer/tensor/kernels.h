@@ -31,11 +31,12 @@ struct Kernels {
   /// Its approximation `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, and the gradient of that.
   void (*gelu_tanh)(const T* x, int64_t n, T* y);
   void (*gelu_tanh_backward)(const T* x, const T* dy, int64_t n, bool add, T* dx);
-  /// `y = f(x)` and `slope = f'(x)`, n values, for the rectified linear unit and both forms of GELU; `slope` may be
-  /// `x`.
+  /// `y = f(x)` and `slope = f'(x)`, n values, for the rectified linear unit, both forms of GELU, and the sigmoid
+  /// linear unit `x / (1 + exp(-x))`; `slope` may be `x`.
   void (*relu_with_slope)(const T* x, int64_t n, T* y, T* slope);
   void (*gelu_with_slope)(const T* x, int64_t n, T* y, T* slope);
   void (*gelu_tanh_with_slope)(const T* x, int64_t n, T* y, T* slope);
+  void (*silu_with_slope)(const T* x, int64_t n, T* y, T* slope);
   /// `y = x > 0 ? x : slope x` (with a slope of 0 that is 0, of -inf too), and its gradient, which at 0 is `slope dy`.
   void (*relu)(const T* x, T slope, int64_t n, T* y);
   void (*relu_backward)(const T* x, T slope, const T* dy, int64_t n, bool add, T* dx);

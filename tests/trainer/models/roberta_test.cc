@@ -675,6 +675,35 @@ TEST(Roberta, DescribesWhatItsShapesDoNotTell) {
   EXPECT_NE(described([](RobertaConfig& config) { config.attention_probs_dropout_prob = 0.25; }), same);
 }
 
+TEST(Roberta, TheActivationOfTheConfigIsThatOfTheFeedForwardLayersAndIsWrittenAgain) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_activation";
+  fs::create_directories(directory);
+  nlohmann::json json;
+  std::ifstream(golden("config.json")) >> json;
+  const FlatBuffer weights = load_roberta_weights(golden(""), tiny_model());
+  const GoldenBatch batch("io.safetensors");
+  std::set<double> losses;
+  for (const auto& [name, written] : std::vector<std::pair<std::string, std::string>>{{"relu", "relu"},
+                                                                                      {"gelu", "gelu"},
+                                                                                      {"gelu_new", "gelu_new"},
+                                                                                      {"gelu_pytorch_tanh", "gelu_new"},
+                                                                                      {"silu", "silu"},
+                                                                                      {"swish", "silu"}}) {
+    json["hidden_act"] = name;
+    std::ofstream(directory / "config.json") << json;
+    const RobertaForMaskedLm model(load_roberta_config(directory.string()));
+    const auto workspace = model.make_workspace();
+    losses.insert(model.evaluate(batch.view(), weights.data(), *workspace).sum_loss);
+    EXPECT_EQ(model.describe() == tiny_model().describe(), name == "gelu") << name;
+    save_roberta_config(directory.string(), model.config());
+    nlohmann::json again;
+    std::ifstream(directory / "config.json") >> again;
+    EXPECT_EQ(again.at("hidden_act"), written);
+  }
+  EXPECT_EQ(losses.size(), 4U);
+  fs::remove_all(directory);
+}
+
 TEST(Roberta, AConfigOfAnotherModelIsRefused) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_config";
   fs::create_directories(directory);
@@ -683,7 +712,15 @@ TEST(Roberta, AConfigOfAnotherModelIsRefused) {
     return message_of([&] { (void)load_roberta_config(directory.string()); });
   };
   EXPECT_THAT(message_for(R"({"model_type": "bert"})"), HasSubstr("model_type is \"bert\"; only \"roberta\""));
-  EXPECT_THAT(message_for(R"({"model_type": "roberta", "hidden_act": "relu"})"), HasSubstr("hidden_act is \"relu\""));
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "hidden_act": "tanh"})"),
+              HasSubstr("hidden_act: there is no activation 'tanh'; relu, gelu"));
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "position_embedding_type": "relative_key"})"),
+              HasSubstr("position_embedding_type is \"relative_key\"; only \"absolute\""));
+  EXPECT_THAT(message_for(R"({"model_type": null})"), HasSubstr("model_type is missing"));
+  // As in transformers null stands for a value that is not given.
+  EXPECT_EQ(message_for(R"({"model_type": "roberta", "hidden_act": null, "position_embedding_type": null,
+                            "tie_word_embeddings": null, "is_decoder": null, "vocab_size": null})"),
+            "no error");
   EXPECT_THAT(message_for(R"({"model_type": "roberta", "vocab_size": "many"})"), HasSubstr("config.json"));
   EXPECT_THAT(message_for("{"), HasSubstr("config.json"));
   fs::remove_all(directory);

@@ -208,6 +208,13 @@ std::vector<Case> cases() {
          return feed_forward<double>(t, x[0], {.in = x[1], .out = x[2]}, {.activation = Activation::kRelu});
        }},
       {"feed_forward",
+       "gated silu",
+       {{6, 4}, {10, 4}, {10, 4}, {4, 10}},
+       [](D t, In x) {
+         return feed_forward<double>(t, x[0], {.in = x[1], .gate = x[2], .out = x[3]},
+                                     {.activation = Activation::kSilu});
+       }},
+      {"feed_forward",
        "gated",
        {{6, 4}, {10, 4}, {10, 4}, {4, 10}},
        [](D t, In x) {

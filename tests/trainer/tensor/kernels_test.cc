@@ -29,6 +29,8 @@ std::vector<std::pair<std::string, Function<T>>> functions_by_value() {
           {"relu_with_slope", [&](const T* x, int64_t n, T* y) { k.relu_with_slope(x, n, y, slope.data()); }},
           {"gelu_with_slope", [&](const T* x, int64_t n, T* y) { k.gelu_with_slope(x, n, y, slope.data()); }},
           {"gelu_tanh_with_slope", [&](const T* x, int64_t n, T* y) { k.gelu_tanh_with_slope(x, n, y, slope.data()); }},
+          {"silu_with_slope", [&](const T* x, int64_t n, T* y) { k.silu_with_slope(x, n, y, slope.data()); }},
+          {"slope of silu", [&](const T* x, int64_t n, T* y) { k.silu_with_slope(x, n, slope.data(), y); }},
           {"slope of relu", [&](const T* x, int64_t n, T* y) { k.relu_with_slope(x, n, slope.data(), y); }},
           {"slope of gelu", [&](const T* x, int64_t n, T* y) { k.gelu_with_slope(x, n, slope.data(), y); }},
           {"sigmoid", k.sigmoid},

@@ -1,10 +1,10 @@
 // Compares operators, models, optimizers and schedules with figures of other implementations: model_golden_test --dir
-// DIR, where DIR has the layout of tests/data/trainer. Prints what differs and how many comparisons there were.
+// DIR, where DIR has the layout of tests/data/trainer, or is the folder of one of its models. Prints what differs and
+// how many comparisons there were.
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 
 #include "examples/mlm/mask_filler.h"
 #include "tests/trainer/golden/directory.h"
+#include "tests/trainer/golden/json_file.h"
 
 namespace {
 
@@ -41,7 +42,7 @@ void check_fill_mask(const fs::path& folder, GoldenReport& report) {
   const std::string name = folder.filename().string() + " fill_mask";
   report.guard(name, [&] {
     millrace::MaskFiller filler(folder.string());
-    for (const Json& text : Json::parse(std::ifstream(folder / "fill_mask.json"))) {
+    for (const Json& text : millrace::test::read_json((folder / "fill_mask.json").string())) {
       const std::string label = fmt::format("{} '{}'", name, text.at("text").get<std::string>());
       const Json& expected = text.at("top5");
       const bool several = expected.at(0).is_array();
@@ -69,7 +70,9 @@ int main(int argc, char** argv) {
   try {
     GoldenReport report;
     millrace::test::check_golden_directory(argv[2], report);
-    for (const auto& entry : fs::directory_iterator(argv[2])) {
+    const fs::path directory = fs::canonical(argv[2]);
+    if (fs::exists(directory / "fill_mask.json")) check_fill_mask(directory, report);
+    for (const auto& entry : fs::directory_iterator(directory)) {
       if (fs::exists(entry.path() / "fill_mask.json")) check_fill_mask(entry.path(), report);
     }
     for (const std::string& failure : report.failures()) std::printf("%s\n", failure.c_str());

@@ -1,12 +1,10 @@
 #include "tests/trainer/golden/directory.h"
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
-
+#include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/models.h"
 #include "tests/trainer/golden/operators.h"
 #include "tests/trainer/golden/rules.h"
@@ -23,7 +21,7 @@ constexpr double kFloatLimit = 2e-5;
 void check_model(const fs::path& folder, GoldenReport& report) {
   const std::string name = folder.filename().string();
   report.guard(name, [&] {
-    const auto type = nlohmann::json::parse(std::ifstream(folder / "config.json")).value("model_type", "");
+    const auto type = read_json((folder / "config.json").string()).value("model_type", "");
     if (type == "roberta") return check_golden_roberta(folder.string(), report);
     if (type == "t5") return check_golden_t5(folder.string(), report);
     report.expect(name, false, "unknown model_type '" + type + "'");
@@ -34,6 +32,8 @@ void check_model(const fs::path& folder, GoldenReport& report) {
 
 void check_golden_directory(const std::string& directory, GoldenReport& report) {
   if (!fs::is_directory(directory)) throw std::runtime_error(directory + " is not a directory");
+  // The folder of one model, as it lies in such a directory.
+  if (fs::exists(fs::path(directory) / "config.json")) return check_model(fs::canonical(directory), report);
   std::set<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(directory)) paths.insert(entry.path());
   for (const fs::path& path : paths) {

@@ -10,6 +10,7 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "tests/trainer/golden/directory.h"
+#include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/models.h"
 #include "tests/trainer/golden/operators.h"
 #include "tests/trainer/golden/rules.h"
@@ -18,6 +19,7 @@ namespace millrace::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -70,7 +72,7 @@ TEST(Golden, Schedules) {
 TEST(Golden, AChangedFigureOfAnOptimizerOrScheduleIsFound) {
   const fs::path copy = fs::path(testing::TempDir()) / "millrace_changed_rules.json";
   const auto changed = [&](const std::string& file, const std::string& place, auto check) {
-    nlohmann::json json = nlohmann::json::parse(std::ifstream(kData + "/" + file));
+    nlohmann::json json = read_json(kData + "/" + file);
     auto& figure = json.at(nlohmann::json::json_pointer(place));
     figure = figure.get<double>() * 1.00001;
     std::ofstream(copy) << json;
@@ -150,7 +152,7 @@ TEST(Golden, FiguresThatAreNotThereAreNoSuccess) {
 
   const fs::path copy = fs::path(testing::TempDir()) / "millrace_emptied_figures.json";
   const auto emptied = [&](const std::string& file, const std::string& place, auto check) {
-    nlohmann::json json = nlohmann::json::parse(std::ifstream(kData + "/" + file));
+    nlohmann::json json = read_json(kData + "/" + file);
     json.at(nlohmann::json::json_pointer(place)).clear();
     std::ofstream(copy) << json;
     GoldenReport failed;
@@ -166,6 +168,69 @@ TEST(Golden, FiguresThatAreNotThereAreNoSuccess) {
                             "/radam_rectification/beta2=0.999/rows", "/cases/adam/vector.float32/final_slots"}) {
     EXPECT_FALSE(emptied("optimizers.json", place, check_golden_optimizers).empty()) << place;
   }
+}
+
+TEST(Golden, AModelsOwnFolderIsThatModel) {
+  GoldenReport own;
+  check_golden_directory(kData + "/roberta_tiny/", own);
+  GoldenReport expected;
+  check_golden_roberta(kData + "/roberta_tiny", expected);
+  EXPECT_THAT(own.failures(), IsEmpty());
+  EXPECT_EQ(own.passed(), expected.passed());
+}
+
+TEST(Golden, AFileThatIsMissingOrNoJsonIsNamed) {
+  GoldenReport report;
+  check_golden_schedules(kData + "/none.json", report);
+  check_golden_optimizers(kData + "/ops.safetensors", report);
+  EXPECT_THAT(report.failures(),
+              ElementsAre(AllOf(HasSubstr("cannot open"), HasSubstr("none.json")), HasSubstr("ops.safetensors: ")));
+}
+
+// A file of a model's folder that is the model's, but for what is changed: other positions, one hidden state more, no
+// final weights.
+TEST(Golden, WhatAModelsFilesHaveBesideItIsFound) {
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_more_figures";
+  const auto changed = [&](const auto& change) {
+    fs::remove_all(copy);
+    fs::copy(kData + "/roberta_tiny", copy, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(copy)) {
+      fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
+    }
+    change();
+    GoldenReport report;
+    check_golden_directory(copy.string(), report);
+    fs::remove_all(copy);
+    return report.failures();
+  };
+  const auto with_tensors = [&](const auto& change) {
+    return changed([&] {
+      const SafetensorsFile original(kData + "/roberta_tiny/io.safetensors");
+      std::vector<NamedTensor> tensors = original.tensors();
+      std::vector<std::byte> bytes;  // of a tensor that is changed
+      change(tensors, bytes);
+      write_safetensors((copy / "io.safetensors").string(), tensors);
+    });
+  };
+  EXPECT_THAT(with_tensors([](std::vector<NamedTensor>& tensors, std::vector<std::byte>&) {
+                NamedTensor more = *std::ranges::find(tensors, "hidden.2", &NamedTensor::name);
+                more.name = "hidden.3";
+                tensors.push_back(more);
+              }),
+              ElementsAre(HasSubstr("the model has 3, the file also hidden.3")));
+  EXPECT_THAT(with_tensors([](std::vector<NamedTensor>& tensors, std::vector<std::byte>& bytes) {
+                NamedTensor& positions = *std::ranges::find(tensors, "position_ids", &NamedTensor::name);
+                bytes.assign(positions.bytes.begin(), positions.bytes.end());
+                bytes[8 * 5] ^= std::byte{1};
+                positions.bytes = bytes;
+              }),
+              ElementsAre(HasSubstr("position_ids: value 5 is")));
+  EXPECT_THAT(changed([&] {
+                nlohmann::json json = read_json((copy / "trajectory.json").string());
+                json.at("runs").at("adamw_torch").at("final").clear();
+                std::ofstream(copy / "trajectory.json") << json;
+              }),
+              ElementsAre(HasSubstr("adamw_torch final: nothing to compare")));
 }
 
 TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/safetensors/reader.h"
+#include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/trajectory.h"
 #include "trainer/models/roberta_pretrained.h"
 #include "trainer/models/t5_pretrained.h"
@@ -34,6 +34,7 @@ struct Ids {
     return tensor == nullptr ? std::vector<int64_t>() : tensor->shape;
   }
   FeatureView feature(const std::string& name) const { return {name, std::span<const int32_t>(values), shape}; }
+  std::vector<double> doubles() const { return {values.begin(), values.end()}; }
 
   std::vector<int64_t> shape;
   std::vector<int32_t> values;
@@ -67,6 +68,9 @@ void compare_states(const std::string& label, const std::vector<Tensor<float>>& 
   for (size_t i = 0; i < states.size(); ++i) {
     compare_tensor(label, states[i], file, fmt::format("{}.{}", name, i), report);
   }
+  const std::string beyond = fmt::format("{}.{}", name, states.size());
+  report.expect(label + " number of states of " + name, file.find(beyond) == nullptr,
+                fmt::format("the model has {}, the file also {}", states.size(), beyond));
 }
 
 void compare_token_losses(const std::string& label, Tape<float>& tape, const Tensor<float>& logits, const Ids& labels,
@@ -78,8 +82,6 @@ double scalar(const SafetensorsFile& file, const std::string& name) { return fil
 double count(const SafetensorsFile& file, const std::string& name) {
   return static_cast<double>(file.values<int64_t>(name).at(0));
 }
-
-nlohmann::json read_json(const fs::path& path) { return nlohmann::json::parse(std::ifstream(path)); }
 
 }  // namespace
 
@@ -102,6 +104,12 @@ void check_golden_roberta(const std::string& folder, GoldenReport& report) {
       const Mask mask(io, "attention_mask");
       const Ids labels(io, "labels");
       const std::vector<int32_t> positions = all_positions(ids);
+      if (io.find("position_ids") != nullptr) {
+        std::vector<int32_t> found(ids.values.size());
+        model.encoder().position_ids({.rows = ids.shape.at(0), .length = ids.shape.at(1), .ids = ids.values},
+                                     found.data());
+        report.compare(label + " position_ids", {found.begin(), found.end()}, Ids(io, "position_ids").doubles(), 0, 0);
+      }
       const std::vector<Tensor<float>> states = states_of(ids, mask);
       compare_states(label, states, io, "hidden", report);
       const Tensor<float> logits = model.logits(tape, states.back(), positions);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <list>
 #include <stdexcept>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/safetensors/reader.h"
+#include "tests/trainer/golden/json_file.h"
 #include "trainer/tensor/absolute_error.h"
 #include "trainer/tensor/add.h"
 #include "trainer/tensor/bce_with_logits.h"
@@ -198,7 +198,7 @@ class Case {
 void check_golden_operators(const std::string& stem, double float_limit, GoldenReport& report) {
   const std::string label = std::filesystem::path(stem).filename().string();
   report.guard(label, [&] {
-    const Json cases = Json::parse(std::ifstream(stem + ".json")).at("cases");
+    const Json cases = read_json(stem + ".json").at("cases");
     const SafetensorsFile file(stem + ".safetensors");
     for (const auto& [name, json] : cases.items()) {
       report.guard(label + " " + name, [&, &case_name = name, &case_json = json] {

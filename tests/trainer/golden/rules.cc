@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/trainer/golden/json_file.h"
 #include "trainer/optimizers/adam.h"
 #include "trainer/optimizers/lamb.h"
 #include "trainer/optimizers/radam.h"
@@ -177,7 +177,7 @@ std::unique_ptr<Schedule> schedule_of(const std::string& kind, const Json& c) {
 
 void check_golden_optimizers(const std::string& path, GoldenReport& report) {
   report.guard("optimizers", [&] {
-    const Json golden = Json::parse(std::ifstream(path));
+    const Json golden = read_json(path);
     report.guard("optimizers cases", [&] {
       for (const auto& [name, example] : golden.at("cases").items()) {
         for (const auto& [problem_name, problem] : golden.at("problems").items()) {
@@ -202,7 +202,7 @@ void check_golden_optimizers(const std::string& path, GoldenReport& report) {
 
 void check_golden_schedules(const std::string& path, GoldenReport& report) {
   report.guard("schedules", [&] {
-    const Json golden = Json::parse(std::ifstream(path));
+    const Json golden = read_json(path);
     for (const Json& table : golden.at("tables")) {
       const std::string label =
           fmt::format("schedules {} {}", table.at("kind").get<std::string>(), table.at("config").dump());

@@ -67,7 +67,9 @@ void check_run(const std::string& name, const std::string& rule, const Json& run
   const StepResult last = graph.evaluate(batch);
   losses.push_back(last.sum_loss / last.weight);
   report.compare(name + " losses", losses, run.at("losses").get<std::vector<double>>(), 0, 1e-5);
-  for (const auto& [parameter_name, expected] : run.at("final").items()) {
+  const Json& finals = run.at("final");
+  report.expect(name + " final", finals.is_object() && !finals.empty(), "nothing to compare");
+  for (const auto& [parameter_name, expected] : finals.items()) {
     const auto id = layout.find(parameter_name);
     if (!id) {
       report.expect(name + " " + parameter_name, false, "the model has no such parameter");

@@ -102,8 +102,10 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   options.check = given->contains("check");
   options.json = given->contains("json");
   options.synthetic = given->contains("synthetic");
-  for (const char* file : {"resume", "shards", "tokenizer", "overwrite", "check"}) {
-    require(!options.synthetic || !given->contains(file),
+  for (const char* file : {"resume", "shards", "tokenizer", "overwrite", "check", "out", "checkpoint-every",
+                           "keep-checkpoints", "damage"}) {
+    const bool there = given->contains(file) && !(*given)[file].defaulted();
+    require(!options.synthetic || !there,
             fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
   }
   require(!options.synthetic || options.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");

@@ -168,11 +168,25 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
 }
 
 TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
-  const std::string out = folder_.path("nowhere");
-  const std::vector<std::string> arguments = {
-      MILLRACE_TRAIN_MLM, "--synthetic", "--out",        out,  "--layers",     "1",
-      "--hidden",         "16",          "--vocab-size", "64", "--max-length", "8",
-      "--global-batch",   "16",          "--steps",      "5",  "--json"};
+  const std::vector<std::string> arguments = {"/bin/sh",
+                                              "-c",
+                                              "cd \"$0\" && exec \"$@\"",
+                                              folder_.path(),
+                                              MILLRACE_TRAIN_MLM,
+                                              "--synthetic",
+                                              "--layers",
+                                              "1",
+                                              "--hidden",
+                                              "16",
+                                              "--vocab-size",
+                                              "64",
+                                              "--max-length",
+                                              "8",
+                                              "--global-batch",
+                                              "16",
+                                              "--steps",
+                                              "5",
+                                              "--json"};
   const ChildResult result = run_child(arguments);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = nlohmann::json::parse(result.out);
@@ -180,12 +194,19 @@ TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
   EXPECT_NEAR(summary.at("first_loss").get<double>(), std::log(64.0), 0.1);
   EXPECT_GT(summary.at("tokens_per_s").get<double>(), 0);
   EXPECT_TRUE(summary.at("model").is_null());
-  EXPECT_FALSE(fs::exists(out));
-  std::vector<std::string> with_files = arguments;
-  with_files.insert(with_files.end(), {"--resume", "checkpoint"});
-  const ChildResult refused = run_child(with_files);
-  EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("--resume cannot be given with it"));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--resume", "checkpoint"},
+                                                        {"--out", folder_.path("nowhere")},
+                                                        {"--checkpoint-every", "2"},
+                                                        {"--keep-checkpoints", "2"},
+                                                        {"--damage", "skip"}}) {
+    std::vector<std::string> with_files = arguments;
+    with_files.insert(with_files.end(), {option, value});
+    const ChildResult refused = run_child(with_files);
+    EXPECT_EQ(refused.exit_code, 1) << option;
+    EXPECT_THAT(refused.err, HasSubstr(option + " cannot be given with it"));
+  }
 }
 
 TEST_F(TrainMlm, GivesTheSameModelForAnyNumberOfThreads) {

@@ -1,6 +1,7 @@
 #include "trainer/step_watchdog.h"
 
 #include <cstdio>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,13 +77,25 @@ void StepWatchdog::watch(const std::stop_token& stop) {
     told = true;
     const Stall stall = describe(still);
     lock.unlock();
-    if (on_stall_) {
-      on_stall_(stall);
-    } else {
-      fmt::print(stderr, "{}\n", stall.report);
-    }
+    tell(stall);
     lock.lock();
   }
+}
+
+void StepWatchdog::tell(const Stall& stall) const {
+  if (on_stall_ == nullptr) {
+    fmt::print(stderr, "{}\n", stall.report);
+    return;
+  }
+  std::string what = "an exception that is no std::exception";
+  try {
+    on_stall_(stall);
+    return;
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+  }
+  fmt::print(stderr, "{}\non_stall failed: {}\n", stall.report, what);
 }
 
 Stall StepWatchdog::describe(double seconds) const {

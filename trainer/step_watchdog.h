@@ -24,8 +24,9 @@ namespace millrace {
 class StepWatchdog {
  public:
   using OnStall = std::function<void(const Stall&)>;
-  /// `seconds`: the limit; 0: it watches nothing and has no thread. `on_stall`: called on the watchdog's thread; null:
-  /// prints the report on standard error. `layout` and `buckets` must outlive it.
+  /// `seconds`: the limit; 0: it watches nothing and has no thread. `on_stall`: called on the watchdog's thread; what
+  /// it throws is printed on standard error with the report, and it is called again for the next stall. Null: prints
+  /// the report on standard error. `layout` and `buckets` must outlive it.
   StepWatchdog(double seconds, OnStall on_stall, int replicas, const ParameterLayout& layout,
                std::span<const Bucket> buckets);
   ~StepWatchdog();
@@ -76,6 +77,7 @@ class StepWatchdog {
     moves_.fetch_add(1, std::memory_order_relaxed);
   }
   void watch(const std::stop_token& stop);
+  void tell(const Stall& stall) const;
   Stall describe(double seconds) const;
   void describe_replicas(Stall& stall) const;
   void describe_update(Stall& stall) const;

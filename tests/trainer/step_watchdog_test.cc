@@ -2,6 +2,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -26,9 +28,9 @@ class Barked {
     stalls_.push_back(stall);
     changed_.notify_all();
   }
-  void wait() {
+  void wait(size_t stalls = 1) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(60), [this] { return !stalls_.empty(); });
+    changed_.wait_for(lock, std::chrono::seconds(60), [&] { return stalls_.size() >= stalls; });
   }
   std::vector<Stall> stalls() {
     const std::lock_guard lock(mutex_);
@@ -67,6 +69,34 @@ TEST(StepWatchdog, NamesTheReplicaThatAStepWaitsForInItsForwardPass) {
   EXPECT_THAT(stalls[0].cause,
               testing::StartsWith("step 12 (batch 11) waits for replica 3, which is in its forward pass"));
   EXPECT_THAT(stalls[0].report, HasSubstr("7 of 8 replicas are done, 0 have not begun"));
+}
+
+TEST(StepWatchdog, GoesOnAndSaysSoWhenWhoIsToldOfAStallThrows) {
+  for (const bool known : {true, false}) {
+    Barked barked;
+    Regression model;
+    const Sgd sgd;
+    TrainedState state(model.layout(), sgd);
+    const auto on_stall = [&](const Stall& stall) {
+      barked.bark(stall);
+      if (known) throw std::runtime_error("no space left for the report");
+      throw 7;
+    };
+    std::optional<StepGraph> graph(std::in_place, model, sgd, state,
+                                   StepGraphOptions{.threads = 2, .watchdog = 0.2, .on_stall = on_stall});
+    size_t waited = 0;  // for so many stalls
+    model.before_step = [&](const ReplicaContext& context) {
+      if (context.replica == 3) barked.wait(waited);
+    };
+    testing::internal::CaptureStderr();
+    for (waited = 1; waited <= 2; ++waited) graph->train(RegressionBatch(20).view(), {}, 0.1);
+    graph.reset();  // its watchdog has ended
+    const std::string printed = testing::internal::GetCapturedStderr();
+    EXPECT_GE(barked.stalls().size(), 2U);
+    EXPECT_THAT(printed, HasSubstr("waits for replica 3"));
+    EXPECT_THAT(printed, HasSubstr(known ? "\non_stall failed: no space left for the report\n"
+                                         : "\non_stall failed: an exception that is no std::exception\n"));
+  }
 }
 
 TEST(StepWatchdog, SaysHowFarTheBackwardPassHasCome) {

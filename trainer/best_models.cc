@@ -11,6 +11,7 @@
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
+#include "trainer/numbered_directory.h"
 #include "trainer/training_id.h"
 
 namespace millrace {
@@ -32,7 +33,7 @@ constexpr std::string_view kModels = "best";  // in a checkpoint
       {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
 }
 
-std::string name_of(int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
+std::string name_of(int64_t step) { return numbered_name(kPrefix, step); }
 
 std::string to_string(Better better) { return better == Better::kLower ? "lower" : "higher"; }
 
@@ -79,10 +80,7 @@ std::vector<std::string> BestModels::directories() const {
   std::vector<std::string> found;
   if (!fs::exists(folder_)) return found;
   for (const fs::path& entry : entries_of(folder_)) {
-    const std::string name = entry.filename().string();
-    const bool numbered = name.starts_with(kPrefix) && name.size() >= kPrefix.size() + 8 &&
-                          name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
-    if (numbered) found.push_back(entry.string());
+    if (is_numbered(entry.filename().string(), kPrefix)) found.push_back(entry.string());
   }
   return found;
 }

@@ -20,10 +20,6 @@ std::string first_names(const std::vector<std::string>& names) {
   return text;
 }
 
-bool same_values(const NamedTensor& a, const NamedTensor& b) {
-  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
-}
-
 }  // namespace
 
 std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
@@ -47,15 +43,24 @@ std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::s
 }
 
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
-                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there,
-                     std::span<const uint8_t> included) {
+                     std::span<const ParameterBuffer> buffers, const ParametersInFile& there) {
   std::vector<std::string> missing;
   std::vector<std::string> misshapen;
   std::vector<std::string> differing;
-  std::vector<std::string> known(also_there.begin(), also_there.end());
+  std::vector<std::string> known(there.ignored.begin(), there.ignored.end());
+  const auto check_copy = [&](const std::string& name, const std::string& copy) {
+    known.push_back(copy);
+    const NamedTensor* first = file.find(name);
+    const NamedTensor* second = file.find(copy);
+    if (first == nullptr || second == nullptr) return;
+    const bool same =
+        first->type == second->type && first->shape == second->shape && std::ranges::equal(first->bytes, second->bytes);
+    if (!same) differing.push_back(fmt::format("{} and {}", name, copy));
+  };
+  for (const TiedCopy& copy : there.copies) check_copy(copy.parameter, copy.name);
   for (const ParameterBuffer& buffer : buffers) {
     for (size_t id = 0; id < layout.parameters().size(); ++id) {
-      if (!included.empty() && included[id] == 0) continue;
+      if (!there.included.empty() && there.included[id] == 0) continue;
       const Parameter& parameter = layout.parameters()[id];
       const std::string name = parameter.name + buffer.suffix;
       known.push_back(name);
@@ -68,12 +73,7 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
       } else {
         std::memcpy(buffer.values.data() + parameter.offset, tensor->bytes.data(), tensor->bytes.size());
       }
-      if (parameter.second_name.empty()) continue;
-      known.push_back(parameter.second_name + buffer.suffix);
-      const NamedTensor* second = file.find(known.back());
-      if (tensor != nullptr && second != nullptr && !same_values(*tensor, *second)) {
-        differing.push_back(fmt::format("{} and {}", name, known.back()));
-      }
+      if (!parameter.second_name.empty()) check_copy(name, parameter.second_name + buffer.suffix);
     }
   }
   std::sort(known.begin(), known.end());

@@ -20,12 +20,22 @@ struct ParameterBuffer {
 std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::span<const float> values,
                                            const std::string& suffix = "", std::span<const uint8_t> included = {});
 
+/// What a file holds beside the parameters of a layout.
+struct TiedCopy {
+  std::string name;
+  std::string parameter;  ///< of which it is a copy
+};
+struct ParametersInFile {
+  std::span<const TiedCopy> copies = {};      ///< may be there; they must be equal then. Default: none
+  std::span<const std::string> ignored = {};  ///< may be there, and is not read. Default: none
+  std::span<const uint8_t> included = {};     ///< as above. Default: empty, all
+};
+
 /// Reads each parameter of `layout` into each of `buffers` from a safetensors file, of which `path` is the name for
 /// messages. Throws `kInvalidArgument` with the names that are missing, of another type or shape, or unexpected
-/// (neither a parameter's nor in `also_there`), and when the values under a second name differ from the parameter's;
-/// the buffers are then partly written. A second name may be missing. `included` as above.
+/// (neither a parameter's nor in `there`), and when the values of a copy or under a second name differ from the
+/// parameter's; the buffers are then partly written. A second name may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
-                     std::span<const ParameterBuffer> buffers, std::span<const std::string> also_there = {},
-                     std::span<const uint8_t> included = {});
+                     std::span<const ParameterBuffer> buffers, const ParametersInFile& there = {});
 
 }  // namespace millrace

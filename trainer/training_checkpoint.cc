@@ -18,6 +18,7 @@
 #include "formats/storage/atomic_directory.h"
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
+#include "trainer/numbered_directory.h"
 #include "trainer/parameter_file.h"
 
 namespace millrace {
@@ -86,7 +87,7 @@ std::string slot_suffix(const Optimizer& optimizer, size_t slot) {
 
 void read_all(const std::string& path, const ParameterLayout& layout, const std::vector<ParameterBuffer>& buffers,
               std::span<const uint8_t> included = {}) {
-  read_parameters(SafetensorsFile(path), path, layout, buffers, {}, included);
+  read_parameters(SafetensorsFile(path), path, layout, buffers, {.included = included});
 }
 
 void need_same(const std::string& path, std::string_view what, const std::string& there, const std::string& here) {
@@ -231,7 +232,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                    const std::string& batches, const std::optional<PipelineState>& source) {
   make_folder(folder_);
   remove_unfinished_directories(folder_, kPrefix);
-  std::string path = (fs::path(folder_) / fmt::format("{}{:08}", kPrefix, progress.step)).string();
+  std::string path = (fs::path(folder_) / numbered_name(kPrefix, progress.step)).string();
   AtomicDirectory directory(path);
   const fs::path temporary = directory.temporary_path();
   write_safetensors((temporary / kModelFile).string(), parameter_tensors(layout, state.weights.span()),
@@ -289,10 +290,7 @@ std::vector<std::string> CheckpointFolder::paths() const {
   std::error_code code;
   for (fs::directory_iterator entry(folder_, code); !code && entry != fs::end(entry); entry.increment(code)) {
     const fs::path& path = entry->path();
-    const std::string name = path.filename().string();
-    const bool numbered = name.starts_with(kPrefix) && name.size() >= kPrefix.size() + 8 &&
-                          name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
-    if (numbered) found.push_back(path.string());
+    if (is_numbered(path.filename().string(), kPrefix)) found.push_back(path.string());
   }
   if (code) fail(folder_, "cannot read the folder", code.value());
   // Longer numbers are larger ones.

@@ -1,11 +1,7 @@
 #include "trainer/models/roberta_pretrained.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_file.h"
@@ -23,20 +19,6 @@ constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weig
 constexpr const char* kPositionIds = "roberta.embeddings.position_ids";
 constexpr const char* kPoolerWeight = "roberta.pooler.dense.weight";
 constexpr const char* kPoolerBias = "roberta.pooler.dense.bias";
-
-// A copy of the word embeddings that some files have.
-void check_tied_matrix(const SafetensorsFile& file, const std::string& path) {
-  const NamedTensor* copy = file.find(kDecoderWeight);
-  const NamedTensor* matrix = file.find(kWordEmbeddings);
-  if (copy == nullptr || matrix == nullptr) return;
-  if (copy->type == matrix->type && copy->shape == matrix->shape && std::ranges::equal(copy->bytes, matrix->bytes)) {
-    return;
-  }
-  throw ErrorException(
-      {.code = ErrorCode::kInvalidArgument,
-       .message = fmt::format("{} differs from {}, to which the model ties it", kDecoderWeight, kWordEmbeddings),
-       .shard = path});
-}
 
 }  // namespace
 
@@ -68,11 +50,11 @@ RobertaConfig load_roberta_config(const std::string& directory) {
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model) {
   const std::string path = model_file(directory, "model.safetensors");
   const SafetensorsFile file(path);
-  check_tied_matrix(file, path);
   FlatBuffer weights(model.layout().size());
   const ParameterBuffer buffer{.values = weights.span()};
-  const std::vector<std::string> also_there = {kDecoderWeight, kPositionIds, kPoolerWeight, kPoolerBias};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, also_there);
+  const TiedCopy matrix{.name = kDecoderWeight, .parameter = kWordEmbeddings};
+  const std::vector<std::string> ignored = {kPositionIds, kPoolerWeight, kPoolerBias};
+  read_parameters(file, path, model.layout(), {&buffer, 1}, {.copies = {&matrix, 1}, .ignored = ignored});
   return weights;
 }
 

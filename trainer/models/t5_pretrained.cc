@@ -1,11 +1,7 @@
 #include "trainer/models/t5_pretrained.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "formats/storage/atomic_file.h"
@@ -62,23 +58,13 @@ T5Config load_t5_config(const std::string& directory) {
 FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model) {
   const std::string path = model_file(directory, "model.safetensors");
   const SafetensorsFile file(path);
-  std::vector<std::string> also_there = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
-  if (model.config().tie_word_embeddings) also_there.emplace_back("lm_head.weight");
-  const NamedTensor* matrix = file.find(kEmbeddings);
-  for (const std::string& name : also_there) {
-    const NamedTensor* copy = file.find(name);
-    if (copy == nullptr || matrix == nullptr) continue;
-    if (copy->type == matrix->type && copy->shape == matrix->shape && std::ranges::equal(copy->bytes, matrix->bytes)) {
-      continue;
-    }
-    throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                          .message = fmt::format("{} differs from {}, to which the model ties it", name, kEmbeddings),
-                          .shard = path});
-  }
-  also_there.emplace_back(kUnusedTable);
+  std::vector<TiedCopy> copies = {{"encoder.embed_tokens.weight", kEmbeddings},
+                                  {"decoder.embed_tokens.weight", kEmbeddings}};
+  if (model.config().tie_word_embeddings) copies.push_back({"lm_head.weight", kEmbeddings});
+  const std::string unused = kUnusedTable;
   FlatBuffer weights(model.layout().size());
   const ParameterBuffer buffer{.values = weights.span()};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, also_there);
+  read_parameters(file, path, model.layout(), {&buffer, 1}, {.copies = copies, .ignored = {&unused, 1}});
   return weights;
 }
 

@@ -12,6 +12,7 @@
 #include "formats/error.h"
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
+#include "tests/trainer/golden/json_file.h"
 #include "trainer/models/t5_pretrained.h"
 #include "trainer/optimizers/adam.h"
 #include "trainer/step_graph.h"
@@ -171,8 +172,8 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
   const T5ForConditionalGeneration again(load_t5_config(directory.string()));
   EXPECT_TRUE(std::ranges::equal(load_t5_weights(directory.string(), again).span(), weights.span()));
   // All fields of the golden config but the version of the library that wrote it.
-  nlohmann::json ours = nlohmann::json::parse(std::ifstream(directory / "config.json"));
-  nlohmann::json theirs = nlohmann::json::parse(std::ifstream(kGolden + "/config.json"));
+  nlohmann::json ours = test::read_json((directory / "config.json").string());
+  nlohmann::json theirs = test::read_json(kGolden + "/config.json");
   theirs.erase("transformers_version");
   theirs.erase("use_cache");
   EXPECT_EQ(ours, theirs);
@@ -190,7 +191,7 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
   tensors.back().bytes = std::as_bytes(std::span<const float>(other));
   write_safetensors(path, tensors);
   EXPECT_THAT(message_of([&] { (void)load_t5_weights(directory.string(), again); }),
-              HasSubstr("encoder.embed_tokens.weight differs from shared.weight"));
+              HasSubstr("but different: shared.weight and encoder.embed_tokens.weight"));
 
   tensors.pop_back();
   std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "encoder.final_layer_norm.weight"; });

@@ -79,9 +79,10 @@ class CosineWarmup final : public Schedule {
  public:
   explicit CosineWarmup(CosineWarmupOptions options) : o_(options) {}
   double learning_rate(int64_t step) const override {
-    const auto s = static_cast<double>(std::min(step, o_.warmup_steps + o_.decay_steps));
+    const int64_t counted = std::min(step, o_.warmup_steps + o_.decay_steps);
+    const auto s = static_cast<double>(counted);
     const auto w = static_cast<double>(o_.warmup_steps);
-    if (step <= o_.warmup_steps) {
+    if (counted <= o_.warmup_steps) {
       return o_.warmup_steps == 0 ? o_.maximum_rate : o_.initial_rate + (o_.maximum_rate - o_.initial_rate) * s / w;
     }
     const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * (s - w) / static_cast<double>(o_.decay_steps)));
@@ -136,7 +137,9 @@ std::unique_ptr<Schedule> models_repo_warmup_decay(ModelsRepoDecayOptions option
   check_rate("learning_rate", options.learning_rate);
   check_rate("end_rate", options.end_rate);
   check_rate("power", options.power);
-  check_steps(options.warmup_steps, options.total_steps);
+  need(options.warmup_steps >= 0 && options.total_steps >= 1,
+       fmt::format("{} warm-up steps of {} steps; at least 0 and 1 are needed", options.warmup_steps,
+                   options.total_steps));
   return std::make_unique<ModelsRepoDecay>(options);
 }
 
@@ -144,8 +147,8 @@ std::unique_ptr<Schedule> cosine_warmup(CosineWarmupOptions options) {
   check_rate("initial_rate", options.initial_rate);
   check_rate("maximum_rate", options.maximum_rate);
   check_rate("alpha", options.alpha);
-  need(options.warmup_steps >= 0 && options.decay_steps >= 1,
-       fmt::format("{} warm-up and {} decay steps; at least 0 and 1 are needed", options.warmup_steps,
+  need(options.warmup_steps >= 0 && options.decay_steps >= 0,
+       fmt::format("{} warm-up and {} decay steps; at least 0 of both are needed", options.warmup_steps,
                    options.decay_steps));
   return std::make_unique<CosineWarmup>(options);
 }

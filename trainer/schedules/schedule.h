@@ -36,24 +36,25 @@ std::unique_ptr<Schedule> linear_warmup_decay(WarmupDecayOptions options);
 struct ModelsRepoDecayOptions {
   double learning_rate = 1e-4;  ///< Default: 1e-4
   int64_t warmup_steps = 0;     ///< W. Default: 0
-  int64_t total_steps = 0;      ///< N, counted from step 0
+  int64_t total_steps = 0;      ///< N, counted from step 0; at least 1
   double end_rate = 0;          ///< Default: 0
   double power = 1;             ///< Default: 1
 };
 
 /// Polynomial decay as tensorflow/models has it: the decay runs from step 0, below the warm-up, so that the rate jumps
-/// down by the factor 1 - W/N (for power 1) where the warm-up ends.
+/// down by the factor 1 - W/N (for power 1) where the warm-up ends; to the end rate when W is N or more.
 std::unique_ptr<Schedule> models_repo_warmup_decay(ModelsRepoDecayOptions options);
 
 struct CosineWarmupOptions {
   double initial_rate = 0;   ///< at step 0 when there is a warm-up. Default: 0
   double maximum_rate = 0;   ///< at step W
   int64_t warmup_steps = 0;  ///< W. Default: 0
-  int64_t decay_steps = 0;   ///< D, after the warm-up; at least 1
+  int64_t decay_steps = 0;   ///< D, after the warm-up
   double alpha = 0;          ///< the end rate as a share of the maximum. Default: 0
 };
 
 /// Linear from the initial rate to the maximum at W, then half a cosine down to alpha times the maximum at W + D.
+/// Without decay steps the maximum stays.
 std::unique_ptr<Schedule> cosine_warmup(CosineWarmupOptions options);
 
 /// Which rate holds at the very step of a milestone.

@@ -27,9 +27,14 @@ std::string to_json(const CheckReport& report) {
   for (const CheckReport::Shapes& shapes : report.shapes) {
     json["shapes"].push_back({{"shapes", shapes.shapes}, {"elements", shapes.elements}, {"first", shapes.first}});
   }
-  json["padding"] = nlohmann::ordered_json::object();
-  for (const CheckReport::Padding& padding : report.padding) {
-    json["padding"][padding.feature] = {{"share", padding.share()}, {"value", padding.value}};
+  json["padding"] = nlohmann::ordered_json::array();
+  for (const PaddingCount& count : report.padding) {
+    json["padding"].push_back({{"operator", count.op},
+                               {"feature", count.feature},
+                               {"elements", count.elements},
+                               {"values", count.values},
+                               {"padded", count.padded},
+                               {"share", count.share()}});
   }
   json["broken"] = report.broken;
   return json.dump();

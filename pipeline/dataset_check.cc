@@ -1,9 +1,12 @@
 #include "pipeline/dataset_check.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "pipeline/dataset.h"
 #include "pipeline/definition/calls.h"
@@ -13,8 +16,6 @@ namespace {
 
 // More different shapes than that are not told apart.
 constexpr size_t kMostShapes = size_t{1} << 16;
-// Of a feature, values that are counted.
-constexpr size_t kMostValues = 1024;
 
 // Whether the call makes batches, and drops a short last one.
 std::optional<bool> drops_remainder(const calls::AnyCall& call) {
@@ -33,67 +34,26 @@ std::optional<bool> drops_remainder(const calls::AnyCall& call) {
       call);
 }
 
-// Of the batches nearest to the output.
-std::string remainder_of(const PlanNode& node) {
+// Of the batches nearest to the output, on each way there.
+void find_remainders(const PlanNode& node, std::unordered_set<const PlanNode*>& seen, std::vector<std::string>& found) {
+  if (!seen.insert(&node).second) return;
   if (node.call != nullptr) {
-    if (std::holds_alternative<calls::Unbatch>(node.call->call)) return "";
+    if (std::holds_alternative<calls::Unbatch>(node.call->call)) return;
     if (const std::optional<bool> drops = drops_remainder(node.call->call)) {
-      return fmt::format("{} {} it", node.op->name(), *drops ? "drops" : "keeps");
+      std::string remainder = fmt::format("{} {} it", node.op->name(), *drops ? "drops" : "keeps");
+      if (std::find(found.begin(), found.end(), remainder) == found.end()) found.push_back(std::move(remainder));
+      return;
     }
   }
-  return node.inputs.empty() ? "" : remainder_of(*node.inputs[0]);
+  for (const PlanNodePtr& input : node.inputs) find_remainders(*input, seen, found);
 }
 
-class PaddingCounter {
- public:
-  PaddingCounter(const FeatureSpec& feature, bool batched) : feature_(feature), batch_dimensions_(batched ? 1 : 0) {}
-
-  void count(const Batch& batch) {
-    switch (feature_.dtype) {
-      case DType::kInt32: return count_rows<int32_t>(batch);
-      case DType::kInt64: return count_rows<int64_t>(batch);
-      case DType::kFloat32: return count_rows<float>(batch);
-      case DType::kBytes: return;
-    }
-  }
-
-  // Nothing where there were no rows.
-  std::optional<CheckReport::Padding> padding() const {
-    if (values_ == 0) return std::nullopt;
-    CheckReport::Padding padding{.feature = feature_.name, .values = values_};
-    for (const auto& [value, padded] : padded_) {
-      if (padded < padding.padded || (padded == padding.padded && !padding.value.empty())) continue;
-      padding.padded = padded;
-      padding.value = fmt::to_string(value);
-    }
-    return padding;
-  }
-
- private:
-  template <typename T>
-  void count_rows(const Batch& batch) {
-    const Column& column = batch.block().column(feature_.name);
-    if (column.is_ragged()) return;
-    const Shape shape = column.shape(0);
-    if (shape.size() <= batch_dimensions_ || shape.back() == 0) return;
-    const auto values = batch.values<T>(feature_.name);
-    const auto length = static_cast<size_t>(shape.back());
-    values_ += static_cast<int64_t>(values.size());
-    for (size_t begin = 0; begin < values.size(); begin += length) {
-      const T last = values[begin + length - 1];
-      size_t run = 1;
-      while (run < length && values[begin + length - 1 - run] == last) ++run;
-      const auto value = static_cast<double>(last);
-      if (run < 2 || (padded_.size() >= kMostValues && !padded_.contains(value))) continue;
-      padded_[value] += static_cast<int64_t>(run);
-    }
-  }
-
-  const FeatureSpec& feature_;
-  const size_t batch_dimensions_;
-  int64_t values_ = 0;
-  std::map<double, int64_t> padded_;  // by value
-};
+std::string remainder_of(const PlanNode& node) {
+  std::unordered_set<const PlanNode*> seen;
+  std::vector<std::string> found;
+  find_remainders(node, seen, found);
+  return fmt::to_string(fmt::join(found, ", "));
+}
 
 std::string shapes_of(const Batch& batch) {
   std::string text;
@@ -105,8 +65,6 @@ std::string shapes_of(const Batch& batch) {
 
 void look_at(const Dataset& dataset, const CheckOptions& options, const StartOptions& start, CheckReport& report) {
   std::unordered_map<std::string, size_t> places;
-  std::vector<PaddingCounter> counters;
-  for (const FeatureSpec& feature : report.spec) counters.emplace_back(feature, !report.remainder.empty());
   Pipeline pipeline = dataset.start(start);
   while (options.elements == 0 || report.elements < options.elements) {
     const std::optional<Batch> batch = pipeline.next();
@@ -123,11 +81,19 @@ void look_at(const Dataset& dataset, const CheckOptions& options, const StartOpt
     ++(place == places.end() ? report.elements_of_more_shapes : report.shapes[place->second].elements);
     ++report.elements;
     report.rows += batch->num_rows();
-    for (PaddingCounter& counter : counters) counter.count(*batch);
     if (options.on_element) options.on_element(report.elements);
   }
+}
+
+void count_padding(const std::vector<PaddingCounter>& counters, const CheckOptions& options, const StartOptions& start,
+                   CheckReport& report) {
+  int64_t told = report.elements;
   for (const PaddingCounter& counter : counters) {
-    if (const auto padding = counter.padding()) report.padding.push_back(*padding);
+    const std::vector<PaddingCount> counts = counter.count(report.rows, start, [&](int64_t elements) {
+      if (options.on_element) options.on_element(told + elements);
+    });
+    told += counts.empty() ? 0 : counts[0].elements;
+    report.padding.insert(report.padding.end(), counts.begin(), counts.end());
   }
 }
 
@@ -148,17 +114,16 @@ void judge(const CheckOptions& options, CheckReport& report) {
         fmt::format("{} different shapes, at most {} are wanted; element {} brings one too many: {}", num_shapes,
                     *options.max_distinct_shapes, beyond.first, beyond.shapes));
   }
-  for (const auto& [feature, most] : options.max_padding) {
-    const bool is_counted = std::any_of(report.padding.begin(), report.padding.end(),
-                                        [&name = feature](const auto& padding) { return padding.feature == name; });
-    if (!is_counted)
-      report.broken.push_back(fmt::format("no padding of '{}' could be counted: it has no rows", feature));
-  }
-  for (const CheckReport::Padding& padding : report.padding) {
+  for (const PaddingCount& padding : report.padding) {
     const auto most = options.max_padding.find(padding.feature);
-    if (most == options.max_padding.end() || padding.share() <= most->second) continue;
-    report.broken.push_back(fmt::format("{:.1f}% of '{}' are padding, at most {:.1f}% are wanted",
-                                        100 * padding.share(), padding.feature, 100 * most->second));
+    if (most == options.max_padding.end()) continue;
+    if (padding.elements == 0) {
+      report.broken.push_back(
+          fmt::format("no padding of '{}' could be counted: {} gave nothing", padding.feature, padding.op));
+    } else if (padding.share() > most->second) {
+      report.broken.push_back(fmt::format("{:.1f}% of '{}' are padding of {}, at most {:.1f}% are wanted",
+                                          100 * padding.share(), padding.feature, padding.op, 100 * most->second));
+    }
   }
 }
 
@@ -172,11 +137,16 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
   if (options.max_distinct_shapes && *options.max_distinct_shapes < 1) {
     refuse(fmt::format("max_distinct_shapes is {}, must be at least 1", *options.max_distinct_shapes));
   }
+  const std::vector<PaddingCounter> counters = PaddingCounter::of(plan());
+  std::set<std::string> padded;
+  for (const PaddingCounter& counter : counters) {
+    for (const PaddingCount& feature : counter.features()) padded.insert(feature.feature);
+  }
   for (const auto& [feature, share] : options.max_padding) {
-    const FeatureSpec& spec = schema()[static_cast<size_t>(schema().column(feature))];
-    if (spec.dtype == DType::kBytes || spec.is_ragged()) {
+    if (!padded.contains(feature)) {
       refuse(
-          fmt::format("max_padding of '{}', which is {} and has none", feature, spec.is_ragged() ? "ragged" : "bytes"));
+          fmt::format("max_padding of '{}', which no operator pads; {}", feature,
+                      padded.empty() ? "none of any feature" : fmt::format("padded are: {}", fmt::join(padded, ", "))));
     }
     if (!(share >= 0 && share <= 1)) refuse(fmt::format("max_padding of '{}' is {}, must be 0 to 1", feature, share));
   }
@@ -187,6 +157,7 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
   if (options.elements == 0 && certain_cardinality(*plan()).is_infinite())
     refuse("all elements are asked for, of data without an end");
   look_at(*this, options, start, report);
+  count_padding(counters, options, start, report);
   judge(options, report);
   return report;
 }
@@ -208,10 +179,10 @@ std::string CheckReport::to_string() const {
     text += fmt::format("  {} times, first element {}: {}\n", shapes[i].elements, shapes[i].first, shapes[i].shapes);
   }
   if (shapes.size() > kMostShown) text += fmt::format("  and {} more\n", shapes.size() - kMostShown);
-  if (!padding.empty()) text += "equal values at the ends of rows, what padding looks like\n";
-  for (const Padding& feature : padding) {
-    text += fmt::format("  {}: {:.1f}%{}\n", feature.feature, 100 * feature.share(),
-                        feature.padded == 0 ? "" : " are " + feature.value);
+  text += fmt::format("padding{}\n", padding.empty() ? ": no operator pads" : ", where it is put in");
+  for (const PaddingCount& count : padding) {
+    text += fmt::format("  {} {}: {:.1f}% of {} values in {} elements\n", count.op, count.feature, 100 * count.share(),
+                        count.values, count.elements);
   }
   for (const std::string& what : broken) text += "NOT AS ASKED FOR: " + what + "\n";
   return text;

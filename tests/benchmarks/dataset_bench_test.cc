@@ -394,13 +394,30 @@ TEST_F(DatasetBench, ChecksADataset) {
   EXPECT_THAT(result.out, StartsWith("spec\n  input_ids int32 [8,512]\n"));
   EXPECT_THAT(result.out, HasSubstr("cardinality: infinite\na short last batch: batch drops it\n"
                                     "read: 5 elements, 40 rows, there are more\ndifferent shapes: 1\n"));
-  const ChildResult broken = bench_shards({"mlm", "--check", "--json", "--require-known-cardinality",
-                                           "--require-fixed-shapes", "--max-padding", "attention_mask=0.25"});
+  const ChildResult broken =
+      bench_shards({"mlm", "--check", "--json", "--require-known-cardinality", "--require-fixed-shapes"});
   EXPECT_EQ(broken.exit_code, 1);
   const auto json = ordered_json::parse(broken.out);
   EXPECT_EQ(json["distinct_shapes"], 1);
-  EXPECT_EQ(json["broken"], ordered_json({"the cardinality is infinite",
-                                          "100.0% of 'attention_mask' are padding, at most 25.0% are wanted"}));
+  EXPECT_EQ(json["broken"], ordered_json::array({"the cardinality is infinite"}));
+  EXPECT_EQ(json["padding"], ordered_json::array());
+  expect_refused(
+      bench_shards({"mlm", "--check", "--max-padding", "attention_mask=0.25"}),
+      "invalid_argument: check: max_padding of 'attention_mask', which no operator pads; none of any feature");
+  const std::string path = (folder_ / "padded.txtpb").string();
+  std::ofstream(path) << R"(version: 1
+steps { rows { features { name: "t" dtype: INT64 integers: [1,2,3,4,5,6] row_lengths { sizes: [1,2,1,2] } } } }
+steps { padded_batch { size: 4 } }
+)";
+  const ChildResult padded = bench({"--pipeline", path, "--check", "--json", "--max-padding", "t=0.1"});
+  EXPECT_EQ(padded.exit_code, 1) << padded.err;
+  EXPECT_EQ(ordered_json::parse(padded.out)["padding"], ordered_json::array({{{"operator", "padded_batch"},
+                                                                              {"feature", "t"},
+                                                                              {"elements", 1},
+                                                                              {"values", 8},
+                                                                              {"padded", 2},
+                                                                              {"share", 0.25}}}));
+  EXPECT_EQ(bench({"--pipeline", path, "--check", "--max-padding", "t=0.25"}).exit_code, 0);
   expect_refused(bench_shards({"mlm", "--check", "--max-padding", "input_ids"}),
                  "invalid_argument: --max-padding is 'input_ids', must be FEATURE=SHARE, 0 to 1");
   expect_refused(bench_shards({"mlm", "--max-distinct-shapes", "3"}),

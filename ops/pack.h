@@ -37,7 +37,8 @@ struct PackOptions {
 ///
 /// A row begins, when as many sequences wait as may, with the one that has waited longest, and goes on with the longest
 /// one that still fits until none does. So nothing waits for more rows than there are sequences before it, and rows of
-/// 1,024 values are nearly full with a look-ahead of 1,000 (see the test). tf.data has none; seqio calls it packing.
+/// 1,024 values are nearly full with a look-ahead of 1,000 (`pack_padding_test`). tf.data has none; seqio calls it
+/// packing.
 ///
 /// Errors and notes go out before the row that is open. State: where the oldest sequence that waits stands in the
 /// input, and how far behind it the first one of each length: at most one number for each length.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <numbers>
 #include <numeric>
 
@@ -13,6 +11,7 @@
 #include "ops/counter_rng.h"
 #include "ops/range.h"
 #include "ops/rows.h"
+#include "tests/ops/first_fit_decreasing.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/small_memory_gate.h"
 
@@ -138,24 +137,6 @@ std::vector<size_t> log_normal_lengths(size_t count) {
   return lengths;
 }
 
-// Rows that first-fit-decreasing makes of all sequences together: the first row in which the next longest one fits.
-size_t first_fit_decreasing(std::vector<size_t> lengths, size_t row_length) {
-  std::sort(lengths.rbegin(), lengths.rend());
-  // The most room in any row of a part of them: a tree over the rows.
-  size_t leaves = 1;
-  while (leaves < lengths.size()) leaves *= 2;
-  std::vector<size_t> room(2 * leaves, row_length);
-  size_t rows = 0;
-  for (const size_t length : lengths) {
-    size_t node = 1;
-    while (node < leaves) node = room[2 * node] >= length ? 2 * node : 2 * node + 1;
-    rows = std::max(rows, node - leaves + 1);
-    room[node] -= length;
-    for (node /= 2; node > 0; node /= 2) room[node] = std::max(room[2 * node], room[2 * node + 1]);
-  }
-  return rows;
-}
-
 struct Packed {
   size_t rows = 0;
   size_t tokens = 0;
@@ -206,12 +187,13 @@ Packed pack_all(const std::vector<size_t>& lengths, int64_t look_ahead) {
   return packed;
 }
 
-void expect_little_padding(const std::vector<size_t>& lengths, const std::string& what) {
+TEST(PackTest, RowsOfLogNormalLengthsAreNearlyAsFullAsFirstFitDecreasingMakesThem) {
+  const std::vector<size_t> lengths = log_normal_lengths(20000);
   const size_t total = std::accumulate(lengths.begin(), lengths.end(), size_t{0});
-  const size_t offline = first_fit_decreasing(lengths, 1024);
+  const size_t offline = test::first_fit_decreasing(lengths, 1024);
   const double least = 1 - static_cast<double>(total) / static_cast<double>(offline * 1024);
-  fmt::print("{} sequences of {}, rows of 1024: first-fit-decreasing {} rows, {:.3f}% padding\n", lengths.size(), what,
-             offline, 100 * least);
+  fmt::print("{} sequences, rows of 1024: first-fit-decreasing {} rows, {:.3f}% padding\n", lengths.size(), offline,
+             100 * least);
   for (const int64_t look_ahead : {1, 10, 100, 1000}) {
     const Packed packed = pack_all(lengths, look_ahead);
     EXPECT_EQ(packed.tokens, total);
@@ -220,21 +202,6 @@ void expect_little_padding(const std::vector<size_t>& lengths, const std::string
       EXPECT_LE(packed.padding(), least + 0.03);
     }
   }
-}
-
-TEST(PackTest, RowsOfLogNormalLengthsAreNearlyAsFullAsFirstFitDecreasingMakesThem) {
-  expect_little_padding(log_normal_lengths(20000), "a log-normal distribution");
-}
-
-// Of a data set that is not here: its lengths, one in each line of a file.
-TEST(PackTest, RowsOfADataSetsLengthsToo) {
-  const char* path = std::getenv("MILLRACE_SEQUENCE_LENGTHS");
-  if (path == nullptr) GTEST_SKIP() << "MILLRACE_SEQUENCE_LENGTHS names no file with one length a line";
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
-  std::vector<size_t> lengths;
-  for (size_t length = 0; file >> length;) lengths.push_back(length);
-  expect_little_padding(lengths, path);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
+#include "formats/example/stored_number.h"
 #include "ops/decoded_column.h"
 
 namespace millrace {
@@ -26,6 +28,10 @@ RawTraits traits_of(RawType type) {
     case RawType::kInt32: return {"int32", 4, DType::kInt32};
     case RawType::kInt64: return {"int64", 8, DType::kInt64};
     case RawType::kFloat32: return {"float32", 4, DType::kFloat32};
+    case RawType::kFloat64: return {"float64", 8, DType::kFloat32};
+    case RawType::kFloat16: return {"float16", 2, DType::kFloat32};
+    case RawType::kBfloat16: return {"bfloat16", 2, DType::kFloat32};
+    case RawType::kBool: return {"bool", 1, DType::kInt32};
   }
   return {};
 }
@@ -39,7 +45,13 @@ void convert(std::string_view bytes, bool swap, std::byte* out) {
     if (swap) std::reverse(raw, raw + sizeof(Stored));
     Stored value;
     std::memcpy(&value, raw, sizeof(Stored));
-    values[i] = static_cast<Value>(value);  // NOLINT(bugprone-signed-char-misuse): no character
+    const auto number = number_of(value);
+    if constexpr (std::is_same_v<Stored, double>) {
+      if (is_beyond_float32(number)) {
+        throw ErrorException(ErrorCode::kParse, fmt::format("the value {} is beyond float32", number));
+      }
+    }
+    values[i] = static_cast<Value>(number);  // NOLINT(bugprone-signed-char-misuse): no character
   }
 }
 
@@ -53,6 +65,10 @@ void convert(RawType type, std::string_view bytes, bool swap, std::byte* out) {
     case RawType::kInt64: return convert<int64_t, int64_t>(bytes, swap, out);
     // As bits: a NaN keeps its own.
     case RawType::kFloat32: return convert<uint32_t, uint32_t>(bytes, swap, out);
+    case RawType::kFloat64: return convert<double, float>(bytes, swap, out);
+    case RawType::kFloat16: return convert<Half, float>(bytes, swap, out);
+    case RawType::kBfloat16: return convert<Bfloat16, float>(bytes, swap, out);
+    case RawType::kBool: return convert<Bool, int32_t>(bytes, swap, out);
   }
 }
 

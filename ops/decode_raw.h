@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// How one number lies in bytes.
+/// How one number lies in bytes: the types of `tf.io.decode_raw` without the complex ones.
 enum class RawType {
   kUint8,  ///< comes as int32, as all smaller ones
   kInt8,
@@ -17,6 +17,10 @@ enum class RawType {
   kInt32,
   kInt64,    ///< as int64
   kFloat32,  ///< as float32
+  kFloat64,  ///< as float32, rounded to the nearest
+  kFloat16,
+  kBfloat16,
+  kBool,  ///< a byte: 0, or 1 for all others
 };
 
 struct DecodeRawOptions {
@@ -28,7 +32,8 @@ struct DecodeRawOptions {
 ///
 ///     pixels bytes []  ->  decode_raw("pixels", RawType::kUint8, {.shape = {{28, 28}}})  ->  pixels int32 [28,28]
 ///
-/// Bytes that are no whole number of numbers, or another number of them than the shape has, are the element's error.
+/// Bytes that are no whole number of numbers, or another number of them than the shape has, are the element's error,
+/// and so is a finite float64 beyond float32.
 class DecodeRawOperator final : public MapOperator {
  public:
   /// `feature`: one `bytes` value per element.

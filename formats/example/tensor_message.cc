@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "formats/example/stored_number.h"
 #include "formats/example/wire.h"
 
 namespace millrace {
@@ -100,45 +100,12 @@ const TypeTraits& traits_of(int64_t type, const char* at) {
 
 const TypeTraits& traits_of(int64_t type) { return traits_of(type, nullptr); }
 
-// Numbers as they lie in memory that are no numbers of C++.
-struct Half {
-  uint16_t bits;
-};
-struct Bfloat16 {
-  uint16_t bits;
-};
-struct Bool {
-  uint8_t byte;
-};
-
-float number_of(Bfloat16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
-
-// IEEE 754 binary16.
-float number_of(Half value) {
-  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
-  const uint32_t exponent = (value.bits >> 10) & 0x1f;
-  const uint32_t fraction = value.bits & 0x3ff;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
-  // Below the normal numbers: so many 2^-24.
-  if (exponent == 0) return (sign != 0 ? -1.0F : 1.0F) * static_cast<float>(fraction) * 0x1p-24F;
-  return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | fraction << 13);
-}
-
-int32_t number_of(Bool value) { return value.byte != 0 ? 1 : 0; }
-
-template <typename T>
-T number_of(T value) {
-  return value;
-}
-
 template <typename To, typename Stored>
 To converted(Stored stored) {
   const auto value = number_of(stored);
   using From = std::remove_const_t<decltype(value)>;
   if constexpr (std::is_same_v<From, double>) {
-    // Halfway between the largest float32 and what would be the next one: from here on values round to infinity.
-    constexpr double kTooLarge = 0x1.ffffffp127;
-    if (std::isfinite(value) && std::abs(value) >= kTooLarge) {
+    if (is_beyond_float32(value)) {
       throw Malformed{fmt::format("the value {} is beyond float32", value), nullptr};
     }
   } else if constexpr (std::is_integral_v<From>) {

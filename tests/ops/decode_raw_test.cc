@@ -54,6 +54,32 @@ TEST(DecodeRaw, ReadsNumbersOfEachTypeInBothByteOrders) {
   EXPECT_THAT(decoded({"\x3f\x80\x00\x00"s}, RawType::kFloat32, {.little_endian = false}), ElementsAre("raw=[1] i=0"));
 }
 
+// Bytes and values as tf.io.decode_raw has them, behind tf.cast.
+TEST(DecodeRaw, ReadsTypesThatNoColumnHasAsThoseThatHoldThem) {
+  EXPECT_THAT(decoded({"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\x00\xc0"s
+                       "\x55\x55\x55\x55\x55\x55\xd5\x3f\xe8\x07\x00\x00\x00\x00\x00\x00"s
+                       "\x00\x00\x00\x00\x00\x00\xf0\x7f"s},
+                      RawType::kFloat64),
+              ElementsAre("raw=[1.5,-2,0.33333334,0,inf] i=0"));
+  EXPECT_THAT(decoded({"\x3f\xf8\x00\x00\x00\x00\x00\x00"s}, RawType::kFloat64, {.little_endian = false}),
+              ElementsAre("raw=[1.5] i=0"));
+  EXPECT_THAT(decoded({"\x00\x3e\x00\xc0\x55\x35\x01\x00\xff\x7b\x00\xfc"s}, RawType::kFloat16),
+              ElementsAre("raw=[1.5,-2,0.33325195,5.9604645e-08,65504,-inf] i=0"));
+  EXPECT_THAT(decoded({"\x3e\x00\xc0\x00"s}, RawType::kFloat16, {.little_endian = false}),
+              ElementsAre("raw=[1.5,-2] i=0"));
+  EXPECT_THAT(decoded({"\xc0\x3f\x00\xc0\xab\x3e\x4a\x71"s}, RawType::kBfloat16),
+              ElementsAre("raw=[1.5,-2,0.33398438,1.00025555e+30] i=0"));
+  EXPECT_THAT(decoded({"\x01\x00\x01\x02"s}, RawType::kBool), ElementsAre("raw=[1,0,1,1] i=0"));
+}
+
+TEST(DecodeRaw, AFloat64BeyondFloat32IsAnError) {
+  EXPECT_THAT(decoded({"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\xf0\x47"s,
+                       "\x00\x00\x00\xe0\xff\xff\xef\x47"s},
+                      RawType::kFloat64),
+              ElementsAre(HasSubstr("parse: feature 'raw': the value 3.402823669209385e+38 is beyond float32"),
+                          "raw=[3.4028235e+38] i=1"));
+}
+
 TEST(DecodeRaw, GivesTheShapeAskedForAndRefusesAnotherNumberOfValues) {
   EXPECT_THAT(decoded({"abcdef", "abcde", "ghijkl"}, RawType::kUint8, {.shape = {{2, 3}}}),
               ElementsAre("raw=[[97,98,99],[100,101,102]] i=0",

@@ -306,7 +306,7 @@ const std::vector<Part> kParts{
           .filter(known(RowPredicate{
               .name = "whole.pairs",
               .keep = [](const RowView& row) { return row.value<std::string_view>("bytes").size() == 2; }}))
-          .decode_raw("bytes", RawType::kInt8, {.shape = {{1, 2}}});
+          .decode_raw("bytes", RawType::kBool, {.shape = {{1, 2}}});
     },
     [](const Inputs& in) {
       return in.ids.mask_tokens({.vocab_size = 20,

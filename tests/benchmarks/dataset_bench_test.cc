@@ -322,10 +322,37 @@ TEST_F(DatasetBench, PrintsElements) {
   const ChildResult result = bench_shards({"mlm", "--print", "2", "--cycle-length", "1", "--shuffle", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("element 0\n  input_ids int32 [8,512]: "));
-  EXPECT_THAT(result.out, HasSubstr("\n  attention_mask int64 [8,512]: 1 1 1 1 "));
+  EXPECT_THAT(result.out, HasSubstr("\n  attention_mask int64 [8,512]: [1 1 1 1 "));
   EXPECT_THAT(result.out, HasSubstr("\n  labels int32 [8,512]: "));
   EXPECT_THAT(result.out, HasSubstr("\nelement 1\n"));
   EXPECT_EQ(result.out.find("element 2"), std::string::npos);
+}
+
+TEST_F(DatasetBench, PrintsTheRowsOfElements) {
+  const std::string path = (folder_ / "rows.txtpb").string();
+  const auto printed = [&](const std::string& steps) {
+    std::ofstream(path) << "version: 1\n" << steps;
+    return bench({"--pipeline", path, "--print", "1"}).out;
+  };
+  const std::string rows =
+      R"(steps { rows { features { name: "t" dtype: INT64 integers: [1,2,3,4,5,6] row_lengths { sizes: [1,2,0,2,1] } } } }
+)";
+  EXPECT_EQ(printed(rows + "steps { ragged_batch { size: 2 } }\nsteps { batch { size: 2 } }"),
+            "element 0\n  t int64 [2,ragged,ragged]: [[1] [2 3]] [[] [4 5]]\n");
+  EXPECT_EQ(printed(rows + "steps { ragged_batch { size: 5 } }"),
+            "element 0\n  t int64 [5,ragged]: [1] [2 3] [] [4 5] [6]\n");
+  EXPECT_EQ(printed(rows + "steps { padded_batch { size: 5 } }\nsteps { batch { size: 1 } }"),
+            "element 0\n  t int64 [1,5,2]: [[1 0] [2 3] [0 0] [4 5] [6 0]]\n");
+  const std::string range = "steps { range { start: 0 stop: 100 } }\nsteps { batch { size: 18 } }\n";
+  EXPECT_EQ(printed(range), "element 0\n  value int64 [18]: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ...\n");
+  EXPECT_EQ(printed(range + "steps { batch { size: 1 } }"),
+            "element 0\n  value int64 [1,18]: [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 ...\n");
+  EXPECT_EQ(printed("steps { range { start: 0 stop: 16 } }\nsteps { batch { size: 8 } }\nsteps { batch { size: 2 } }"),
+            "element 0\n  value int64 [2,8]: [0 1 2 3 4 5 6 7] [8 9 10 11 12 13 14 15]\n");
+  EXPECT_EQ(printed(R"(steps { rows { features { name: "t" dtype: INT64 row_lengths { sizes: [0,0] } } } }
+steps { repeat { count: 10 } }
+steps { ragged_batch { size: 18 } })"),
+            "element 0\n  t int64 [18,0]: [] [] [] [] [] [] [] [] [] [] [] [] [] [] [] [] ...\n");
 }
 
 TEST_F(DatasetBench, ExplainsThePlan) {

@@ -15,7 +15,10 @@ class AssertCardinalityStage final : public Stage {
   static constexpr std::string_view kKind = "assert_cardinality";
 
   AssertCardinalityStage(SchemaPtr schema, std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
-      : schema_(std::move(schema)), input_(std::move(input)), count_(count), context_(context) {
+      : schema_(std::move(schema)),
+        input_(std::move(input)),
+        count_(count == -1 ? INT64_MAX : count),
+        context_(context) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
     seen_ = numbers[0];
@@ -59,9 +62,11 @@ class AssertCardinalityStage final : public Stage {
   // `place`: in the input.
   Poll fail(std::string_view at_least, int64_t found, const Cursor& place, Block& out) {
     failed_ = true;
-    Error error{.code = ErrorCode::kCardinality,
-                .message = fmt::format("{} elements were asserted, there are {}{}", count_, at_least, found),
-                .stage = "assert_cardinality"};
+    Error error{
+        .code = ErrorCode::kCardinality,
+        .message = fmt::format("{} elements were asserted, there are {}{}",
+                               count_ == INT64_MAX ? "infinitely many" : std::to_string(count_), at_least, found),
+        .stage = "assert_cardinality"};
     out = error_block(schema_, context_.pool, std::make_shared<const Error>(std::move(error)), rows_per_element_);
     out.epoch = epoch_;
     out.cursor = make_cursor(kKind, {seen_, epoch_, rows_per_element_}, {place});
@@ -84,9 +89,10 @@ class AssertCardinalityStage final : public Stage {
 
 AssertCardinalityOperator::AssertCardinalityOperator(SchemaPtr input, int64_t count)
     : StageOperator(std::move(input)), count_(count) {
-  if (count < 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("assert_cardinality: count must be at least 0, not {}", count));
+  if (count < -1) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("assert_cardinality: count must be at least 0, or -1 for infinitely many, not {}", count));
   }
 }
 

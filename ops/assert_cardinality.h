@@ -8,13 +8,16 @@ namespace millrace {
 /// comes too early, with both numbers. Errors of elements do not count. Its cardinality is what was asserted.
 ///
 ///     Dataset::tfrecord(shards).assert_cardinality(18310)
+///     Dataset::from_generator(endless).assert_cardinality(-1)   // infinite: any end is the error
 class AssertCardinalityOperator final : public StageOperator {
  public:
-  /// `count`: elements; at least 0.
+  /// `count`: elements; at least 0, or -1 for infinitely many, tf.data's `INFINITE_CARDINALITY`.
   AssertCardinalityOperator(SchemaPtr input, int64_t count);
   std::string_view name() const override { return "assert_cardinality"; }
   std::string arguments() const override { return "count=" + std::to_string(count_); }
-  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
+  Cardinality cardinality(std::span<const Cardinality>) const override {
+    return count_ == -1 ? Cardinality::infinite() : Cardinality::known(count_);
+  }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
 

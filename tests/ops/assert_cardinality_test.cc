@@ -45,8 +45,18 @@ TEST(AssertCardinality, IsAnErrorWithBothNumbersAtAnEndThatComesEarlyAndAtAnElem
   EXPECT_EQ(range(3).then<RepeatOperator>(-1).then<AssertCardinalityOperator>(4).elements().size(), 5U);
 }
 
+TEST(AssertCardinality, MinusOneIsInfinite) {
+  const Chain endless = range(3).then<RepeatOperator>(-1).then<AssertCardinalityOperator>(-1);
+  EXPECT_EQ(endless.cardinality(), Cardinality::infinite());
+  EXPECT_EQ(endless.run(0, 7).elements.back(), "x=0");
+  EXPECT_THAT(range(1).then<AssertCardinalityOperator>(-1).elements(),
+              ElementsAre("x=0",
+                          "error: cardinality: infinitely many elements were asserted, there are 1 "
+                          "(stage assert_cardinality)"));
+}
+
 TEST(AssertCardinality, RefusesANegativeNumber) {
-  EXPECT_THROW(range(5).then<AssertCardinalityOperator>(-1), ErrorException);
+  EXPECT_THROW(range(5).then<AssertCardinalityOperator>(-2), ErrorException);
 }
 
 }  // namespace

@@ -51,9 +51,11 @@ JoinedSchema::JoinedSchema(std::string_view operator_name, std::span<const Schem
       columns[i].push_back(static_cast<size_t>(column));
     }
     if (!same) {
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("{}: inputs have different features: {} and, input {}, {}", operator_name,
-                                       inputs[0]->to_string(), i, input.to_string()));
+      throw ErrorException(
+          ErrorCode::kInvalidArgument,
+          fmt::format("{}: inputs have different features: {} and, input {}, {}; make them alike first, "
+                      "with cast, rename, select, batch or unbatch",
+                      operator_name, inputs[0]->to_string(), i, input.to_string()));
     }
   }
   schema_ = std::make_shared<const Schema>(std::move(features));

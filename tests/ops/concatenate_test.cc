@@ -74,8 +74,10 @@ TEST(ConcatenateTest, RefusesOtherFeaturesAndNoInputs) {
   };
   const SchemaPtr x = schema("x", DType::kInt64, {2});
   EXPECT_EQ(error_of({x, schema("x", DType::kInt64, {3})}), "none");
-  EXPECT_EQ(error_of({x, x, schema("y", DType::kInt64, {2})}),
-            "invalid_argument: concatenate: inputs have different features: x int64 [2] and, input 2, y int64 [2]");
+  EXPECT_EQ(
+      error_of({x, x, schema("y", DType::kInt64, {2})}),
+      "invalid_argument: concatenate: inputs have different features: x int64 [2] and, input 2, y int64 [2]; make "
+      "them alike first, with cast, rename, select, batch or unbatch");
   EXPECT_THAT(error_of({x, schema("x", DType::kInt32, {2})}), HasSubstr("x int64 [2] and, input 1, x int32 [2]"));
   EXPECT_THAT(error_of({x, schema("x", DType::kInt64, {2, 1})}), HasSubstr("x int64 [2,1]"));
   EXPECT_THAT(error_of({schema("x", DType::kInt64, {3, kRagged}), schema("x", DType::kInt64, {3, 2})}),

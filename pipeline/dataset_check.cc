@@ -144,9 +144,8 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
   }
   for (const auto& [feature, share] : options.max_padding) {
     if (!padded.contains(feature)) {
-      refuse(
-          fmt::format("max_padding of '{}', which no operator pads; {}", feature,
-                      padded.empty() ? "none of any feature" : fmt::format("padded are: {}", fmt::join(padded, ", "))));
+      refuse(fmt::format("max_padding of '{}', which no operator pads; padded features: {}", feature,
+                         padded.empty() ? "none" : fmt::to_string(fmt::join(padded, ", "))));
     }
     if (!(share >= 0 && share <= 1)) refuse(fmt::format("max_padding of '{}' is {}, must be 0 to 1", feature, share));
   }

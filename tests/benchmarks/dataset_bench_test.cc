@@ -430,7 +430,7 @@ TEST_F(DatasetBench, ChecksADataset) {
   EXPECT_EQ(json["padding"], ordered_json::array());
   expect_refused(
       bench_shards({"mlm", "--check", "--max-padding", "attention_mask=0.25"}),
-      "invalid_argument: check: max_padding of 'attention_mask', which no operator pads; none of any feature");
+      "invalid_argument: check: max_padding of 'attention_mask', which no operator pads; padded features: none");
   const std::string path = (folder_ / "padded.txtpb").string();
   std::ofstream(path) << R"(version: 1
 steps { rows { features { name: "t" dtype: INT64 integers: [1,2,3,4,5,6] row_lengths { sizes: [1,2,1,2] } } } }

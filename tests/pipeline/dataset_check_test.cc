@@ -213,9 +213,9 @@ TEST(DatasetCheck, RefusesWhatCannotBe) {
     return std::string();
   };
   EXPECT_EQ(message(rows(3).ragged_batch(3), "tokens"),
-            "check: max_padding of 'tokens', which no operator pads; none of any feature");
+            "check: max_padding of 'tokens', which no operator pads; padded features: none");
   EXPECT_EQ(message(rows(3).enumerate().padded_batch(3), "index"),
-            "check: max_padding of 'index', which no operator pads; padded are: tokens");
+            "check: max_padding of 'index', which no operator pads; padded features: tokens");
 }
 
 }  // namespace

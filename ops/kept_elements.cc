@@ -85,16 +85,17 @@ class LookStage final : public Stage {
  public:
   LookStage(std::string_view kind, OpenStage input, std::shared_ptr<KeptFolder> folder, const StageContext& context)
       : kind_(kind), input_(std::move(input)), folder_(std::move(folder)), context_(context) {
-    context.disk->output.submit([folder = folder_, storage = context.storage, look = look_] {
-      try {
-        look->permit = folder->look(*storage);
-      } catch (const ErrorException& exception) {
-        look->error = std::make_shared<const Error>(exception.error());
-      } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to look with: this epoch is calculated
-      }
-      look->is_over.store(true);
-      look->wake.call();
-    });
+    context.disk->output.submit(
+        [folder = folder_, storage = context.storage, to_write = context.disk->ordered, look = look_] {
+          try {
+            look->permit = folder->look(*storage, to_write);
+          } catch (const ErrorException& exception) {
+            look->error = std::make_shared<const Error>(exception.error());
+          } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to look with: this epoch is calculated
+          }
+          look->is_over.store(true);
+          look->wake.call();
+        });
   }
   ~LookStage() override { look_->wake.close(); }
 
@@ -120,7 +121,7 @@ class LookStage final : public Stage {
     if (auto index = folder_->find(context_.iteration.path)) return read(kind_, std::move(index), 0, context_);
     std::unique_ptr<Stage> calculated = input_(first_epoch(*folder_, context_));
     std::shared_ptr<ElementsOutput> output;
-    if (permit.lock != nullptr && context_.disk->ordered) {
+    if (permit.lock != nullptr) {
       output = KeptFolder::begin_writing(folder_, std::move(permit), context_);
     }
     return std::make_unique<KeepStage>(kind_, std::move(calculated), std::move(output), 0, context_);

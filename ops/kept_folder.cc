@@ -34,7 +34,7 @@ void KeptFolder::set(std::string folder, uint64_t digest, Storage& storage) {
   folder_ = std::move(folder);
   digest_ = digest;
   make_folder(folder_);
-  (void)look(storage);
+  (void)look(storage, true);
 }
 
 int64_t KeptFolder::memory_bytes() const { return index_ == nullptr ? 0 : index_->memory_bytes(); }
@@ -76,9 +76,9 @@ LocalDisk* KeptFolder::disk_of_input(const LocalDisk& disk) {
   return &*disk_;
 }
 
-KeptFolder::Permit KeptFolder::look(Storage& storage) {
+KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write) {
   // Before it reads: whoever wrote may have come to the end just now.
-  std::shared_ptr<FolderLock> lock = FolderLock::try_lock(folder_);
+  std::shared_ptr<FolderLock> lock = to_write ? FolderLock::try_lock(folder_) : nullptr;
   const std::shared_ptr<const ElementsIndex> there = found();
   const bool whole = there != nullptr && take(there, storage);
   if (lock == nullptr) return {};

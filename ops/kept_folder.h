@@ -33,8 +33,9 @@ class KeptFolder final : public SharedByRuns {
     std::shared_ptr<FolderLock> lock;  ///< null: there is no need to, or somebody else does
     uint64_t generation = 0;
   };
-  /// Reads what the folder holds now. Blocks. Throws what is wrong with it.
-  [[nodiscard]] Permit look(Storage& storage);
+  /// Reads what the folder holds now. Blocks. Throws what is wrong with it. `to_write`: false leaves the lock to
+  /// others, and gives no permit.
+  [[nodiscard]] Permit look(Storage& storage, bool to_write);
   /// Writes the elements of the path that was looked for last. `self`: this, for what outlives the run.
   static std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<KeptFolder>& self, Permit permit,
                                                        const StageContext& context);

@@ -18,9 +18,9 @@ struct StepTraceOptions {
 /// Draws what the threads of a training do: a file for chrome://tracing or https://ui.perfetto.dev. On the row `loop`
 /// lie the waits for input, the steps (with their batches, when they are several) and the callbacks between them; on a
 /// row for each thread the forward and backward passes of the replicas that it ran, within these the last addition of
-/// each bucket (`reduce`), then the decision and the updates (`optimizer`). Viewers can read the file while the training
-/// runs; it is whole JSON from its last step, or from the end of the training on (one that ended by an error: when the
-/// StepTrace is destroyed). Draws the first training that it is told of.
+/// each bucket (`reduce`), then the decision and the updates (`optimizer`). Viewers can read the file while the
+/// training runs; it is whole JSON from its last step, or from the end of the training on (one that ended by an error:
+/// when the StepTrace is destroyed). Draws the first training that it is told of.
 class StepTrace final : public Callback {
  public:
   /// Throws `kIo` naming the file when it cannot be made, `kInvalidArgument` for negative numbers.

@@ -124,11 +124,10 @@ class WindowStage final : public Stage {
             context_.memory->budget()));
   }
 
-  // What cannot be read, and that there is more or less than was asserted, is told even where no window takes it; what
-  // a function of the user or an operator refuses goes with its element, as in tf.data.
+  // What cannot be read is told even where no window takes it; what a function of the user or an operator refuses goes
+  // with its element, as in tf.data.
   static bool is_lasting(const Error& error) {
-    return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape &&
-           error.code != ErrorCode::kInvalidArgument;
+    return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape;
   }
 
   // Whether any window takes the element at `position`; of those that are given, the ones that a resumed run does not

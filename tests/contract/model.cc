@@ -869,9 +869,7 @@ Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> k
 namespace {
 
 // The errors that go out also where no window takes their element.
-bool is_lasting(ErrorCode code) {
-  return code != ErrorCode::kUserFunction && code != ErrorCode::kWrongShape && code != ErrorCode::kInvalidArgument;
-}
+bool is_lasting(ErrorCode code) { return code != ErrorCode::kUserFunction && code != ErrorCode::kWrongShape; }
 
 }  // namespace
 

@@ -25,7 +25,7 @@ elseif(MILLRACE_SANITIZE)
   message(FATAL_ERROR "MILLRACE_SANITIZE is '${MILLRACE_SANITIZE}'; it takes 'address', 'thread', 'fuzzer' or nothing")
 endif()
 
-# What nearly every file includes, compiled once for a target of several files: a third of the compiler's time. A source
+# What nearly every file includes, compiled once for a target of several files (docs/decisions/precompiled_headers.md). A source
 # still includes all that it uses: tests/run.sh --only tidy reads them without this, and so builds
 # -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON.
 set(millrace_precompiled_headers

@@ -17,7 +17,8 @@ class AssertCardinalityStage final : public Stage {
   AssertCardinalityStage(SchemaPtr schema, std::unique_ptr<Stage> input, int64_t count, const StageContext& context)
       : schema_(std::move(schema)),
         input_(std::move(input)),
-        count_(count == -1 ? INT64_MAX : count),
+        is_infinite_(count == -1),
+        count_(is_infinite_ ? INT64_MAX : count),
         context_(context) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
@@ -62,11 +63,10 @@ class AssertCardinalityStage final : public Stage {
   // `place`: in the input.
   Poll fail(std::string_view at_least, int64_t found, const Cursor& place, Block& out) {
     failed_ = true;
-    Error error{
-        .code = ErrorCode::kCardinality,
-        .message = fmt::format("{} elements were asserted, there are {}{}",
-                               count_ == INT64_MAX ? "infinitely many" : std::to_string(count_), at_least, found),
-        .stage = "assert_cardinality"};
+    Error error{.code = ErrorCode::kCardinality,
+                .message = fmt::format("{} elements were asserted, there are {}{}",
+                                       is_infinite_ ? "infinitely many" : std::to_string(count_), at_least, found),
+                .stage = "assert_cardinality"};
     out = error_block(schema_, context_.pool, std::make_shared<const Error>(std::move(error)), rows_per_element_);
     out.epoch = epoch_;
     out.cursor = make_cursor(kKind, {seen_, epoch_, rows_per_element_}, {place});
@@ -75,6 +75,7 @@ class AssertCardinalityStage final : public Stage {
 
   SchemaPtr schema_;
   std::unique_ptr<Stage> input_;
+  bool is_infinite_;
   int64_t count_;
   StageContext context_;
   int64_t seen_ = 0;  // elements that are no errors

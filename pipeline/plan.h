@@ -32,8 +32,8 @@ struct PlanNode {
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);
 /// The same for whoever decides by it. `plan_cardinality` reports what tf.data does, which calls choose_from_datasets
-/// and sample_from_datasets infinite also where choices or one of the inputs end them; here these are unknown, and so
-/// is what stands on top of them.
+/// and sample_from_datasets infinite also where choices or one of the inputs end them; here these are unknown. An
+/// endless `repeat` of what is unknown is infinite in both, though it ends where that turns out to be empty.
 [[nodiscard]] Cardinality certain_cardinality(const PlanNode& node);
 
 /// The files that the plan reads, inputs first.

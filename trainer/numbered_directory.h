@@ -7,7 +7,7 @@
 namespace millrace {
 
 /// The name of the directory that belongs to a step: `prefix` and the number, with zeros in front to at least eight
-/// digits, so that names sort as their numbers do.
+/// digits: shorter names sort as their numbers do.
 std::string numbered_name(std::string_view prefix, int64_t step);
 
 /// Whether a directory's name is one of those.

@@ -57,8 +57,14 @@ class Checker {
     if (!first_.error_code.empty()) return "";  // errors end it early
     // Data that turns out empty in an epoch, repeated for ever, ends; before it is read nobody knows, and tf.data says
     // as much.
-    const std::array may_be_empty{"filter",     "flat_map",       "interleave",
-                                  "take_while", "from_generator", "rejection_resample"};
+    const std::array may_be_empty{"filter",
+                                  "flat_map",
+                                  "interleave",
+                                  "take_while",
+                                  "choose_from_datasets",
+                                  "sample_from_datasets",
+                                  "from_generator",
+                                  "rejection_resample"};
     const bool depends =
         std::any_of(may_be_empty.begin(), may_be_empty.end(), [this](const char* name) { return twin_.has(name); });
     if (twin_.was_infinite() && (first_.elements.empty() || depends)) return "";

@@ -438,10 +438,14 @@ TEST_P(KeptElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
 }
 
 TEST_P(KeptElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
-  Pipeline unordered = keep(numbers(3000)).repeat(2).start({.threads = 2, .ordered = false});
-  ASSERT_TRUE(unordered.next());
-  EXPECT_THAT(run(keep(numbers(3000))), SizeIs(3000));
-  EXPECT_THAT(names(), SizeIs(2));
+  // When its second epoch looks at the folder is its own affair, so many times.
+  for (int i = 0; i < 30; ++i) {
+    std::filesystem::remove_all(path_);
+    Pipeline unordered = keep(numbers(3000)).repeat(2).start({.threads = 2, .ordered = false});
+    ASSERT_TRUE(unordered.next());
+    EXPECT_THAT(run(keep(numbers(3000))), SizeIs(3000));
+    EXPECT_THAT(names(), SizeIs(2));
+  }
 }
 
 TEST_P(KeptElementsTest, AFolderThatSomebodyHasLockedIsNotWritten) {

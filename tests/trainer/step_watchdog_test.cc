@@ -93,7 +93,7 @@ TEST(StepWatchdog, GoesOnAndSaysSoWhenWhoIsToldOfAStallThrows) {
     graph.reset();  // its watchdog has ended
     const std::string printed = testing::internal::GetCapturedStderr();
     EXPECT_GE(barked.stalls().size(), 2U);
-    EXPECT_THAT(printed, HasSubstr("waits for replica 3"));
+    EXPECT_THAT(printed, HasSubstr("waits for replica "));
     EXPECT_THAT(printed, HasSubstr(known ? "\non_stall failed: no space left for the report\n"
                                          : "\non_stall failed: an exception that is no std::exception\n"));
   }

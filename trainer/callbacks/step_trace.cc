@@ -45,7 +45,9 @@ void StepTrace::span(uint64_t row, const std::string& name, TimePoint begin, Tim
 }
 
 void StepTrace::train_starts(const TrainingStart&) {
+  if (has_begun_) close();  // that training ended by an error
   if (!file_) return;
+  has_begun_ = true;
   began_ = std::chrono::steady_clock::now();
   writer_.row_name(kLoopRow, "loop");
 }

@@ -37,7 +37,7 @@ class T5Workspace final : public Workspace {
 
 constexpr std::string_view kGated = "gated-";
 
-// Two configs with the same blocks have the same text, however they say it.
+// As `feed_forward_proj` has it where the other two say the same, so that these change no text.
 std::string feed_forward_text(const T5Config& config) {
   const T5Config plain{.feed_forward_proj = config.feed_forward_proj};
   if (config.activation() == plain.activation() && config.gated() == plain.gated()) return config.feed_forward_proj;

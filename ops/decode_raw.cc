@@ -51,7 +51,7 @@ void convert(std::string_view bytes, bool swap, std::byte* out) {
         throw ErrorException(ErrorCode::kParse, fmt::format("the value {} is beyond float32", number));
       }
     }
-    values[i] = static_cast<Value>(number);  // NOLINT(bugprone-signed-char-misuse): no character
+    values[i] = static_cast<Value>(number);  // NOLINT(bugprone-signed-char-misuse): an int8 is a number
   }
 }
 

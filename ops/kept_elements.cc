@@ -91,7 +91,7 @@ class LookStage final : public Stage {
             look->permit = folder->look(*storage, to_write);
           } catch (const ErrorException& exception) {
             look->error = std::make_shared<const Error>(exception.error());
-          } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to look with: this epoch is calculated
+          } catch (...) {  // no memory to look with: this epoch is calculated
           }
           look->is_over.store(true);
           look->wake.call();

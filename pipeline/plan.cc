@@ -81,19 +81,21 @@ PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
   return std::make_shared<const PlanNode>(PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(call)});
 }
 
-Cardinality plan_cardinality(const PlanNode& node) {
+namespace {
+
+using CardinalityOf = Cardinality (Operator::*)(std::span<const Cardinality> inputs) const;
+
+Cardinality from_sources_up(const PlanNode& node, CardinalityOf cardinality_of) {
   std::vector<Cardinality> inputs;
   inputs.reserve(node.inputs.size());
-  for (const PlanNodePtr& input : node.inputs) inputs.push_back(plan_cardinality(*input));
-  return node.op->cardinality(inputs);
+  for (const PlanNodePtr& input : node.inputs) inputs.push_back(from_sources_up(*input, cardinality_of));
+  return (*node.op.*cardinality_of)(inputs);
 }
 
-Cardinality certain_cardinality(const PlanNode& node) {
-  std::vector<Cardinality> inputs;
-  inputs.reserve(node.inputs.size());
-  for (const PlanNodePtr& input : node.inputs) inputs.push_back(certain_cardinality(*input));
-  return node.op->certain_cardinality(inputs);
-}
+}  // namespace
+
+Cardinality plan_cardinality(const PlanNode& node) { return from_sources_up(node, &Operator::cardinality); }
+Cardinality certain_cardinality(const PlanNode& node) { return from_sources_up(node, &Operator::certain_cardinality); }
 
 namespace {
 

@@ -406,7 +406,7 @@ void fuzz_decode_block(std::string_view bytes) {
       BlockEncoder encoder(of);
       for (size_t i = 0; i < block.num_elements(); ++i) encoder.append(block, i, 1);
       (void)encoder.finish();
-    } catch (const ErrorException&) {  // NOLINT(bugprone-empty-catch): refused, as it should be
+    } catch (const ErrorException&) {  // refused, as it should be
     }
   }
 }

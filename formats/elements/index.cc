@@ -229,7 +229,7 @@ void fuzz_elements_index(std::string_view bytes) {
     try {
       const auto index = ElementsIndex::parse("folder", content);
       if (index->serialize() != content) std::abort();
-    } catch (const ErrorException&) {  // NOLINT(bugprone-empty-catch): refused, as it should be
+    } catch (const ErrorException&) {  // refused, as it should be
     }
   };
   read(bytes);

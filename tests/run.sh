@@ -69,14 +69,16 @@ run_format() { sources | xargs clang-format --dry-run --Werror; }
 
 run_build() { cmake --preset dev >/dev/null && cmake --build --preset dev --parallel "$jobs"; }
 
-run_test() { MILLRACE_SOAK=$soak ctest --preset dev --parallel "$jobs" --output-on-failure; }
+# Runs the tests of a preset, and keeps what they print.
+run_ctest() { ctest --preset "$1" --parallel "$jobs" --output-on-failure 2>&1 | tee "build/$1/ctest.log"; }
+
+run_test() { MILLRACE_SOAK=$soak run_ctest dev; }
 
 run_install() { tests/install/run.sh build/dev; }
 
 # Builds and runs the suites of the folders that hold the engine.
 run_sanitized() {
-  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" &&
-    ctest --preset "$1" --parallel "$jobs" --output-on-failure
+  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" && run_ctest "$1"
 }
 run_asan() { run_sanitized asan; }
 run_tsan() { run_sanitized tsan; }
@@ -100,6 +102,15 @@ run_soak() {
     --prepare build/dev/examples/mlm/prepare_tfrecord_shards --minutes "${SOAK_MINUTES:-45}"
 }
 
+# The tests of a preset that failed, with the first lines of what each printed: again at the end, where they are found.
+print_failed_tests() {
+  [ -f "build/$1/ctest.log" ] || return 0
+  awk '/^ *([0-9]+\/[0-9]+ )?Test +#[0-9]+: / { shown = /\*\*\*/ && !/Skipped/ ? 60 : 0 }
+       /^ *Start +[0-9]+: / || /^[0-9]+% tests passed/ { shown = 0 }
+       shown > 0 { print substr($0, 1, 400); --shown }' "build/$1/ctest.log"
+}
+
+rm -f build/*/ctest.log
 failed=()
 table=""
 for part in "${parts[@]}"; do
@@ -115,6 +126,12 @@ echo
 printf '%s' "$table"
 printf '%-10s %6d s\n' total "$SECONDS"
 if [ ${#failed[@]} -gt 0 ]; then
+  for part in "${failed[@]}"; do
+    case $part in
+      test) print_failed_tests dev ;;
+      asan | tsan) print_failed_tests "$part" ;;
+    esac
+  done
   echo "tests/run.sh: failed: ${failed[*]}" >&2
   exit 1
 fi

@@ -104,6 +104,9 @@ class EncodedRows {
     return rows;
   }
 
+  /// Bytes of memory that the kept rows take.
+  int64_t kept_bytes() const { return kept_ ? kept_->held_bytes() : 0; }
+
  private:
   static bool is_error(const Block& block, size_t element) {
     return !block.errors().empty() && block.error_at(element) != nullptr;
@@ -162,7 +165,11 @@ class FillStage final : public Stage {
     } else {
       builder_.append_copied(block, 0, block.num_elements());
     }
-    const int64_t bytes = bytes_ + builder_.byte_size();
+    check_bytes();
+  }
+
+  void check_bytes() const {
+    const int64_t bytes = kept_bytes();
     if (bytes <= most_bytes_) return;
     throw ErrorException(Error{
         .code = ErrorCode::kMemoryBudget,
@@ -171,10 +178,13 @@ class FillStage final : public Stage {
                                num_elements_ + builder_.num_elements(), bytes, most_bytes_)});
   }
 
+  // Memory of the elements; of those in `builder_`, one block at most, what is used of it.
+  int64_t kept_bytes() const { return bytes_ + (rows_ ? rows_->kept_bytes() : builder_.byte_size()); }
+
   void keep_block() {
-    bytes_ += builder_.byte_size();
     num_elements_ += builder_.num_elements();
     Block& block = blocks_.emplace_back(builder_.finish());
+    for (const Column& column : block.columns()) bytes_ += column.held_bytes();
     block.epoch = like_.epoch;
     block.rows_per_element = like_.rows_per_element;
     block.cursor = std::exchange(like_.cursor, {});
@@ -183,6 +193,7 @@ class FillStage final : public Stage {
   void end() {
     if (cached_ == nullptr) return;
     if (!builder_.empty()) keep_block();
+    check_bytes();
     cached_->keep(path_, std::make_shared<const std::vector<Block>>(std::move(blocks_)));
     cached_ = nullptr;
   }

@@ -19,7 +19,7 @@ namespace millrace {
 /// given up, and filled by the first epoch behind the cut.
 ///
 /// In a dataset that a function makes nothing is kept: each of them runs once. The memory belongs to the pipeline and
-/// counts against its budget; elements that take more than three quarters of that are the error `memory_budget`. Its
+/// counts against its budget; buffers of more than three quarters of that are the error `memory_budget`. Its
 /// state is a place in its input: a resumed pipeline reads on from there, and fills the memory in the next epoch.
 ///
 ///     records.parse_example(features).cache().shuffle(10'000).repeat()

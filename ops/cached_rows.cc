@@ -4,13 +4,19 @@ namespace millrace {
 
 std::byte* CachedRows::add(size_t bytes) {
   constexpr size_t kSharedBytes = 256 << 10;
-  if (bytes > kSharedBytes / 4) return buffers_.emplace_back(pool_.allocate(bytes))->data();
+  if (bytes > kSharedBytes / 4) return add_buffer(bytes);
   if (bytes > room_bytes_) {
-    room_ = buffers_.emplace_back(pool_.allocate(kSharedBytes))->data();
+    room_ = add_buffer(kSharedBytes);
     room_bytes_ = kSharedBytes;
   }
   room_bytes_ -= bytes;
   return std::exchange(room_, room_ + bytes);
+}
+
+std::byte* CachedRows::add_buffer(size_t bytes) {
+  const Buffer& buffer = buffers_.emplace_back(pool_.allocate(bytes));
+  held_bytes_ += static_cast<int64_t>(buffer->capacity());
+  return buffer->data();
 }
 
 Ref<Resource> CachedRows::behind(const Column& column) {

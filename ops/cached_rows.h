@@ -14,14 +14,18 @@ class CachedRows final : public Resource {
   explicit CachedRows(const BufferPool& pool) : pool_(pool) {}
   /// Room for so many bytes, to be filled by the caller.
   [[nodiscard]] std::byte* add(size_t bytes);
+  /// Bytes of memory that the rows take, with what is free for more.
+  int64_t held_bytes() const { return held_bytes_; }
   /// Those that all `bytes` values of a column point into; null where they point to anything else.
   [[nodiscard]] static Ref<Resource> behind(const Column& column);
 
  private:
   void release() noexcept override { delete this; }
+  std::byte* add_buffer(size_t bytes);
 
   BufferPool pool_;
   std::vector<Buffer> buffers_;
+  int64_t held_bytes_ = 0;
   std::byte* room_ = nullptr;  // of the last shared buffer
   size_t room_bytes_ = 0;
 };

@@ -351,6 +351,18 @@ int64_t Column::byte_size() const {
   return bytes;
 }
 
+int64_t Column::held_bytes() const {
+  int64_t bytes = 0;
+  const auto count = [&bytes](const Ref<Resource>& resource) {
+    if (const auto* buffer = dynamic_cast<const BufferBody*>(resource.get())) {
+      bytes += static_cast<int64_t>(buffer->capacity());
+    }
+  };
+  own_.for_each(count);
+  holds_.for_each(count);
+  return bytes;
+}
+
 ColumnBuilder::ColumnBuilder(BufferPool& pool, const FeatureSpec& feature)
     : pool_(pool),
       dtype_(feature.dtype),

@@ -175,6 +175,9 @@ class Column {
 
   /// Bytes of values, and for `bytes` columns also of what the views point to.
   int64_t byte_size() const;
+  /// Bytes of the buffers that stay while this column does, with what is free in them. A buffer that several columns
+  /// keep counts in each; a resource that is no buffer counts nowhere.
+  int64_t held_bytes() const;
 
  private:
   friend class ColumnBuilder;

@@ -151,5 +151,25 @@ TEST_F(CacheOfShards, ElementsBeyondThreeQuartersOfTheBudgetAreAnError) {
   EXPECT_EQ(batches, 600);
 }
 
+// Values of 40 kB: of 64 KiB that such a one is copied to, the rest stays free.
+TEST(CacheTest, WhatStaysFreeInBuffersCountsAsKept) {
+  const WorkerLimit limit(4);
+  std::vector<std::string> values;
+  for (int i = 0; i < 60; ++i) values.emplace_back(40'000, static_cast<char>('a' + i % 26));
+  const Dataset dataset = Dataset::rows({{"value", values}, {"n", std::vector<int64_t>(60, 1)}}).cache().repeat(2);
+  Pipeline pipeline = dataset.start({.threads = 1, .memory_budget = 4 << 20});
+  try {
+    while (pipeline.next()) {
+    }
+    FAIL() << "60 x 64 KiB were kept within 3 MiB";
+  } catch (const PipelineError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("three quarters of the memory budget are 3145728"));
+  }
+  Pipeline enough = dataset.start({.threads = 1, .memory_budget = 8 << 20});
+  int elements = 0;
+  while (enough.next()) ++elements;
+  EXPECT_EQ(elements, 120);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -27,6 +27,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kDamageBudget: return "damage_budget";
     case ErrorCode::kStalled: return "stalled";
     case ErrorCode::kNotFinite: return "not_finite";
+    case ErrorCode::kOutOfRange: return "out_of_range";
   }
   return "unknown";
 }

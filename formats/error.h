@@ -29,6 +29,7 @@ enum class ErrorCode {
   kDamageBudget,     ///< more of the shards is damaged than the budget of their dataset allows to leave out
   kStalled,          ///< nothing moved in a pipeline for longer than its watchdog allows
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
+  kOutOfRange,       ///< a value of the data that its operator has no use for: an input or a class that is not there
 };
 
 /// The code as it appears in messages: `length_crc`, `payload_crc`, `truncated`, ...

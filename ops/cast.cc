@@ -50,7 +50,7 @@ void convert(const Column& from, Column& to, const std::string& feature, Block& 
     const std::span<const From> all = from.values<From>(element);
     const auto unfit = std::find_if(all.begin(), all.end(), [](From value) { return !fits<To>(value); });
     if (unfit == all.end()) continue;
-    Error error{.code = ErrorCode::kParse,
+    Error error{.code = ErrorCode::kOutOfRange,
                 .message = fmt::format("cast: feature '{}' has the value {}, which {} cannot hold", feature, *unfit,
                                        to_string(DTypeOf<To>::value))};
     const auto place = static_cast<size_t>(unfit - all.begin());

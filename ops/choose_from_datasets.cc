@@ -25,7 +25,7 @@ class ListedChoices final : public InputSelector {
     const std::span<const int64_t> numbers = choices_.block().column(0).values<int64_t>();
     const int64_t number = numbers[choices_.taken()];
     if (number < 0 || number >= static_cast<int64_t>(num_inputs_)) {
-      Error error{.code = ErrorCode::kInvalidArgument,
+      Error error{.code = ErrorCode::kOutOfRange,
                   .message = fmt::format("{}: choice {} of {} inputs", kName, number, num_inputs_)};
       choices_.block().locate(choices_.taken(), error);
       out.error = std::make_shared<const Error>(std::move(error));

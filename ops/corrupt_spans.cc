@@ -122,15 +122,15 @@ CorruptSpansOperator::CorruptSpansOperator(const SchemaPtr& input, CorruptSpansO
       first_sentinel_(options_.first_sentinel.value_or(options_.vocab_size - 1)),
       column_(static_cast<size_t>(input->column(options_.input_ids))) {
   const int64_t length = (*input)[column_].shape.back();
-  if (length != kVaries) check_spans(length);
+  if (length != kVaries) check_spans(length, ErrorCode::kInvalidArgument);
 }
 
-void CorruptSpansOperator::check_spans(int64_t length) const {
+void CorruptSpansOperator::check_spans(int64_t length, ErrorCode code) const {
   const int64_t spans = noise_.counts(length).spans;
   if (spans <= options_.num_sentinels) return;
-  throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("corrupt_spans: rows of {} tokens in '{}' have {} spans, there are {} sentinels",
-                                   length, options_.input_ids, spans, options_.num_sentinels));
+  throw ErrorException(
+      code, fmt::format("corrupt_spans: rows of {} tokens in '{}' have {} spans, there are {} sentinels", length,
+                        options_.input_ids, spans, options_.num_sentinels));
 }
 
 template <typename Id>
@@ -139,8 +139,8 @@ void CorruptSpansOperator::check_ids(std::span<const Id> ids) const {
     return id <= first_sentinel_ && id > first_sentinel_ - options_.num_sentinels;
   });
   if (found == ids.end()) return;
-  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("corrupt_spans: '{}' has the sentinel {} among its ids",
-                                                                options_.input_ids, *found));
+  throw ErrorException(ErrorCode::kOutOfRange, fmt::format("corrupt_spans: '{}' has the sentinel {} among its ids",
+                                                           options_.input_ids, *found));
 }
 
 std::string CorruptSpansOperator::arguments() const {
@@ -170,7 +170,7 @@ Block CorruptSpansOperator::corrupt(const Block& block, BufferPool& pool) const 
     const int64_t length = shape.back();
     const std::span<const Id> ids = original.values<Id>(element);
     try {
-      check_spans(length);
+      check_spans(length, ErrorCode::kOutOfRange);
       check_ids(ids);
     } catch (const ErrorException& failed) {
       inputs.append_nothing();

@@ -77,7 +77,7 @@ class CorruptSpansOperator final : public MapOperator {
  private:
   template <typename Id>
   Block corrupt(const Block& block, BufferPool& pool) const;
-  void check_spans(int64_t length) const;
+  void check_spans(int64_t length, ErrorCode code) const;
   // Throws when a sentinel is among the ids.
   template <typename Id>
   void check_ids(std::span<const Id> ids) const;

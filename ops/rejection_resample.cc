@@ -113,7 +113,7 @@ class RejectionResampleStage final : public Stage {
     const int64_t one_class =
         column.dtype() == DType::kInt32 ? column.values<int32_t>(element)[0] : column.values<int64_t>(element)[0];
     if (one_class < 0 || one_class >= static_cast<int64_t>(num_classes_)) {
-      Error error{.code = ErrorCode::kInvalidArgument,
+      Error error{.code = ErrorCode::kOutOfRange,
                   .message = fmt::format("{}: feature '{}' is {}, and there are classes from 0 to {}", kName, feature_,
                                          one_class, num_classes_ - 1)};
       block.locate(element, error);

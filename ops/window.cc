@@ -127,7 +127,8 @@ class WindowStage final : public Stage {
   // What cannot be read is told even where no window takes it; what a function of the user or an operator refuses goes
   // with its element, as in tf.data.
   static bool is_lasting(const Error& error) {
-    return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape;
+    return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape &&
+           error.code != ErrorCode::kOutOfRange;
   }
 
   // Whether any window takes the element at `position`; of those that are given, the ones that a resumed run does not

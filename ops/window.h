@@ -23,9 +23,10 @@ struct WindowOptions {
 ///     range(7), window(2, {.shift = 3, .stride = 2}, BatchOptions{.drop_remainder = true})   // [0,2] [3,5]
 ///
 /// A window that takes an error element is that error. Errors that no window takes, or one that is dropped for not
-/// being complete, go out nevertheless, as do notes of what a source left out; only those of functions of the user and
-/// of shapes that do not fit (`wrong_shape`) go with their elements, as in tf.data. State: where the next window starts
-/// in the input, and how many notes and errors behind that are gone.
+/// being complete, go out nevertheless, as do notes of what a source left out; only those of functions of the user, of
+/// shapes that do not fit (`wrong_shape`) and of values that an operator has no use for (`out_of_range`) go with their
+/// elements, as in tf.data. State: where the next window starts in the input, and how many notes and errors behind that
+/// are gone.
 class WindowOperator final : public StageOperator {
  public:
   WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options = {},

@@ -32,7 +32,7 @@ void put_error(const Error& error, ByteWriter& out) {
   out.put_text(region.reason);
 }
 
-ErrorCode take_code(ByteReader& in) { return static_cast<ErrorCode>(in.take(uint64_t(ErrorCode::kNotFinite))); }
+ErrorCode take_code(ByteReader& in) { return static_cast<ErrorCode>(in.take(uint64_t(ErrorCode::kOutOfRange))); }
 
 std::shared_ptr<const Error> take_error(ByteReader& in) {
   Error error;

@@ -85,5 +85,18 @@ TEST(FoundGraphs, UnbatchedStepsComeFromTheRecordsThatTheyAreOf) {
   }
 }
 
+// The model had another code for numbers that do not fit, and graphs seldom draw such.
+TEST(FoundGraphs, ANumberThatDoesNotFitACastGoesWithTheElementThatAWindowLeavesOut) {
+  expect_kept([](const Weave& weave) {
+    return TwinDataset::range(0, 9, 1, weave).add("value", (int64_t{1} << 31) - 7).cast("value", DType::kInt32);
+  });
+  expect_kept([](const Weave& weave) {
+    return TwinDataset::range(0, 9, 1, weave)
+        .add("value", (int64_t{1} << 31) - 7)
+        .cast("value", DType::kInt32)
+        .window(1, 8, 1, {});
+  });
+}
+
 }  // namespace
 }  // namespace millrace::test

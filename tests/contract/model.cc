@@ -289,7 +289,7 @@ Model model_of_choose(std::vector<Model> inputs, Model choices, bool stop_on_emp
           choice = static_cast<size_t>(number);
           return choice;
         }
-        element->fail(ErrorCode::kInvalidArgument);
+        element->fail(ErrorCode::kOutOfRange);
       }
       choice = std::move(*element);
       return choice;
@@ -464,7 +464,7 @@ Model model_of_rejection_resample(Model input, RejectionResampleOptions options,
         if (element->error) return element;
         const int64_t one_class = element->values[column].integers[0];
         if (one_class < 0 || one_class >= static_cast<int64_t>(initial.size())) {
-          element->fail(ErrorCode::kInvalidArgument);
+          element->fail(ErrorCode::kOutOfRange);
           return element;
         }
         const auto wanted = [&](size_t c) {
@@ -869,7 +869,9 @@ Model model_of_groups(Model input, std::function<int64_t(const ModelElement&)> k
 namespace {
 
 // The errors that go out also where no window takes their element.
-bool is_lasting(ErrorCode code) { return code != ErrorCode::kUserFunction && code != ErrorCode::kWrongShape; }
+bool is_lasting(ErrorCode code) {
+  return code != ErrorCode::kUserFunction && code != ErrorCode::kWrongShape && code != ErrorCode::kOutOfRange;
+}
 
 }  // namespace
 
@@ -1384,7 +1386,7 @@ Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t 
     const int64_t first = options.first_sentinel.value_or(options.vocab_size - 1);
     const CounterRng rng(options.seed, operator_id("corrupt_spans", occurrence), iteration);
     for (const int64_t id : rows.integers) {
-      if (id <= first && id > first - options.num_sentinels) return element.fail(ErrorCode::kInvalidArgument);
+      if (id <= first && id > first - options.num_sentinels) return element.fail(ErrorCode::kOutOfRange);
     }
     std::vector<int64_t> kept;
     std::vector<int64_t> targets;
@@ -1400,7 +1402,7 @@ Model model_of_corrupt_spans(Model input, CorruptSpansOptions options, uint64_t 
         if (begins) (noise[p] ? kept : targets).push_back(first - (noise[p] ? num_spans++ : num_others++));
         (noise[p] ? targets : kept).push_back(id);
       }
-      if (num_spans > options.num_sentinels) return element.fail(ErrorCode::kInvalidArgument);
+      if (num_spans > options.num_sentinels) return element.fail(ErrorCode::kOutOfRange);
       if (options.end_token) {
         kept.push_back(*options.end_token);
         targets.push_back(*options.end_token);

@@ -630,13 +630,13 @@ TwinDataset TwinDataset::cast(const std::string& feature, DType to) const {
     std::vector<float> numbers;
     for (const int64_t x : value.integers) {
       if (to == DType::kInt32 && (x < std::numeric_limits<int32_t>::min() || x > std::numeric_limits<int32_t>::max())) {
-        return element.fail(ErrorCode::kParse);
+        return element.fail(ErrorCode::kOutOfRange);
       }
       // From an int32 and from an int64 alike: rounded to nearest.
       (to == DType::kFloat32 ? (void)numbers.push_back(static_cast<float>(x)) : whole.push_back(x));
     }
     for (const float x : value.floats) {
-      if (!(x >= -limit && x < limit)) return element.fail(ErrorCode::kParse);
+      if (!(x >= -limit && x < limit)) return element.fail(ErrorCode::kOutOfRange);
       whole.push_back(static_cast<int64_t>(x));
     }
     value.dtype = to;

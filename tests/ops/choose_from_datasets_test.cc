@@ -88,8 +88,8 @@ TEST(ChooseFromDatasetsTest, LongRunsOfOneInputAreTheSameStream) {
 
 TEST(ChooseFromDatasetsTest, ANumberThatIsNoInputsIsAnErrorInItsPlace) {
   EXPECT_THAT(choose(list({0, 2, -1, 1}), {range(0, 9), range(10, 19)}).elements(),
-              ElementsAre("x=0", "error: invalid_argument: choose_from_datasets: choice 2 of 2 inputs",
-                          "error: invalid_argument: choose_from_datasets: choice -1 of 2 inputs", "x=10"));
+              ElementsAre("x=0", "error: out_of_range: choose_from_datasets: choice 2 of 2 inputs",
+                          "error: out_of_range: choose_from_datasets: choice -1 of 2 inputs", "x=10"));
 }
 
 TEST(ChooseFromDatasetsTest, ErrorsPassAndNotesUseUpNoChoice) {

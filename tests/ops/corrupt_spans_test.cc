@@ -222,8 +222,12 @@ TEST(CorruptSpans, RowsThatCannotBeReadBackAreErrors) {
   const std::vector<std::string> found =
       elements({std::vector<int32_t>(20, 5), std::vector<int32_t>(30, 5), {1, 2, 1097, 4}, {1, 2, 1096, 4}, {}});
   EXPECT_THAT(found[0], HasSubstr("input_ids=["));
-  EXPECT_THAT(found[1], HasSubstr("rows of 30 tokens in 'input_ids' have 4 spans, there are 3 sentinels"));
-  EXPECT_THAT(found[2], HasSubstr("'input_ids' has the sentinel 1097 among its ids"));
+  EXPECT_THAT(
+      found[1],
+      HasSubstr(
+          "error: out_of_range: corrupt_spans: rows of 30 tokens in 'input_ids' have 4 spans, there are 3 sentinels"));
+  EXPECT_THAT(found[2],
+              HasSubstr("error: out_of_range: corrupt_spans: 'input_ids' has the sentinel 1097 among its ids"));
   EXPECT_THAT(found[3], HasSubstr("1096"));
   EXPECT_THAT(found[3], testing::Not(HasSubstr("error")));
   EXPECT_EQ(found[4], "input_ids=[] labels=[]");

@@ -255,8 +255,10 @@ TEST(CastTest, ANumberThatDoesNotFitIsAnErrorOfItsElement) {
       tokens({{1, -2}, {3, int64_t{1} << 31}, {-(int64_t{1} << 31)}})
           .then<CastOperator>("tokens", DType::kInt32)
           .elements(),
-      ElementsAre("tokens=[1,-2]", HasSubstr("feature 'tokens' has the value 2147483648, which int32 cannot hold"),
-                  "tokens=[-2147483648]"));
+      ElementsAre(
+          "tokens=[1,-2]",
+          HasSubstr("error: out_of_range: cast: feature 'tokens' has the value 2147483648, which int32 cannot hold"),
+          "tokens=[-2147483648]"));
   const Chain floats = Chain::source<RowsOperator>(
       std::vector<MemoryFeature>{{"f", std::vector<float>{-1.75F, 3e9F, std::numeric_limits<float>::quiet_NaN()}}});
   EXPECT_THAT(floats.then<CastOperator>("f", DType::kInt32).elements(),

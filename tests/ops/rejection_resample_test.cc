@@ -134,8 +134,8 @@ TEST(RejectionResampleTest, ClassesThatAreNoneAndErrorsStayAndNotesCountNothing)
   EXPECT_THAT(
       Chain::source<FaultyRange>(4, std::vector<int64_t>{0}).then<RejectionResampleOperator>(options).elements(),
       ElementsAre("error: parse: at 0",
-                  "error: invalid_argument: rejection_resample: feature 'x' is 2, and there are classes from 0 to 1",
-                  "error: invalid_argument: rejection_resample: feature 'x' is 3, and there are classes from 0 to 1"));
+                  "error: out_of_range: rejection_resample: feature 'x' is 2, and there are classes from 0 to 1",
+                  "error: out_of_range: rejection_resample: feature 'x' is 3, and there are classes from 0 to 1"));
   // Two classes of odd and even numbers: a note in the place of number 0 leaves the draws of the others as they are
   // when there is one element less.
   const auto parity = [](const Chain& input) {

@@ -67,7 +67,7 @@ std::string print_expected(const Json& element) {
 // Whether an error of ours may stand where tf.data has one of this kind.
 bool matches(const std::string& kind, const std::string& error) {
   const auto is = [&](const char* code) { return error.rfind(fmt::format("error: {}:", code), 0) == 0; };
-  if (kind == "invalid_argument") return is("user_function") || is("wrong_shape") || is("invalid_argument");
+  if (kind == "invalid_argument") return is("user_function") || is("wrong_shape") || is("out_of_range");
   if (kind == "data_loss") return is("wrong_shape");
   if (kind == "failed_precondition") return is("cardinality") || is("wrong_shape");
   return kind == "internal" && is("wrong_shape");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/choose_from_datasets.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
@@ -86,6 +87,16 @@ TEST(WindowTest, ErrorsOfTheDataAreToldWhereNoWindowTakesThem) {
   // Between the elements of windows, too: these take 0 2, 4 6 and 8.
   EXPECT_THAT(faulty(9, {1, 7}).then<WindowOperator>(2, WindowOptions{.shift = 4, .stride = 2}).elements(),
               ElementsAre(HasSubstr("at 1"), "x=[0,2]", "x=[4,6]", HasSubstr("at 7"), "x=[8]"));
+}
+
+TEST(WindowTest, ABadChoiceGoesWithItsElement) {
+  const Chain choices =
+      Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"choice", std::vector<int64_t>{0, 0, 7}}});
+  const Chain chosen = Chain::join<ChooseFromDatasetsOperator>({choices, range(9)}, ChooseOptions{});
+  EXPECT_THAT(chosen.then<WindowOperator>(2, WindowOptions{}, BatchOptions{.drop_remainder = true}).elements(),
+              ElementsAre("x=[0,1]"));
+  EXPECT_THAT(chosen.then<WindowOperator>(1, WindowOptions{.shift = 4}).elements(), ElementsAre("x=[0]"));
+  EXPECT_THAT(chosen.then<WindowOperator>(3, WindowOptions{}).elements(), ElementsAre(HasSubstr("choice 7")));
 }
 
 TEST(WindowTest, EveryWindowThatTakesAnErrorIsThatErrorAndOthersAreNot) {

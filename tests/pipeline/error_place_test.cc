@@ -232,7 +232,7 @@ TEST_F(ErrorPlace, OfAnElementThatABlockFunctionMarks) {
 TEST_F(ErrorPlace, OfACastBehindABatchIsThatOfTheRow) {
   write_shards(good_record(int64_t{1} << 40));
   const std::string what =
-      "parse: cast: feature 'ids' has the value 1099511627776, which int32 cannot hold " + bad_place();
+      "out_of_range: cast: feature 'ids' has the value 1099511627776, which int32 cannot hold " + bad_place();
   expect_error(parsed().cast("ids", DType::kInt32), what);
   expect_error(parsed().shuffle(200).batch(13).cast("ids", DType::kInt32), what);
 }

@@ -16,6 +16,8 @@ Error user_function_error(std::string_view operator_name, std::string_view funct
   } catch (const ErrorException& e) {
     Error error = e.error();
     error.message = prefixed(error.message);
+    // Of the function's own calls, say to a builder: nobody has given it to the pipeline.
+    if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kUserFunction;
     return error;
   } catch (const std::exception& e) {
     return {.code = ErrorCode::kUserFunction, .message = prefixed(e.what())};

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 Chain range(int64_t start, int64_t stop) { return Chain::source<RangeOperator>(start, stop, 1, "x"); }
 
-// 0, 1 … before x; for 7 it throws.
+// 0, 1 … before x; for 7 it throws, and for 9 a builder that it calls.
 Chain up_to_x(const Chain& input) {
   NestedFunction function;
   function.name = "up_to_x";
@@ -27,6 +27,7 @@ Chain up_to_x(const Chain& input) {
   function.open = [](const RowView& row) {
     const auto x = row.value<int64_t>("x");
     if (x == 7) throw std::runtime_error("seven");
+    if (x == 9) (void)RangeOperator(0, 1, 0);
     return Chain::source<RangeOperator>(0, x, 1, "y").opener(0);
   };
   return Chain::of(std::make_shared<FlatMapOperator>(function), {input});
@@ -45,6 +46,9 @@ TEST(FlatMapTest, ErrorsPassAndWhatTheFunctionThrowsIsOne) {
   EXPECT_THAT(up_to_x(input).elements(), ElementsAre(HasSubstr("at 1"), HasSubstr("note at 2"), "y=0", "y=1", "y=2"));
   EXPECT_EQ(up_to_x(range(7, 9)).elements()[0], "error: user_function: flat_map 'up_to_x': seven");
   EXPECT_EQ(up_to_x(range(7, 9)).elements().size(), 9u);
+  // What the function did wrong is no argument of the pipeline's.
+  EXPECT_THAT(up_to_x(range(9, 10)).elements(),
+              ElementsAre("error: user_function: flat_map 'up_to_x': range: step must not be 0"));
 }
 
 TEST(FlatMapTest, EmptyDatasetsWithoutAnEndLetOthersRun) {

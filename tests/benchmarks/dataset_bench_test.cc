@@ -19,6 +19,7 @@
 #include "formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
+#include "tests/support/stalled_child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace {
@@ -677,14 +678,26 @@ TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
 }
 
 TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
-  const auto hangs = [&](const char* workload, const char* read) {
-    return run_child({MILLRACE_DATASET_BENCH_WITH_HANGING_READS, workload, "--shards", glob(), "--batch", "8",
-                      "--batches", "1000", "--json", "--watchdog", "0.3"},
-                     {.environment = {fmt::format("MILLRACE_HANG_READS={}", read)}});
+  const auto command = [&](const std::string& workload, double seconds) {
+    return std::vector<std::string>{MILLRACE_DATASET_BENCH_WITH_HANGING_READS,
+                                    workload,
+                                    "--shards",
+                                    glob(),
+                                    "--batch",
+                                    "8",
+                                    "--batches",
+                                    "1000",
+                                    "--json",
+                                    "--watchdog",
+                                    std::to_string(seconds)};
+  };
+  const auto hangs = [](int read) {
+    return test::ChildOptions{.environment = {fmt::format("MILLRACE_HANG_READS={}", read)}};
   };
   for (const char* workload : {"mlm", "read"}) {
-    for (const char* read : {"1", "6"}) {
-      const ChildResult result = hangs(workload, read);
+    for (const int read : {1, 6}) {
+      const ChildResult result = test::run_stalled_child(
+          [&](double seconds, int) { return command(workload, seconds); }, hangs(read), "the storage: reading bytes ");
       EXPECT_EQ(result.exit_code, 75) << result.err;
       EXPECT_EQ(result.out, "");
       EXPECT_THAT(result.err, StartsWith("millrace: nothing has moved for "));
@@ -692,7 +705,7 @@ TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
                                             ".*/[ab]\\.tfrecord has not been answered for .*\n$"));
     }
   }
-  EXPECT_EQ(hangs("read", "1000000").exit_code, 0) << "the same program when nothing hangs";
+  EXPECT_EQ(run_child(command("read", 60), hangs(1'000'000)).exit_code, 0) << "the same program when nothing hangs";
 }
 
 TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {

@@ -21,6 +21,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/soak.h"
+#include "tests/support/stalled_child.h"
 #include "tests/trainer/training_files.h"
 #include "trainer/training_checkpoint.h"
 
@@ -645,17 +646,23 @@ TEST_F(TrainMlm, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {
 }
 
 TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
-  std::vector<std::string> arguments =
-      command("hangs", {"--steps", "100000", "--shuffle", "50", "--checkpoint-every", "5", "--watchdog", "0.5"});
-  arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
-  const ChildResult result = run_child(arguments, {.environment = {"MILLRACE_HANG_READS=12"}});
+  std::string out;
+  const auto with_watchdog = [&](double seconds, int run) {
+    out = fmt::format("hangs-{}", run);
+    std::vector<std::string> arguments = command(out, {"--steps", "100000", "--shuffle", "50", "--checkpoint-every",
+                                                       "5", "--watchdog", std::to_string(seconds)});
+    arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
+    return arguments;
+  };
+  const ChildResult result =
+      run_stalled_child(with_watchdog, {.environment = {"MILLRACE_HANG_READS=12"}}, "the storage: reading bytes ");
   EXPECT_EQ(result.exit_code, 75) << result.err;
   EXPECT_THAT(result.err,
               ContainsRegex("\nmillrace: nothing has moved for [0-9.]+ s; the caller of next\\(\\) has waited "));
   EXPECT_THAT(result.err,
               ContainsRegex("\nnext\\(\\) waits for .*the storage: reading bytes .*has not been answered for "));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("hangs/model")));
-  EXPECT_FALSE(std::filesystem::is_empty(folder_.path("hangs/checkpoints"))) << "those of the steps before stay";
+  EXPECT_FALSE(std::filesystem::exists(folder_.path(out + "/model")));
+  EXPECT_FALSE(std::filesystem::is_empty(folder_.path(out + "/checkpoints"))) << "those of the steps before stay";
 }
 
 TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {

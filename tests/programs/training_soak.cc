@@ -33,7 +33,7 @@ struct SoakOptions {
   double longest_gap = 60;
   std::string train_mlm;
   std::string prepare;
-  int64_t rows = 200000;
+  int64_t rows = 50000;  // epochs of minutes: the memory in use is at its largest where one ends and the next begins
   int64_t max_length = 128;
   std::vector<std::string> training;
 };

@@ -29,7 +29,7 @@ enum class ErrorCode {
   kDamageBudget,     ///< more of the shards is damaged than the budget of their dataset allows to leave out
   kStalled,          ///< nothing moved in a pipeline for longer than its watchdog allows
   kNotFinite,        ///< losses or gradients of a training that are infinite or NaN, step after step
-  kOutOfRange,       ///< a value of the data that its operator has no use for: an input or a class that is not there
+  kOutOfRange,       ///< a value of the data that an operator cannot use: a choice of no input, a number too large
 };
 
 /// The code as it appears in messages: `length_crc`, `payload_crc`, `truncated`, ...
@@ -49,6 +49,8 @@ struct Error {
   /// two operators of one name are told apart by the message alone. Default: none.
   std::string stage;
   int64_t lost_bytes = 0;  ///< bytes of the shard that give no records because of it; not printed. Default: 0
+  /// Whether nothing follows because of it, so that no operator drops it with its element; not printed. Default: false
+  bool ends_stream = false;
   /// Not null: no error, but the note that this part of a shard was left out. It goes through a pipeline in its place,
   /// like an error, and nobody loses or drops anything because of it. Default: null.
   std::shared_ptr<const SkippedRegion> skipped = nullptr;

@@ -169,6 +169,7 @@ class GeneratorStage final : public Stage {
 
   // An error behind which there is nothing.
   void fail(Error error) {
+    error.ends_stream = true;
     failure_ = std::make_shared<const Error>(std::move(error));
     ended_ = true;
   }

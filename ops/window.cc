@@ -127,6 +127,7 @@ class WindowStage final : public Stage {
   // What cannot be read is told even where no window takes it; what a function of the user or an operator refuses goes
   // with its element, as in tf.data.
   static bool is_lasting(const Error& error) {
+    if (error.ends_stream) return true;
     return error.code != ErrorCode::kUserFunction && error.code != ErrorCode::kWrongShape &&
            error.code != ErrorCode::kOutOfRange;
   }

@@ -9,6 +9,16 @@
 #include "pipeline/turn.h"
 
 namespace millrace {
+namespace {
+
+// In a `catch`: what ends a chain.
+std::shared_ptr<const Error> end_of_chain() {
+  Error error = *current_exception_as_error("");
+  error.ends_stream = true;
+  return std::make_shared<const Error>(std::move(error));
+}
+
+}  // namespace
 
 /// Takes blocks from the ring, in order of position, and gives the slots back.
 class Segment::Reader final : public Stage {
@@ -187,7 +197,7 @@ void Segment::take_request() {
     }
     chain_ = open_at(request->open, context, chain_place_);
   } catch (...) {
-    failure_ = current_exception_as_error("");
+    failure_ = end_of_chain();
   }
   ended_ = false;
 }
@@ -257,7 +267,7 @@ Poll Segment::poll_chain(Block& out) {
                            std::memory_order_relaxed);
       return poll;
     } catch (...) {
-      failure_ = current_exception_as_error("");
+      failure_ = end_of_chain();
     }
     chain_.reset();
     out = Block();

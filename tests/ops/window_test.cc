@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/cast.h"
 #include "ops/choose_from_datasets.h"
+#include "ops/from_generator.h"
 #include "ops/range.h"
+#include "ops/rejection_resample.h"
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
@@ -97,6 +100,29 @@ TEST(WindowTest, ABadChoiceGoesWithItsElement) {
               ElementsAre("x=[0,1]"));
   EXPECT_THAT(chosen.then<WindowOperator>(1, WindowOptions{.shift = 4}).elements(), ElementsAre("x=[0]"));
   EXPECT_THAT(chosen.then<WindowOperator>(3, WindowOptions{}).elements(), ElementsAre(HasSubstr("choice 7")));
+}
+
+TEST(WindowTest, ANumberThatDoesNotFitACastAndAClassThatIsNoneGoWithTheirElements) {
+  const Chain large =
+      Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"x", std::vector<int64_t>{0, 1, int64_t{1} << 40, 3}}});
+  const WindowOptions every_third{.shift = 3};
+  EXPECT_THAT(large.then<CastOperator>("x", DType::kInt32).then<WindowOperator>(2, every_third).elements(),
+              ElementsAre("x=[0,1]", "x=[3]"));
+  const RejectionResampleOptions options{.feature = "x", .target_distribution = {1, 1}, .initial_distribution = {1, 1}};
+  EXPECT_THAT(large.then<RejectionResampleOperator>(options)
+                  .then<WindowOperator>(2, every_third, BatchOptions{.drop_remainder = true})
+                  .elements(),
+              ElementsAre("x=[0,1]"));
+}
+
+// What comes behind a generator that failed is missing: no window may hide that.
+TEST(WindowTest, AnErrorThatEndsTheStreamIsToldWhateverItsCode) {
+  const GeneratorRuns fails =
+      GeneratorRuns::replayed([](const Iteration&) -> NextElement { throw std::runtime_error("no such file"); });
+  const Chain chain = Chain::source<FromGeneratorOperator>(
+      Generator{.name = "rows", .gives = {{.name = "x", .dtype = DType::kInt64, .shape = {}}}, .runs = fails});
+  EXPECT_THAT(chain.then<WindowOperator>(4, WindowOptions{}, BatchOptions{.drop_remainder = true}).elements(),
+              ElementsAre(HasSubstr("no such file")));
 }
 
 TEST(WindowTest, EveryWindowThatTakesAnErrorIsThatErrorAndOthersAreNot) {

@@ -59,7 +59,7 @@ TEST(Golden, Optimizers) {
   GoldenReport report;
   check_golden_optimizers(kData + "/optimizers.json", report);
   EXPECT_THAT(report.failures(), IsEmpty());
-  EXPECT_EQ(report.passed(), 2250U);
+  EXPECT_EQ(report.passed(), 4476U);
 }
 
 TEST(Golden, Schedules) {
@@ -84,11 +84,18 @@ TEST(Golden, AChangedFigureOfAnOptimizerOrScheduleIsFound) {
   const auto optimizer = [&](const std::string& place) {
     return changed("optimizers.json", place, check_golden_optimizers);
   };
-  EXPECT_THAT(optimizer("/cases/adam/vector.float32/trajectory/dense.kernel/6/1"),
-              ElementsAre(HasSubstr("optimizers adam vector dense.kernel after update 7: value 1 is")));
-  EXPECT_THAT(optimizer("/cases/adam/vector.float32/final_slots/dense.bias.v/2"),
-              ElementsAre(HasSubstr("optimizers adam vector slot dense.bias.v")));
-  EXPECT_THAT(optimizer("/clip_by_global_norm/0/scale"), ElementsAre(HasSubstr("clip_by_global_norm")));
+  for (const std::string type : {"float32", "float64"}) {
+    EXPECT_THAT(optimizer("/cases/adam/vector." + type + "/trajectory/dense.kernel/6/1"),
+                ElementsAre(HasSubstr("optimizers adam vector." + type + " dense.kernel after update 7: value 1 is")));
+    EXPECT_THAT(optimizer("/cases/lamb/vector." + type + "/trajectory/LayerNorm.weight/19/0"),
+                ElementsAre(HasSubstr("optimizers lamb vector." + type + " LayerNorm.weight after update 20")));
+    EXPECT_THAT(optimizer("/cases/adam/vector." + type + "/final_slots/dense.bias.v/2"),
+                ElementsAre(HasSubstr("optimizers adam vector." + type + " slot dense.bias.v")));
+  }
+  EXPECT_THAT(optimizer("/clip_by_global_norm/0/norm"), ElementsAre(HasSubstr("clip_by_global_norm below tf norm")));
+  EXPECT_THAT(optimizer("/clip_by_global_norm/0/scale"), ElementsAre(HasSubstr("clip_by_global_norm below tf scale")));
+  EXPECT_THAT(optimizer("/clip_by_global_norm/5/clipped/a/1"),
+              ElementsAre(HasSubstr("clip_by_global_norm above torch clipped a: value 1 is")));
   EXPECT_THAT(optimizer("/radam_rectification/beta2=0.999/rows/5/r"), ElementsAre(HasSubstr("update 6")));
   EXPECT_THAT(changed("schedules.json", "/tables/3/table/2/1", check_golden_schedules),
               ElementsAre(HasSubstr("at step 2349")));
@@ -165,7 +172,8 @@ TEST(Golden, FiguresThatAreNotThereAreNoSuccess) {
     EXPECT_THAT(emptied("schedules.json", place, check_golden_schedules), nothing) << place;
   }
   for (const char* place : {"/cases", "/problems", "/clip_by_global_norm", "/radam_rectification",
-                            "/radam_rectification/beta2=0.999/rows", "/cases/adam/vector.float32/final_slots"}) {
+                            "/radam_rectification/beta2=0.999/rows", "/cases/adam/vector.float32/final_slots",
+                            "/cases/adam/vector.float64/final_slots", "/clip_by_global_norm/0/clipped"}) {
     EXPECT_FALSE(emptied("optimizers.json", place, check_golden_optimizers).empty()) << place;
   }
 }

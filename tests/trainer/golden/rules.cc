@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -20,6 +21,10 @@ namespace millrace::test {
 namespace {
 
 using Json = nlohmann::json;
+
+// Half a unit in the last place of 1: what an update's rounding to float32 may add to the distance from a trajectory in
+// float64.
+constexpr double kRounding = 0x1p-24;
 
 std::unique_ptr<Optimizer> optimizer_of(const std::string& rule, const Json& config, const ParameterLayout& layout) {
   const auto number = [&](const char* name) { return config.value(name, 0.0); };
@@ -73,8 +78,44 @@ void update(const Optimizer& optimizer, const ParameterLayout& layout, const Upd
   }
 }
 
-void check_case(const std::string& label, const Json& example, const Json& problem, const Json& expected,
-                GoldenReport& report) {
+// The figures of one case in one type, and how far float32 may be from them after so many updates.
+struct CaseFigures {
+  std::string label;
+  const Json& expected;
+  double limit_per_update;
+
+  double beyond(size_t updates) const { return limit_per_update * static_cast<double>(updates); }
+};
+
+void compare_weights(const CaseFigures& figures, const ParameterLayout& layout, const float* weights, size_t updates,
+                     GoldenReport& report) {
+  for (const Parameter& parameter : layout.parameters()) {
+    const auto values = figures.expected.at("trajectory").at(parameter.name).at(updates - 1).get<std::vector<double>>();
+    double largest = 1;
+    for (const double value : values) largest = std::max(largest, std::abs(value));
+    report.compare(fmt::format("{} {} after update {}", figures.label, parameter.name, updates),
+                   weights + parameter.offset, values, 0, (4e-7 + figures.beyond(updates)) * largest);
+  }
+}
+
+void compare_slots(const CaseFigures& figures, const ParameterLayout& layout,
+                   std::span<const std::string_view> slot_names, std::span<float* const> slots, size_t updates,
+                   GoldenReport& report) {
+  const Json& expected = figures.expected.at("final_slots");
+  for (const Parameter& parameter : layout.parameters()) {
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+      const std::string name = parameter.name + "." + std::string(slot_names[slot]);
+      if (!expected.contains(name)) {
+        report.expect(figures.label + " slot " + name, false, "not in the file");
+        continue;
+      }
+      report.compare(figures.label + " slot " + name, slots[slot] + parameter.offset,
+                     expected.at(name).get<std::vector<double>>(), 1e-6 + figures.beyond(updates), 1e-8);
+    }
+  }
+}
+
+void check_case(const Json& example, const Json& problem, std::span<const CaseFigures> figures, GoldenReport& report) {
   ParameterLayout layout;
   for (const auto& [tensor, values] : problem.at("params").items()) {
     layout.add(tensor, {static_cast<int64_t>(values.size())});
@@ -94,8 +135,7 @@ void check_case(const std::string& label, const Json& example, const Json& probl
     const auto values = problem.at("params").at(parameter.name).get<std::vector<float>>();
     std::copy(values.begin(), values.end(), weights.data() + parameter.offset);
   }
-  const Json& trajectory = expected.at("trajectory");
-  const size_t steps = trajectory.begin()->size();
+  const size_t steps = figures[0].expected.at("trajectory").begin()->size();
   for (size_t k = 0; k < steps; ++k) {
     double squares = 0;
     for (const Parameter& parameter : layout.parameters()) {
@@ -110,24 +150,10 @@ void check_case(const std::string& label, const Json& example, const Json& probl
     }
     const UpdateStep step{static_cast<int64_t>(k) + 1, config.at("lr").get<double>(), static_cast<float>(scale)};
     update(*optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
-    for (const Parameter& parameter : layout.parameters()) {
-      const auto values = trajectory.at(parameter.name).at(k).get<std::vector<double>>();
-      double largest = 1;
-      for (const double value : values) largest = std::max(largest, std::abs(value));
-      report.compare(fmt::format("{} {} after update {}", label, parameter.name, k + 1),
-                     weights.data() + parameter.offset, values, 0, 4e-7 * largest);
-    }
+    for (const CaseFigures& type : figures) compare_weights(type, layout, weights.data(), k + 1, report);
   }
-  for (const Parameter& parameter : layout.parameters()) {
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-      const std::string name = parameter.name + "." + std::string(optimizer->slot_names()[slot]);
-      if (!expected.at("final_slots").contains(name)) {
-        report.expect(label + " slot " + name, false, "not in the file");
-        continue;
-      }
-      report.compare(label + " slot " + name, slots[slot].data() + parameter.offset,
-                     expected.at("final_slots").at(name).get<std::vector<double>>(), 1e-6, 1e-8);
-    }
+  for (const CaseFigures& type : figures) {
+    compare_slots(type, layout, optimizer->slot_names(), slot_data, steps, report);
   }
 }
 
@@ -142,6 +168,12 @@ void check_clipping(const Json& examples, GoldenReport& report) {
     report.compare(label + " norm", {std::sqrt(squares)}, {example.at("norm").get<double>()}, 1e-12, 0);
     const double scale = clip_scale(std::sqrt(squares), example.at("clip_norm"), clip_form(example.at("form")));
     report.compare(label + " scale", {scale}, {example.at("scale").get<double>()}, 1e-12, 0);
+    for (const auto& [tensor, values] : example.at("grads").items()) {
+      auto clipped = values.get<std::vector<double>>();
+      for (double& value : clipped) value *= scale;
+      report.compare(label + " clipped " + tensor, clipped, example.at("clipped").at(tensor).get<std::vector<double>>(),
+                     1e-12, 0);
+    }
   }
 }
 
@@ -181,11 +213,12 @@ void check_golden_optimizers(const std::string& path, GoldenReport& report) {
     report.guard("optimizers cases", [&] {
       for (const auto& [name, example] : golden.at("cases").items()) {
         for (const auto& [problem_name, problem] : golden.at("problems").items()) {
-          const std::string key = problem_name + ".float32";
           const std::string label = fmt::format("optimizers {} {}", name, problem_name);
-          const Json& json = example;
-          const Json& posed = problem;
-          report.guard(label, [&] { check_case(label, json, posed, json.at(key), report); });
+          report.guard(label, [&, &key = problem_name, &json = example, &posed = problem] {
+            const CaseFigures figures[] = {{label + ".float32", json.at(key + ".float32"), 0},
+                                           {label + ".float64", json.at(key + ".float64"), kRounding}};
+            check_case(json, posed, figures, report);
+          });
         }
       }
     });

@@ -178,6 +178,26 @@ TEST(Golden, FiguresThatAreNotThereAreNoSuccess) {
   }
 }
 
+TEST(Golden, FiguresAreWithoutDropoutWhateverTheConfigSays) {
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_config_with_dropout";
+  const auto with_dropout = [&](const std::string& model, const std::vector<std::string>& rates) {
+    fs::remove_all(copy);
+    fs::copy(kData + "/" + model, copy, fs::copy_options::recursive);
+    fs::permissions(copy / "config.json", fs::perms::owner_write, fs::perm_options::add);
+    nlohmann::json config = read_json((copy / "config.json").string());
+    for (const std::string& rate : rates) config.at(rate) = 0.1;
+    std::ofstream(copy / "config.json") << config;
+    GoldenReport report;
+    check_golden_directory(copy.string(), report);
+    fs::remove_all(copy);
+    EXPECT_GT(report.passed(), 300U) << model;
+    return report.failures();
+  };
+  EXPECT_THAT(with_dropout("roberta_tiny", {"hidden_dropout_prob"}), IsEmpty());
+  EXPECT_THAT(with_dropout("roberta_tiny", {"attention_probs_dropout_prob"}), IsEmpty());
+  EXPECT_THAT(with_dropout("t5_tiny", {"dropout_rate"}), IsEmpty());
+}
+
 TEST(Golden, AModelsOwnFolderIsThatModel) {
   GoldenReport own;
   check_golden_directory(kData + "/roberta_tiny/", own);

@@ -78,6 +78,20 @@ void compare_token_losses(const std::string& label, Tape<float>& tape, const Ten
   compare_tensor(label, cross_entropy_rows(tape, logits, labels.values), file, name, report);
 }
 
+// Figures are made without dropout, whatever rate a model is trained with.
+RobertaConfig roberta_without_dropout(const std::string& folder) {
+  RobertaConfig config = load_roberta_config(folder);
+  config.hidden_dropout_prob = 0;
+  config.attention_probs_dropout_prob = 0;
+  return config;
+}
+
+T5Config t5_without_dropout(const std::string& folder) {
+  T5Config config = load_t5_config(folder);
+  config.dropout_rate = 0;
+  return config;
+}
+
 double scalar(const SafetensorsFile& file, const std::string& name) { return file.values<double>(name).at(0); }
 double count(const SafetensorsFile& file, const std::string& name) {
   return static_cast<double>(file.values<int64_t>(name).at(0));
@@ -89,7 +103,7 @@ void check_golden_roberta(const std::string& folder, GoldenReport& report) {
   const std::string label = fs::path(folder).filename().string();
   const auto path = [&](const char* name) { return (fs::path(folder) / name).string(); };
   report.guard(label, [&] {
-    const RobertaForMaskedLm model(load_roberta_config(folder), 4096);
+    const RobertaForMaskedLm model(roberta_without_dropout(folder), 4096);
     const FlatBuffer weights = load_roberta_weights(folder, model);
     Arena arena;
     Tape<float> tape(arena);
@@ -135,7 +149,7 @@ void check_golden_t5(const std::string& folder, GoldenReport& report) {
   const std::string label = fs::path(folder).filename().string();
   const auto path = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
   report.guard(label, [&] {
-    const T5ForConditionalGeneration model(load_t5_config(folder), 4096);
+    const T5ForConditionalGeneration model(t5_without_dropout(folder), 4096);
     const FlatBuffer weights = load_t5_weights(folder, model);
     const SafetensorsFile io(path("io.safetensors"));
     const Ids ids(io, "input_ids");

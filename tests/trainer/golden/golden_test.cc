@@ -261,6 +261,31 @@ TEST(Golden, WhatAModelsFilesHaveBesideItIsFound) {
               ElementsAre(HasSubstr("adamw_torch final: nothing to compare")));
 }
 
+// A run of the trajectory under another name, or with another config.
+TEST(Golden, TheConfigOfARunIsFollowedOrRefused) {
+  const fs::path copy = fs::path(testing::TempDir()) / "millrace_other_runs";
+  const auto changed = [&](const std::string& name, const nlohmann::json& config) {
+    fs::remove_all(copy);
+    fs::copy(kData + "/roberta_tiny", copy, fs::copy_options::recursive);
+    fs::permissions(copy / "trajectory.json", fs::perms::owner_write, fs::perm_options::add);
+    nlohmann::json json = read_json((copy / "trajectory.json").string());
+    nlohmann::json run = json.at("runs").at("sgd_momentum");
+    run.at("config").update(config);
+    json.at("runs") = {{name, run}};
+    std::ofstream(copy / "trajectory.json") << json;
+    GoldenReport report;
+    check_golden_directory(copy.string(), report);
+    fs::remove_all(copy);
+    return report.failures();
+  };
+  EXPECT_THAT(changed("momentum_of_torch", {{"clip_norm", 1e6}, {"clip_form", "torch"}}), IsEmpty());
+  EXPECT_THAT(changed("sgd", {{"clip_norm", 1e-3}}), Contains(HasSubstr("sgd losses: value 10 is")));
+  EXPECT_THAT(changed("sgd", {{"nesterov", true}}),
+              ElementsAre(HasSubstr("sgd: config: the rule sgd has no use for nesterov (true)")));
+  EXPECT_THAT(changed("adamax", nlohmann::json::object()),
+              ElementsAre(HasSubstr("adamax: the name of the run says no rule")));
+}
+
 TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {
   GoldenReport report;
   EXPECT_THROW(check_golden_directory(kData + "/none", report), std::runtime_error);

@@ -11,10 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/trainer/golden/json_file.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/lamb.h"
+#include "tests/trainer/golden/update_rule.h"
 #include "trainer/optimizers/radam.h"
-#include "trainer/optimizers/sgd.h"
 #include "trainer/schedules/schedule.h"
 
 namespace millrace::test {
@@ -25,36 +23,6 @@ using Json = nlohmann::json;
 // Half a unit in the last place of 1: what an update's rounding to float32 may add to the distance from a trajectory in
 // float64.
 constexpr double kRounding = 0x1p-24;
-
-std::unique_ptr<Optimizer> optimizer_of(const std::string& rule, const Json& config, const ParameterLayout& layout) {
-  const auto number = [&](const char* name) { return config.value(name, 0.0); };
-  const std::string exclude = config.value("exclude_regex", std::string());
-  if (rule == "sgd" || rule == "momentum") return std::make_unique<Sgd>(SgdOptions{.momentum = number("momentum")});
-  if (rule == "radam") {
-    return std::make_unique<Radam>(
-        layout, RadamOptions{number("beta1"), number("beta2"), number("eps"), number("weight_decay"), exclude});
-  }
-  if (rule == "lamb") {
-    return std::make_unique<Lamb>(
-        layout, LambOptions{number("beta1"), number("beta2"), number("eps"), number("weight_decay"), exclude});
-  }
-  AdamOptions options;
-  if (rule == "adamw") {
-    options = adamw(number("weight_decay"), exclude);
-  } else if (rule == "adam_weight_decay") {
-    options = adam_weight_decay(number("weight_decay"), exclude);
-  } else if (rule == "adam_epsilon_hat") {
-    options.epsilon_form = AdamEpsilon::kHat;
-  } else if (rule != "adam") {
-    throw std::runtime_error("unknown rule " + rule);
-  }
-  options.beta1 = number("beta1");
-  options.beta2 = number("beta2");
-  options.epsilon = number("eps");
-  return std::make_unique<Adam>(layout, options);
-}
-
-ClipForm clip_form(const Json& form) { return form == "tf" ? ClipForm::kTf : ClipForm::kTorch; }
 
 // One update in buckets of the smallest size, so that tensors are torn apart.
 void update(const Optimizer& optimizer, const ParameterLayout& layout, const UpdateStep& step,
@@ -121,13 +89,13 @@ void check_case(const Json& example, const Json& problem, std::span<const CaseFi
     layout.add(tensor, {static_cast<int64_t>(values.size())});
   }
   layout.finish(64);
-  const Json& config = example.at("config");
-  const std::unique_ptr<Optimizer> optimizer = optimizer_of(example.at("rule"), config, layout);
+  const UpdateRule rule = read_update_rule(example.at("rule"), example.at("config"), layout);
+  const Optimizer& optimizer = *rule.optimizer;
   FlatBuffer weights(layout.size());
   FlatBuffer gradients(layout.size());
   std::vector<FlatBuffer> slots;
   std::vector<float*> slot_data;
-  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) {
+  for (size_t slot = 0; slot < optimizer.slot_names().size(); ++slot) {
     slots.emplace_back(layout.size());
     slot_data.push_back(slots.back().data());
   }
@@ -145,15 +113,13 @@ void check_case(const Json& example, const Json& problem, std::span<const CaseFi
       for (float value : values) squares += static_cast<double>(value) * value;
     }
     double scale = 0.25;
-    if (config.contains("clip_norm")) {
-      scale *= clip_scale(std::sqrt(squares), config.at("clip_norm").get<double>(), clip_form(config.at("clip_form")));
-    }
-    const UpdateStep step{static_cast<int64_t>(k) + 1, config.at("lr").get<double>(), static_cast<float>(scale)};
-    update(*optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
+    if (rule.clipping) scale *= clip_scale(std::sqrt(squares), rule.clipping->norm, rule.clipping->form);
+    const UpdateStep step{static_cast<int64_t>(k) + 1, rule.learning_rate, static_cast<float>(scale)};
+    update(optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
     for (const CaseFigures& type : figures) compare_weights(type, layout, weights.data(), k + 1, report);
   }
   for (const CaseFigures& type : figures) {
-    compare_slots(type, layout, optimizer->slot_names(), slot_data, steps, report);
+    compare_slots(type, layout, optimizer.slot_names(), slot_data, steps, report);
   }
 }
 

@@ -4,13 +4,11 @@
 #include <cmath>
 #include <memory>
 #include <set>
-#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "formats/safetensors/reader.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/sgd.h"
+#include "tests/trainer/golden/update_rule.h"
 #include "trainer/step_graph.h"
 
 namespace millrace::test {
@@ -23,22 +21,6 @@ class Silent final : public GradientListener {
   void gradient_final(int) override {}
 };
 
-std::unique_ptr<Optimizer> optimizer_of(const std::string& run, const Json& config, const ParameterLayout& layout) {
-  if (run.starts_with("sgd")) return std::make_unique<Sgd>(SgdOptions{.momentum = config.value("momentum", 0.0)});
-  AdamOptions options;
-  if (run.starts_with("adamw")) {
-    options = adamw(config.at("weight_decay").get<double>(), config.value("exclude_regex", ""));
-  } else if (run.starts_with("adam_weight_decay")) {
-    options = adam_weight_decay(config.at("weight_decay").get<double>(), config.value("exclude_regex", ""));
-  } else if (!run.starts_with("adam")) {
-    throw std::runtime_error("unknown rule");
-  }
-  options.beta1 = config.value("beta1", options.beta1);
-  options.beta2 = config.value("beta2", options.beta2);
-  options.epsilon = config.value("eps", options.epsilon);
-  return std::make_unique<Adam>(layout, options);
-}
-
 void check_not_decayed(const std::string& name, const Json& run, const ParameterLayout& layout, GoldenReport& report) {
   if (!run.contains("not_decayed")) return;
   const std::vector<double> decays = weight_decays(layout, 1, run.at("config").value("exclude_regex", ""));
@@ -50,19 +32,18 @@ void check_not_decayed(const std::string& name, const Json& run, const Parameter
   report.expect(name + " names without decay", same, "other names");
 }
 
-void check_run(const std::string& name, const std::string& rule, const Json& run, int64_t steps, const Model& model,
+void check_run(const std::string& name, const std::string& run_name, const Json& run, int64_t steps, const Model& model,
                std::span<const float> weights, const BatchView& batch,
                const std::function<bool(const std::string&)>& is_noise, GoldenReport& report) {
   const ParameterLayout& layout = model.layout();
-  const std::unique_ptr<Optimizer> optimizer = optimizer_of(rule, run.at("config"), layout);
+  const UpdateRule rule = read_update_rule(rule_of_run(run_name, run), run.at("config"), layout);
   check_not_decayed(name, run, layout, report);
-  TrainedState state(layout, *optimizer);
+  TrainedState state(layout, *rule.optimizer);
   std::copy(weights.begin(), weights.end(), state.weights.data());
-  StepGraph graph(model, *optimizer, state, {.replicas = 8, .threads = 2});
-  const auto rate = run.at("config").at("lr").get<double>();
+  StepGraph graph(model, *rule.optimizer, state, {.replicas = 8, .threads = 2, .clipping = rule.clipping});
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    losses.push_back(graph.train(batch, {step, step, step + 1}, rate).loss);
+    losses.push_back(graph.train(batch, {step, step, step + 1}, rule.learning_rate).loss);
   }
   const StepResult last = graph.evaluate(batch);
   losses.push_back(last.sum_loss / last.weight);
@@ -75,7 +56,7 @@ void check_run(const std::string& name, const std::string& rule, const Json& run
       report.expect(name + " " + parameter_name, false, "the model has no such parameter");
       continue;
     }
-    if (is_noise(parameter_name) && !rule.starts_with("sgd")) continue;
+    if (rule.adaptive && is_noise(parameter_name)) continue;
     const Parameter& parameter = layout.parameters()[static_cast<size_t>(*id)];
     double sum = 0;
     double squares = 0;
@@ -125,10 +106,10 @@ void check_golden_gradients(const std::string& name, const std::string& path, co
 void check_golden_runs(const std::string& name, const Json& trajectory, const Model& model,
                        std::span<const float> weights, const BatchView& batch,
                        const std::function<bool(const std::string&)>& is_noise, GoldenReport& report) {
-  for (const auto& [rule, run] : trajectory.at("runs").items()) {
-    const std::string label = name + " " + rule;
-    report.guard(label, [&, &rule_name = rule, &run_json = run] {
-      check_run(label, rule_name, run_json, trajectory.at("steps").get<int64_t>(), model, weights, batch, is_noise,
+  for (const auto& [run_name, run] : trajectory.at("runs").items()) {
+    const std::string label = name + " " + run_name;
+    report.guard(label, [&, &called = run_name, &run_json = run] {
+      check_run(label, called, run_json, trajectory.at("steps").get<int64_t>(), model, weights, batch, is_noise,
                 report);
     });
   }

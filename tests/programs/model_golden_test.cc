@@ -1,6 +1,6 @@
 // Compares operators, models, optimizers and schedules with figures of other implementations: model_golden_test --dir
-// DIR, where DIR has the layout of tests/data/trainer, or is the folder of one of its models. Prints what differs and
-// how many comparisons there were.
+// DIR, where DIR has the layout of tests/data/trainer, or is the folder of one of its models. Prints what differs, a
+// line for each group of checks with the largest difference, and how many checks there were.
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using millrace::MaskCandidate;
+using millrace::test::GoldenGroup;
 using millrace::test::GoldenReport;
 using Json = nlohmann::json;
 
@@ -40,6 +41,7 @@ void check_candidates(const std::string& label, const std::vector<MaskCandidate>
 // several.
 void check_fill_mask(const fs::path& folder, GoldenReport& report) {
   const std::string name = folder.filename().string() + " fill_mask";
+  report.begin_group(name);
   report.guard(name, [&] {
     millrace::MaskFiller filler(folder.string());
     for (const Json& text : millrace::test::read_json((folder / "fill_mask.json").string())) {
@@ -76,6 +78,7 @@ int main(int argc, char** argv) {
       if (fs::exists(entry.path() / "fill_mask.json")) check_fill_mask(entry.path(), report);
     }
     for (const std::string& failure : report.failures()) std::printf("%s\n", failure.c_str());
+    for (const GoldenGroup& group : report.groups()) std::printf("%s\n", group.line().c_str());
     std::printf("%zu passed, %zu failed\n", report.passed(), report.failures().size());
     return report.failures().empty() ? 0 : 1;
   } catch (const std::exception& error) {

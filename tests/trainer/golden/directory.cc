@@ -20,6 +20,7 @@ constexpr double kFloatLimit = 2e-5;
 
 void check_model(const fs::path& folder, GoldenReport& report) {
   const std::string name = folder.filename().string();
+  report.begin_group(name);
   report.guard(name, [&] {
     const auto type = read_json((folder / "config.json").string()).value("model_type", "");
     if (type == "roberta") return check_golden_roberta(folder.string(), report);

@@ -138,6 +138,40 @@ TEST(Golden, AChangedFigureIsFound) {
   fs::remove_all(copy);
 }
 
+TEST(Golden, EachPartOfADirectoryIsAGroup) {
+  GoldenReport report;
+  check_golden_directory(kData, report);
+  EXPECT_THAT(report.failures(), IsEmpty());
+  std::vector<std::string> names;
+  size_t checks = 0;
+  for (const GoldenGroup& group : report.groups()) {
+    names.push_back(group.name);
+    checks += group.checks;
+    EXPECT_EQ(group.failed, 0U) << group.name;
+    EXPECT_LE(group.largest.value_or(0), 1) << group.name;
+  }
+  EXPECT_EQ(checks, report.passed());
+  const std::vector<std::string> runs = {"adam_weight_decay_keras", "adam_weight_decay_keras_hf_names", "adamw_torch",
+                                         "sgd_momentum"};
+  std::vector<std::string> expected = {
+      "ops operators in float64",      "ops operators in float32",  "ops_conv operators in float64",
+      "ops_conv operators in float32", "optimizers beside float32", "optimizers beside float64",
+      "clipping by global norm",       "RAdam's rectification",     "roberta_tiny position ids",
+      "roberta_tiny hidden states",    "roberta_tiny logits",       "roberta_tiny token losses",
+      "roberta_tiny gradients"};
+  for (const std::string& run : runs) expected.push_back("roberta_tiny training with " + run);
+  for (const char* part : {"roberta_tiny id1_inside", "schedules", "t5_tiny decoder_input_ids", "t5_tiny hidden states",
+                           "t5_tiny logits", "t5_tiny token losses"}) {
+    expected.emplace_back(part);
+  }
+  for (const std::string set : {"len2", "len5"}) {
+    expected.push_back("t5_tiny " + set + " gradients");
+    for (const std::string& run : runs) expected.push_back("t5_tiny " + set + " training with " + run);
+  }
+  expected.emplace_back("t5_tiny sets of labels");
+  EXPECT_EQ(names, expected);
+}
+
 TEST(Golden, ADirectoryIsComparedInBothPrecisions) {
   const fs::path copy = fs::path(testing::TempDir()) / "millrace_both_precisions";
   fs::remove_all(copy);

@@ -102,6 +102,7 @@ double count(const SafetensorsFile& file, const std::string& name) {
 void check_golden_roberta(const std::string& folder, GoldenReport& report) {
   const std::string label = fs::path(folder).filename().string();
   const auto path = [&](const char* name) { return (fs::path(folder) / name).string(); };
+  report.begin_group(label);
   report.guard(label, [&] {
     const RobertaForMaskedLm model(roberta_without_dropout(folder), 4096);
     const FlatBuffer weights = load_roberta_weights(folder, model);
@@ -122,12 +123,16 @@ void check_golden_roberta(const std::string& folder, GoldenReport& report) {
         std::vector<int32_t> found(ids.values.size());
         model.encoder().position_ids({.rows = ids.shape.at(0), .length = ids.shape.at(1), .ids = ids.values},
                                      found.data());
+        report.begin_group(label + " position ids");
         report.compare(label + " position_ids", {found.begin(), found.end()}, Ids(io, "position_ids").doubles(), 0, 0);
       }
+      report.begin_group(label + " hidden states");
       const std::vector<Tensor<float>> states = states_of(ids, mask);
       compare_states(label, states, io, "hidden", report);
+      report.begin_group(label + " logits");
       const Tensor<float> logits = model.logits(tape, states.back(), positions);
       compare_tensor(label, logits, io, "logits", report);
+      report.begin_group(label + " token losses");
       compare_token_losses(label, tape, logits, labels, io, "token_loss", report);
       const BatchView batch({ids.feature("input_ids"), labels.feature("labels"), mask.feature("attention_mask")});
       check_golden_gradients(label, path("grads.safetensors"), model, weights.span(), batch,
@@ -136,6 +141,7 @@ void check_golden_roberta(const std::string& folder, GoldenReport& report) {
       check_golden_runs(label, read_json(path("trajectory.json")), model, weights.span(), batch, is_noise, report);
     }
     if (!fs::exists(path("id1_inside.safetensors"))) return;
+    report.begin_group(label + " id1_inside");
     const SafetensorsFile inside(path("id1_inside.safetensors"));
     const Ids ids(inside, "input_ids");
     const Mask mask(inside, "attention_mask");
@@ -148,6 +154,7 @@ void check_golden_roberta(const std::string& folder, GoldenReport& report) {
 void check_golden_t5(const std::string& folder, GoldenReport& report) {
   const std::string label = fs::path(folder).filename().string();
   const auto path = [&](const std::string& name) { return (fs::path(folder) / name).string(); };
+  report.begin_group(label);
   report.guard(label, [&] {
     const T5ForConditionalGeneration model(t5_without_dropout(folder), 4096);
     const FlatBuffer weights = load_t5_weights(folder, model);
@@ -168,18 +175,22 @@ void check_golden_t5(const std::string& folder, GoldenReport& report) {
       const std::string set_label = label + " " + set;
       const Ids labels(io, tensor.name);
       const Ids decoder_ids(io, set + ".decoder_input_ids");
+      report.begin_group(label + " decoder_input_ids");
       report.expect(set_label + " decoder_input_ids",
                     model.shift_right(labels.values, labels.shape.at(1)) == decoder_ids.values,
                     "the labels shifted to the right are others");
+      report.begin_group(label + " hidden states");
       tape.begin(model.layout(), weights.data());
       const std::vector<Tensor<float>> encoded = model.encode(tape, input);
       if (sets == 1) compare_states(label, encoded, io, "encoder_hidden", report);
       const std::vector<Tensor<float>> decoded =
           model.decode(tape, encoded.back(), input, {.length = labels.shape.at(1), .ids = decoder_ids.values});
       compare_states(label, decoded, io, set + ".decoder_hidden", report);
+      report.begin_group(label + " logits");
       const std::vector<int32_t> positions = all_positions(decoder_ids);
       const Tensor<float> logits = model.logits(tape, decoded.back(), positions);
       compare_tensor(label, logits, io, set + ".logits", report);
+      report.begin_group(label + " token losses");
       compare_token_losses(label, tape, logits, labels, io, set + ".token_loss", report);
       const BatchView batch({ids.feature("input_ids"), mask.feature("attention_mask"), labels.feature("labels")});
       check_golden_gradients(set_label, path("grads_" + set + ".safetensors"), model, weights.span(), batch,
@@ -188,6 +199,7 @@ void check_golden_t5(const std::string& folder, GoldenReport& report) {
           set_label, trajectory.at(set), model, weights.span(), batch, [](const std::string&) { return false; },
           report);
     }
+    report.begin_group(label + " sets of labels");
     report.expect(label + " sets of labels", sets > 0, "none in io.safetensors");
   });
 }

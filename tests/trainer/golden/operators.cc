@@ -197,12 +197,15 @@ class Case {
 
 void check_golden_operators(const std::string& stem, double float_limit, GoldenReport& report) {
   const std::string label = std::filesystem::path(stem).filename().string();
+  report.begin_group(label + " operators");
   report.guard(label, [&] {
     const Json cases = read_json(stem + ".json").at("cases");
     const SafetensorsFile file(stem + ".safetensors");
     for (const auto& [name, json] : cases.items()) {
       report.guard(label + " " + name, [&, &case_name = name, &case_json = json] {
+        report.begin_group(label + " operators in float64");
         Case<double>(case_name, case_json, file).check(1e-11, report);
+        report.begin_group(label + " operators in float32");
         Case<float>(case_name, case_json, file).check(float_limit, report);
       });
     }

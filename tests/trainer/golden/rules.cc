@@ -48,6 +48,7 @@ void update(const Optimizer& optimizer, const ParameterLayout& layout, const Upd
 
 // The figures of one case in one type, and how far float32 may be from them after so many updates.
 struct CaseFigures {
+  std::string group;
   std::string label;
   const Json& expected;
   double limit_per_update;
@@ -116,9 +117,13 @@ void check_case(const Json& example, const Json& problem, std::span<const CaseFi
     if (rule.clipping) scale *= clip_scale(std::sqrt(squares), rule.clipping->norm, rule.clipping->form);
     const UpdateStep step{static_cast<int64_t>(k) + 1, rule.learning_rate, static_cast<float>(scale)};
     update(optimizer, layout, step, {weights.data(), gradients.data(), slot_data});
-    for (const CaseFigures& type : figures) compare_weights(type, layout, weights.data(), k + 1, report);
+    for (const CaseFigures& type : figures) {
+      report.begin_group(type.group);
+      compare_weights(type, layout, weights.data(), k + 1, report);
+    }
   }
   for (const CaseFigures& type : figures) {
+    report.begin_group(type.group);
     compare_slots(type, layout, optimizer.slot_names(), slot_data, steps, report);
   }
 }
@@ -174,6 +179,7 @@ std::unique_ptr<Schedule> schedule_of(const std::string& kind, const Json& c) {
 }  // namespace
 
 void check_golden_optimizers(const std::string& path, GoldenReport& report) {
+  report.begin_group("optimizers");
   report.guard("optimizers", [&] {
     const Json golden = read_json(path);
     report.guard("optimizers cases", [&] {
@@ -181,14 +187,17 @@ void check_golden_optimizers(const std::string& path, GoldenReport& report) {
         for (const auto& [problem_name, problem] : golden.at("problems").items()) {
           const std::string label = fmt::format("optimizers {} {}", name, problem_name);
           report.guard(label, [&, &key = problem_name, &json = example, &posed = problem] {
-            const CaseFigures figures[] = {{label + ".float32", json.at(key + ".float32"), 0},
-                                           {label + ".float64", json.at(key + ".float64"), kRounding}};
+            const CaseFigures figures[] = {
+                {"optimizers beside float32", label + ".float32", json.at(key + ".float32"), 0},
+                {"optimizers beside float64", label + ".float64", json.at(key + ".float64"), kRounding}};
             check_case(json, posed, figures, report);
           });
         }
       }
     });
+    report.begin_group("clipping by global norm");
     report.guard("clip_by_global_norm", [&] { check_clipping(golden.at("clip_by_global_norm"), report); });
+    report.begin_group("RAdam's rectification");
     report.guard("radam_rectification", [&] {
       for (const auto& [name, table] : golden.at("radam_rectification").items()) {
         const double beta2 = std::stod(name.substr(name.find('=') + 1));
@@ -200,6 +209,7 @@ void check_golden_optimizers(const std::string& path, GoldenReport& report) {
 }
 
 void check_golden_schedules(const std::string& path, GoldenReport& report) {
+  report.begin_group("schedules");
   report.guard("schedules", [&] {
     const Json golden = read_json(path);
     for (const Json& table : golden.at("tables")) {

@@ -76,6 +76,7 @@ void check_run(const std::string& name, const std::string& run_name, const Json&
 void check_golden_gradients(const std::string& name, const std::string& path, const Model& model,
                             std::span<const float> weights, const BatchView& batch, double loss_sum, double num_labels,
                             GoldenReport& report) {
+  report.begin_group(name + " gradients");
   const SafetensorsFile expected(path);
   const std::unique_ptr<Workspace> workspace = model.make_workspace();
   FlatBuffer gradients(model.layout().size());
@@ -108,6 +109,7 @@ void check_golden_runs(const std::string& name, const Json& trajectory, const Mo
                        const std::function<bool(const std::string&)>& is_noise, GoldenReport& report) {
   for (const auto& [run_name, run] : trajectory.at("runs").items()) {
     const std::string label = name + " " + run_name;
+    report.begin_group(name + " training with " + run_name);
     report.guard(label, [&, &called = run_name, &run_json = run] {
       check_run(label, called, run_json, trajectory.at("steps").get<int64_t>(), model, weights, batch, is_noise,
                 report);

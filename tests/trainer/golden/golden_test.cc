@@ -287,6 +287,20 @@ TEST(Golden, WhatAModelsFilesHaveBesideItIsFound) {
                 positions.bytes = bytes;
               }),
               ElementsAre(HasSubstr("position_ids: value 5 is")));
+  const auto with_figure = [&](const std::string& place, double difference) {
+    return changed([&] {
+      nlohmann::json json = read_json((copy / "trajectory.json").string());
+      auto& figure = json.at(nlohmann::json::json_pointer("/runs/sgd_momentum" + place));
+      figure = figure.get<double>() + difference;
+      std::ofstream(copy / "trajectory.json") << json;
+    });
+  };
+  EXPECT_THAT(with_figure("/losses/4", 2e-5), ElementsAre(HasSubstr("sgd_momentum losses: value 4 is")));
+  EXPECT_THAT(with_figure("/losses_float64/4", 2e-5), ElementsAre(HasSubstr("losses_float64: value 4 is")));
+  EXPECT_THAT(with_figure("/final/lm_head.dense.weight/sum_float64", 1e-4),
+              ElementsAre(HasSubstr("lm_head.dense.weight sum_float64: value 0 is")));
+  EXPECT_THAT(with_figure("/final/lm_head.dense.weight/l2_float64", 1e-3),
+              ElementsAre(HasSubstr("lm_head.dense.weight l2_float64: value 0 is")));
   EXPECT_THAT(changed([&] {
                 nlohmann::json json = read_json((copy / "trajectory.json").string());
                 json.at("runs").at("adamw_torch").at("final").clear();

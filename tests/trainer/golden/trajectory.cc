@@ -48,6 +48,9 @@ void check_run(const std::string& name, const std::string& run_name, const Json&
   const StepResult last = graph.evaluate(batch);
   losses.push_back(last.sum_loss / last.weight);
   report.compare(name + " losses", losses, run.at("losses").get<std::vector<double>>(), 0, 1e-5);
+  if (run.contains("losses_float64")) {
+    report.compare(name + " losses_float64", losses, run.at("losses_float64").get<std::vector<double>>(), 0, 1e-5);
+  }
   const Json& finals = run.at("final");
   report.expect(name + " final", finals.is_object() && !finals.empty(), "nothing to compare");
   for (const auto& [parameter_name, expected] : finals.items()) {
@@ -65,9 +68,16 @@ void check_run(const std::string& name, const std::string& run_name, const Json&
       sum += value;
       squares += value * value;
     }
-    report.compare(fmt::format("{} {} l2", name, parameter_name), {std::sqrt(squares)},
-                   {expected.at("l2").get<double>()}, 1e-5, 0);
-    report.compare(fmt::format("{} {} sum", name, parameter_name), {sum}, {expected.at("sum").get<double>()}, 0, 5e-5);
+    for (const char* type : {"", "_float64"}) {
+      const auto compare = [&](const char* figure, double value, double relative, double absolute) {
+        const std::string key = std::string(figure) + type;
+        if (*type != 0 && !expected.contains(key)) return;
+        report.compare(fmt::format("{} {} {}", name, parameter_name, key), {value}, {expected.at(key).get<double>()},
+                       relative, absolute);
+      };
+      compare("l2", std::sqrt(squares), 1e-5, 0);
+      compare("sum", sum, 0, 5e-5);
+    }
   }
 }
 

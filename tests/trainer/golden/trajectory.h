@@ -19,7 +19,8 @@ void check_golden_gradients(const std::string& name, const std::string& path, co
 
 /// The runs of a trajectory: training on one batch, on eight replicas, from these weights, by the rule that
 /// `rule_of_run` finds. Limits: losses 1e-5; for each parameter the root of the sum of squares 1e-5 relative, the sum
-/// 5e-5. Under adaptive rules parameters that `is_noise` says have a gradient of rounding errors only are left out.
+/// 5e-5; the same beside figures in float64 (`losses_float64`, ...) where there are some. Under adaptive rules
+/// parameters that `is_noise` says have a gradient of rounding errors only are left out.
 void check_golden_runs(const std::string& name, const nlohmann::json& trajectory, const Model& model,
                        std::span<const float> weights, const BatchView& batch,
                        const std::function<bool(const std::string& parameter)>& is_noise, GoldenReport& report);

@@ -34,6 +34,7 @@ constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kModel = "model";
 constexpr std::array kResults = {kCheckpoints, kModel, kBest};
 constexpr const char* kLog = "log.jsonl";
+constexpr const char* kNewLog = "log.jsonl.new";  // until it takes the place of an earlier run's
 constexpr const char* kTensorboard = "tensorboard";
 constexpr const char* kEventFiles = "events.out.tfevents.";  // what their names begin with
 constexpr const char* kSkipped = "skipped.jsonl";
@@ -57,19 +58,37 @@ bool goes_on_in_place(const TrainMlmOptions& options) {
   return lies_below(options.resume, fs::path(options.out) / kCheckpoints);
 }
 
-// Removes the earlier run that `--overwrite` gives up when this one has come through its first step; before that most
-// of what can be wrong with it has been found. One that goes on from a checkpoint elsewhere replaces it when it starts.
-// Of OUT/tensorboard only event files that were there before this run are removed. To be told before TensorboardLog.
+// The log of a run that has ended, where this one does not go on with it.
+bool replaces_log(const TrainMlmOptions& options) {
+  return !options.synthetic && !goes_on_in_place(options) && fs::exists(fs::path(options.out) / kLog);
+}
+
+// Removes the earlier run that `--overwrite` gives up, and puts the new log in place of an earlier one, when this run
+// has come through its first step; before that most of what can be wrong with it has been found. One that goes on from
+// a checkpoint elsewhere replaces it when it starts. Of OUT/tensorboard only event files that were there before this
+// run are removed. To be told before TensorboardLog.
 class EarlierRunRemover final : public Callback {
  public:
-  EarlierRunRemover(fs::path out, bool goes_on) : out_(std::move(out)), goes_on_(goes_on) {}
+  EarlierRunRemover(const TrainMlmOptions& options, bool log)
+      : out_(options.out), results_(options.overwrite), log_(log), goes_on_(!options.resume.empty()) {}
+  ~EarlierRunRemover() override {
+    std::error_code code;
+    if (due_ && log_) fs::remove(out_ / kNewLog, code);  // what is left for want of rights is replaced by the next run
+  }
+  EarlierRunRemover(const EarlierRunRemover&) = delete;
+  EarlierRunRemover& operator=(const EarlierRunRemover&) = delete;
+
   void train_starts(const TrainingStart&) override {
-    find_event_files();
+    if (results_) find_event_files();
     // One that goes on may evaluate or end before it makes a step.
     if (goes_on_) remove();
   }
   void step_ends(const StepEnd&) override {
     if (due_) remove();
+  }
+  void train_ends(const TrainingSummary&) override {
+    // Stopped before its first step: a log that stood alone is of no run that is still there.
+    if (due_ && !results_) remove();
   }
 
  private:
@@ -85,14 +104,19 @@ class EarlierRunRemover final : public Callback {
 
   void remove() {
     due_ = false;
+    std::error_code code;
+    if (log_) fs::rename(out_ / kNewLog, out_ / kLog, code);
+    if (code) fail("cannot put the new log in its place", out_ / kLog, code);
+    if (!results_) return;
     for (const char* name : kResults) remove_directory((out_ / name).string());
     for (const fs::path& file : event_files_) {
-      std::error_code code;
       if (!fs::remove(file, code) && code) fail("cannot remove it", file, code);
     }
   }
 
   fs::path out_;
+  bool results_;  // those of an earlier run may be there
+  bool log_;      // one is there
   bool goes_on_;
   bool due_ = true;
   std::vector<fs::path> event_files_;
@@ -129,10 +153,9 @@ MlmRun::MlmRun(TrainMlmOptions options)
   make_folder(options_.out);
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
-  if (goes_on_in_place(options_)) return;
   std::error_code code;
-  fs::remove(path(kLog), code);
-  if (code) fail("cannot remove it", path(kLog), code);
+  fs::remove(path(kNewLog), code);  // of a run that was killed before its first step
+  if (code) fail("cannot remove it", path(kNewLog), code);
 }
 
 std::string MlmRun::path(const char* name) const { return (fs::path(options_.out) / name).string(); }
@@ -201,15 +224,16 @@ TrainerOptions MlmRun::trainer_options(const RobertaForMaskedLm& model) const {
 
 void MlmRun::prepare(Trainer& trainer) const {
   if (!options_.resume.empty()) trainer.resume(options_.resume);
-  if (options_.overwrite && !options_.synthetic) {
-    trainer.add_callback(std::make_unique<EarlierRunRemover>(options_.out, !options_.resume.empty()));
+  const bool over_log = replaces_log(options_);
+  if (options_.overwrite || over_log) {
+    trainer.add_callback(std::make_unique<EarlierRunRemover>(options_, over_log));
   }
   trainer.add_callback(std::make_unique<ProgressBar>());
   if (!options_.trace.empty()) {
     trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
   }
   if (options_.synthetic) return;
-  trainer.add_callback(std::make_unique<JsonlLog>(path(kLog)));
+  trainer.add_callback(std::make_unique<JsonlLog>(path(over_log ? kNewLog : kLog)));
   trainer.add_callback(std::make_unique<TensorboardLog>(
       TensorboardLogOptions{.folder = path(kTensorboard), .layout = &trainer.layout(), .weights = trainer.weights()}));
   if (options_.patience >= 0) {

@@ -480,6 +480,8 @@ TEST_F(TrainMlm, AnEarlierRunIsReplacedOnlyWhenThatIsAskedFor) {
   fs::create_directories(folder_.path("refused/tensorboard/other"));
   write_file(folder_.path("refused/tensorboard/other/events.out.tfevents.1.host"), "");
   ASSERT_EQ(run_child(command("refused", {"--overwrite"})).exit_code, 0);
+  EXPECT_EQ(losses_of(read_file(folder_.path("refused/log.jsonl"))).size(), 30U) << "of this run alone";
+  EXPECT_FALSE(fs::exists(folder_.path("refused/log.jsonl.new")));
   EXPECT_TRUE(fs::exists(folder_.path("refused/tensorboard/notes.txt")));
   EXPECT_TRUE(fs::exists(folder_.path("refused/tensorboard/other/events.out.tfevents.1.host")));
   const std::vector<std::string> now = event_files("refused");
@@ -503,11 +505,35 @@ TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
   const std::string model = model_file("refused");
   fs::copy(data_->path("shards"), folder_.path("shards"), fs::copy_options::recursive);
   for (const auto& shard : fs::directory_iterator(folder_.path("shards/train"))) fs::resize_file(shard, 5);
+  ASSERT_EQ(run_child(command("other", {"--steps", "5"})).exit_code, 0);
+  const std::string checkpoint = folder_.path("other/checkpoints/checkpoint-00000005");
   const std::vector<std::string> events = event_files("refused");
-  EXPECT_THAT(refusal({"--overwrite", "--shards", folder_.path("shards")}), HasSubstr("truncated"));
-  for (const std::string& file : events) EXPECT_TRUE(fs::exists(file)) << file;
-  EXPECT_TRUE(model_file("refused") == model);
-  EXPECT_TRUE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
+  const std::string log = read_file(folder_.path("refused/log.jsonl"));
+  for (const auto& [more, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--shards", folder_.path("shards")}, "truncated"},
+           {{"--freeze", "nosuchname"}, "nosuchname"},
+           {{"--resume", checkpoint}, "the checkpoint was made with the schedule"}}) {
+    std::vector<std::string> options = more;
+    options.emplace_back("--overwrite");
+    EXPECT_THAT(refusal(options), HasSubstr(message));
+    for (const std::string& file : events) EXPECT_TRUE(fs::exists(file)) << file;
+    EXPECT_EQ(read_file(folder_.path("refused/log.jsonl")), log) << message;
+    EXPECT_FALSE(fs::exists(folder_.path("refused/log.jsonl.new"))) << message;
+    EXPECT_TRUE(model_file("refused") == model);
+    EXPECT_TRUE(fs::exists(folder_.path("refused/checkpoints/checkpoint-00000005")));
+  }
+}
+
+TEST_F(TrainMlm, ALogThatStandsAloneIsReplacedByTheNextRun) {
+  fs::create_directories(folder_.path("run"));
+  write_file(folder_.path("run/log.jsonl"), "earlier\n");
+  write_file(folder_.path("run/log.jsonl.new"), "killed\n");
+  ASSERT_EQ(run_child(command("run", {"--steps", "5"})).exit_code, 0);
+  const std::string log = read_file(folder_.path("run/log.jsonl"));
+  EXPECT_THAT(log, StartsWith(R"({"event":"start","step":0,)"));
+  EXPECT_THAT(log, HasSubstr(R"({"event":"end",)"));
+  EXPECT_EQ(log.find("killed"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_.path("run/log.jsonl.new")));
 }
 
 TEST_F(TrainMlm, TwoTrainingsInOneFolderAreRefused) {

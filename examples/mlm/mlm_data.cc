@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -59,7 +60,6 @@ Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& opti
 }
 
 Dataset mlm_synthetic_batches(const MlmDataOptions& options) {
-  constexpr int64_t kRows = 16384;
   constexpr uint32_t kSpecialTokens = 5;
   const auto draw = [length = options.max_length, vocab_size = static_cast<uint32_t>(options.vocab_size),
                      rng = CounterRng(options.seed, operator_id("synthetic_tokens"))](const RowView& row,
@@ -74,13 +74,13 @@ Dataset mlm_synthetic_batches(const MlmDataOptions& options) {
     std::ranges::fill(out.make<int64_t>("attention_mask", {{length}}), 1);
   };
   const Dataset rows =
-      Dataset::range(0, kRows, 1, "row")
+      Dataset::range(0, std::numeric_limits<int64_t>::max(), 1, "row")
           .map({.name = "synthetic_tokens",
                 .writes = {{.name = "input_ids", .dtype = DType::kInt32, .shape = {options.max_length}},
                            {.name = "attention_mask", .dtype = DType::kInt64, .shape = {options.max_length}}},
                 .function = draw,
                 .keep_others = false});
-  return masked(rows.batch(options.global_batch, {.drop_remainder = true}), options).prefetch(2).repeat();
+  return masked(rows.batch(options.global_batch, {.drop_remainder = true}), options).prefetch(2);
 }
 
 Dataset mlm_evaluation_batches(const MlmShards& shards, const MlmDataOptions& options) {

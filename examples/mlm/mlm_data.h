@@ -41,8 +41,8 @@ struct MlmDataOptions {
 /// All validation rows in order, once, with the same masks each time; the last batch may be short.
 [[nodiscard]] Dataset mlm_evaluation_batches(const MlmShards& shards, const MlmDataOptions& options);
 
-/// As `mlm_training_batches`, of 16,384 rows of random tokens that are no special ones: to measure with. The ids 0 to 4
-/// are special.
+/// As `mlm_training_batches`, of rows of random tokens that are no special ones: to measure with. One epoch that does
+/// not end. The ids 0 to 4 are special.
 [[nodiscard]] Dataset mlm_synthetic_batches(const MlmDataOptions& options);
 
 }  // namespace millrace

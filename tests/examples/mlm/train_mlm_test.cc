@@ -196,6 +196,17 @@ TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
   EXPECT_GT(summary.at("tokens_per_s").get<double>(), 0);
   EXPECT_TRUE(summary.at("model").is_null());
   EXPECT_TRUE(fs::is_empty(folder_.path()));
+  std::vector<std::string> large = arguments;
+  large.insert(large.end() - 1, {"--global-batch", "16400", "--accumulate", "2", "--steps", "2", "--max-length", "2"});
+  for (const char* option : {"--global-batch", "--steps", "--max-length"}) {
+    const auto first = std::ranges::find(large, option);
+    large.erase(first, first + 2);
+  }
+  const ChildResult of_large_batches = run_child(large);
+  ASSERT_EQ(of_large_batches.exit_code, 0) << of_large_batches.err;
+  const nlohmann::json two_steps = nlohmann::json::parse(of_large_batches.out);
+  EXPECT_EQ(two_steps.at("steps"), 2);
+  EXPECT_NEAR(two_steps.at("tokens_per_s").get<double>() * two_steps.at("seconds").get<double>(), 2 * 2 * 16400 * 2, 1);
   for (const auto& [option, value] :
        std::vector<std::pair<std::string, std::string>>{{"--resume", "checkpoint"},
                                                         {"--out", folder_.path("nowhere")},

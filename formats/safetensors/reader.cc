@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "formats/safetensors/tensor_name.h"
 #include "formats/storage/whole_file.h"
 
 namespace millrace {
@@ -36,6 +37,12 @@ std::optional<TensorType> type_of(const std::string& name) {
   return std::nullopt;
 }
 
+// A text of the file with what would end or tear a line of a message escaped.
+std::string shown(const std::string& text) {
+  const std::string escaped = json(text).dump(-1, ' ', /*ensure_ascii=*/true);
+  return escaped.substr(1, escaped.size() - 2);
+}
+
 // The header as JSON. A key that comes twice would hide a tensor, so it is refused.
 json parse_header(const std::string& path, std::string_view text) {
   std::vector<std::set<std::string>> keys;
@@ -53,7 +60,7 @@ json parse_header(const std::string& path, std::string_view text) {
       /*allow_exceptions=*/false);
   if (header.is_discarded()) refuse(path, "the header is not JSON");
   if (!header.is_object()) refuse(path, "the header is not a JSON object");
-  if (!twice.empty()) refuse(path, fmt::format("the header names '{}' twice", twice));
+  if (!twice.empty()) refuse(path, fmt::format("the header names '{}' twice", shown(twice)));
   return header;
 }
 
@@ -80,10 +87,13 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     if (name == "__metadata__") {
       if (!entry.is_object()) refuse(path, "__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) refuse(path, fmt::format("__metadata__ '{}' is not a string", key));
+        if (!value.is_string()) refuse(path, fmt::format("__metadata__ '{}' is not a string", shown(key)));
         metadata_[key] = value.get<std::string>();
       }
       continue;
+    }
+    if (has_control_character(name)) {
+      refuse(path, fmt::format("the name of tensor '{}' has a control character", shown(name)));
     }
     if (!entry.is_object()) refuse(path, fmt::format("tensor '{}' is not an object", name));
     for (const char* field : {"dtype", "shape", "data_offsets"}) {
@@ -93,7 +103,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     const std::string type_name = entry["dtype"].get<std::string>();
     const std::optional<TensorType> type = type_of(type_name);
     if (!type)
-      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32, I64 and U8 are read", name, type_name));
+      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32, I64 and U8 are read", name, shown(type_name)));
 
     const auto is_count = [](const json& number) { return number.is_number_unsigned(); };
     const json& offsets = entry["data_offsets"];

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "formats/safetensors/tensor_name.h"
 #include "formats/storage/atomic_file.h"
 
 namespace millrace {
@@ -20,6 +21,7 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
     const auto refuse = [&](const std::string& why) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("safetensors: tensor '{}' {}", tensor.name, why));
     };
+    if (has_control_character(tensor.name)) refuse("has a control character in its name");
     if (!names.insert(tensor.name).second) refuse("is given twice");
     uint64_t needed = size_of(tensor.type);
     for (const int64_t size : tensor.shape) needed *= static_cast<uint64_t>(size);

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -98,6 +99,19 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
       8);
   EXPECT_EQ(error(), "safetensors: tensor 'b' overlaps the one before it");
+  for (const char* character : {"\\u0000", "\\n", "\\u001b", "\\u007f", "\\u009b"}) {
+    const std::string name = std::string("a") + character + "b";
+    write(fmt::format(R"({{"{}":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}}})", name), 8);
+    EXPECT_EQ(error(), fmt::format("safetensors: the name of tensor '{}' has a control character", name));
+  }
+  write(R"({"\u00e9":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
+  EXPECT_EQ(error(), "no error");
+  write(R"({"a":{"dtype":"F\u0000","shape":[2],"data_offsets":[0,8]}})", 8);
+  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F\\u0000; F32, F64, I32, I64 and U8 are read");
+  write(R"({"\u0000":1,"\u0000":1})", 8);
+  EXPECT_EQ(error(), "safetensors: the header names '\\u0000' twice");
+  write(R"({"__metadata__":{"\u0000":1}})", 0);
+  EXPECT_EQ(error(), "safetensors: __metadata__ '\\u0000' is not a string");
   write(good, 9);
   EXPECT_EQ(error(), "safetensors: 1 bytes after the last tensor");
 }
@@ -109,6 +123,9 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   NamedTensor misshapen = tensor;
   misshapen.shape = {3};
   EXPECT_THROW(write_safetensors(path_, std::vector{misshapen}), ErrorException);
+  NamedTensor misnamed = tensor;
+  misnamed.name = "a\nb";
+  EXPECT_THROW(write_safetensors(path_, std::vector{misnamed}), ErrorException);
   EXPECT_FALSE(fs::exists(path_));
   EXPECT_THROW(write_safetensors((folder_ / "no" / "such").string(), std::vector{tensor}), ErrorException);
 }

@@ -33,9 +33,14 @@ struct ParametersInFile {
 
 /// Reads each parameter of `layout` into each of `buffers` from a safetensors file, of which `path` is the name for
 /// messages. Throws `kInvalidArgument` with the names that are missing, of another type or shape, or unexpected
-/// (neither a parameter's nor in `there`), and when the values of a copy or under a second name differ from the
-/// parameter's; the buffers are then partly written. A second name may be missing.
+/// (neither a parameter's nor in `there`), when the values of a copy or under a second name differ from the
+/// parameter's, and for the first tensor with a value that is infinite or NaN; nothing is written then. A second name
+/// may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there = {});
+/// The same into a buffer of its own, which takes no memory before the file has been found to fit: a layout that a
+/// config alone describes may be of any size.
+[[nodiscard]] FlatBuffer read_weights(const SafetensorsFile& file, const std::string& path,
+                                      const ParameterLayout& layout, const ParametersInFile& there = {});
 
 }  // namespace millrace

@@ -50,12 +50,9 @@ RobertaConfig load_roberta_config(const std::string& directory) {
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model) {
   const std::string path = model_file(directory, "model.safetensors");
   const SafetensorsFile file(path);
-  FlatBuffer weights(model.layout().size());
-  const ParameterBuffer buffer{.values = weights.span()};
   const TiedCopy matrix{.name = kDecoderWeight, .parameter = kWordEmbeddings};
   const std::vector<std::string> ignored = {kPositionIds, kPoolerWeight, kPoolerBias};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, {.copies = {&matrix, 1}, .ignored = ignored});
-  return weights;
+  return read_weights(file, path, model.layout(), {.copies = {&matrix, 1}, .ignored = ignored});
 }
 
 void save_roberta_config(const std::string& directory, const RobertaConfig& config) {

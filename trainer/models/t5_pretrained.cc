@@ -62,10 +62,7 @@ FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalG
                                   {"decoder.embed_tokens.weight", kEmbeddings}};
   if (model.config().tie_word_embeddings) copies.push_back({"lm_head.weight", kEmbeddings});
   const std::string unused = kUnusedTable;
-  FlatBuffer weights(model.layout().size());
-  const ParameterBuffer buffer{.values = weights.span()};
-  read_parameters(file, path, model.layout(), {&buffer, 1}, {.copies = copies, .ignored = {&unused, 1}});
-  return weights;
+  return read_weights(file, path, model.layout(), {.copies = copies, .ignored = {&unused, 1}});
 }
 
 void save_t5_config(const std::string& directory, const T5Config& config) {

@@ -28,6 +28,7 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string golden(const std::string& name) {
@@ -626,6 +627,19 @@ TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   write_safetensors(damaged, tensors);
   EXPECT_THAT(message_of([&] { (void)load_roberta_weights(directory.string(), again); }),
               HasSubstr("different: lm_head.bias and lm_head.decoder.bias"));
+
+  for (const auto& [value, name] : {std::pair{NAN, "nan"}, std::pair{-INFINITY, "-inf"}}) {
+    std::vector<NamedTensor> broken = kept.tensors();
+    std::vector<float> matrix = file.values<float>("lm_head.dense.weight");
+    matrix.back() = value;
+    std::ranges::find(broken, "lm_head.dense.weight", &NamedTensor::name)->bytes =
+        std::as_bytes(std::span<const float>(matrix));
+    write_safetensors(damaged, broken);
+    EXPECT_THAT(message_of([&] { (void)load_roberta_weights(directory.string(), again); }),
+                AllOf(HasSubstr(damaged), HasSubstr(fmt::format("tensor 'lm_head.dense.weight' is not finite: its "
+                                                                "value {} is {}",
+                                                                matrix.size() - 1, name))));
+  }
 
   std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "lm_head.dense.bias"; });
   tensors[0].name = "extra";

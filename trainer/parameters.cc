@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "formats/error.h"
 
@@ -14,6 +15,8 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kFloatsPerLine = 16;  // 64 bytes
+// 512 GiB: what cannot be a model is refused before anything is made of its size.
+constexpr int64_t kMostFloats = int64_t{1} << 37U;
 
 int64_t round_up(int64_t floats) { return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine; }
 
@@ -29,10 +32,16 @@ int ParameterLayout::add(std::string name, std::vector<int64_t> shape, int loss)
   for (int64_t dimension : shape) {
     if (dimension < 1)
       refuse(fmt::format("parameter '{}' has a dimension of {}; at least 1 is needed", name, dimension));
-    size *= dimension;
+    size = dimension <= kMostFloats / size ? size * dimension : kMostFloats + 1;
+    if (size > kMostFloats) break;
+  }
+  if (size > kMostFloats || round_up(size) > kMostFloats - size_) {
+    refuse(fmt::format("parameter '{}' [{}] would make a model of more than {} floats", name, fmt::join(shape, ","),
+                       kMostFloats));
   }
   const int id = static_cast<int>(parameters_.size());
   if (!ids_.emplace(name, id).second) refuse(fmt::format("two parameters are named '{}'", name));
+  size_ += round_up(size);
   num_losses_ = std::max(num_losses_, loss + 1);
   parameters_.push_back({.name = std::move(name), .shape = std::move(shape), .loss = loss, .size = size});
   return id;
@@ -51,10 +60,11 @@ void ParameterLayout::finish(int64_t bucket_bytes) {
   if (limit < kFloatsPerLine) refuse(fmt::format("bucket_bytes is {}; at least 64 are needed", bucket_bytes));
   finished_ = true;
   bucket_limit_ = limit;
+  int64_t offset = 0;
   for (int id = static_cast<int>(parameters_.size()) - 1; id >= 0; --id) {
     Parameter& parameter = parameters_[static_cast<size_t>(id)];
-    parameter.offset = size_;
-    size_ += round_up(parameter.size);
+    parameter.offset = offset;
+    offset += round_up(parameter.size);
   }
   buckets_ = buckets_of([](int) { return true; });
 }

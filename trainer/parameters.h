@@ -51,7 +51,7 @@ class ParameterLayout {
  public:
   /// Registers a parameter; returns its id, which counts from 0. `loss`: the one of the model's losses whose gradient
   /// it follows (0 for the generator, 1 for the discriminator); Default: 0. Throws `kInvalidArgument` for a name that
-  /// is taken or empty, a dimension below 1, a negative loss, or after `finish`.
+  /// is taken or empty, a dimension below 1, a negative loss, more than 2^37 floats in all, or after `finish`.
   int add(std::string name, std::vector<int64_t> shape, int loss = 0);
   /// Names a parameter a second time, for readers of its files that know it under both names. Throws `kInvalidArgument`
   /// as `add` does.

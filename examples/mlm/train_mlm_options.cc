@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "command_line/command_line.h"
 #include "command_line/damage_options.h"
 #include "formats/error.h"
+#include "trainer/models/config_limits.h"
 
 namespace millrace {
 namespace {
@@ -22,6 +24,11 @@ auto value(T& variable) {
 
 void require(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
+}
+
+void require_between(std::string_view option, int64_t value, int64_t least, int64_t most) {
+  require_at_least(option, value, least);
+  require(value <= most, fmt::format("--{} is {}, must be at most {}", option, value, most));
 }
 
 }  // namespace
@@ -117,15 +124,17 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
   if ((*given)["warmup-steps"].defaulted()) options.warmup_steps = std::min(options.warmup_steps, options.steps);
-  require_at_least("layers", options.layers, 1);
-  require_at_least("hidden", options.hidden, 1);
+  require_between("layers", options.layers, 1, kMostLayers);
+  // The feed-forward layers are 4 times as wide.
+  require_between("hidden", options.hidden, 1, kMostSize / 4);
   require_at_least("heads", options.heads, 0);
-  require_at_least("vocab-size", options.vocab_size, 0);
+  require_between("vocab-size", options.vocab_size, 0, kMostSize);
   require(!options.synthetic || options.vocab_size == 0 || options.vocab_size >= 6,
           fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",
                       options.vocab_size));
-  require_at_least("max-length", options.max_length, 2);
-  require_at_least("global-batch", options.global_batch, 1);
+  // There is a position more than tokens, and one for each id up to that of the padding.
+  require_between("max-length", options.max_length, 2, kMostSize / 2);
+  require_between("global-batch", options.global_batch, 1, kMostSize);
   require_at_least("replicas", options.replicas, 1);
   require_at_least("accumulate", options.accumulate, 1);
   require_at_least("steps", options.steps, 1);

@@ -1,5 +1,10 @@
 #include "trainer/parameters.h"
 
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
@@ -54,6 +59,34 @@ TEST(ParameterLayout, RefusesADuplicateNameABadShapeAndALateParameter) {
   EXPECT_THROW(layout.finish(60), ErrorException);
   layout.finish();
   EXPECT_THROW(layout.add("late", {3}), ErrorException);
+}
+
+TEST(ParameterLayout, RefusesWhatIsTooLargeForAModelByName) {
+  constexpr int64_t kMost = int64_t{1} << 37U;
+  const auto message_of = [](ParameterLayout& layout, std::vector<int64_t> shape) -> std::string {
+    try {
+      layout.add("large", std::move(shape));
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kInvalidArgument);
+      return error.error().message;
+    }
+    return "no error";
+  };
+  ParameterLayout layout;
+  EXPECT_EQ(message_of(layout, {int64_t{1} << 32U, int64_t{1} << 32U}),
+            "parameter 'large' [4294967296,4294967296] would make a model of more than 137438953472 floats");
+  EXPECT_NE(message_of(layout, {std::numeric_limits<int64_t>::max()}), "no error");
+  EXPECT_NE(message_of(layout, {int64_t{1} << 62U, 4, 1}), "no error");
+  EXPECT_NE(message_of(layout, {kMost + 1}), "no error");
+  // All together, gaps included.
+  layout.add("most", {kMost / 2, 1});
+  layout.add("one", {1});
+  EXPECT_NE(message_of(layout, {kMost / 2 - 15}), "no error");
+  EXPECT_NE(message_of(layout, {kMost / 2}), "no error");
+  EXPECT_EQ(message_of(layout, {kMost / 2 - 16}), "no error");
+  EXPECT_NE(message_of(layout, {}), "no error");
+  layout.finish();
+  EXPECT_EQ(layout.size(), kMost);
 }
 
 TEST(FlatBuffer, IsZeroAndAligned) {

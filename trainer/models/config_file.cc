@@ -54,7 +54,7 @@ void ConfigFile::refuse(const std::string& message) const {
   throw ErrorException({.code = ErrorCode::kInvalidArgument, .message = message, .shard = path_});
 }
 
-void ConfigFile::refuse_type(const char* name, const char* why) const {
+void ConfigFile::refuse_type(const char* name, const std::string& why) const {
   throw ErrorException({.code = ErrorCode::kParse, .message = fmt::format("{}: {}", name, why), .shard = path_});
 }
 

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "formats/error.h"
 #include "trainer/tensor/feed_forward.h"
 
 namespace millrace {
@@ -16,12 +20,15 @@ class ConfigFile {
 
   /// Throws `kInvalidArgument` unless the field is `expected`, or missing or null where it is not `required`.
   void need(const char* name, const nlohmann::json& expected, bool required) const;
-  /// Leaves `value` as it is when the field is missing or null. Throws `kParse` for another type.
+  /// Leaves `value` as it is when the field is missing or null. Throws `kParse` for another type, and for a whole
+  /// number that T does not hold.
   template <typename T>
   void read(const char* name, T& value) const {
     try {
       const auto found = json_.find(name);
-      if (found != json_.end() && !found->is_null()) found->get_to(value);
+      if (found == json_.end() || found->is_null()) return;
+      if constexpr (std::integral<T> && !std::same_as<T, bool>) need_whole<T>(name, *found);
+      found->get_to(value);
     } catch (const nlohmann::json::exception& error) {
       refuse_type(name, error.what());
     }
@@ -31,8 +38,25 @@ class ConfigFile {
   /// Throws `kInvalidArgument`.
   [[noreturn]] void refuse(const std::string& message) const;
 
+  /// Calls `config.check()` so that its message names the file too.
+  template <typename T>
+  void check(const T& config) const {
+    try {
+      config.check();
+    } catch (const ErrorException& error) {
+      refuse(error.error().message);
+    }
+  }
+
  private:
-  [[noreturn]] void refuse_type(const char* name, const char* why) const;
+  template <typename T>
+  void need_whole(const char* name, const nlohmann::json& number) const {
+    const bool held = number.is_number_unsigned()
+                          ? std::in_range<T>(number.get<uint64_t>())
+                          : number.is_number_integer() && std::in_range<T>(number.get<int64_t>());
+    if (!held) refuse_type(name, number.dump() + " is no whole number of " + std::to_string(8 * sizeof(T)) + " bits");
+  }
+  [[noreturn]] void refuse_type(const char* name, const std::string& why) const;
 
   std::string path_;
   nlohmann::json json_;

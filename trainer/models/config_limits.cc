@@ -13,11 +13,16 @@ void need(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
 }
 
+void check_between(const char* name, int64_t value, int64_t least, int64_t most) {
+  need(value >= least, fmt::format("{} is {}; at least {} is needed", name, value, least));
+  need(value <= most, fmt::format("{} is {}; at most {} is possible", name, value, most));
+}
+
 }  // namespace
 
-void check_at_least(const char* name, int64_t value, int64_t least) {
-  need(value >= least, fmt::format("{} is {}; at least {} is needed", name, value, least));
-}
+void check_size(const char* name, int64_t value, int64_t least) { check_between(name, value, least, kMostSize); }
+
+void check_layers(const char* name, int64_t value) { check_between(name, value, 1, kMostLayers); }
 
 void check_probability(const char* name, double value) {
   need(value >= 0 && value < 1, fmt::format("{} is {}; 0 <= {} < 1 is needed", name, value, name));

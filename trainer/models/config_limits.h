@@ -1,13 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace millrace {
 
 // What the fields of models' configs have to be. Each throws `kInvalidArgument` naming the field, its value and the
 // limit.
 
-void check_at_least(const char* name, int64_t value, int64_t least);
+/// Ids and positions are int32, and so is every size that one is an index of.
+inline constexpr int64_t kMostSize = std::numeric_limits<int32_t>::max();
+/// Far more than anybody trains, and few enough to list.
+inline constexpr int64_t kMostLayers = 10'000;
+
+/// `least` <= value <= kMostSize.
+void check_size(const char* name, int64_t value, int64_t least = 1);
+/// 1 <= value <= kMostLayers.
+void check_layers(const char* name, int64_t value);
 /// 0 <= value < 1.
 void check_probability(const char* name, double value);
 /// A finite number above 0.

@@ -25,14 +25,14 @@ uint64_t place_of(size_t layer, LayerDropout dropout) { return 3 * layer + stati
 }  // namespace
 
 void RobertaConfig::check() const {
-  check_at_least("vocab_size", vocab_size, 1);
-  check_at_least("hidden_size", hidden_size, 1);
-  check_at_least("num_hidden_layers", num_hidden_layers, 1);
-  check_at_least("num_attention_heads", num_attention_heads, 1);
-  check_at_least("intermediate_size", intermediate_size, 1);
-  check_at_least("type_vocab_size", type_vocab_size, 1);
+  check_size("vocab_size", vocab_size);
+  check_size("hidden_size", hidden_size);
+  check_layers("num_hidden_layers", num_hidden_layers);
+  check_size("num_attention_heads", num_attention_heads);
+  check_size("intermediate_size", intermediate_size);
+  check_size("type_vocab_size", type_vocab_size);
   check_token("pad_token_id", pad_token_id, vocab_size);
-  check_at_least("max_position_embeddings", max_position_embeddings, int64_t{pad_token_id} + 2);
+  check_size("max_position_embeddings", max_position_embeddings, int64_t{pad_token_id} + 2);
   if (hidden_size % num_attention_heads != 0) {
     throw ErrorException(
         ErrorCode::kInvalidArgument,

@@ -44,6 +44,7 @@ RobertaConfig load_roberta_config(const std::string& directory) {
   file.read("hidden_dropout_prob", config.hidden_dropout_prob);
   file.read("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
   file.read("initializer_range", config.initializer_range);
+  file.check(config);
   return config;
 }
 

@@ -77,16 +77,16 @@ std::string T5Config::activation() const {
 bool T5Config::gated() const { return is_gated_act.value_or(feed_forward_proj.starts_with(kGated)); }
 
 void T5Config::check() const {
-  check_at_least("vocab_size", vocab_size, 1);
-  check_at_least("d_model", d_model, 1);
-  check_at_least("d_kv", d_kv, 1);
-  check_at_least("d_ff", d_ff, 1);
-  check_at_least("num_layers", num_layers, 1);
-  check_at_least("num_decoder_layers", num_decoder_layers, 1);
-  check_at_least("num_heads", num_heads, 1);
-  check_at_least("relative_attention_num_buckets", relative_attention_num_buckets, 4);
-  check_at_least("relative_attention_max_distance", relative_attention_max_distance,
-                 relative_attention_num_buckets / 2 + 1);
+  check_size("vocab_size", vocab_size);
+  check_size("d_model", d_model);
+  check_size("d_kv", d_kv);
+  check_size("d_ff", d_ff);
+  check_layers("num_layers", num_layers);
+  check_layers("num_decoder_layers", num_decoder_layers);
+  check_size("num_heads", num_heads);
+  check_size("relative_attention_num_buckets", relative_attention_num_buckets, 4);
+  check_size("relative_attention_max_distance", relative_attention_max_distance,
+             relative_attention_num_buckets / 2 + 1);
   check_token("pad_token_id", pad_token_id, vocab_size);
   check_token("eos_token_id", eos_token_id, vocab_size);
   check_token("decoder_start_token_id", decoder_start_token_id, vocab_size);

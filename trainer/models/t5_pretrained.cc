@@ -52,6 +52,7 @@ T5Config load_t5_config(const std::string& directory) {
   file.read("eos_token_id", config.eos_token_id);
   config.decoder_start_token_id = config.pad_token_id;
   file.read("decoder_start_token_id", config.decoder_start_token_id);
+  file.check(config);
   return config;
 }
 

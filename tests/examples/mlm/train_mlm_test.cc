@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -578,6 +579,19 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--max-length", "17"}),
               AllOf(HasSubstr("--max-length is 17, but the records of"), HasSubstr("have 16 tokens")));
   EXPECT_THAT(refusal({"--resume", folder_.path("none")}), HasSubstr(folder_.path("none")));
+  for (const auto& [option, most] :
+       std::vector<std::pair<std::string, std::string>>{{"--layers", "10000"},
+                                                        {"--hidden", "536870911"},
+                                                        {"--vocab-size", "2147483647"},
+                                                        {"--max-length", "1073741823"},
+                                                        {"--global-batch", "2147483647"}}) {
+    for (const char* value : {"4611686018427387904", "9223372036854775807"}) {
+      EXPECT_THAT(refusal({option, value, "--heads", "1"}),
+                  HasSubstr(fmt::format("{} is {}, must be at most {}", option, value, most)));
+    }
+  }
+  EXPECT_THAT(refusal({"--vocab-size", "2147483647", "--hidden", "1024"}),
+              HasSubstr("word_embeddings.weight' [2147483647,1024] would make a model of more than"));
 }
 
 TEST_F(TrainMlm, ShardsOfAnotherShapeOrTokenizerAreRefused) {
@@ -726,6 +740,25 @@ TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   EXPECT_THAT(refused({"[MASK]", "--top", "0"}), HasSubstr("--top is 0"));
   EXPECT_THAT(refused({"[MASK]", "--text-file", folder_.path("none")}), HasSubstr(folder_.path("none")));
   EXPECT_THAT(refused({"[MASK]", "--logits", folder_.path("none/logits")}), HasSubstr(folder_.path("none/logits")));
+  const std::string config_file = folder_.path("run/model/config.json");
+  const std::string config = read_file(config_file);
+  for (const auto& [field, value, message] : std::vector<std::tuple<std::string, int64_t, std::string>>{
+           {"vocab_size", int64_t{1} << 40U, "vocab_size is 1099511627776; at most 2147483647"},
+           {"vocab_size", int64_t{1} << 59U, "vocab_size is 576460752303423488; at most"},
+           {"vocab_size", int64_t{1} << 62U, "vocab_size is 4611686018427387904; at most"},
+           {"vocab_size", (int64_t{1} << 31U) - 1, "another shape: roberta.embeddings.word_embeddings.weight"},
+           {"hidden_size", int64_t{1} << 31U, "hidden_size is 2147483648; at most"},
+           {"hidden_size", int64_t{1} << 30U, "would make a model of more than"},
+           {"intermediate_size", int64_t{1} << 59U, "intermediate_size is 576460752303423488; at most"},
+           {"num_hidden_layers", int64_t{1} << 31U, "num_hidden_layers is 2147483648; at most 10000"},
+           {"num_hidden_layers", 10000, "missing: roberta.encoder.layer.1."},
+           {"type_vocab_size", int64_t{1} << 59U, "type_vocab_size is 576460752303423488; at most"}}) {
+    nlohmann::json json = nlohmann::json::parse(config);
+    json[field] = value;
+    write_file(config_file, json.dump());
+    EXPECT_THAT(refused({"[MASK]"}), HasSubstr(message));
+  }
+  write_file(config_file, config);
   fs::resize_file(folder_.path("run/model/model.safetensors"), 100);
   EXPECT_THAT(refused({"[MASK]"}), HasSubstr("model.safetensors"));
   fs::remove(folder_.path("run/model/config.json"));

@@ -545,6 +545,17 @@ TEST(Roberta, RefusesWhatCannotWork) {
   EXPECT_THAT(refused({.hidden_dropout_prob = 1}), HasSubstr("hidden_dropout_prob is 1"));
   EXPECT_THAT(refused({.vocab_size = 4, .pad_token_id = 4}), HasSubstr("pad_token_id is 4"));
   EXPECT_THAT(refused({.max_position_embeddings = 2}), HasSubstr("max_position_embeddings is 2; at least 3"));
+  const int64_t large = int64_t{1} << 31U;
+  EXPECT_THAT(refused({.vocab_size = large}), HasSubstr("vocab_size is 2147483648; at most 2147483647 is possible"));
+  EXPECT_THAT(refused({.hidden_size = large}), HasSubstr("hidden_size is 2147483648; at most 2147483647"));
+  EXPECT_THAT(refused({.num_hidden_layers = 10001}), HasSubstr("num_hidden_layers is 10001; at most 10000"));
+  EXPECT_THAT(refused({.num_attention_heads = large}), HasSubstr("num_attention_heads is 2147483648; at most"));
+  EXPECT_THAT(refused({.intermediate_size = large}), HasSubstr("intermediate_size is 2147483648; at most"));
+  EXPECT_THAT(refused({.max_position_embeddings = large}), HasSubstr("max_position_embeddings is 2147483648; at most"));
+  EXPECT_THAT(refused({.type_vocab_size = large}), HasSubstr("type_vocab_size is 2147483648; at most"));
+  EXPECT_THAT(
+      refused({.vocab_size = large - 1}),
+      HasSubstr("parameter 'roberta.embeddings.word_embeddings.weight' [2147483647,768] would make a model of"));
 
   const RobertaForMaskedLm model = tiny_model();
   const FlatBuffer weights = load_roberta_weights(golden(""), model);
@@ -736,6 +747,15 @@ TEST(Roberta, AConfigOfAnotherModelIsRefused) {
                             "tie_word_embeddings": null, "is_decoder": null, "vocab_size": null})"),
             "no error");
   EXPECT_THAT(message_for(R"({"model_type": "roberta", "vocab_size": "many"})"), HasSubstr("config.json"));
+  for (const auto& [field, number] : std::vector<std::pair<std::string, std::string>>{
+           {"vocab_size", "9223372036854775808"}, {"vocab_size", "1e30"}, {"vocab_size", "true"}}) {
+    EXPECT_THAT(message_for(fmt::format(R"({{"model_type": "roberta", "{}": {}}})", field, number)),
+                AllOf(HasSubstr("config.json"), HasSubstr(field + ": "), HasSubstr("is no whole number of 64 bits")));
+  }
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "pad_token_id": 4294967297})"),
+              HasSubstr("pad_token_id: 4294967297 is no whole number of 32 bits"));
+  EXPECT_THAT(message_for(R"({"model_type": "roberta", "vocab_size": 1099511627776})"),
+              AllOf(HasSubstr("config.json"), HasSubstr("vocab_size is 1099511627776; at most 2147483647")));
   EXPECT_THAT(message_for("{"), HasSubstr("config.json"));
   fs::remove_all(directory);
   EXPECT_THAT(message_of([&] { (void)load_roberta_config(directory.string()); }), HasSubstr("cannot open"));

@@ -297,6 +297,12 @@ TEST(T5, RefusesWhatItDoesNotHave) {
     return message_of([&] { const T5ForConditionalGeneration model(config); });
   };
   EXPECT_THAT(refused({.d_kv = 0}), HasSubstr("d_kv is 0; at least 1"));
+  const int64_t large = int64_t{1} << 31U;
+  EXPECT_THAT(refused({.vocab_size = large}), HasSubstr("vocab_size is 2147483648; at most 2147483647 is possible"));
+  EXPECT_THAT(refused({.d_kv = large}), HasSubstr("d_kv is 2147483648; at most 2147483647"));
+  EXPECT_THAT(refused({.num_layers = 10001}), HasSubstr("num_layers is 10001; at most 10000"));
+  EXPECT_THAT(refused({.num_decoder_layers = 10001}), HasSubstr("num_decoder_layers is 10001; at most 10000"));
+  EXPECT_THAT(refused({.d_kv = large - 1, .num_heads = large - 1}), HasSubstr("SelfAttention.q.weight' ["));
   EXPECT_THAT(refused({.feed_forward_proj = "gated-tanh"}),
               HasSubstr("feed_forward_proj: there is no activation 'tanh'; relu, gelu"));
   EXPECT_THAT(refused({.dense_act_fn = "tanh"}), HasSubstr("dense_act_fn: there is no activation 'tanh'"));

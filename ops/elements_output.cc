@@ -120,9 +120,10 @@ void ElementsOutput::run_sync() {
     const std::lock_guard lock(mutex_);
     commits = finish_ && blocks_.empty() && error_ == nullptr;
   }
-  if (!commits && writer_ == nullptr) return submit(/*syncs=*/false);  // an error came before the stage was finished
   if (!commits) {
-    if (const auto error = error_of([&] { writer_->sync_full_files(); })) {
+    // There is no writer when an error came before the stage was finished.
+    const auto error = writer_ == nullptr ? nullptr : error_of([&] { writer_->sync_full_files(); });
+    if (error != nullptr) {
       writer_.reset();
       done(0, error);
     }

@@ -83,6 +83,7 @@ struct Shape {
 
 // Forward, gradient of the weight, gradient of the input.
 void add_linear(std::vector<Shape>& shapes, int64_t rows, int64_t in, int64_t out, int64_t times) {
+  if (times == 0) return;
   shapes.push_back({false, true, rows, out, in, in, in, out, times});
   shapes.push_back({true, false, out, in, rows, out, in, in, times});
   shapes.push_back({false, false, rows, in, out, out, in, in, times});
@@ -95,9 +96,13 @@ std::vector<Shape> shapes_of(const Options& o, int64_t labels) {
   const int64_t heads = std::max<int64_t>(1, o.hidden / 64);
   const int64_t width = o.hidden / heads;
   const int64_t length = o.max_length;
-  add_linear(shapes, rows, o.hidden, o.hidden, 4 * o.layers);
-  add_linear(shapes, rows, o.hidden, 4 * o.hidden, o.layers);
-  add_linear(shapes, rows, 4 * o.hidden, o.hidden, o.layers);
+  add_linear(shapes, rows, o.hidden, o.hidden, 4 * o.layers - 1);
+  add_linear(shapes, rows, o.hidden, 4 * o.hidden, o.layers - 1);
+  add_linear(shapes, rows, 4 * o.hidden, o.hidden, o.layers - 1);
+  // The last layer, behind its attention.
+  add_linear(shapes, labels, o.hidden, o.hidden, 1);
+  add_linear(shapes, labels, o.hidden, 4 * o.hidden, 1);
+  add_linear(shapes, labels, 4 * o.hidden, o.hidden, 1);
   const int64_t tiles = batch_rows * heads * o.layers;
   shapes.push_back({false, true, length, length, width, o.hidden, o.hidden, length, 2 * tiles});
   shapes.push_back({false, false, length, width, length, length, o.hidden, o.hidden, 2 * tiles});

@@ -63,9 +63,7 @@ FilledText MaskFiller::fill(std::string_view text, int64_t num_candidates) {
   Tape<float> tape(arena_);
   tape.begin(model_.layout(), weights_.data());
   const Tensor<float> hidden = model_.encode(tape, {.rows = 1, .length = length, .ids = filled.ids}).back();
-  std::vector<int32_t> positions(filled.ids.size());
-  std::iota(positions.begin(), positions.end(), 0);
-  const Tensor<float> logits = model_.logits(tape, hidden, positions);
+  const Tensor<float> logits = model_.logits(tape, hidden);
   filled.logits.assign(logits.values, logits.values + length * vocab_size());
 
   const auto num_masks = std::count(filled.ids.begin(), filled.ids.end(), mask_token_);

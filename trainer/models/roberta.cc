@@ -9,7 +9,6 @@
 #include "trainer/models/labelled_positions.h"
 #include "trainer/models/named_activation.h"
 #include "trainer/tensor/cross_entropy.h"
-#include "trainer/tensor/embedding.h"
 #include "trainer/tensor/gelu.h"
 #include "trainer/tensor/layer_norm.h"
 #include "trainer/tensor/linear.h"
@@ -48,11 +47,9 @@ void RobertaForMaskedLm::initialize(std::span<float> weights, uint64_t seed) con
 std::unique_ptr<Workspace> RobertaForMaskedLm::make_workspace() const { return std::make_unique<RobertaWorkspace>(); }
 
 template <typename T>
-Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden, std::span<const int32_t> indices) const {
-  // Looking up rows of an activation is looking up rows of a table.
-  Tensor<T> x = embedding_sum<T>(tape, {{.table = hidden, .ids = indices}});
-  // Whatever hidden_act is, as in transformers.
-  x = gelu(tape, linear(tape, x, tape.parameter(dense_weight_), tape.parameter(dense_bias_)));
+Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden) const {
+  // GELU whatever hidden_act is, as in transformers.
+  Tensor<T> x = gelu(tape, linear(tape, hidden, tape.parameter(dense_weight_), tape.parameter(dense_bias_)));
   x = layer_norm(tape, x, tape.parameter(norm_weight_), tape.parameter(norm_bias_), config().layer_norm_eps);
   return linear(tape, x, tape.parameter(encoder_.word_embeddings()), tape.parameter(output_bias_));
 }
@@ -75,9 +72,8 @@ StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* we
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights,
              {.values = context.gradients.data(), .listener = context.listener, .storage = context.activations});
-  const Tensor<float> hidden = encode(tape, RobertaInput::of(rows), &key).back();
-  const SummedLoss<float> loss =
-      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
+  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices, &key);
+  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden), workspace.labelled.labels);
   const auto scale = static_cast<float>(context.loss_scale);
   tape.backward(loss.tensor, {&scale, 1}, context.trainable);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
@@ -88,9 +84,8 @@ StepResult RobertaForMaskedLm::evaluate(const BatchView& rows, const float* weig
   workspace.labelled.collect(rows.feature("labels").values<int32_t>());
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights);
-  const Tensor<float> hidden = encode(tape, RobertaInput::of(rows)).back();
-  const SummedLoss<float> loss =
-      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
+  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices);
+  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden), workspace.labelled.labels);
   return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
 }
 
@@ -100,8 +95,8 @@ Predictions RobertaForMaskedLm::predict(const BatchView& rows, const float* weig
   workspace.labelled.collect(labels.values<int32_t>());
   Tape<float>& tape = workspace.tape;
   tape.begin(layout_, weights);
-  const Tensor<float> hidden = encode(tape, RobertaInput::of(rows)).back();
-  const Tensor<float> scores = logits(tape, hidden, workspace.labelled.indices);
+  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices);
+  const Tensor<float> scores = logits(tape, hidden);
   std::vector<int32_t> ids(labels.values<int32_t>().size(), kNoLabel);
   for (int64_t i = 0; i < scores.rows(); ++i) {
     const float* row = scores.values + i * scores.columns();
@@ -114,8 +109,7 @@ Predictions RobertaForMaskedLm::predict(const BatchView& rows, const float* weig
           .result = {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)}};
 }
 
-template Tensor<float> RobertaForMaskedLm::logits(Tape<float>&, const Tensor<float>&, std::span<const int32_t>) const;
-template Tensor<double> RobertaForMaskedLm::logits(Tape<double>&, const Tensor<double>&,
-                                                   std::span<const int32_t>) const;
+template Tensor<float> RobertaForMaskedLm::logits(Tape<float>&, const Tensor<float>&) const;
+template Tensor<double> RobertaForMaskedLm::logits(Tape<double>&, const Tensor<double>&) const;
 
 }  // namespace millrace

@@ -45,9 +45,15 @@ class RobertaForMaskedLm final : public Model {
   std::vector<Tensor<T>> encode(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout = nullptr) const {
     return encoder_.encode(tape, input, dropout);
   }
-  /// The LM head on some rows of the last hidden states, by index: logits `[indices, vocab_size]`.
+  /// As `RobertaEncoder::encode_tokens`.
   template <typename T>
-  Tensor<T> logits(Tape<T>& tape, const Tensor<T>& hidden, std::span<const int32_t> indices) const;
+  Tensor<T> encode_tokens(Tape<T>& tape, const RobertaInput& input, std::span<const int32_t> tokens,
+                          const DropoutKey* dropout = nullptr) const {
+    return encoder_.encode_tokens(tape, input, tokens, dropout);
+  }
+  /// The LM head: logits `[rows, vocab_size]` of last hidden states `[rows, hidden_size]`.
+  template <typename T>
+  Tensor<T> logits(Tape<T>& tape, const Tensor<T>& hidden) const;
 
  private:
   ParameterLayout layout_;

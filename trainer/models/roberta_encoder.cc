@@ -138,8 +138,8 @@ void RobertaEncoder::position_ids(const RobertaInput& input, int32_t* positions)
 }
 
 template <typename T>
-std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput& input,
-                                              const DropoutKey* dropout_key) const {
+std::vector<Tensor<T>> RobertaEncoder::states(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout_key,
+                                              std::optional<std::span<const int32_t>> tokens) const {
   const int64_t count = input.rows * input.length;
   auto* positions = tape.template keep<int32_t>(count);
   position_ids(input, positions);
@@ -154,9 +154,17 @@ std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput&
   const auto dense = [&](const Tensor<T>& x, const Dense& d) {
     return linear(tape, x, tape.parameter(d.weight), tape.parameter(d.bias));
   };
+  bool chosen = false;  // the tokens from now on
+  const auto choose_tokens = [&](const Tensor<T>& x) {
+    return embedding_sum<T>(tape, {{.table = x, .ids = *tokens}});  // looks up rows
+  };
   const auto add_and_norm = [&](const Tensor<T>& x, const Tensor<T>& residual, const Norm& norm, uint64_t place) {
-    return residual_layer_norm(tape, x, residual, input.rows, mask_of(config_.hidden_dropout_prob, place),
-                               tape.parameter(norm.weight), tape.parameter(norm.bias), config_.layer_norm_eps);
+    const DropoutMask mask = mask_of(config_.hidden_dropout_prob, place);
+    const Tensor<T> gamma = tape.parameter(norm.weight);
+    const Tensor<T> beta = tape.parameter(norm.bias);
+    const double epsilon = config_.layer_norm_eps;
+    if (!chosen) return residual_layer_norm(tape, x, residual, input.rows, mask, gamma, beta, epsilon);
+    return residual_layer_norm(tape, x, residual, input.length, *tokens, mask, gamma, beta, epsilon);
   };
 
   const auto size = static_cast<size_t>(count);
@@ -177,8 +185,13 @@ std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput&
         .heads = config_.num_attention_heads,
         .dropout = mask_of(config_.attention_probs_dropout_prob, place_of(i, LayerDropout::kAttention)),
         .key_mask = input.attention_mask};
-    const Tensor<T> context =
+    Tensor<T> context =
         attention(tape, dense(hidden, layer.query), dense(hidden, layer.key), dense(hidden, layer.value), options);
+    if (tokens && i + 1 == layers_.size()) {  // the others are read by nothing that follows
+      context = choose_tokens(context);
+      hidden = choose_tokens(hidden);
+      chosen = true;
+    }
     hidden = add_and_norm(dense(context, layer.attention_output), hidden, layer.attention_norm,
                           place_of(i, LayerDropout::kAttentionOutput));
     const FeedForwardWeights<T> weights{.in = tape.parameter(layer.intermediate.weight),
@@ -192,8 +205,24 @@ std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput&
   return states;
 }
 
+template <typename T>
+std::vector<Tensor<T>> RobertaEncoder::encode(Tape<T>& tape, const RobertaInput& input,
+                                              const DropoutKey* dropout) const {
+  return states(tape, input, dropout, std::nullopt);
+}
+
+template <typename T>
+Tensor<T> RobertaEncoder::encode_tokens(Tape<T>& tape, const RobertaInput& input, std::span<const int32_t> tokens,
+                                        const DropoutKey* dropout) const {
+  return states(tape, input, dropout, tokens).back();
+}
+
 template std::vector<Tensor<float>> RobertaEncoder::encode(Tape<float>&, const RobertaInput&, const DropoutKey*) const;
 template std::vector<Tensor<double>> RobertaEncoder::encode(Tape<double>&, const RobertaInput&,
                                                             const DropoutKey*) const;
+template Tensor<float> RobertaEncoder::encode_tokens(Tape<float>&, const RobertaInput&, std::span<const int32_t>,
+                                                     const DropoutKey*) const;
+template Tensor<double> RobertaEncoder::encode_tokens(Tape<double>&, const RobertaInput&, std::span<const int32_t>,
+                                                      const DropoutKey*) const;
 
 }  // namespace millrace

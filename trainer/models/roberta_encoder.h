@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,13 @@ class RobertaEncoder {
   /// Throws `kInvalidArgument` for an id outside the vocabulary or rows that are too long.
   template <typename T>
   std::vector<Tensor<T>> encode(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout = nullptr) const;
+  /// The rows `tokens` of the last hidden states alone, `[tokens, hidden_size]`: what `encode(...).back()` has there,
+  /// but the last layer computes nothing behind its attention for the other tokens. `tokens`, in ascending order,
+  /// counts in
+  /// `[rows * length]` and must outlive the tape's step. Throws `kInvalidArgument` also for one that is not there.
+  template <typename T>
+  Tensor<T> encode_tokens(Tape<T>& tape, const RobertaInput& input, std::span<const int32_t> tokens,
+                          const DropoutKey* dropout = nullptr) const;
 
  private:
   struct Dense {
@@ -106,6 +114,11 @@ class RobertaEncoder {
     Dense output;
     Norm output_norm;
   };
+
+  // `tokens`: the last states are of these only.
+  template <typename T>
+  std::vector<Tensor<T>> states(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout,
+                                std::optional<std::span<const int32_t>> tokens) const;
 
   RobertaConfig config_;
   int word_embeddings_ = 0;

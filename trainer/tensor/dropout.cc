@@ -43,6 +43,26 @@ DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t ro
 }
 
 template <typename T>
+DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t length, int64_t columns,
+                              std::span<const int32_t> tokens)
+    : size_(columns), scale_(static_cast<T>(mask.scale())) {
+  if (!mask.drops()) return;
+  const int64_t room = DropoutMask::room(length * columns);
+  stride_ = (columns + 7) / 8;
+  bits_ = tape.template keep<uint8_t>(std::ssize(tokens) * stride_);
+  auto* words = tape.arena().template allocate<uint32_t>(room);
+  int64_t drawn_row = -1;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int64_t row = tokens[i] / length;
+    if (row != drawn_row) mask.words(row, 1, 0, length * columns, words);
+    drawn_row = row;
+    kernels<T>().at_least(words + tokens[i] % length * columns, mask.threshold(), columns,
+                          bits_ + static_cast<int64_t>(i) * stride_);
+  }
+  tape.arena().release(words, room);
+}
+
+template <typename T>
 void DrawnDropout<T>::apply(int64_t part, const T* x, const T* base, T* y) const {
   if (bits_ != nullptr) return kernels<T>().dropout(x, bits_ + part * stride_, scale_, base, size_, y);
   if (base == nullptr) return kernels<T>().scale(x, 1, size_, false, y);

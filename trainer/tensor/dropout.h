@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "ops/counter_rng.h"
 #include "trainer/tensor/tape.h"
@@ -53,6 +54,10 @@ class DrawnDropout {
   DrawnDropout() = default;
   /// For `rows` rows of the batch of `parts` parts (attention heads, ...) of `size` values each.
   DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t rows, int64_t parts, int64_t size);
+  /// For the rows `tokens` of `[batch_rows * length, columns]` alone, each a part: what is dropped of them is what
+  /// would be dropped among all. Cheapest in ascending order.
+  DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t length, int64_t columns,
+               std::span<const int32_t> tokens);
 
   bool drops() const { return bits_ != nullptr; }
   /// `y = base + mask * scale * x` for the values of one part, which count from 0 over all rows. `base` null: 0. Any of

@@ -53,6 +53,45 @@ class GradientPlaces {
   T* beta_ = nullptr;
 };
 
+// `drawn` has `parts` parts, each of `length` rows of x, which stay in the cache from the sum to the norm.
+template <typename T>
+Tensor<T> normalize_parts(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t parts, int64_t length,
+                          const DrawnDropout<T>& drawn, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon) {
+  const Kept<T> kept = keep(tape, x, gamma, beta);
+  const Tensor<T> y = tape.make(x.shape);
+  const int64_t columns = x.columns();
+  const int64_t size = length * columns;
+  KeptWindow<T> normalized(tape.arena(), kept.normalized, size);
+  for (int64_t part = 0; part < parts; ++part) {
+    T* sum = normalized.place(part * size);
+    drawn.apply(part, x.values + part * size, residual.values + part * size, sum);
+    kernels<T>().layer_norm(sum, gamma.values, beta.values, length, columns, static_cast<T>(epsilon), sum,
+                            kept.inverse_deviation + part * length, y.values + part * size);
+    normalized.keep();
+  }
+  tape.record({x, residual, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
+    Arena& arena = t.arena();
+    T* sum = arena.allocate<T>(size);
+    const GradientPlaces<T> places(t, gamma, beta);
+    // Two slots of one tensor: what is written to the first is added to in the second.
+    const GradientSlot<T> dresidual = t.wants(residual) ? t.gradient_of(residual) : GradientSlot<T>{};
+    const GradientSlot<T> dx = t.wants(x) ? t.gradient_of(x) : GradientSlot<T>{};
+    KeptWindow<T> window(arena, kept.normalized, size);
+    for (int64_t part = 0; part < parts; ++part) {
+      kernels<T>().layer_norm_backward(window.values(part * size), kept.inverse_deviation + part * length, gamma.values,
+                                       dy + part * size, length, columns, false, sum, places.gamma(), places.beta());
+      if (dresidual.values != nullptr) {
+        kernels<T>().scale(sum, 1, size, dresidual.add, dresidual.values + part * size);
+      }
+      if (dx.values == nullptr) continue;
+      T* dx_part = dx.values + part * size;
+      drawn.apply(part, sum, dx.add ? dx_part : nullptr, dx_part);
+    }
+    arena.release(sum, size);
+  });
+  return y;
+}
+
 }  // namespace
 
 template <typename T>
@@ -83,42 +122,19 @@ Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>
                               const DropoutMask& mask, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon) {
   check_shape("residual of residual_layer_norm", residual.shape, x.shape);
   check_batch_rows("residual_layer_norm", x.shape, batch_rows);
-  const Kept<T> kept = keep(tape, x, gamma, beta);
-  const Tensor<T> y = tape.make(x.shape);
-  // A row of the batch at a time, which stays in the cache from the sum to the norm.
-  const int64_t columns = x.columns();
   const int64_t length = batch_rows == 0 ? 0 : x.rows() / batch_rows;
-  const int64_t size = length * columns;
-  const DrawnDropout<T> drawn(tape, mask, batch_rows, 1, size);
-  KeptWindow<T> normalized(tape.arena(), kept.normalized, size);
-  for (int64_t row = 0; row < batch_rows; ++row) {
-    T* sum = normalized.place(row * size);
-    drawn.apply(row, x.values + row * size, residual.values + row * size, sum);
-    kernels<T>().layer_norm(sum, gamma.values, beta.values, length, columns, static_cast<T>(epsilon), sum,
-                            kept.inverse_deviation + row * length, y.values + row * size);
-    normalized.keep();
-  }
-  tape.record({x, residual, gamma, beta}, y, [=](Tape<T>& t, const T* dy) {
-    Arena& arena = t.arena();
-    T* sum = arena.allocate<T>(size);
-    const GradientPlaces<T> places(t, gamma, beta);
-    // Two slots of one tensor: what is written to the first is added to in the second.
-    const GradientSlot<T> dresidual = t.wants(residual) ? t.gradient_of(residual) : GradientSlot<T>{};
-    const GradientSlot<T> dx = t.wants(x) ? t.gradient_of(x) : GradientSlot<T>{};
-    KeptWindow<T> window(arena, kept.normalized, size);
-    for (int64_t row = 0; row < batch_rows; ++row) {
-      kernels<T>().layer_norm_backward(window.values(row * size), kept.inverse_deviation + row * length, gamma.values,
-                                       dy + row * size, length, columns, false, sum, places.gamma(), places.beta());
-      if (dresidual.values != nullptr) {
-        kernels<T>().scale(sum, 1, size, dresidual.add, dresidual.values + row * size);
-      }
-      if (dx.values == nullptr) continue;
-      T* dx_row = dx.values + row * size;
-      drawn.apply(row, sum, dx.add ? dx_row : nullptr, dx_row);
-    }
-    arena.release(sum, size);
-  });
-  return y;
+  const DrawnDropout<T> drawn(tape, mask, batch_rows, 1, length * x.columns());
+  return normalize_parts(tape, x, residual, batch_rows, length, drawn, gamma, beta, epsilon);
+}
+
+template <typename T>
+Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t length,
+                              std::span<const int32_t> tokens, const DropoutMask& mask, const Tensor<T>& gamma,
+                              const Tensor<T>& beta, double epsilon) {
+  check_shape("x of residual_layer_norm", x.shape, {std::ssize(tokens), x.columns()});
+  check_shape("residual of residual_layer_norm", residual.shape, x.shape);
+  const DrawnDropout<T> drawn(tape, mask, length, x.columns(), tokens);
+  return normalize_parts(tape, x, residual, std::ssize(tokens), 1, drawn, gamma, beta, epsilon);
 }
 
 template Tensor<float> layer_norm(Tape<float>&, const Tensor<float>&, const Tensor<float>&, const Tensor<float>&,
@@ -129,5 +145,11 @@ template Tensor<double> layer_norm(Tape<double>&, const Tensor<double>&, const T
                                    double);
 template Tensor<double> residual_layer_norm(Tape<double>&, const Tensor<double>&, const Tensor<double>&, int64_t,
                                             const DropoutMask&, const Tensor<double>&, const Tensor<double>&, double);
+template Tensor<float> residual_layer_norm(Tape<float>&, const Tensor<float>&, const Tensor<float>&, int64_t,
+                                           std::span<const int32_t>, const DropoutMask&, const Tensor<float>&,
+                                           const Tensor<float>&, double);
+template Tensor<double> residual_layer_norm(Tape<double>&, const Tensor<double>&, const Tensor<double>&, int64_t,
+                                            std::span<const int32_t>, const DropoutMask&, const Tensor<double>&,
+                                            const Tensor<double>&, double);
 
 }  // namespace millrace

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "trainer/tensor/dropout.h"
 #include "trainer/tensor/tape.h"
 
@@ -15,5 +18,12 @@ Tensor<T> layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& gamma, 
 template <typename T>
 Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t batch_rows,
                               const DropoutMask& mask, const Tensor<T>& gamma, const Tensor<T>& beta, double epsilon);
+
+/// The same for some rows: those of x and residual, `[tokens, columns]`, are the rows `tokens` of
+/// `[batch_rows * length, columns]`, and have the dropout that they have there.
+template <typename T>
+Tensor<T> residual_layer_norm(Tape<T>& tape, const Tensor<T>& x, const Tensor<T>& residual, int64_t length,
+                              std::span<const int32_t> tokens, const DropoutMask& mask, const Tensor<T>& gamma,
+                              const Tensor<T>& beta, double epsilon);
 
 }  // namespace millrace

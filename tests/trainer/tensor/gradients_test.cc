@@ -59,6 +59,7 @@ using D = Tape<double>&;
 using In = const Tensors&;
 
 const std::vector<int32_t> kIds = {3, 0, 3, 1, 4};
+const std::vector<int32_t> kTokens = {0, 2, 3, 7, 11};
 const std::vector<int32_t> kLabels = {1, kNoLabel, 3, 0};
 const std::vector<uint8_t> kMask = {1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1};  // [3, 4]
 const std::vector<int64_t> kKeys = {1, 1, 0, 1, 1, 1, 0, 0};              // [2, 4]
@@ -133,6 +134,10 @@ std::vector<Case> cases() {
        "residual",
        {{6, 8}, {6, 8}, {8}, {8}},
        [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 2, kDropout, x[2], x[3], 1e-5); }},
+      {"layer_norm",
+       "residual of some tokens",
+       {{5, 8}, {5, 8}, {8}, {8}},
+       [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 4, kTokens, kDropout, x[2], x[3], 1e-5); }},
       {"rms_norm", "rms_norm", {{2, 3, 8}, {8}}, [](D t, In x) { return rms_norm(t, x[0], x[1], 1e-6); }},
       {"gelu", "erf", {{40}}, [](D t, In x) { return gelu(t, x[0]); }},
       {"gelu", "tanh", {{40}}, [](D t, In x) { return gelu_tanh(t, x[0]); }},
@@ -403,6 +408,13 @@ const std::vector<Case> kEmptyCases = {
      [](D t, In x) {
        const Tensor<double> none = t.constant(nullptr, {0, 8});
        return residual_layer_norm(t, none, none, 0, kDropout, x[0], x[1], 1e-5);
+     }},
+    {"layer_norm",
+     "residual of some tokens",
+     {{8}, {8}},
+     [](D t, In x) {
+       const Tensor<double> none = t.constant(nullptr, {0, 8});
+       return residual_layer_norm(t, none, none, 4, {}, kDropout, x[0], x[1], 1e-5);
      }},
     {"rms_norm",
      "rms_norm",

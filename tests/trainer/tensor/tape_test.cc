@@ -279,5 +279,24 @@ TEST(DropoutMask, DependsOnSeedStepPlaceAndRowInTheGlobalBatch) {
   EXPECT_THROW(DropoutMask(-0.1, 1, 1, 1, 1), ErrorException);
 }
 
+TEST(DropoutMask, OfSomeTokensIsWhatTheyHaveAmongAll) {
+  Arena arena;
+  Tape<float> tape(arena);
+  for (const int64_t columns : {5, 8, 48}) {
+    constexpr int64_t kLength = 3;
+    const DropoutMask mask(0.5, 1, 2, 3, 4);
+    const std::vector<float> x(static_cast<size_t>(4 * kLength * columns), 1);
+    std::vector<float> all(x.size());
+    apply_dropout(arena, mask, x, 4, false, all);
+    const std::vector<int32_t> tokens = {1, 2, 3, 10, 4};
+    const DrawnDropout<float> drawn(tape, mask, kLength, columns, tokens);
+    std::vector<float> some(static_cast<size_t>(columns));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      drawn.apply(static_cast<int64_t>(i), x.data(), nullptr, some.data());
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + tokens[i] * columns)) << tokens[i];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace

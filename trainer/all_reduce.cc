@@ -5,36 +5,39 @@
 namespace millrace {
 namespace {
 
-// out[i] = ((in[0][i] + in[1][i]) + in[2][i]) + ...; `out` may be one of them.
-template <typename T>
-void sum_into(T* out, std::span<T* const> in, int64_t size) {
+// A group in the order of the tree: (0 + 1) + (2 + 3), or what is left of it when there are fewer.
+template <int kCount, typename T>
+T group_sum(const T* const* group, int64_t i) {
+  if constexpr (kCount == 1) return group[0][i];
+  if constexpr (kCount == 2) return group[0][i] + group[1][i];
+  if constexpr (kCount == 3) return (group[0][i] + group[1][i]) + group[2][i];
+  if constexpr (kCount == 4) return (group[0][i] + group[1][i]) + (group[2][i] + group[3][i]);
+}
+
+// out[i] = ((group_sum(i) + further[0][i]) + further[1][i]) + ...; `out` may be one of the inputs.
+template <int kCount, typename T>
+void sum_group_into(T* out, const T* const* group, std::span<T* const> further, int64_t size) {
   constexpr int64_t kBlock = 64;  // in registers while the inputs pass
   T sum[kBlock];
-  for (int64_t begin = 0; begin < size; begin += kBlock) {
-    const int64_t count = std::min(kBlock, size - begin);
-    if (count == kBlock) {
-      for (int64_t i = 0; i < kBlock; ++i) sum[i] = in[0][begin + i] + in[1][begin + i];
-      for (size_t k = 2; k < in.size(); ++k) {
-        for (int64_t i = 0; i < kBlock; ++i) sum[i] += in[k][begin + i];
-      }
-      for (int64_t i = 0; i < kBlock; ++i) out[begin + i] = sum[i];
-      continue;
+  const auto add_block = [&](int64_t begin, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) sum[i] = group_sum<kCount>(group, begin + i);
+    for (const T* in : further) {
+      for (int64_t i = 0; i < count; ++i) sum[i] += in[begin + i];
     }
-    for (int64_t i = begin; i < size; ++i) {
-      T value = in[0][i];
-      for (size_t k = 1; k < in.size(); ++k) value += in[k][i];
-      out[i] = value;
-    }
-  }
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = sum[i];
+  };
+  int64_t begin = 0;
+  for (; begin + kBlock <= size; begin += kBlock) add_block(begin, kBlock);
+  if (begin < size) add_block(begin, size - begin);
 }
 
 }  // namespace
 
 template <typename T>
 AllReduce<T>::AllReduce(int64_t size, std::span<const Bucket> buckets, int num_replicas)
-    : size_(size), ranges_(buckets), num_replicas_(num_replicas), leaves_(static_cast<size_t>(num_replicas)) {
+    : size_(size), ranges_(buckets), num_replicas_(num_replicas), groups_(static_cast<size_t>(num_replicas)) {
   add_node(0, num_replicas, -1);
-  first_came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * ranges_.size());
+  came_ = std::make_unique<std::atomic<uint8_t>[]>(nodes_.size() * ranges_.size());
   uses_left_ = std::make_unique<std::atomic<int>[]>(static_cast<size_t>(num_replicas));
   buffers_.resize(static_cast<size_t>(num_replicas));
 }
@@ -43,8 +46,8 @@ template <typename T>
 int AllReduce<T>::add_node(int begin, int end, int parent) {
   const int node = static_cast<int>(nodes_.size());
   nodes_.push_back({.begin = begin, .end = end, .parent = parent, .right_begin = end});
-  if (end - begin == 1) {
-    leaves_[static_cast<size_t>(begin)] = node;
+  if (end - begin <= kGroup) {
+    for (int replica = begin; replica < end; ++replica) groups_[static_cast<size_t>(replica)] = node;
     return node;
   }
   const int middle = begin + (end - begin + 1) / 2;
@@ -58,7 +61,7 @@ template <typename T>
 void AllReduce<T>::begin(int num_active) {
   num_active_ = num_active;
   const int num_uses = static_cast<int>(ranges_.size()) + 1;
-  for (size_t i = 0; i < nodes_.size() * ranges_.size(); ++i) first_came_[i].store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < nodes_.size() * ranges_.size(); ++i) came_[i].store(0, std::memory_order_relaxed);
   for (int replica = 0; replica < num_replicas_; ++replica) {
     uses_left_[static_cast<size_t>(replica)].store(num_uses, std::memory_order_relaxed);
   }
@@ -83,56 +86,56 @@ std::span<T> AllReduce<T>::take_buffer(int replica) {
 
 template <typename T>
 bool AllReduce<T>::arrive(int replica, int bucket) {
-  const auto num_buckets = ranges_.size();
-  int done = leaves_[static_cast<size_t>(replica)];  // the node whose sum is in its first replica's buffer
-  Addends addends;
-  for (int node = nodes_[static_cast<size_t>(done)].parent; node >= 0;
-       node = nodes_[static_cast<size_t>(node)].parent) {
-    const Node& here = nodes_[static_cast<size_t>(node)];
+  const auto came = [&](int node) -> std::atomic<uint8_t>& {
+    return came_[static_cast<size_t>(node) * ranges_.size() + static_cast<size_t>(bucket)];
+  };
+  const int group = groups_[static_cast<size_t>(replica)];
+  const Node& lowest = nodes_[static_cast<size_t>(group)];
+  Addends addends{.first = lowest.begin, .count = std::min(lowest.end, num_active_) - lowest.begin};
+  if (came(group).fetch_add(1, std::memory_order_acq_rel) + 1 < addends.count) return false;
+  for (int node = lowest.parent; node >= 0; node = nodes_[static_cast<size_t>(node)].parent) {
     // The active replicas are the first ones: a node whose right side is empty passes its left child on.
-    if (here.right_begin >= num_active_) continue;
-    std::atomic<uint8_t>& first_came =
-        first_came_[static_cast<size_t>(node) * num_buckets + static_cast<size_t>(bucket)];
+    if (nodes_[static_cast<size_t>(node)].right_begin >= num_active_) continue;
     // Nobody reads the sum so far unless the other child is still to come, so it need not be written down before that.
-    if (first_came.load(std::memory_order_acquire) == 0) {
-      add_up(done, bucket, addends);
-      if (first_came.exchange(1, std::memory_order_acq_rel) == 0) return false;
+    if (came(node).load(std::memory_order_acquire) == 0) {
+      add_up(bucket, addends);
+      if (came(node).exchange(1, std::memory_order_acq_rel) == 0) return false;
     }
-    addends.nodes[static_cast<size_t>(addends.count++)] = node;
-    done = node;
+    addends.nodes[static_cast<size_t>(addends.num_nodes++)] = node;
   }
-  add_up(done, bucket, addends);
+  add_up(bucket, addends);
   return true;
 }
 
-// In one pass, whatever the number of nodes: `((own + first) + second) + ...`, which is what adding left and right
+// In one pass, whatever the number of nodes: `((group + first) + second) + ...`, which is what adding left and right
 // child of each gives, as a + b is b + a.
 template <typename T>
-void AllReduce<T>::add_up(int done, int bucket, Addends& addends) {
-  if (addends.count == 0) return;
+void AllReduce<T>::add_up(int bucket, Addends& addends) {
+  if (addends.count == 1 && addends.num_nodes == 0) return;
   const Bucket& range = ranges_[static_cast<size_t>(bucket)];
   const int64_t size = range.end - range.begin;
   const auto values = [&](int replica) { return buffers_[static_cast<size_t>(replica)].data() + range.begin; };
-  const int first_node = addends.nodes[0];
-  // The buffers that hold the children of these nodes: two of the lowest, and of each further one that which is not the
-  // sum below it.
-  std::array<T*, kMostDepth + 1> in{};
-  const Node& lowest = nodes_[static_cast<size_t>(first_node)];
-  in[0] = values(lowest.begin);
-  in[1] = values(lowest.right_begin);
-  for (int i = 1; i < addends.count; ++i) {
+  std::array<const T*, kGroup> group{};
+  for (int i = 0; i < addends.count; ++i) group[static_cast<size_t>(i)] = values(addends.first + i);
+  std::array<T*, kMostDepth> further{};  // of each node the child that is not the sum below it
+  int sum = addends.first;               // the replica in whose buffer that is
+  for (int i = 0; i < addends.num_nodes; ++i) {
     const Node& node = nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])];
-    const Node& below = nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i) - 1])];
-    in[static_cast<size_t>(i) + 1] = values(below.begin == node.begin ? node.right_begin : node.begin);
+    further[static_cast<size_t>(i)] = values(sum == node.begin ? node.right_begin : node.begin);
+    sum = node.begin;
   }
-  sum_into<T>(values(nodes_[static_cast<size_t>(done)].begin), {in.data(), static_cast<size_t>(addends.count) + 1},
-              size);
-  for (int i = 0; i < addends.count; ++i) {
-    const auto right =
-        static_cast<size_t>(nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])].right_begin);
-    one_use_less(static_cast<int>(right));
+  const std::span<T* const> others(further.data(), static_cast<size_t>(addends.num_nodes));
+  switch (addends.count) {
+    case 1: sum_group_into<1, T>(values(sum), group.data(), others, size); break;
+    case 2: sum_group_into<2, T>(values(sum), group.data(), others, size); break;
+    case 3: sum_group_into<3, T>(values(sum), group.data(), others, size); break;
+    default: sum_group_into<4, T>(values(sum), group.data(), others, size);
   }
-  addends.count = 0;
+  for (int i = 1; i < addends.count; ++i) one_use_less(addends.first + i);
+  for (int i = 0; i < addends.num_nodes; ++i) {
+    one_use_less(nodes_[static_cast<size_t>(addends.nodes[static_cast<size_t>(i)])].right_begin);
+  }
+  addends = {.first = sum, .count = 1};
 }
 
 template <typename T>

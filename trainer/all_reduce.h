@@ -17,11 +17,13 @@ namespace millrace {
 /// `((0+1)+(2+3))+((4+5)+(6+7))` for eight. The sum is therefore the same bit for bit for any number of threads and any
 /// timing.
 ///
-/// A node of the tree is worked on by the thread that finishes its second child, at that moment, while the bucket is
-/// still in that core's cache and the rest of that replica's backward pass is still to come. Nodes that become complete
-/// at once are added in one pass over their inputs, without writing the sums in between. The right child's buffer
-/// goes back to the pool when its last bucket has been added and its replica has left, so that about
-/// (threads + log2 R) buffers are live, not R.
+/// Groups of at most four replicas that are neighbours are added in one pass over their gradients, by the thread that
+/// brings the group's last one, at that moment, while the bucket is still in that core's cache and the rest of that
+/// replica's backward pass is still to come. A node above is worked on by the thread that finishes its second child, in
+/// the same pass: sums that are read at once are not written down in between. So eight gradients of N bytes are read
+/// and written once, and half of their sum once more: 11 N. The buffer of a right child, or of a replica of a group but
+/// its first, goes back to the pool when its last bucket has been added and its replica has left, so that about
+/// (threads + 4) buffers are live, not R.
 ///
 /// One step at a time: `begin`, then from the replicas' threads `take_buffer`, `arrive` and `leave`, then from one
 /// thread `result` and `end`. No thread waits for another.
@@ -51,19 +53,22 @@ class AllReduce {
   int peak_buffers() const { return peak_buffers_; }
 
  private:
-  struct Node {
+  struct Node {     // a group, or what is above
     int begin = 0;  // replicas [begin, end); the sum of a node is in the buffer of replica `begin`
     int end = 0;
     int parent = -1;
     int right_begin = 0;  // first replica of the right child
   };
   static constexpr int kMostDepth = 31;  // more replicas than an int counts
-  // Nodes, from the lowest up, both of whose children are done and whose sums are not written down yet.
+  static constexpr int kGroup = 4;       // more would keep more buffers
+  // What is complete and not written down yet.
   struct Addends {
-    std::array<int, kMostDepth> nodes{};
+    int first = 0;  // replicas of the group, from `first` on, or the one whose buffer holds a sum
     int count = 0;
+    std::array<int, kMostDepth> nodes{};  // above them, from the lowest up
+    int num_nodes = 0;
   };
-  void add_up(int done, int bucket, Addends& addends);
+  void add_up(int bucket, Addends& addends);
   int add_node(int begin, int end, int parent);
   void one_use_less(int replica);
   void give_back(FlatValues<T> buffer);
@@ -73,11 +78,11 @@ class AllReduce {
   int num_replicas_;
   int num_active_ = 0;
   std::vector<Node> nodes_;
-  std::vector<int> leaves_;                             // node of each replica
-  std::unique_ptr<std::atomic<uint8_t>[]> first_came_;  // [node, bucket]: one child is done
-  std::unique_ptr<std::atomic<int>[]> uses_left_;       // [replica]: buckets to be added to another's, and its own use
-  std::vector<FlatValues<T>> buffers_;                  // [replica], while in use
-  std::mutex mutex_;                                    // for the pool; taken twice per replica and step
+  std::vector<int> groups_;                        // node of each replica's group
+  std::unique_ptr<std::atomic<uint8_t>[]> came_;   // [node, bucket]: replicas of a group; 1: one child is done
+  std::unique_ptr<std::atomic<int>[]> uses_left_;  // [replica]: buckets to be added to another's, and its own use
+  std::vector<FlatValues<T>> buffers_;             // [replica], while in use
+  std::mutex mutex_;                               // for the pool; taken twice per replica and step
   std::vector<FlatValues<T>> free_;
   int live_ = 0;
   int peak_buffers_ = 0;

@@ -72,18 +72,27 @@ double seconds_of(int threads, const Body& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Replicas come one after the other to the threads, each with its buckets in order, as in a step.
+// How gradients come to the tree. In turns of replicas, each thread brings those of whole replicas, its buckets in
+// order, without the backward pass that lies between them in a step: the thread with the last of a group adds, the
+// others have nothing to do. When all are there, as in a ring, each thread takes buckets.
+enum class Arrival { kInTurn, kAllThere };
+
 class Tree {
  public:
-  double seconds(int threads) {
+  double seconds(int threads, Arrival arrival) {
     all_reduce_.begin(kReplicas);
     for (int replica = 0; replica < kReplicas; ++replica) fill(all_reduce_.take_buffer(replica), replica);
     std::atomic<int> next{0};
+    const auto buckets = static_cast<int>(layout_.buckets().size());
     const double time = seconds_of(threads, [&](int) {
-      for (int replica = next++; replica < kReplicas; replica = next++) {
-        for (int bucket = 0; bucket < static_cast<int>(layout_.buckets().size()); ++bucket) {
-          all_reduce_.arrive(replica, bucket);
+      if (arrival == Arrival::kAllThere) {
+        for (int bucket = next++; bucket < buckets; bucket = next++) {
+          for (int replica = 0; replica < kReplicas; ++replica) all_reduce_.arrive(replica, bucket);
         }
+        return;
+      }
+      for (int replica = next++; replica < kReplicas; replica = next++) {
+        for (int bucket = 0; bucket < buckets; ++bucket) all_reduce_.arrive(replica, bucket);
         all_reduce_.leave(replica);
       }
     });
@@ -140,7 +149,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void BM_TreeAndRing(benchmark::State& state) {
+void tree_and_ring(benchmark::State& state, Arrival arrival) {
   const auto threads = static_cast<int>(state.range(0));
   Tree tree;
   Ring ring(tree.size());
@@ -148,7 +157,7 @@ void BM_TreeAndRing(benchmark::State& state) {
   std::vector<double> rings;
   std::vector<double> ratios;
   for (auto unused : state) {
-    trees.push_back(tree.seconds(threads));
+    trees.push_back(tree.seconds(threads, arrival));
     rings.push_back(ring.seconds(threads));
     ratios.push_back(rings.back() / trees.back());
     state.SetIterationTime(trees.back());
@@ -159,6 +168,19 @@ void BM_TreeAndRing(benchmark::State& state) {
   state.counters["MiB"] = static_cast<double>(tree.size() * 4) / (1 << 20);
 }
 
-BENCHMARK(BM_TreeAndRing)->Arg(1)->Arg(2)->Arg(4)->Iterations(11)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(tree_and_ring, replicas_in_turn, Arrival::kInTurn)
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(4)
+    ->Iterations(11)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(tree_and_ring, all_there, Arrival::kAllThere)
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(4)
+    ->Iterations(11)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace

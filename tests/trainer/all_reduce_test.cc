@@ -34,7 +34,7 @@ TEST(AllReduce, AddsInTheOrderOfTheTreeWhateverTheOrderOfArrival) {
   const ParameterLayout layout = layout_of_two();
   const auto num_buckets = static_cast<int>(layout.buckets().size());
   ASSERT_GE(num_buckets, 4);
-  for (const int replicas : {1, 2, 3, 5, 8}) {
+  for (const int replicas : {1, 2, 3, 5, 6, 8, 11}) {
     for (int active = 1; active <= replicas; ++active) {
       AllReduce<float> all_reduce(layout.size(), layout.buckets(), replicas);
       std::vector<int> arrivals(static_cast<size_t>(active * num_buckets));
@@ -72,7 +72,7 @@ TEST(AllReduce, AddsInTheOrderOfTheTreeWhateverTheOrderOfArrival) {
   EXPECT_TRUE(differs);
 }
 
-TEST(AllReduce, KeepsFourBuffersWhenEightReplicasRunOneAfterTheOther) {
+TEST(AllReduce, KeepsFiveBuffersWhenEightReplicasRunOneAfterTheOther) {
   const ParameterLayout layout = layout_of_two();
   AllReduce<float> all_reduce(layout.size(), layout.buckets(), 8);
   all_reduce.begin(8);
@@ -82,26 +82,26 @@ TEST(AllReduce, KeepsFourBuffersWhenEightReplicasRunOneAfterTheOther) {
       all_reduce.arrive(replica, bucket);
     all_reduce.leave(replica);
   }
-  EXPECT_EQ(all_reduce.peak_buffers(), 4);
+  EXPECT_EQ(all_reduce.peak_buffers(), 5);
   all_reduce.end();
 }
 
 TEST(AllReduce, GivesNobodyTheBufferOfAReplicaThatHasNotLeft) {
   const ParameterLayout layout = layout_of_two();
-  AllReduce<float> all_reduce(layout.size(), layout.buckets(), 4);
-  const auto add_all = [&](int replica) {
+  AllReduce<float> all_reduce(layout.size(), layout.buckets(), 8);
+  all_reduce.begin(8);
+  const float* right = nullptr;
+  for (int replica = 0; replica < 4; ++replica) {
+    const float* buffer = all_reduce.take_buffer(replica).data();
+    if (replica == 1) right = buffer;
     for (int bucket = 0; bucket < static_cast<int>(layout.buckets().size()); ++bucket)
       all_reduce.arrive(replica, bucket);
-  };
-  all_reduce.begin(4);
-  all_reduce.take_buffer(0);
-  const float* right = all_reduce.take_buffer(1).data();
-  add_all(0);
-  all_reduce.leave(0);
-  add_all(1);  // added to 0's, but 1 may still write what is in no bucket
-  EXPECT_NE(all_reduce.take_buffer(2).data(), right);
+    if (replica != 1) all_reduce.leave(replica);
+  }
+  // All are added to 0's, but 1 may still write what is in no bucket.
+  for (const int replica : {4, 5, 6}) EXPECT_NE(all_reduce.take_buffer(replica).data(), right);
   all_reduce.leave(1);
-  EXPECT_EQ(all_reduce.take_buffer(3).data(), right);
+  EXPECT_EQ(all_reduce.take_buffer(7).data(), right);
   all_reduce.end();
 }
 

@@ -1,15 +1,13 @@
 #include "trainer/parameter_file.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "formats/error.h"
+#include "trainer/not_finite.h"
 
 namespace millrace {
 namespace {
@@ -21,30 +19,6 @@ std::string first_names(const std::vector<std::string>& names) {
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
-}
-
-struct PlacedValue {
-  size_t position = 0;
-  float value = 0;
-};
-
-// The first of some floats, which need not be aligned, that is infinite or NaN.
-std::optional<PlacedValue> first_not_finite(std::span<const std::byte> bytes) {
-  constexpr uint32_t kExponent = 0x7F800000;
-  std::array<uint32_t, 1024> block;
-  const size_t size = bytes.size() / sizeof(float);
-  for (size_t begin = 0; begin < size; begin += block.size()) {
-    const size_t count = std::min(block.size(), size - begin);
-    std::memcpy(block.data(), bytes.data() + begin * sizeof(float), count * sizeof(float));
-    bool found = false;  // without a way out of the loop it runs in vectors
-    for (size_t i = 0; i < count; ++i) found |= (block[i] & kExponent) == kExponent;
-    if (!found) continue;
-    const auto* first = std::find_if(block.begin(), block.begin() + count,
-                                     [](uint32_t bits) { return (bits & kExponent) == kExponent; });
-    return PlacedValue{.position = begin + static_cast<size_t>(first - block.begin()),
-                       .value = std::bit_cast<float>(*first)};
-  }
-  return std::nullopt;
 }
 
 void need_finite(const NamedTensor& tensor, const std::string& path) {

@@ -17,6 +17,7 @@
 #include "trainer/bucket_countdown.h"
 #include "trainer/distributor.h"
 #include "trainer/name_pattern.h"
+#include "trainer/not_finite.h"
 #include "trainer/step_watchdog.h"
 
 namespace millrace {
@@ -609,7 +610,7 @@ class StepGraph::Impl {
     for (size_t bucket = 0; bucket < squares_.size(); ++bucket) {
       squares[static_cast<size_t>(buckets_[bucket].loss)] += squares_[bucket];
       if (not_finite.empty() && !std::isfinite(squares_[bucket])) {
-        not_finite = fmt::format("a gradient of {} is not finite", first_not_finite(bucket));
+        not_finite = fmt::format("a gradient of {} is not finite", parameter_not_finite(bucket));
       }
     }
     if (report_.result.weight != 0) report_.loss = report_.result.sum_loss / report_.result.weight;
@@ -640,10 +641,10 @@ class StepGraph::Impl {
     report_.skip_reason = fmt::format("{}: {}; the update was skipped", step_place(), not_finite);
   }
 
-  std::string first_not_finite(size_t bucket) {
+  std::string parameter_not_finite(size_t bucket) {
     for (const UpdateRange& range : ranges_[bucket]) {
-      const float* values = gradients();
-      if (std::any_of(values + range.begin, values + range.end, [](float g) { return !std::isfinite(g); })) {
+      const std::span<const float> values(gradients() + range.begin, gradients() + range.end);
+      if (first_not_finite(std::as_bytes(values))) {
         return fmt::format("'{}'", layout_.parameters()[static_cast<size_t>(range.parameter)].name);
       }
     }

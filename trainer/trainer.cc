@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "formats/error.h"
 #include "formats/safetensors/writer.h"
+#include "trainer/not_finite.h"
 #include "trainer/parameter_file.h"
 #include "trainer/training_id.h"
 
@@ -159,14 +159,14 @@ std::string gradients_text(const TrainerOptions& options) {
 }
 
 // The first parameter whose values are not all finite; those that are not `included` may be anything.
-const Parameter* first_not_finite(const ParameterLayout& layout, const FlatBuffer& buffer,
-                                  std::span<const uint8_t> included = {}) {
+const Parameter* parameter_not_finite(const ParameterLayout& layout, const FlatBuffer& buffer,
+                                      std::span<const uint8_t> included = {}) {
   for (size_t id = 0; id < layout.parameters().size(); ++id) {
     if (!included.empty() && included[id] == 0) continue;
     const Parameter& parameter = layout.parameters()[id];
     const std::span<const float> values =
         buffer.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
-    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return &parameter;
+    if (first_not_finite(std::as_bytes(values))) return &parameter;
   }
   return nullptr;
 }
@@ -562,10 +562,10 @@ void Trainer::save_checkpoint() {
         fmt::format("after step {} {} of '{}' are not finite; no checkpoint was written{}", progress_.step, what,
                     broken->name, last_checkpoint_.empty() ? "" : ", the last one is " + last_checkpoint_));
   };
-  need_finite("the weights", first_not_finite(model_.layout(), state_.weights));
+  need_finite("the weights", parameter_not_finite(model_.layout(), state_.weights));
   for (size_t slot = 0; slot < state_.slots.size(); ++slot) {
     need_finite(fmt::format("the optimizer's values '{}'", optimizer_->slot_names()[slot]),
-                first_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
+                parameter_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
   }
   for (const auto& callback : callbacks_) {
     if (!callback->state_name().empty()) progress_.callbacks[callback->state_name()] = callback->save_state();

@@ -1,6 +1,7 @@
 #include "tokenizer/aligned_text.h"
 
 #include "tokenizer/byte_characters.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -9,6 +10,12 @@ void AlignedText::clear(bool tracking) {
   text_.clear();
   origins_.clear();
   tracking_ = tracking;
+}
+
+void AlignedText::clear_and_free_large() {
+  clear(tracking_);
+  free_large(text_);
+  free_large(origins_);
 }
 
 void AlignedText::append_original(std::string_view bytes, uint32_t origin) {

@@ -30,6 +30,8 @@ class AlignedText {
  public:
   /// An empty text, with or without tracking.
   void clear(bool tracking);
+  /// An empty text without the memory that is more than a thread should keep (`free_large`).
+  void clear_and_free_large();
   /// A piece of the original, which begins there at byte `origin`.
   void append_original(std::string_view bytes, uint32_t origin);
   /// A piece of another text with the same tracking, unchanged.

@@ -13,6 +13,7 @@
 #include "tokenizer/decoders/decoder.h"
 #include "tokenizer/json_node.h"
 #include "tokenizer/json_text.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/models/model.h"
 #include "tokenizer/normalizers/normalizer.h"
 #include "tokenizer/offset_trimming.h"
@@ -32,6 +33,24 @@ struct WorkSpace {
   WordedText spare;
   AlignedText normalized;
   std::vector<ModelToken> tokens;
+
+  void clear_and_free_large() {
+    for (AlignedText* text : {&words.text, &spare.text, &normalized}) text->clear_and_free_large();
+    for (std::vector<uint32_t>* ends : {&words.word_ends, &spare.word_ends}) free_large(*ends);
+    free_large(tokens);
+  }
+};
+
+// The work space of this thread for one text.
+class WorkSpaceUse {
+ public:
+  explicit WorkSpaceUse(WorkSpace& space) : space_(space) {}
+  ~WorkSpaceUse() { space_.clear_and_free_large(); }
+  WorkSpaceUse(const WorkSpaceUse&) = delete;
+  WorkSpaceUse& operator=(const WorkSpaceUse&) = delete;
+
+ private:
+  WorkSpace& space_;
 };
 
 WorkSpace& work_space() {
@@ -220,6 +239,7 @@ template <typename TakeAdded, typename TakeWord>
 void Tokenizer::State::encode(std::string_view text, bool tracking, const TakeAdded& take_added,
                               const TakeWord& take_word) const {
   WorkSpace& space = work_space();
+  const WorkSpaceUse use(space);
   const auto encode_part = [&](size_t begin, size_t end) {
     if (begin == end) return;
     AlignedText& part = space.words.text;

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
@@ -350,6 +351,42 @@ TEST(Tokenizer, TrimsTheFirstTokenBehindRobertaProcessingAsAnyOther) {
   EXPECT_EQ(encode({frame, byte_level}, true)[1], (TextSpan{22, 27}));
   const json inner = {{"type", "Sequence"}, {"processors", {roberta}}};
   EXPECT_EQ(encode({inner, byte_level}, true)[1], (TextSpan{28, 31}));
+}
+
+// Bytes taken from malloc and not given back; 0 where a sanitizer replaces malloc.
+int64_t heap_bytes() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const struct mallinfo2 info = ::mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+#else
+  return 0;
+#endif
+}
+
+TEST(Tokenizer, KeepsLittleMemoryOfAHugeText) {
+  for (const std::string& path : {kMlm, kBpe}) {
+    json file = json::parse(read_file(path));
+    // One word of everything, in whose way all normalizers' buffers are.
+    file["normalizer"] = {{"type", "Sequence"},
+                          {"normalizers",
+                           {{{"type", "NFKD"}},
+                            {{"type", "Lowercase"}},
+                            {{"type", "Replace"}, {"pattern", {{"String", "z"}}}, {"content", ""}}}}};
+    file["pre_tokenizer"] = nullptr;
+    file["truncation"] = nullptr;
+    file["padding"] = nullptr;
+    const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+    std::string text = "zÄ";
+    for (int i = 0; i < 1 << 18; ++i) text += "the mill ";
+    const auto encode = [&](std::string_view part) {
+      const TokenEncoding encoding = tokenizer.encode(part);
+      return encoding.ids.size();
+    };
+    encode("the mill");
+    const int64_t before = heap_bytes();
+    EXPECT_GT(encode(text), size_t{1} << 18);
+    EXPECT_LT(heap_bytes() - before, int64_t{16} << 20) << path;  // 100 MiB and more were in use
+  }
 }
 
 TEST(Tokenizer, GivesTheSameIdsOnManyThreads) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/models/word_cache.h"
 #include "tokenizer/utf8_characters.h"
 
@@ -161,6 +162,7 @@ void BpeModel::append_characters(std::string_view word, std::vector<Symbol>& sym
 void BpeModel::merge(std::vector<Symbol>& symbols) const {
   // Work space that each thread keeps.
   static thread_local std::vector<Candidate> queue;
+  const KeptMemoryUse use(queue);
   queue.clear();
   const auto offer = [&](int32_t left, int32_t right) {
     const auto merge = merge_table_.find(symbols[static_cast<size_t>(left)].id, symbols[static_cast<size_t>(right)].id);
@@ -204,6 +206,7 @@ void BpeModel::tokenize(std::string_view word, std::vector<ModelToken>& tokens) 
   } else {
     // Work space that each thread keeps.
     static thread_local std::vector<Symbol> symbols;
+    const KeptMemoryUse use(symbols);
     symbols.clear();
     append_characters(word, symbols);
     merge(symbols);

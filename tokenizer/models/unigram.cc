@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/models/word_cache.h"
 #include "tokenizer/utf8_characters.h"
 
@@ -70,6 +71,7 @@ void UnigramModel::tokenize(std::string_view word, std::vector<ModelToken>& toke
 void UnigramModel::find_best_pieces(std::string_view word, std::vector<ModelToken>& tokens) const {
   // Work space that each thread keeps: words come by the million.
   static thread_local std::vector<BestPath> paths;
+  const KeptMemoryUse use(paths);
   paths.assign(word.size() + 1, BestPath{0, 0, kUnreached});
   const auto offer = [](BestPath& path, double score, size_t begin, int32_t id) {
     if (path.id == kUnreached || score > path.score) path = {score, static_cast<uint32_t>(begin), id};

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unicode/uchar.h>
 
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -24,6 +25,7 @@ void LowercaseNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   }
   // Work space that each thread keeps.
   static thread_local std::vector<CharacterChange> changes;
+  const KeptMemoryUse use(changes);
   changes.clear();
   for (size_t at = 0; at < before.size();) {
     const Utf8Character character = character_at(before, at);

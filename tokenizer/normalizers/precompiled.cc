@@ -6,6 +6,7 @@
 
 #include "tokenizer/base64.h"
 #include "tokenizer/graphemes.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -78,6 +79,7 @@ void PrecompiledNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   if (first == before.size()) return;
   // Work space that each thread keeps.
   static thread_local std::vector<CharacterChange> changes;
+  const KeptMemoryUse use(changes);
   changes.clear();
   bool changed = false;
   // Between two characters of ASCII a grapheme always ends, but inside a line end of two.

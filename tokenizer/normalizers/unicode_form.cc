@@ -9,6 +9,7 @@
 #include <unicode/unistr.h>
 
 #include "formats/error.h"
+#include "tokenizer/kept_memory.h"
 #include "tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -108,6 +109,7 @@ void UnicodeFormNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   if (is_normalized(text.text())) return;
   // Work space that each thread keeps.
   static thread_local std::vector<CharacterChange> changes;
+  const KeptMemoryUse use(changes);
   changes.clear();
   decompose(text.text(), changes);
   order_marks(changes);

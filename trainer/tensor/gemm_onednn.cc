@@ -1,6 +1,7 @@
 #include "trainer/tensor/gemm_onednn.h"
 
 #include <algorithm>
+#include <csignal>
 #include <stdexcept>
 
 #include <oneapi/dnnl/dnnl.h>
@@ -32,6 +33,24 @@ class OneOpenMpThread {
   int before_;
 };
 
+// While a product runs, the stack pointer of oneDNN before 3.11 may point into its work space on the heap: what the
+// system puts below it to call a signal handler overwrites the heap (its issue 4845). Signals of the thread wait until
+// then; of those that are for the whole process, other threads may take them meanwhile.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 // Products of the form A^T B with many rows, gradients of weights, are slower by 10 to 30% in one piece than in pieces
 // of this many rows (`rates` of gemm_share_bench).
 constexpr int64_t kMostRowsOfATransposed = 512;
@@ -46,6 +65,7 @@ void multiply(const GemmArguments<float>& x) {
 
 void gemm_onednn(const GemmArguments<float>& x) {
   const OneOpenMpThread one_thread;
+  const SignalsWait signals_wait;
   if (!x.transposed_a || x.transposed_b) return multiply(x);
   for (int64_t row = 0; row < x.k; row += kMostRowsOfATransposed) {
     GemmArguments<float> part = x;

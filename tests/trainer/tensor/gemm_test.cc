@@ -1,11 +1,16 @@
 #include "trainer/tensor/gemm.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <pthread.h>
 
 #include "trainer/tensor/gemm_eigen.h"
 
@@ -104,6 +109,56 @@ TEST(Gemm, WithoutInnerSizeItScalesOrClears) {
   EXPECT_THAT(std::vector<float>(c.begin(), c.begin() + 3), testing::ElementsAre(2, 4, 6));
   gemm<float>(Transposed::kNo, Transposed::kNo, 2, 2, 0, 1, nullptr, 1, nullptr, 1, 0, c.data(), 2);
   EXPECT_THAT(c, testing::Each(0));
+}
+
+// Where the stack of the thread that multiplies lies, and what its signal handler found.
+std::atomic<uintptr_t> stack_begin;
+std::atomic<uintptr_t> stack_end;
+std::atomic<int> handled;
+std::atomic<int> handled_elsewhere;
+
+void look_where_the_stack_is(int) {
+  const auto address = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  ++(address >= stack_begin && address < stack_end ? handled : handled_elsewhere);
+}
+
+// oneDNN before 3.11 points the stack pointer at its work space; a handler called there overwrites the heap.
+TEST(Gemm, SignalHandlersRunOnTheStackOfTheThread) {
+  struct sigaction action = {};
+  struct sigaction before = {};
+  action.sa_handler = look_where_the_stack_is;
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
+  handled = handled_elsewhere = 0;
+  std::jthread multiplies([](const std::stop_token& stop) {
+    pthread_attr_t attributes;
+    void* stack = nullptr;
+    size_t bytes = 0;
+    ASSERT_EQ(::pthread_getattr_np(::pthread_self(), &attributes), 0);
+    ASSERT_EQ(::pthread_attr_getstack(&attributes, &stack, &bytes), 0);
+    ::pthread_attr_destroy(&attributes);
+    stack_begin = reinterpret_cast<uintptr_t>(stack);
+    stack_end = stack_begin + bytes;
+    while (!stop.stop_requested()) {
+      for (const bool ta : {false, true}) {
+        for (const bool tb : {false, true}) {
+          const Product<float> product{ta, tb, 128, 256, 256, 1, 0};
+          std::vector<float> c = product.c;
+          multiply_with_gemm(product, c);
+        }
+      }
+    }
+  });
+  constexpr int kSignals = 500;
+  for (int sent = 0; sent < 100 * kSignals && handled + handled_elsewhere < kSignals; ++sent) {
+    if (stack_end != 0) ::pthread_kill(multiplies.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  multiplies.request_stop();
+  multiplies.join();
+  ::sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_GE(handled, kSignals);
+  EXPECT_EQ(handled_elsewhere, 0);
 }
 
 }  // namespace

@@ -191,10 +191,10 @@ int run(int argc, char** argv) {
     std::cout << fmt::format("{:<7}{}\n", holds ? "passed" : "FAILED", what);
     if (!holds) ++failed;
   };
-  judge(ran && result.exit_code == 130,
-        fmt::format("it trained to the end and stopped when asked to (exit code {}, signal {})", result.exit_code,
-                    result.signal));
-  if (!ran) std::cerr << result.err;
+  const bool stopped = ran && result.exit_code == 130;
+  judge(stopped, fmt::format("it trained to the end and stopped when asked to (exit code {}, signal {})",
+                             result.exit_code, result.signal));
+  if (!stopped) std::cerr << result.err;
   const double slope = last.size() < 2 ? 0 : growth(last);
   judge(last.size() >= 2 && slope < options->most_growth,
         fmt::format("memory grew by {:.3f} MiB a minute over the last {:.1f} minutes; less than {} is wanted", slope,

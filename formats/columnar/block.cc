@@ -51,14 +51,17 @@ int64_t Block::byte_size() const {
 }
 
 Block Block::slice(size_t first, size_t count) const {
-  Block part = *this;
-  part.errors_.clear();
-  for (Column& column : part.columns_) column = column.slice(first, count);
-  part.num_elements_ = count;
+  Columns columns;
+  columns.reserve(columns_.size());
+  for (const Column& column : columns_) columns.push_back(column.slice(first, count));
+  Block part(schema_, std::move(columns), count);
+  part.rows_per_element = rows_per_element;
+  part.iteration = iteration;
+  part.epoch = epoch;
+  part.cursor = cursor.behind(static_cast<int64_t>(first));
   const auto rows = static_cast<size_t>(rows_per_element);
   part.origins_ = origins_.size() == rows * num_elements_ ? origins_.slice(first * rows, count * rows) : Origins();
-  part.first_row += rows_per_element * static_cast<int64_t>(first);
-  part.cursor.skip += static_cast<int64_t>(first);
+  part.first_row = first_row + rows_per_element * static_cast<int64_t>(first);
   for (const ElementError& entry : errors_) {
     if (entry.element >= first && entry.element < first + count) part.add_error(entry.element - first, entry.error);
   }

@@ -30,8 +30,8 @@ constexpr std::array<uint32_t, 256> make_table() {
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t crc32c_one_stream(const char* data, size_t size) {
-  uint64_t crc = ~uint32_t{0};
+__attribute__((target("sse4.2"))) uint32_t crc32c_one_stream(const char* data, size_t size, uint32_t before) {
+  uint64_t crc = ~before;
   for (; size >= 8; size -= 8, data += 8) {
     uint64_t word;
     std::memcpy(&word, data, 8);
@@ -58,9 +58,9 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_of_word(uint64_t word) {
 // stream does.
 constexpr size_t kOneStreamBelow = 200;
 
-uint32_t crc32c_isal(std::string_view bytes) {
+uint32_t crc32c_isal(std::string_view bytes, uint32_t before) {
   constexpr size_t kLargestCall = size_t{1} << 30;  // its length is an int
-  uint32_t crc = ~uint32_t{0};
+  uint32_t crc = ~before;
   while (!bytes.empty()) {
     const size_t size = std::min(bytes.size(), kLargestCall);
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));  // only read
@@ -73,20 +73,20 @@ uint32_t crc32c_isal(std::string_view bytes) {
 
 }  // namespace
 
-uint32_t crc32c_portable(std::string_view bytes) {
-  uint32_t crc = ~uint32_t{0};
+uint32_t crc32c_portable(std::string_view bytes, uint32_t before) {
+  uint32_t crc = ~before;
   for (const char c : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
   return ~crc;
 }
 
-uint32_t crc32c(std::string_view bytes) {
+uint32_t crc32c(std::string_view bytes, uint32_t before) {
 #ifdef MILLRACE_HAVE_ISAL
-  if (bytes.size() >= kOneStreamBelow) return crc32c_isal(bytes);
+  if (bytes.size() >= kOneStreamBelow) return crc32c_isal(bytes, before);
 #endif
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return crc32c_one_stream(bytes.data(), bytes.size());
+  if (__builtin_cpu_supports("sse4.2")) return crc32c_one_stream(bytes.data(), bytes.size(), before);
 #endif
-  return crc32c_portable(bytes);
+  return crc32c_portable(bytes, before);
 }
 
 uint32_t masked_crc32c_of_length(uint64_t length) {

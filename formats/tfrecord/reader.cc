@@ -14,6 +14,9 @@
 namespace millrace {
 namespace {
 
+// Records from here on are checksummed as they come: at their end their beginning is no longer in the core's cache.
+constexpr uint64_t kLongRecord = 512 << 10;
+
 const char* chars(const ByteWindow& bytes) { return reinterpret_cast<const char*>(bytes.data()); }
 
 }  // namespace
@@ -83,6 +86,7 @@ void RecordReader::end() {
 void RecordReader::skip_to(RecordPosition next) {
   assert(next.offset >= position_.offset);
   num_to_skip_ += next.offset - position_.offset;
+  num_checksummed_ = checksum_ = 0;
   position_ = next;
   has_fault_ = ended_ = false;
   drop_skipped();
@@ -91,6 +95,7 @@ void RecordReader::skip_to(RecordPosition next) {
 void RecordReader::restart(uint64_t offset, RecordPosition next) {
   assert(next.offset >= offset);
   bytes_.clear();
+  num_checksummed_ = checksum_ = 0;
   position_ = next;
   num_to_skip_ = next.offset - offset;
   has_fault_ = ended_ = finished_ = false;
@@ -126,7 +131,8 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     }
     const std::string_view payload(data + at + kFrameHeaderBytes, length);
     const auto payload_crc = load_frame_field<uint32_t>(payload.data() + length);
-    if (masked_crc32c(payload) != payload_crc) break;
+    const uint64_t known = at == 0 ? num_checksummed_ : 0;
+    if (mask_crc(crc32c(payload.substr(known), at == 0 ? checksum_ : 0)) != payload_crc) break;
     if (index != nullptr && !is_indexed(position_.record + batch.payloads.size(), offset + length + kFrameBytes,
                                         payload_crc)) [[unlikely]] {
       break;
@@ -137,6 +143,7 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     at += length + kFrameBytes;
   }
   position_ = {offset, position_.record + batch.payloads.size()};
+  if (at > 0) num_checksummed_ = checksum_ = 0;
   bytes_.drop(at);
   if (!batch.empty()) batch.buffer = bytes_.buffer();
   if (batch.payloads.size() < max_records) examine_next();
@@ -174,6 +181,7 @@ void RecordReader::examine_next() {
       return lose_from_length();
     }
     num_missing_ = length + kFrameBytes - available;
+    checksum_long_record();
     return;
   }
   const std::string_view payload(data + kFrameHeaderBytes, length);
@@ -192,6 +200,16 @@ void RecordReader::examine_next() {
   } else {
     refuse_index(std::move(text));
   }
+}
+
+// What has come of the record at `position_`, whose length can be believed, if it is a long one.
+void RecordReader::checksum_long_record() {
+  const auto length = load_frame_field<uint64_t>(chars(bytes_));
+  if (length < kLongRecord) return;
+  const uint64_t come = std::min<uint64_t>(length, num_available() - kFrameHeaderBytes);
+  const std::string_view fresh(chars(bytes_) + kFrameHeaderBytes + num_checksummed_, come - num_checksummed_);
+  checksum_ = crc32c(fresh, checksum_);
+  num_checksummed_ = come;
 }
 
 std::string RecordReader::describe_bytes_left(uint64_t left) const {

@@ -147,6 +147,7 @@ class RecordReader {
 
  private:
   void walk(RecordBatch& batch, size_t max_records);
+  void checksum_long_record();
   void examine_next();
   void end();
   void set_fault(ErrorCode code, std::string message);
@@ -169,6 +170,10 @@ class RecordReader {
   uint64_t num_to_skip_ = 0;  // bytes still to come before position_; then none are at hand
   uint64_t num_skipped_ = 0;
   uint64_t num_missing_ = 1;
+  // Of a long record at `position_`: the bytes of its payload whose CRC is known. They were in the cache when they
+  // came.
+  uint64_t num_checksummed_ = 0;
+  uint32_t checksum_ = 0;
   bool finished_ = false;
   bool ended_ = false;
   bool has_fault_ = false;  // fault_ is still to be reported

@@ -15,6 +15,8 @@ namespace {
 constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
 constexpr size_t kUnpackedBytes = 256 << 10;
+// Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
+constexpr size_t kPieceBytes = 512 << 10;
 
 uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
   const uint64_t factor = compression == Compression::kZstd ? kMostZstdInflation : kMostInflation;
@@ -436,8 +438,9 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  const auto room = prepare(options_.chunk_bytes);
+  auto room = prepare(options_.chunk_bytes);
   if (!room) return Got::kPending;
+  if (!feed_->is_slow()) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
   return Got::kBytes;

@@ -42,6 +42,16 @@ TEST(Crc32c, EveryLengthAndAlignmentAgreesWithThePortableForm) {
   }
 }
 
+TEST(Crc32c, GoesOnBehindBytesWhoseCrcIsKnown) {
+  std::string bytes(5000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i + 7 * i);
+  const std::string_view all = bytes;
+  for (const size_t first : {size_t{0}, size_t{1}, size_t{7}, size_t{199}, size_t{2500}, size_t{4999}, all.size()}) {
+    EXPECT_EQ(crc32c(all.substr(first), crc32c(all.substr(0, first))), crc32c(all)) << first;
+    EXPECT_EQ(crc32c_portable(all.substr(first), crc32c(all.substr(0, first))), crc32c(all)) << first;
+  }
+}
+
 TEST(Crc32c, MaskIsARotationPlusAConstant) {
   EXPECT_EQ(mask_crc(0), 0xa282ead8U);
   EXPECT_EQ(mask_crc(0x00008000U), 0xa282ead9U);

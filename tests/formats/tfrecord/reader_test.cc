@@ -45,7 +45,8 @@ struct Outcome {
   int64_t most_memory = 0;
 };
 
-enum class Way { kPrepare, kFeedWithHeadroom, kFeedWithout };
+// kPieces: of the memory that is prepared no more than a chunk is filled.
+enum class Way { kPrepare, kPieces, kFeedWithHeadroom, kFeedWithout };
 
 // Reads everything, passing errors where that is possible.
 Outcome read_all(std::string_view bytes, size_t chunk, Way way, RecordReaderOptions options) {
@@ -68,10 +69,10 @@ Outcome read_all(std::string_view bytes, size_t chunk, Way way, RecordReaderOpti
         const size_t left = bytes.size() - fed;
         if (left == 0) {
           reader.finish();
-        } else if (way == Way::kPrepare) {
+        } else if (way == Way::kPrepare || way == Way::kPieces) {
           const std::span<std::byte> room = reader.prepare(chunk);
           EXPECT_FALSE(room.empty());
-          const size_t count = std::min(room.size(), left);
+          const size_t count = std::min({room.size(), left, way == Way::kPieces ? chunk : left});
           std::memcpy(room.data(), bytes.data() + fed, count);
           reader.commit(count);
           fed += count;
@@ -268,6 +269,28 @@ TEST(RecordReader, LongRecordsAreReadStraightIntoTheirPlace) {
     }
   }
   EXPECT_EQ(reads, 5);  // 256 KiB that show the first length, then one read for each record
+}
+
+// Their checksum is taken as they come.
+TEST(RecordReader, AChangedBitAnywhereInALongRecordIsFoundHoweverItComes) {
+  const std::string first(700'000, 'a');
+  const std::string second(1'300'000, 'b');
+  const std::string bytes = frame(first) + frame(second) + frame("third");
+  const size_t begin = frame(first).size() + 12;  // of the second one's payload
+  for (const Way way : {Way::kPrepare, Way::kPieces, Way::kFeedWithHeadroom, Way::kFeedWithout}) {
+    for (const size_t chunk : {size_t{50'001}, size_t{512} << 10, size_t{1} << 20, bytes.size()}) {
+      EXPECT_THAT(read_all(bytes, chunk, way, exact(bytes)).records, ElementsAre(first, second, "third")) << chunk;
+      for (const size_t place : {size_t{12}, size_t{12 + 650'000}, begin, begin + 700'000, begin + second.size() - 1,
+                                 begin + second.size() + 3}) {
+        std::string damaged = bytes;
+        damaged[place] ^= 16;
+        const Outcome outcome = read_all(damaged, chunk, way, exact(bytes));
+        EXPECT_THAT(outcome.records, ElementsAre(place < begin ? second : first, "third")) << chunk << ", " << place;
+        ASSERT_EQ(outcome.errors.size(), 1U);
+        EXPECT_EQ(outcome.errors[0].code, ErrorCode::kPayloadCrc);
+      }
+    }
+  }
 }
 
 TEST(RecordReader, BuffersAreRecycled) {

@@ -49,6 +49,19 @@ SizeClass size_class(size_t bytes) {
   return {(doubling - first) * kStepsPerDoubling + static_cast<int>(steps), (size_t{1} << doubling) + steps * step};
 }
 
+// Memory with as many huge pages as fit. Null when the system has none.
+std::byte* map_huge_pages(size_t bytes) {
+  // With a page more there is a place where one may begin.
+  void* memory = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(memory);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, kHugePage - before);
+  ::madvise(begin + before, bytes, MADV_HUGEPAGE);  // advice: without it there are many small pages
+  return begin + before;
+}
+
 /// Buffers of one size, as many as fit into each huge page. A page is taken when all others are full, and goes back to
 /// the system with the last of its buffers. The first buffers of a size do without: a size that is rarely asked for
 /// must not take a page.
@@ -64,7 +77,7 @@ class HugePages {
     if (++num_asked_ * bytes < 2 * kHugePage) return nullptr;
     auto page = std::find_if(pages_.begin(), pages_.end(), [](const auto& entry) { return entry.second.free != 0; });
     if (page == pages_.end()) {
-      std::byte* memory = map_page();
+      std::byte* memory = map_huge_pages(kHugePage);
       if (memory == nullptr) return nullptr;
       page = pages_.emplace(memory, Page{(uint64_t{1} << kHugePage / bytes) - 1, 0}).first;
     }
@@ -95,18 +108,6 @@ class HugePages {
     uint64_t free;  // one bit for each place
     int used;
   };
-
-  static std::byte* map_page() {
-    // Twice the size has a page that begins where one may.
-    void* memory = ::mmap(nullptr, 2 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    auto* begin = static_cast<std::byte*>(memory);
-    const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-    if (before > 0) ::munmap(begin, before);
-    ::munmap(begin + before + kHugePage, kHugePage - before);
-    ::madvise(begin + before, kHugePage, MADV_HUGEPAGE);  // advice: without it there are many small pages
-    return begin + before;
-  }
 
   std::mutex mutex_;  // taken only when a buffer is made or dropped
   size_t num_asked_ = 0;
@@ -145,9 +146,8 @@ struct BufferBody::PoolState {
   BufferBody* make(const SizeClass& wanted) {
     std::unique_ptr<BufferBody, void (*)(BufferBody*)> body(new BufferBody, [](BufferBody* unused) { delete unused; });
     if (wanted.bytes >= kMapped) {
-      void* memory = ::mmap(nullptr, wanted.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (memory == MAP_FAILED) throw std::bad_alloc();
-      body->data_ = static_cast<std::byte*>(memory);
+      body->data_ = map_huge_pages(wanted.bytes);
+      if (body->data_ == nullptr) throw std::bad_alloc();
     } else if (std::byte* shared = shares_pages(wanted.bytes)
                                        ? huge_pages[static_cast<size_t>(wanted.index)].allocate(wanted.bytes)
                                        : nullptr) {

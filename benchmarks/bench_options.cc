@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,9 +40,10 @@ void refuse_together(const po::variables_map& given, std::string_view option,
   }
 }
 
-// Whether it is no name of a workload but TFRecord files.
+// Whether it is no name of a workload but TFRecord files, which also end in .tfrec.
 bool is_pattern(std::string_view text) {
-  return text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrecord") != std::string_view::npos;
+  return text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrec") != std::string_view::npos ||
+         std::filesystem::is_regular_file(text);
 }
 
 // Options that the workload has a say in.
@@ -161,7 +163,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("floor", "compare with plain loops that do the unavoidable work of the workload, in turn; says how many times as "
        "long the engine takes")
       ("sweep", po::value(&sweep)->composing(),
-       "KEY=A,B,C: run with each of these values; may be repeated, for every combination. Keys: threads, batch, shuffle, "
+       "KEY=A,B,C: run with each of these values; may be repeated, for every combination. Keys, or what one begins with: threads, batch, shuffle, "
        "cycle-length, block-length, chunk-bytes, read-ahead, prefetch, memory-mb, consumer-us, seed")
       ("compare", po::value(&options.compare)->multitoken(),
        "A.json B.json: compare two results of --json; exits with 1 where the second is slower than --max-slowdown")
@@ -334,6 +336,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
     if (std::string_view(option) != "check") {
       refuse_together(*given, fmt::format("--{}", option), measuring);
       refuse_together(*given, fmt::format("--{}", option), {"print", "resume", "watchdog"});
+    }
+    // These show the pipeline as it was written: nothing of how it runs.
+    if (std::string_view(option) == "explain-dot" || std::string_view(option) == "save-pipeline") {
+      refuse_together(*given, fmt::format("--{}", option), {"threads", "memory-mb", "no-rewrite", "no-statistics"});
     }
     for (const char* other : looking) {
       if (other != option) refuse_together(*given, fmt::format("--{}", option), {other});

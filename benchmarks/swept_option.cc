@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -44,12 +45,16 @@ constexpr std::array kKeys = {
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
+// By the name, or a beginning of one name only.
 const Key& find_key(std::string_view name) {
   std::string names;
+  std::vector<const Key*> beginnings;
   for (const Key& key : kKeys) {
     if (key.name == name) return key;
+    if (!name.empty() && key.name.starts_with(name)) beginnings.push_back(&key);
     names += fmt::format("{}{}", names.empty() ? "" : ", ", key.name);
   }
+  if (beginnings.size() == 1) return *beginnings[0];
   refuse(fmt::format("--sweep: no option '{}'; there are: {}", name, names));
 }
 

@@ -154,6 +154,7 @@ std::span<const Workload> all_workloads() {
                kShuffled, examples_workload},
       Workload{"mlm", "masked language model: parse 512 ids and mask, shuffle, batch 128, mask tokens", kShuffled,
                mlm_workload},
+      Workload{"mlm_gz", "the same of compressed shards", kShuffled, mlm_workload},
       Workload{"quest",
                "two texts of 416 and 480 ids with masks and 30 labels; shuffle 2,048, batch 64",
                {.batch = 64, .shuffle = 2048, .cycle_length = 4, .takes_seed = true, .takes_cache = true},

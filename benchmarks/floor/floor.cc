@@ -71,10 +71,10 @@ struct NamedFloor {
   std::string_view name;
   std::unique_ptr<Floor> (*make)(const BenchOptions& options);
 };
-constexpr std::array kFloors = {NamedFloor{"read", read_floor},   NamedFloor{"mlm", mlm_floor},
-                                NamedFloor{"quest", quest_floor}, NamedFloor{"bucket", bucket_floor},
-                                NamedFloor{"pad", pad_floor},     NamedFloor{"images", images_floor},
-                                NamedFloor{"noop", noop_floor},   NamedFloor{"noop_rows", noop_floor}};
+constexpr std::array kFloors = {
+    NamedFloor{"read", read_floor},     NamedFloor{"mlm", mlm_floor},       NamedFloor{"mlm_gz", mlm_floor},
+    NamedFloor{"quest", quest_floor},   NamedFloor{"bucket", bucket_floor}, NamedFloor{"pad", pad_floor},
+    NamedFloor{"images", images_floor}, NamedFloor{"noop", noop_floor},     NamedFloor{"noop_rows", noop_floor}};
 
 }  // namespace
 

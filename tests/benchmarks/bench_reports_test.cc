@@ -150,9 +150,19 @@ TEST_F(BenchReports, SweepHowShardsAreRead) {
   EXPECT_THAT(timed({"--sweep", "chunk-bytes=1"}).err, HasSubstr("chunk_bytes must be between 16384 and"));
 }
 
+TEST_F(BenchReports, SweepAnOptionByTheBeginningOfItsName) {
+  const ChildResult run = timed({"--json", "--sweep", "block=1,4", "--rounds", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const ordered_json runs = ordered_json::parse(run.out).at("runs");
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[1].at("values").at("block-length"), 4);
+  EXPECT_EQ(runs[1].at("result").at("options").at("block_length"), 4);
+}
+
 TEST_F(BenchReports, RefuseToSweepWhatCannotBeSwept) {
   const auto error = [&](const char* sweep) { return timed({"--sweep", sweep}).err; };
   EXPECT_THAT(error("colour=1"), HasSubstr("no option 'colour'; there are: threads, batch, shuffle"));
+  EXPECT_THAT(error("c=1"), HasSubstr("no option 'c'; there are: threads, batch, shuffle")) << "three begin so";
   EXPECT_THAT(error("shuffle=1"), HasSubstr("--sweep shuffle has no effect with the workload read"));
   EXPECT_THAT(error("batch=1,,2"), HasSubstr("'' is no whole number"));
   EXPECT_THAT(error("batch=4x"), HasSubstr("'4x' is no whole number"));

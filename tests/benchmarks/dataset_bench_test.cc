@@ -154,9 +154,10 @@ TEST_F(DatasetBench, GivesOneStreamHashForAnyNumberOfThreadsAndEveryPlan) {
 TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
   const fs::path folder = folder_ / "workloads";
   fs::create_directories(folder);
-  const auto write = [&](const std::string& name, int records, const std::function<void(int, ExampleWriter&)>& add) {
+  const auto write = [&](const std::string& name, int records, const std::function<void(int, ExampleWriter&)>& add,
+                         Compression compression = Compression::kNone) {
     for (const char* shard : {"0", "1"}) {
-      RecordWriter writer((folder / (name + shard + ".tfrecord")).string(), {});
+      RecordWriter writer((folder / (name + shard + ".tfrecord")).string(), {.compression = compression});
       ExampleWriter example;
       for (int i = 0; i < records; ++i) {
         add(*shard == '0' ? i : records + i, example);
@@ -173,6 +174,12 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
     for (const char* key : {"input_ids_answer", "input_mask_answer"}) add_ids(example, key, 480, 2 * i);
     example.add("labels", std::span<const float>(std::vector<float>(30, 0.25F)));
   });
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const auto add_row = [&](int i, ExampleWriter& example) {
+      for (const char* key : {"input_ids", "attention_mask"}) add_ids(example, key, 512, i % 40 + 5);
+    };
+    write(compression == Compression::kNone ? "masked" : "packed", 80, add_row, compression);
+  }
   write("tokens", 200, [&](int i, ExampleWriter& example) {
     add_ids(example, "tokens", static_cast<size_t>(i * 37 % 600), i);
     add_ids(example, "label", 1, i % 2);
@@ -195,7 +202,10 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
     std::string shards;
     const char* batches;
   };
-  const std::vector<Case> cases = {{{"quest"}, "quest", "9"},
+  const std::vector<Case> cases = {{{"mlm"}, "masked", "9"},
+                                   {{"mlm_gz"}, "packed", "9"},
+                                   {{"read"}, "masked", "9"},
+                                   {{"quest"}, "quest", "9"},
                                    {{"quest", "--cache"}, "quest", "9"},
                                    {{"bucket"}, "tokens", "9"},
                                    {{"pad"}, "tokens", "9"},
@@ -204,23 +214,31 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
                                    {{"global_shuffle"}, "tokens", "9"},
                                    {{"noop"}, "", "9"},
                                    {{"noop_rows"}, "", "9"}};
+  // Of each the stream is the same for any number of threads and without the rewrites.
+  const std::vector<std::vector<std::string>> ways = {
+      {"--threads", "1"},
+      {"--threads", "4"},
+      {"--threads", "2", "--no-rewrite", "late_parse", "--no-rewrite", "late_copy"}};
   std::map<std::string, std::string> hashes;
   for (const Case& one : cases) {
-    for (const char* threads : {"1", "4"}) {
+    for (const std::vector<std::string>& way : ways) {
       std::vector<std::string> arguments = one.arguments;
+      arguments.insert(arguments.end(), way.begin(), way.end());
       if (!one.shards.empty()) {
         arguments.insert(arguments.end(), {"--shards", (folder / (one.shards + "*.tfrecord")).string()});
       }
-      arguments.insert(arguments.end(), {"--batches", one.batches, "--threads", threads, "--json"});
+      arguments.insert(arguments.end(), {"--batches", one.batches, "--json"});
       const ChildResult result = bench(arguments);
       ASSERT_EQ(result.exit_code, 0) << result.err;
       const auto json = ordered_json::parse(result.out);
       EXPECT_GT(json.at("records"), 0);
       const auto hash = json.at("stream_hash").get<std::string>();
       const std::string name = fmt::format("{}", fmt::join(one.arguments, " "));
-      EXPECT_EQ(hashes.try_emplace(name, hash).first->second, hash) << name << " with " << threads << " threads";
+      EXPECT_EQ(hashes.try_emplace(name, hash).first->second, hash)
+          << name << ' ' << fmt::format("{}", fmt::join(way, " "));
     }
   }
+  EXPECT_EQ(hashes.at("mlm"), hashes.at("mlm_gz"));
   EXPECT_EQ(hashes.at("quest"), hashes.at("quest --cache"));
   EXPECT_EQ(hashes.at("noop"), hashes.at("noop_rows"));
 }
@@ -467,7 +485,7 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm"}, "--shards is missing" + see},
       {{"mlm", "--shards", ""}, "--shards is missing" + see},
       {{"mln", "--shards", glob()},
-       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, quest, bucket, pad, images, noop, "
+       "no workload 'mln'; there are: read, global_shuffle, examples, mlm, mlm_gz, quest, bucket, pad, images, noop, "
        "noop_rows"},
       {{glob(), "--shards", glob()}, glob() + " and --shards are two data sets; give one"},
       {{"mlm", "more", "--shards", glob()},
@@ -508,6 +526,9 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--batches", "9", "--seconds", "1"}, "--seconds has no effect with --batches"},
       {{"mlm", "--shards", glob(), "--print", "9", "--json"}, "--json has no effect with --print"},
       {{"mlm", "--shards", glob(), "--explain", "--print", "2"}, "--print has no effect with --explain"},
+      {{"mlm", "--shards", glob(), "--explain-dot", "--threads", "2"}, "--threads has no effect with --explain-dot"},
+      {{"mlm", "--shards", glob(), "--save-pipeline", path("x"), "--no-rewrite", "late_parse"},
+       "--no-rewrite has no effect with --save-pipeline"},
       {{"read", "--shards", glob(), "--shuffle", "9"}, "--shuffle has no effect with the workload read"},
       {{"read", "--shards", glob(), "--seed", "7"}, "--seed has no effect with the workload read"},
       {{"mlm", "--shards", glob(), "--cache"}, "--cache has no effect with the workload mlm"},

@@ -289,10 +289,13 @@ void RecordReader::make_room(size_t wanted) {
 
 std::span<std::byte> RecordReader::prepare(size_t wanted) {
   const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
+  // A long record is read to its end and no further (but for the next header), so that it stays in its place, and the
+  // one behind it can be read straight into a place of its own.
+  if (num_missing_ > 0 && bytes_.size() > wanted) {
+    wanted = static_cast<size_t>(std::min<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes));
+  }
   wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come));
   make_room(wanted);
-  // A long record is read to its end and no further (but for the next header), so that the one behind it can be read
-  // straight into a place of its own.
   const std::span<std::byte> room = bytes_.room();
   const uint64_t goal = std::max<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes);
   return room.first(static_cast<size_t>(std::min<uint64_t>({room.size(), goal, can_come})));

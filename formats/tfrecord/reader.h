@@ -138,6 +138,8 @@ class RecordReader {
   /// Bytes that are certainly missing for the record that is being read; 0 while more records are at hand. When it is
   /// not 0, `prepare` may be called before `next` says kNeedBytes.
   uint64_t num_missing() const { return num_missing_; }
+  /// Whether they have their place already: `prepare` takes no memory for them.
+  bool has_room_for_missing() const { return num_missing_ <= bytes_.room().size(); }
   /// The memory that `prepare` gave a part of: keep a reference while somebody else writes to it.
   const Buffer& buffer() const { return bytes_.buffer(); }
   /// Bytes at hand that `next` has not delivered.

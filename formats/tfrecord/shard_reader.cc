@@ -419,7 +419,7 @@ ShardReader::Got ShardReader::begin() {
 ShardReader::Got ShardReader::fetch() { return unpacked_ ? fetch_unpacked() : fetch_plain(); }
 
 ShardReader::Got ShardReader::fetch_plain() {
-  // A long record is read in one piece, straight to its place: no chunks of it ahead.
+  // A long record is read straight to its place: no chunks of it ahead.
   feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
   switch (feed_->look()) {
     case FileFeed::Now::kBusy: return Got::kPending;
@@ -449,8 +449,8 @@ ShardReader::Got ShardReader::fetch_plain() {
 // Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.
 std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahead) {
   const auto bytes = static_cast<int64_t>(std::max<uint64_t>(wanted, records_->num_missing()));
-  const bool ask =
-      options_.memory != nullptr && static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kUnpackedBytes);
+  const bool ask = options_.memory != nullptr && !records_->has_room_for_missing() &&
+                   static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kUnpackedBytes);
   if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return std::nullopt;
   const AdmittedMemory admitted(ask ? options_.memory : nullptr, bytes);
   return records_->prepare(wanted);

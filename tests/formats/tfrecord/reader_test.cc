@@ -271,6 +271,39 @@ TEST(RecordReader, LongRecordsAreReadStraightIntoTheirPlace) {
   EXPECT_EQ(reads, 5);  // 256 KiB that show the first length, then one read for each record
 }
 
+TEST(RecordReader, LongRecordsThatComeInPiecesStayInTheirPlace) {
+  std::string bytes;
+  // Of some the place has hardly a byte to spare.
+  for (int i = 0; i < 8; ++i) bytes += frame(std::string((7 << 19) - 200 - i / 2 * 77'000, static_cast<char>('a' + i)));
+  BufferPool pool;
+  RecordReader reader(pool, exact(bytes));
+  RecordBatch batch;
+  size_t fed = 0;
+  for (;;) {
+    const Step step = reader.next(batch);
+    if (step == Step::kEnd) break;
+    ASSERT_NE(step, Step::kError);
+    if (step == Step::kRecords) {
+      EXPECT_LE(reader.num_available(), 12U) << "no more of the next one than its header";
+    } else if (fed == bytes.size()) {
+      reader.finish();
+    } else {
+      const bool begun = reader.num_available() > 256 << 10;
+      const Buffer before = begun ? reader.buffer() : Buffer();
+      EXPECT_EQ(reader.has_room_for_missing(), begun)
+          << "of which the first 256 KiB are moved, where they show a length";
+      const std::span<std::byte> room = reader.prepare(256 << 10);
+      if (begun) {
+        EXPECT_EQ(reader.buffer(), before) << "with " << reader.num_missing() << " bytes missing";
+      }
+      const size_t count = std::min(room.size(), size_t{300'000});
+      std::memcpy(room.data(), bytes.data() + fed, count);
+      reader.commit(count);
+      fed += count;
+    }
+  }
+}
+
 // Their checksum is taken as they come.
 TEST(RecordReader, AChangedBitAnywhereInALongRecordIsFoundHoweverItComes) {
   const std::string first(700'000, 'a');

@@ -155,6 +155,41 @@ TEST_F(ShardReaderTest, LongRecordsAreReadInPiecesWhereThatIsFastAndElseInOneEac
   EXPECT_LE(slow.counts().reads, 10U);
 }
 
+// Says yes and counts.
+class CountingGate final : public MemoryGate {
+ public:
+  bool admit(int64_t bytes) noexcept override {
+    admitted_.push_back(bytes);
+    open_ += bytes;
+    return true;
+  }
+  bool admit_ahead(int64_t bytes) noexcept override { return admit(bytes); }
+  void taken(int64_t bytes) noexcept override { open_ -= bytes; }
+  int64_t budget() const noexcept override { return INT64_MAX; }
+
+  const std::vector<int64_t>& admitted() const { return admitted_; }
+  int64_t open() const { return open_; }
+
+ private:
+  std::vector<int64_t> admitted_;
+  int64_t open_ = 0;
+};
+
+TEST_F(ShardReaderTest, MemoryOfALongRecordIsAskedForOnce) {
+  const auto records = many_records([](size_t i) { return (size_t{3} << 20) + i * 77'000; }, 6);
+  const std::string path = write("a.tfrecord", records);
+  for (const auto latency : {microseconds(0), microseconds(100)}) {
+    InjectingStorage storage(local_, {.min_latency = latency, .max_latency = latency, .max_read_bytes = 900'000});
+    CountingGate gate;
+    EXPECT_EQ(payloads(read_shard(storage, pool_, path, {.memory = &gate}, true)), records);
+    ASSERT_EQ(gate.admitted().size(), records.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_LE(gate.admitted()[i], static_cast<int64_t>(records[i].size() + 16));
+    }
+    EXPECT_EQ(gate.open(), 0);
+  }
+}
+
 TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
   const auto records = many_records(
       [](size_t i) { return i % 11 == 0  ? 40000 + i * 300

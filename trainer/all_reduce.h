@@ -20,10 +20,11 @@ namespace millrace {
 /// Groups of at most four replicas that are neighbours are added in one pass over their gradients, by the thread that
 /// brings the group's last one, at that moment, while the bucket is still in that core's cache and the rest of that
 /// replica's backward pass is still to come. A node above is worked on by the thread that finishes its second child, in
-/// the same pass: sums that are read at once are not written down in between. So eight gradients of N bytes are read
-/// and written once, and half of their sum once more: 11 N. The buffer of a right child, or of a replica of a group but
-/// its first, goes back to the pool when its last bucket has been added and its replica has left, so that about
-/// (threads + 4) buffers are live, not R.
+/// the same pass: sums that are read at once are not written down in between. So of gradients of N bytes from eight
+/// replicas 8 N are read, half of their sum is written and read again, and the sum is written: 11 N, or 13 N where the
+/// halves come at different times. The buffer of a right child, or of a replica of a group but its first, goes back to
+/// the pool when its last bucket has been added and its replica has left, so that about threads + 3 + log2(R / 4)
+/// buffers are live, not R.
 ///
 /// One step at a time: `begin`, then from the replicas' threads `take_buffer`, `arrive` and `leave`, then from one
 /// thread `result` and `end`. No thread waits for another.

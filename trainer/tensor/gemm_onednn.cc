@@ -39,9 +39,11 @@ class OneOpenMpThread {
 class SignalsWait {
  public:
   SignalsWait() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    sigset_t others;
+    ::sigfillset(&others);
+    // What the product itself does wrong cannot wait: a crash handler shall see it.
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) ::sigdelset(&others, fault);
+    ::pthread_sigmask(SIG_BLOCK, &others, &before_);
   }
   ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsWait(const SignalsWait&) = delete;

@@ -130,6 +130,7 @@ TEST(Gemm, SignalHandlersRunOnTheStackOfTheThread) {
   action.sa_flags = SA_RESTART;
   ASSERT_EQ(::sigaction(SIGUSR1, &action, &before), 0);
   handled = handled_elsewhere = 0;
+  stack_begin = stack_end = 0;
   std::jthread multiplies([](const std::stop_token& stop) {
     pthread_attr_t attributes;
     void* stack = nullptr;
@@ -149,8 +150,8 @@ TEST(Gemm, SignalHandlersRunOnTheStackOfTheThread) {
       }
     }
   });
-  constexpr int kSignals = 500;
-  for (int sent = 0; sent < 100 * kSignals && handled + handled_elsewhere < kSignals; ++sent) {
+  constexpr int kSignals = 100;
+  for (int sent = 0; sent < 1000 * kSignals && handled + handled_elsewhere < kSignals; ++sent) {
     if (stack_end != 0) ::pthread_kill(multiplies.native_handle(), SIGUSR1);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

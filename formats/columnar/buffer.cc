@@ -51,15 +51,19 @@ SizeClass size_class(size_t bytes) {
 
 // Memory with as many huge pages as fit. Null when the system has none.
 std::byte* map_huge_pages(size_t bytes) {
+  const auto map = [](size_t size) {
+    void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+  };
+  if (bytes < kHugePage) return map(bytes);
   // With a page more there is a place where one may begin.
-  void* memory = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(memory);
-  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-  if (before > 0) ::munmap(begin, before);
-  ::munmap(begin + before + bytes, kHugePage - before);
-  ::madvise(begin + before, bytes, MADV_HUGEPAGE);  // advice: without it there are many small pages
-  return begin + before;
+  auto* memory = map(bytes + kHugePage);
+  if (memory == nullptr) return map(bytes);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(memory) % kHugePage) % kHugePage;
+  if (before > 0) ::munmap(memory, before);
+  ::munmap(memory + before + bytes, kHugePage - before);
+  ::madvise(memory + before, bytes, MADV_HUGEPAGE);  // advice: without it there are many small pages
+  return memory + before;
 }
 
 /// Buffers of one size, as many as fit into each huge page. A page is taken when all others are full, and goes back to

@@ -42,8 +42,11 @@ void refuse_together(const po::variables_map& given, std::string_view option,
 
 // Whether it is no name of a workload but TFRecord files, which also end in .tfrec.
 bool is_pattern(std::string_view text) {
-  return text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrec") != std::string_view::npos ||
-         std::filesystem::is_regular_file(text);
+  if (text.find_first_of("*?[/") != std::string_view::npos || text.find(".tfrec") != std::string_view::npos)
+    return true;
+  std::error_code code;  // a name that is too long is no file
+  return !std::ranges::any_of(all_workloads(), [&](const Workload& workload) { return workload.name == text; }) &&
+         std::filesystem::is_regular_file(text, code);
 }
 
 // Options that the workload has a say in.

@@ -138,8 +138,7 @@ ChildResult ChildProcess::wait(Limit limit) {
     if (Clock::now() > deadline) throw_late("its end", limit);
     read_some(kTick);  // or it would wait for ever with a full pipe
   }
-  while (read_some(Limit(0))) {
-  }
+  take_output();
   ChildResult result{.out = out_.text, .err = err_.text};
   if (WIFEXITED(*status_)) {
     result.exit_code = WEXITSTATUS(*status_);

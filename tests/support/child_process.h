@@ -49,6 +49,12 @@ class ChildProcess {
   /// To the program and to what it started, as a terminal sends Ctrl-C. Nothing happens when it has ended.
   void signal(int number);
   bool running();
+  /// Takes what has come on its outputs, without waiting. A program whose outputs nobody takes stands still when the
+  /// pipe is full, after 64 KiB; `read_line` and `wait` take them too.
+  void take_output() {
+    while (read_some(Limit(0))) {
+    }
+  }
   pid_t pid() const { return pid_; }
   /// Waits for its end. Throws as `read_line` does when it does not come in time.
   ChildResult wait(Limit limit = kLimit);

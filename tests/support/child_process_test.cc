@@ -71,6 +71,17 @@ TEST(ChildProcess, SaysWhatItWaitedForWhenTheTimeIsOver) {
   }
 }
 
+// As one that is watched for long while it prints more than a pipe holds.
+TEST(ChildProcess, GoesOnWhileItsOutputIsTaken) {
+  ChildProcess child(shell("seq 1 30000; seq 1 30000 >&2"));
+  for (int look = 0; look < 60'000 && child.running(); ++look) {
+    child.take_output();
+    ::usleep(1000);
+  }
+  EXPECT_FALSE(child.running());
+  EXPECT_EQ(child.wait().out.size(), 168'894U);
+}
+
 TEST(ChildProcess, TellsWhenAProgramCannotBeStarted) {
   EXPECT_THROW(run_child({"/no/such/program"}), std::system_error);
 }

@@ -1,5 +1,6 @@
 #include "benchmarks/bench_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>

@@ -168,19 +168,11 @@ void tree_and_ring(benchmark::State& state, Arrival arrival) {
   state.counters["MiB"] = static_cast<double>(tree.size() * 4) / (1 << 20);
 }
 
-BENCHMARK_CAPTURE(tree_and_ring, replicas_in_turn, Arrival::kInTurn)
-    ->Arg(1)
-    ->Arg(2)
-    ->Arg(4)
-    ->Iterations(11)
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(tree_and_ring, all_there, Arrival::kAllThere)
-    ->Arg(1)
-    ->Arg(2)
-    ->Arg(4)
-    ->Iterations(11)
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond);
+void on_1_2_4_threads(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Arg(1)->Arg(2)->Arg(4)->Iterations(11)->UseManualTime()->Unit(::benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(tree_and_ring, replicas_in_turn, Arrival::kInTurn)->Apply(on_1_2_4_threads);
+BENCHMARK_CAPTURE(tree_and_ring, all_there, Arrival::kAllThere)->Apply(on_1_2_4_threads);
 
 }  // namespace

@@ -166,22 +166,31 @@ TEST(Roberta, DoublesGiveTheLossOfAFloat64Run) {
   EXPECT_NEAR(cross_entropy(tape, logits, labels).sum, batch.file.values<double>("loss_sum_float64")[0], 1e-9);
 }
 
+// Small enough for central differences.
+RobertaForMaskedLm model_with_dropout(int64_t hidden_size) {
+  return RobertaForMaskedLm({.vocab_size = 11,
+                             .hidden_size = hidden_size,
+                             .num_hidden_layers = 2,
+                             .num_attention_heads = 2,
+                             .intermediate_size = 10,
+                             .max_position_embeddings = 9,
+                             .hidden_dropout_prob = 0.3,
+                             .attention_probs_dropout_prob = 0.25,
+                             .initializer_range = 0.4});
+}
+
+std::vector<double> start_weights(const RobertaForMaskedLm& model) {
+  FlatBuffer start(model.layout().size());
+  model.initialize(start.span(), 3);
+  return {start.span().begin(), start.span().end()};
+}
+
 // What is left out of the last layer is read by nobody: states are those of the whole, dropout included, and so are
 // the gradients, up to the order of additions. Lengths and widths that are no multiples of 4 or 8 as well.
 TEST(Roberta, ChosenTokensHaveTheStatesAndGradientsOfTheWhole) {
   for (const int64_t hidden : {6, 8}) {
-    const RobertaForMaskedLm model({.vocab_size = 11,
-                                    .hidden_size = hidden,
-                                    .num_hidden_layers = 2,
-                                    .num_attention_heads = 2,
-                                    .intermediate_size = 10,
-                                    .max_position_embeddings = 9,
-                                    .hidden_dropout_prob = 0.3,
-                                    .attention_probs_dropout_prob = 0.25,
-                                    .initializer_range = 0.4});
-    FlatBuffer start(model.layout().size());
-    model.initialize(start.span(), 3);
-    const std::vector<double> weights(start.span().begin(), start.span().end());
+    const RobertaForMaskedLm model = model_with_dropout(hidden);
+    const std::vector<double> weights = start_weights(model);
     const std::vector<int32_t> ids = {0, 5, 7, 2, 9, 0, 4, 10, 2, 1, 3, 8, 6, 5, 2};
     const RobertaInput input{.rows = 3, .length = 5, .first_row = 6, .ids = ids};
     const RobertaForMaskedLm::DropoutKey key{.seed = 5, .batch = 12};
@@ -236,18 +245,8 @@ TEST(Roberta, RefusesTokensThatAreNotThere) {
 }
 
 TEST(Roberta, GradientsWithDropoutAreThoseOfCentralDifferences) {
-  const RobertaForMaskedLm model({.vocab_size = 11,
-                                  .hidden_size = 6,
-                                  .num_hidden_layers = 2,
-                                  .num_attention_heads = 2,
-                                  .intermediate_size = 10,
-                                  .max_position_embeddings = 9,
-                                  .hidden_dropout_prob = 0.3,
-                                  .attention_probs_dropout_prob = 0.25,
-                                  .initializer_range = 0.4});
-  FlatBuffer start(model.layout().size());
-  model.initialize(start.span(), 3);
-  std::vector<double> weights(start.span().begin(), start.span().end());
+  const RobertaForMaskedLm model = model_with_dropout(6);
+  std::vector<double> weights = start_weights(model);
   const std::vector<int32_t> ids = {0, 5, 7, 2, 9, 0, 4, 10, 2, 1};
   const std::vector<int64_t> mask = {1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
   const std::vector<int32_t> positions = {1, 2, 4, 7};

@@ -44,7 +44,7 @@ void Arena::release_bytes(void* block, size_t size) {
 }
 
 void Arena::reset() {
-  for (Spare& spare : spares_) spare.blocks.clear();
+  spares_.clear();
   used_ = 0;
   if (chunks_.size() < 2) return;
   const size_t all = capacity();  // the next step fits into one chunk

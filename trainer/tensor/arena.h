@@ -52,7 +52,7 @@ class Arena {
 
   std::vector<Chunk> chunks_;  // the last one is being filled
   size_t used_ = 0;            // of the last one
-  std::vector<Spare> spares_;  // few sizes occur in a model
+  std::vector<Spare> spares_;  // few sizes occur in a step; those of another step may be others
 };
 
 }  // namespace millrace

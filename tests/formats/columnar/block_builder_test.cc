@@ -50,6 +50,17 @@ TEST(BlockBuilderTest, GathersRecordViewsAndHoldsEachBufferOnce) {
   EXPECT_EQ(gathered.column(0).values<std::string_view>(799)[0], "record 15.49");
 }
 
+TEST(BlockBuilderTest, SizeOfRecordsIsThatOfAllOfThem) {
+  BufferPool pool;
+  std::vector<std::string> payloads;
+  int64_t bytes = 0;
+  for (size_t count = 0; count < 20; ++count) {
+    EXPECT_EQ(records(pool, payloads).column(0).byte_size(), bytes) << count << " records";
+    payloads.emplace_back(count * count + 1, 'x');
+    bytes += static_cast<int64_t>(size_of(DType::kBytes) + payloads.back().size());
+  }
+}
+
 TEST(BlockBuilderTest, ErrorsGoWithTheirElements) {
   BufferPool pool;
   Block block = records(pool, {"a", "b", "c", "d"});

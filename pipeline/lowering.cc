@@ -13,10 +13,14 @@
 namespace millrace {
 namespace {
 
-// A lane's ring: one block being taken, one ready.
+// A lane's ring: one block being taken, one ready. Of large blocks it has as many as fit: each of the other lanes has
+// one ready, too.
 constexpr size_t kLaneCredits = 2;
+constexpr int64_t kLaneBytes = int64_t{4} << 20;
 // A serial segment's ring, without a body behind it.
 constexpr size_t kSerialCredits = 4;
+// What large blocks in a ring may take for each thread.
+constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
 
 std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
   return std::dynamic_pointer_cast<const MapOperator>(node.op);
@@ -39,8 +43,10 @@ class LoweredPlan::LaneSet final : public Lanes {
           StageStatistics* reading)
       : reading_(reading) {
     for (size_t lane = 0; lane < num_lanes; ++lane) {
-      segments_.push_back(std::make_unique<Segment>(
-          executor, Segment::Options{.credits = kLaneCredits, .schema = schema, .statistics = &record.statistics}));
+      segments_.push_back(std::make_unique<Segment>(executor, Segment::Options{.credits = kLaneCredits,
+                                                                               .large = {.bytes = kLaneBytes},
+                                                                               .schema = schema,
+                                                                               .statistics = &record.statistics}));
       record.segments.push_back(segments_.back().get());
     }
   }
@@ -138,7 +144,13 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   const bool has_body = !maps.empty() || segment.assembly != nullptr;
 
   Segment::Options options;
-  options.credits = extra_credits + (has_body ? 2 * static_cast<size_t>(executor_.threads()) + 2 : kSerialCredits);
+  const auto threads = static_cast<size_t>(executor_.threads());
+  options.credits = extra_credits + (has_body ? 2 * threads + 2 : kSerialCredits);
+  // One for the reader and one in the making; half of the workers are enough for bodies as fast as memory.
+  const size_t least_credits = std::max(extra_credits, size_t{2});
+  options.large = {.bytes = kLargeBytesPerThread * executor_.threads(),
+                   .slots = std::max(least_credits, has_body ? threads / 2 : 0),
+                   .slots_of_slow = std::max(least_credits, has_body ? threads : 0)};
   options.assembly = segment.assembly;
   options.assembly_stage = segment.assembly_stage;
   options.ordered = options_.ordered;
@@ -154,6 +166,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
     segment.body.push_back(entry.statistics.name);
   }
   segment.credits = options.credits;
+  segment.large_slots = options.large.slots;
   segments_.push_back(std::make_unique<Segment>(executor_, std::move(options)));
   segment.segments.push_back(segments_.back().get());
   return [segment = segments_.back().get(), chain = std::move(chain)](const StageContext& context) {
@@ -290,7 +303,11 @@ std::vector<StageReport> LoweredPlan::report() const {
     // The waits that have ended first: see Segment::add_current_wait.
     int64_t for_input_ns = segment.waiting_for_input_ns.load();
     int64_t for_output_ns = segment.waiting_for_output_ns.load();
-    for (const Segment* running : entry.segment->segments) running->add_current_wait(for_input_ns, for_output_ns);
+    int64_t usable_slots = 0;
+    for (const Segment* running : entry.segment->segments) {
+      running->add_current_wait(for_input_ns, for_output_ns);
+      usable_slots += static_cast<int64_t>(running->usable_slots());
+    }
     reports.push_back(
         {.name = counted.name,
          .segment = entry.segment->number,
@@ -306,7 +323,7 @@ std::vector<StageReport> LoweredPlan::report() const {
          .waiting_for_input_seconds = kSeconds * static_cast<double>(for_input_ns),
          .waiting_for_output_seconds = kSeconds * static_cast<double>(for_output_ns),
          .queue = segment.queue.load(std::memory_order_relaxed),
-         .queue_slots = static_cast<int64_t>(entry.segment->credits * entry.segment->segments.size()),
+         .queue_slots = usable_slots,
          .queue_high_water = segment.queue_high_water.load()});
   }
   return reports;
@@ -319,7 +336,7 @@ std::string LoweredPlan::to_string() const {
                         segment->lanes > 0 ? fmt::format(", {} lanes", segment->lanes) : "",
                         fmt::join(segment->chain, " | "));
     if (!segment->body.empty()) text += fmt::format(" -> parallel body [{}]", fmt::join(segment->body, " + "));
-    text += fmt::format(" -> ring of {} slots\n", segment->credits);
+    text += fmt::format(" -> ring of {} slots, of large blocks from {} on\n", segment->credits, segment->large_slots);
   }
   return text;
 }

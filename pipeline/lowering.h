@@ -59,6 +59,7 @@ class LoweredPlan {
     std::vector<std::string> chain;
     std::vector<std::string> body;
     size_t credits = 0;
+    size_t large_slots = 1;                // of these at least, while blocks are large
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
     StageStatistics* assembly = nullptr;   // of the last stage's blocks, where the body assembles them
     std::string_view assembly_stage;       // its name

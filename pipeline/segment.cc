@@ -89,6 +89,7 @@ Segment::Segment(Executor& executor, Options options)
                                                       [](const auto& map) { return needs_numbered_rows(*map); }))),
       slots_(std::make_unique<Slot[]>(options_.credits)),
       ready_(std::make_unique<std::atomic<uint32_t>[]>(options_.credits)),
+      large_(options_.large),
       body_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t index) {
               handoff_acquire(&slots_[index]);
               run_body(index);
@@ -227,7 +228,7 @@ bool Segment::admit(int64_t bytes) noexcept {
 bool Segment::may_poll() noexcept {
   constexpr int64_t kUnknown = 4 * kBlockBytes;
   const MemoryBudget& memory = executor_.memory();
-  const int64_t last = bytes_of_last_block_.load(std::memory_order_relaxed);
+  const int64_t last = large_.bytes_of_last();
   const auto on_their_way = static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed));
   const int64_t bytes = !has_body() ? std::max<int64_t>(last, 0) : (on_their_way + 1) * (last < 0 ? kUnknown : last);
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -238,16 +239,34 @@ bool Segment::may_poll() noexcept {
   return false;
 }
 
+bool Segment::is_in_body(uint64_t position) const noexcept {
+  for (size_t i = 0; i < options_.credits; ++i) {
+    if (slots_[i].state.load() == SlotState::kInBody && slots_[i].position.load() == position) return true;
+  }
+  return false;
+}
+
+size_t Segment::usable_slots() const noexcept {
+  size_t usable = large_.usable(options_.credits);
+  if (usable == options_.credits || !options_.ordered) return usable;
+  const uint64_t head = tail_.load();
+  if (ready_[head % options_.credits].load() != 0 || !is_in_body(head)) return usable;
+  for (size_t i = 0; i < options_.credits; ++i) usable += ready_[i].load() != 0 ? 1 : 0;
+  return std::min(usable, options_.credits);
+}
+
 Segment::Slot* Segment::free_slot() {
   for (int attempt = 0; attempt < 2; ++attempt) {
-    for (size_t i = 0; i < options_.credits; ++i) {
+    const bool has_credit = next_position_ - tail_.load() < usable_slots();
+    for (size_t i = 0; has_credit && i < options_.credits; ++i) {
       Slot& slot = slots_[(next_slot_ + i) % options_.credits];
       if (slot.state.load() == SlotState::kFree) {
         next_slot_ = (next_slot_ + i + 1) % options_.credits;
         return &slot;
       }
     }
-    // Say so first, then look once more: the reader frees first and looks at the flag after.
+    // Say so first, then look once more: the reader frees first and looks at the flag after. So do bodies, which
+    // publish before they look.
     out_of_credits_.store(true);
   }
   return nullptr;
@@ -325,16 +344,17 @@ void Segment::fill(Slot& slot, Block block, bool end) {
   slot.block = std::move(block);
   slot.end = end;
   slot.generation = generation_;
-  slot.position = next_position_++;
+  slot.position.store(next_position_++, std::memory_order_relaxed);
   slot.state.store(SlotState::kTaken);
   options_.statistics->change_queue(1);
   raise_to(options_.statistics->queue_high_water,
            static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
   if (end || (options_.maps.empty() && !slot.block.assemble)) {
-    if (!end) bytes_of_last_block_.store(slot.block.byte_size(), std::memory_order_relaxed);
+    if (!end) large_.made(slot.block.byte_size(), 0);
     publish(slot);
     return;
   }
+  if (large_.bytes_of_last() < 0) large_.expect(slot.block.byte_size());
   if (!options_.ordered) in_bodies_.fetch_add(1);
   executor_.submit(body_, static_cast<size_t>(&slot - slots_.get()), &slot);
 }
@@ -342,6 +362,8 @@ void Segment::fill(Slot& slot, Block block, bool end) {
 void Segment::run_body(size_t index) noexcept {
   const Executor::Body mark(executor_);
   if (executor_.stopping()) return;
+  slots_[index].state.store(SlotState::kInBody);
+  if (tail_.load() == slots_[index].position.load(std::memory_order_relaxed)) wake_for_large();
   run_maps(slots_[index]);
   publish(slots_[index]);
   if (!options_.ordered && in_bodies_.fetch_sub(1) == 1) wake();
@@ -350,6 +372,7 @@ void Segment::run_body(size_t index) noexcept {
 void Segment::run_maps(Slot& slot) {
   const Activity::Scope doing(slot.activity);
   Block& block = slot.block;
+  const int64_t started = large_.is_large() ? now_ns() : 0;
   if (block.assemble) {
     StageStatistics& statistics = *options_.assembly;
     const int64_t begin = options_.meters_maps ? now_ns() : 0;
@@ -379,11 +402,11 @@ void Segment::run_maps(Slot& slot) {
     statistics.add_dropped(taken, block);
   }
   slot.activity.enter(nullptr, 0);
-  bytes_of_last_block_.store(block.byte_size(), std::memory_order_relaxed);
+  large_.made(block.byte_size(), started > 0 ? now_ns() - started : 0);
 }
 
 void Segment::publish(Slot& slot) {
-  const uint64_t position = options_.ordered ? slot.position : completed_.fetch_add(1);
+  const uint64_t position = options_.ordered ? slot.position.load(std::memory_order_relaxed) : completed_.fetch_add(1);
   const auto index = static_cast<uint32_t>(&slot - slots_.get());
   handoff_release(&slot);
   ready_[position % options_.credits].store(index + 1);
@@ -391,6 +414,12 @@ void Segment::publish(Slot& slot) {
   if (reader_starved_.load() && tail_.load() == position && reader_starved_.exchange(false)) {
     reader_waker_.load()->wake();
   }
+  if (tail_.load() != position) wake_for_large();
+}
+
+// Where there is room for another large block, see usable_slots().
+void Segment::wake_for_large() noexcept {
+  if (large_.is_large() && out_of_credits_.load() && out_of_credits_.exchange(false)) wake();
 }
 
 }  // namespace millrace

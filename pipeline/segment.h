@@ -9,6 +9,7 @@
 #include "ops/operator.h"
 #include "pipeline/activity.h"
 #include "pipeline/executor.h"
+#include "pipeline/large_block_limit.h"
 #include "pipeline/segment_state.h"
 #include "pipeline/stage_statistics.h"
 
@@ -25,9 +26,10 @@ namespace millrace {
 class Segment final : public Waker, public MemoryGate, public MemoryBudget::Waiter {
  public:
   struct Options {
-    size_t credits = 4;   ///< slots: blocks polled and not yet taken
-    bool ordered = true;  ///< readers see the chain's order; otherwise the order in which bodies end
-    SchemaPtr schema;     ///< of the chain's blocks
+    size_t credits = 4;                   ///< slots: blocks polled and not yet taken
+    LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
+    bool ordered = true;                  ///< readers see the chain's order; otherwise the order in which bodies end
+    SchemaPtr schema;                     ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
     bool meters_maps = true;                       ///< whether these are counted
@@ -61,6 +63,9 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   /// be missed, when its nanoseconds were read before, and is never counted twice.
   void add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) const noexcept;
 
+  /// Slots that may be in use now. Of large blocks (LargeBlockLimit) not all, and one more for each that is ready while
+  /// the body of one before it runs: a slow block must not leave the workers idle. Any thread.
+  [[nodiscard]] size_t usable_slots() const noexcept;
   /// What it does now. Any thread.
   [[nodiscard]] SegmentState state() const;
   /// Elements that maps have come through inside their blocks; never falls. Any thread.
@@ -72,12 +77,12 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
  private:
   class Reader;
 
-  enum class SlotState : uint32_t { kFree, kTaken };
+  enum class SlotState : uint32_t { kFree, kTaken, kInBody };
 
   struct Slot {
     Block block;
     uint64_t generation = 0;
-    uint64_t position = 0;
+    std::atomic<uint64_t> position{0};
     bool end = false;
     std::atomic<SlotState> state{SlotState::kFree};
     Activity activity;  // of the body that has it
@@ -101,6 +106,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   Poll poll_chain(Block& out);
   void take_request();
   bool is_waited_for() const noexcept;
+  void wake_for_large() noexcept;
+  bool is_in_body(uint64_t position) const noexcept;
   bool may_poll() noexcept;
   Slot* free_slot();
   bool has_body() const { return !options_.maps.empty() || options_.assembly != nullptr; }
@@ -143,8 +150,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
   std::atomic<uint64_t> tail_{0};
   std::atomic<bool> reader_starved_{false};
-  std::atomic<bool> out_of_memory_{false};        // waits for room in the budget, or for a reader that starves
-  std::atomic<int64_t> bytes_of_last_block_{-1};  // behind the maps; -1: there was none
+  std::atomic<bool> out_of_memory_{false};  // waits for room in the budget, or for a reader that starves
+  LargeBlockLimit large_;                   // of blocks behind the maps
   std::atomic<Waker*> reader_waker_{nullptr};
 
   std::mutex request_mutex_;  // once per iteration, never on the way of a block

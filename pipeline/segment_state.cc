@@ -1,5 +1,7 @@
 #include "pipeline/segment_state.h"
 
+#include <algorithm>
+
 #include "pipeline/segment.h"
 
 namespace millrace {
@@ -7,7 +9,6 @@ namespace millrace {
 SegmentState Segment::state() const {
   SegmentState state;
   const int64_t now = now_ns();
-  state.slots = options_.credits;
   for (size_t i = 0; i < options_.credits; ++i) {
     if (ready_[i].load() != 0) ++state.ready;
     if (slots_[i].state.load() != SlotState::kFree) ++state.taken;
@@ -15,6 +16,8 @@ SegmentState Segment::state() const {
     if (body.stage == nullptr) continue;
     state.bodies.push_back({.map = body.stage, .ns = now - body.since_ns, .elements = body.elements});
   }
+  // More may be taken than now could be: blocks have become large since.
+  state.slots = std::max(usable_slots(), state.taken);
   state.next_is_ready = ready_[tail_.load() % options_.credits].load() != 0;
 
   const Activity::Now polling = activity_.now();

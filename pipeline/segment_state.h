@@ -29,7 +29,7 @@ struct SegmentState {
   int64_t chain_ns = 0;                    ///< for so long; 0 when idle or due
   const StageStatistics* stage = nullptr;  ///< the innermost that runs, of kRunning
   uint64_t elements = 0;                   ///< as of a body, where the stage is a map
-  size_t slots = 0;                        ///< of the ring
+  size_t slots = 0;                        ///< of the ring that may be in use now
   size_t taken = 0;                        ///< slots that hold a block: in bodies, on the way there, or ready
   size_t ready = 0;                        ///< of these, ready for the reader
   bool next_is_ready = false;              ///< among them the one that the reader takes next

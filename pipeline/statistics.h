@@ -23,7 +23,7 @@ struct StageReport {
   double waiting_for_input_seconds = 0;   ///< the segment's serial chain had nothing to take
   double waiting_for_output_seconds = 0;  ///< the segment's ring was full
   int64_t queue = 0;                      ///< blocks in the segment's ring, of all copies
-  int64_t queue_slots = 0;                ///< places there
+  int64_t queue_slots = 0;                ///< places there now: fewer while blocks are large (LargeBlockLimit)
   int64_t queue_high_water = 0;           ///< most blocks in the ring, of one copy
 };
 

@@ -12,6 +12,8 @@
 #include "formats/storage/local.h"
 #include "formats/tfrecord/writer.h"
 #include "pipeline/dataset.h"
+#include "pipeline/worker_limit.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
@@ -127,6 +129,90 @@ TEST(PipelineStatistics, ARingIsNeverFullerThanItsCreditsAndFillsWhileNobodyRead
   EXPECT_EQ(statistics.stages.back().queue_high_water, kCredits) << statistics.to_string();
   EXPECT_GT(statistics.buffer_bytes, 0);
   EXPECT_GT(statistics.fresh_buffers, 0);
+}
+
+// Until its ring has been full for most of the time, for nobody reads.
+StageReport full_ring(const Pipeline& pipeline, size_t stage) {
+  Statistics statistics;
+  do {
+    std::this_thread::yield();
+    statistics = pipeline.stats();
+  } while (statistics.stages[stage].waiting_for_output_seconds <
+           0.9 * static_cast<double>(statistics.stages[stage].copies) * statistics.wall_seconds);
+  return statistics.stages[stage];
+}
+
+TEST(PipelineStatistics, OfLargeBlocksARingTakesFewAndCountsAsFull) {
+  // 4 MiB each. With a map on one thread no block is ready before one that was begun earlier.
+  const Dataset batches = Dataset::range(0, 1 << 20).repeat().batch(1 << 19);
+  for (const auto& [dataset, threads] : {std::pair(batches, 2), std::pair(batches.add("value", int64_t{1}), 1)}) {
+    for (const int prefetched : {0, 1, 5}) {
+      Pipeline pipeline = (prefetched > 0 ? dataset.prefetch(prefetched) : dataset).start({.threads = threads});
+      ASSERT_TRUE(pipeline.next().has_value());
+      const StageReport ring = full_ring(pipeline, 2);
+      EXPECT_EQ(ring.queue, std::max(2, prefetched)) << threads;
+      EXPECT_EQ(ring.queue_slots, ring.queue);
+      EXPECT_EQ(ring.queue_high_water, ring.queue);
+    }
+  }
+}
+
+TEST(PipelineStatistics, OfLargeRecordsALaneHasOneReady) {
+  const test::TemporaryFolder folder;
+  constexpr int64_t kRecords = 8;
+  for (int64_t shard = 0; shard < 2; ++shard) {
+    RecordWriter writer(folder.path(std::to_string(shard)));
+    for (int64_t i = 0; i < kRecords; ++i) writer.write(std::string(3 << 20, 'x'));
+    writer.close();
+  }
+  Pipeline pipeline = Dataset::tfrecord(Shards::glob(folder.path("*")), {.cycle_length = 2}).start({.threads = 2});
+  ASSERT_TRUE(pipeline.next().has_value());
+  const StageReport lanes = full_ring(pipeline, 0);
+  EXPECT_EQ(lanes.queue_high_water, 1);
+  EXPECT_EQ(lanes.queue_slots, 2) << "one of each of the two lanes";
+  int64_t rows = 1;
+  while (pipeline.next()) ++rows;
+  EXPECT_EQ(rows, 2 * kRecords);
+}
+
+// The first batch waits until as many others as possible have been made.
+TEST(LargeBlocks, WorkersGoOnBehindASlowOneAndKeepTheOrder) {
+  constexpr int64_t kBatch = 1 << 18;  // 2 MiB
+  constexpr int64_t kBatches = 24;
+  const WorkerLimit workers(4);  // also on a machine of one core
+  for (const int threads : {1, 2, 3, 4}) {
+    // Its own and one of each other worker; with one worker nobody is left. The reader has taken none, so the slots of
+    // the ring, 2 * threads + 2, are as many as there can be.
+    const int64_t all_but_first = threads == 1 ? 0 : 2 * threads + 1;
+    std::mutex mutex;
+    std::condition_variable changed;
+    int64_t others = 0;
+    bool in_time = true;
+    const RowFunction wait{.name = "wait",
+                           .writes = {{.name = "first", .dtype = DType::kInt64, .shape = {}}},
+                           .function = [&](const RowView& row, RowWriter& out) {
+                             const int64_t first = row.values<int64_t>("value")[0];
+                             {
+                               std::unique_lock lock(mutex);
+                               if (first == 0) {
+                                 in_time = changed.wait_for(lock, std::chrono::seconds(20),
+                                                            [&] { return others >= all_but_first; });
+                               } else {
+                                 ++others;
+                                 changed.notify_all();
+                               }
+                             }
+                             out.set("first", first);
+                           }};
+    Pipeline pipeline = Dataset::range(0, kBatch * kBatches).batch(kBatch).map(wait).start({.threads = threads});
+    int64_t batch = 0;
+    while (const auto element = pipeline.next()) {
+      EXPECT_EQ(element->block().column("first").values<int64_t>(0)[0], batch * kBatch);
+      ++batch;
+    }
+    EXPECT_EQ(batch, kBatches);
+    EXPECT_TRUE(in_time) << threads << " threads: only " << others << " of " << all_but_first;
+  }
 }
 
 TEST(PipelineStatistics, BuffersAreRecycled) {

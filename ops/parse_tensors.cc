@@ -3,11 +3,13 @@
 #include <cassert>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "ops/decoded_column.h"
 #include "ops/parsed_records.h"
+#include "ops/views_by_row.h"
 
 namespace millrace {
 namespace {
@@ -28,21 +30,24 @@ SchemaPtr with_tensors(const Schema& input, const ParseTensorsOperator::Tensors&
 /// The tensors of one feature, row after row, being filled.
 class TensorWriter {
  public:
-  TensorWriter(const ParseTensorOperator& tensor, size_t rows, BufferPool& pool)
+  TensorWriter(const ParseTensorOperator& tensor, Column messages, size_t rows, BufferPool& pool)
       : tensor_(tensor),
+        messages_(std::move(messages)),
         feature_((*tensor.schema())[tensor.column()]),
         row_bytes_(static_cast<size_t>(num_values(feature_.shape)) * size_of(feature_.dtype)),
         column_(Column::fixed(pool, feature_.dtype, feature_.shape, rows)),
         begin_(rows == 0 ? nullptr : column_.mutable_data(0)) {}
 
-  std::optional<Error> write(std::string_view bytes, size_t row) {
+  std::optional<Error> write(size_t row) {
     try {
-      tensor_.read(bytes).copy_to(feature_.dtype, begin_ + row * row_bytes_);
+      tensor_.read(messages_[row]).copy_to(feature_.dtype, begin_ + row * row_bytes_);
     } catch (const ErrorException& failed) {
       return decoding_error(feature_, tensor_.name(), failed);
     }
     return std::nullopt;
   }
+  // Rows up to this one are written.
+  void done(size_t row) { messages_.done(row); }
   // Nothing of meaning.
   void clear(size_t first, size_t rows) {
     if (rows * row_bytes_ > 0) std::memset(begin_ + first * row_bytes_, 0, rows * row_bytes_);
@@ -51,6 +56,7 @@ class TensorWriter {
 
  private:
   const ParseTensorOperator& tensor_;
+  ViewsByRow messages_;
   const FeatureSpec& feature_;
   size_t row_bytes_;
   Column column_;
@@ -79,23 +85,26 @@ Block ParseTensorsOperator::apply(Block block, BufferPool& pool) const {
   const size_t rows = batched_ ? rows_in_each(block, block.column(tensors_.front()->column()), name()) : 1;
   std::vector<TensorWriter> writers;
   writers.reserve(tensors_.size());
-  for (const auto& tensor : tensors_) writers.emplace_back(*tensor, rows * block.num_elements(), pool);
+  Block::Columns columns = block.columns();
+  block.mutable_columns().clear();
+  for (const auto& tensor : tensors_) {
+    writers.emplace_back(*tensor, std::exchange(columns[tensor->column()], {}), rows * block.num_elements(), pool);
+  }
   std::vector<ElementError> errors;
   for (size_t element = 0; element < block.num_elements(); ++element) {
     bool failed = !block.errors().empty() && block.error_at(element) != nullptr;
     for (size_t row = 0; row < rows && !failed; ++row) {
       for (size_t t = 0; t < writers.size() && !failed; ++t) {
-        const std::string_view bytes = block.column(tensors_[t]->column()).values<std::string_view>(element)[row];
-        std::optional<Error> error = writers[t].write(bytes, element * rows + row);
+        std::optional<Error> error = writers[t].write(element * rows + row);
         if (!error) continue;
         block.locate(element, row, *error);
         errors.push_back({element, std::make_shared<const Error>(*std::move(error))});
         failed = true;
       }
+      for (TensorWriter& writer : writers) writer.done(element * rows + row);
     }
     for (size_t t = 0; t < writers.size() && failed; ++t) writers[t].clear(element * rows, rows);
   }
-  Block::Columns columns = block.columns();
   for (size_t t = 0; t < writers.size(); ++t) {
     Column& made = writers[t].column();
     columns[tensors_[t]->column()] = batched_ ? made.grouped(rows) : std::move(made);

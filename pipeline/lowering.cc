@@ -146,10 +146,10 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   Segment::Options options;
   const auto threads = static_cast<size_t>(executor_.threads());
   options.credits = extra_credits + (has_body ? 2 * threads + 2 : kSerialCredits);
-  // One for the reader and one in the making; half of the workers are enough for bodies as fast as memory.
-  const size_t least_credits = std::max(extra_credits, size_t{2});
+  // What is ready and one in the making; half of the workers are enough for bodies as fast as memory.
+  const size_t least_credits = std::max(extra_credits, size_t{1}) + 1;
   options.large = {.bytes = kLargeBytesPerThread * executor_.threads(),
-                   .slots = std::max(least_credits, has_body ? threads / 2 : 0),
+                   .slots = std::max(least_credits, has_body ? threads / 2 + 1 : 0),
                    .slots_of_slow = std::max(least_credits, has_body ? threads : 0)};
   options.assembly = segment.assembly;
   options.assembly_stage = segment.assembly_stage;

@@ -39,7 +39,8 @@ Block ParseSequenceExampleOperator::apply(Block block, BufferPool& pool) const {
   return parse_records(
       block, schema(), columns_, name(),
       [&parser](std::string_view record, std::span<std::byte* const> destinations,
-                std::span<ColumnBuilder* const> builders) { return parser.parse(record, destinations, builders); },
+                std::span<ColumnBuilder* const> builders,
+                std::string_view next) { return parser.parse(record, destinations, builders, next); },
       parser_, pool);
 }
 

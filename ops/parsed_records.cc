@@ -92,14 +92,6 @@ Column padded(const ParsedColumn& column, const Column& records, size_t rows, Bu
   return batches;
 }
 
-// Rows that come from a shuffle lie where the processor does not expect them: the next one is on its way while this
-// one is parsed.
-void prefetch(std::string_view record) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;  // of longer records the processor asks for the rest by itself
-  for (size_t at = 0; at < std::min(record.size(), kMost); at += kLine) __builtin_prefetch(record.data() + at);
-}
-
 // An element of 0 rows: what varies within rows has no size either, and a ragged dimension of no rows has one split.
 void append_no_rows(ColumnBuilder& column, const FeatureSpec& feature) {
   if (feature.has_fixed_shape()) return column.append_nothing();
@@ -273,8 +265,9 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
     const auto views = failed ? std::span<const std::string_view>() : records.values<std::string_view>(element);
     size_t parsed = 0;
     while (parsed < views.size()) {
-      if (const std::string_view* next = &views[parsed] + 1; next != all.data() + all.size()) prefetch(*next);
-      if (auto error = parse(views[parsed], writer.destinations(), writer.builders())) {
+      const std::string_view* next = &views[parsed] + 1;
+      if (auto error = parse(views[parsed], writer.destinations(), writer.builders(),
+                             next != all.data() + all.size() ? *next : std::string_view())) {
         error->stage = operator_name;
         // Records that a row has in a feature all come from where the row does.
         if (static_cast<int64_t>(records_per_element) == block.rows_per_element) {

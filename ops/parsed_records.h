@@ -43,8 +43,8 @@ class HeldParser final : public Resource {
 };
 
 /// Parses one record: see ExampleParser::parse.
-using ParseRecord =
-    std::function<std::optional<Error>(std::string_view, std::span<std::byte* const>, std::span<ColumnBuilder* const>)>;
+using ParseRecord = std::function<std::optional<Error>(std::string_view record, std::span<std::byte* const>,
+                                                       std::span<ColumnBuilder* const>, std::string_view next)>;
 
 /// A block of raw records, or of batches of them, as a block of `schema`. `parser`: what `parse` uses.
 Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const ParsedColumn> columns,

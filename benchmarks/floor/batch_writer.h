@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,6 +10,11 @@
 #include "benchmarks/floor/schedule.h"
 
 namespace millrace {
+
+/// The record behind record `i`, or nothing.
+inline std::string_view next_of(std::span<const std::string_view> records, size_t i) {
+  return i + 1 < records.size() ? records[i + 1] : std::string_view();
+}
 
 /// Makes batches of records: what a workload does behind reading and shuffling. Each thread has its own.
 class BatchWriter {

@@ -23,8 +23,9 @@ class ExampleBatchWriter final : public BatchWriter {
       shapes_[c][0] = static_cast<int64_t>(records.size());
       places_[c] = out.begin_column(c, shapes_[c]);
     }
-    for (const std::string_view record : records) {
-      if (auto error = parser_->parse(record, places_)) throw ErrorException(*std::move(error));
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (auto error = parser_->parse(records[i], places_, {}, next_of(records, i)))
+        throw ErrorException(*std::move(error));
       for (size_t c = 0; c < places_.size(); ++c) places_[c] += row_bytes_[c];
     }
   }

@@ -41,10 +41,11 @@ class MlmBatchWriter final : public BatchWriter {
     random_positions_.resize(std::max(random_positions_.size(), records.size() * length_ + 16));
     size_t num_random = 0;
     counts_.clear();
-    for (const std::string_view record : records) {
+    for (size_t i = 0; i < records.size(); ++i) {
       const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(original_.data()),
                                                 reinterpret_cast<std::byte*>(attention)};
-      if (auto error = parser_->parse(record, places)) throw ErrorException(*std::move(error));
+      if (auto error = parser_->parse(records[i], places, {}, next_of(records, i)))
+        throw ErrorException(*std::move(error));
       philox_words(rng, ordinal, (length_ + 3) / 4, words_);
       counts_.push_back(mask_row(rule_, original_.data(), attention, words_.data(), length_, ids, labels,
                                  random_positions_.data() + num_random));

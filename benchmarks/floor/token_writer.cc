@@ -18,8 +18,9 @@ class TokenBatchWriter final : public BatchWriter {
     const auto rows = static_cast<int64_t>(records.size());
     std::array<std::byte*, 2> places = {nullptr, out.begin_column(1, {&rows, 1})};
     const std::array<ColumnBuilder*, 2> builders = {&tokens_, nullptr};
-    for (const std::string_view record : records) {
-      if (auto error = parser_->parse(record, places, builders)) throw ErrorException(*std::move(error));
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (auto error = parser_->parse(records[i], places, builders, next_of(records, i)))
+        throw ErrorException(*std::move(error));
       places[1] += sizeof(int64_t);
     }
     // The length of a batch is known when all its rows are.

@@ -5,6 +5,7 @@
 #include "formats/example/default_values.h"
 #include "formats/example/feature_columns.h"
 #include "formats/example/map_entries.h"
+#include "formats/example/record_ahead.h"
 #include "formats/example/tensorflow_reading.h"
 #include "formats/example/value_list.h"
 #include "formats/example/wire.h"
@@ -72,7 +73,7 @@ void ExampleParser::append_varying(size_t i, const ValueList& list, const Wanted
 }
 
 std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std::byte* const> destinations,
-                                          std::span<ColumnBuilder* const> builders) const {
+                                          std::span<ColumnBuilder* const> builders, std::string_view next) const {
   // Of equal keys the last counts, so values are read when the message has been walked.
   WantedEntries entries(wanted_.size());
   const std::string* key = nullptr;  // of the feature being read
@@ -114,7 +115,9 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
         entries.set(index, entry);
       }
     }
+    RecordAhead ahead(next, features_.size());
     for (size_t i = 0; i < features_.size(); ++i) {
+      ahead.ask_for_part();
       const FeatureDescription& feature = features_[i];
       const Place& place = places_[i];
       key = &feature.key;

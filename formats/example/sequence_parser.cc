@@ -5,6 +5,7 @@
 #include "formats/example/default_values.h"
 #include "formats/example/feature_columns.h"
 #include "formats/example/map_entries.h"
+#include "formats/example/record_ahead.h"
 #include "formats/example/value_list.h"
 #include "formats/example/wire.h"
 
@@ -133,7 +134,9 @@ SequenceExampleParser::SequenceExampleParser(std::vector<FeatureDescription> con
 }
 
 std::optional<Error> SequenceExampleParser::parse(std::string_view record, std::span<std::byte* const> destinations,
-                                                  std::span<ColumnBuilder* const> builders) const {
+                                                  std::span<ColumnBuilder* const> builders,
+                                                  std::string_view next) const {
+  RecordAhead(next, 1).ask_for_part();
   Overlong overlong;
   std::optional<Error> error = parse_fields(record, destinations, builders, overlong);
   // TensorFlow takes an overlong tag at the top for an unknown field, and so gets another answer.

@@ -35,7 +35,7 @@ class SequenceExampleParser {
 
   /// Parses one record: see ExampleParser::parse.
   [[nodiscard]] std::optional<Error> parse(std::string_view record, std::span<std::byte* const> destinations,
-                                           std::span<ColumnBuilder* const> builders) const;
+                                           std::span<ColumnBuilder* const> builders, std::string_view next = {}) const;
 
  private:
   struct Overlong {

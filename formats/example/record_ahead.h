@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace millrace {
+
+/// The record that is parsed next. Rows that come from a shuffle lie where the processor does not expect them, so their
+/// memory is asked for while the record before is parsed; in parts, since a core that asks for more lines than it can
+/// wait for (10 to 16) at once stands still.
+class RecordAhead {
+ public:
+  /// Empty: there is none.
+  RecordAhead(std::string_view record, size_t parts)
+      : next_(record.data()), left_(std::min(record.size(), kMost)), part_((left_ / parts + kLine) / kLine * kLine) {}
+
+  /// All parts have been asked for after as many calls.
+  void ask_for_part() {
+    const size_t bytes = std::min(part_, left_);
+    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(next_ + at);
+    next_ += bytes;
+    left_ -= bytes;
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  static constexpr size_t kMost = 4096;  // of longer records the processor asks for the rest by itself
+
+  const char* next_;
+  size_t left_;
+  size_t part_;
+};
+
+}  // namespace millrace

@@ -166,6 +166,7 @@ struct MaskTokensOperator::Row {
   Id* labels;
 };
 
+// Kept by each thread from block to block: some tens of KB.
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
   struct Unit {
@@ -187,6 +188,17 @@ struct MaskTokensOperator::Scratch {
   std::vector<Draw> draws;
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
+
+  void begin_element() {
+    rows.clear();
+    num_random = 0;
+    draws.clear();
+  }
+  // Whether a row of unlikely length was among them.
+  bool is_large() const {
+    constexpr size_t kMost = 1 << 18;
+    return std::max({words.capacity(), random_positions.capacity(), units.capacity()}) > kMost;
+  }
 };
 
 template <typename Id>
@@ -199,7 +211,7 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
   const Column* starts = column_or_null(word_starts_column_);
   const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
-  Scratch scratch;
+  thread_local Scratch scratch;
   for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);
     const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
@@ -231,11 +243,13 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
           .ids = ids.mutable_values<Id>(element).data() + offset,
           .labels = labels.mutable_values<Id>(element).data() + offset};
     };
+    scratch.begin_element();
     for (size_t row = 0; row < rows; ++row) {
       choice_ ? mask_choice(rng, row_at(row), scratch) : mask_positions(rng, row_at(row), scratch);
     }
     if (!choice_ && rows > 0) draw_random_ids(rng, row_at(0), scratch);
   }
+  if (scratch.is_large()) scratch = {};
   return errors;
 }
 
@@ -275,9 +289,6 @@ void MaskTokensOperator::draw_random_ids(const CounterRng& rng, const Row<Id>& f
   for (const auto& [number, begin, count] : scratch.rows) {
     for (size_t i = 0; i < count; ++i) first.ids[begin + *position++] = id_of<Id>(*word++);
   }
-  scratch.rows.clear();
-  scratch.num_random = 0;
-  scratch.draws.clear();
 }
 
 template <typename Id>

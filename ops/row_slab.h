@@ -52,6 +52,8 @@ class RowSlab {
   void free(Slot slot);
 
   [[nodiscard]] Ref<Loan> lend();
+  /// The memory of the slots. Whoever keeps it may write to those that were not freed, also when the slab is gone.
+  std::shared_ptr<const void> memory() const { return shared_; }
   /// Takes back what blocks have released since the last call. `allocate` does so before it takes fresh memory.
   void collect();
   /// Memory of the slab, free slots included.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "formats/columnar/row_codec.h"
+#include "ops/arriving_rows.h"
 #include "ops/cached_rows.h"
 #include "ops/calendar.h"
 #include "ops/row_slab.h"
@@ -28,6 +29,7 @@ class ShuffleStage final : public Stage {
         keys_(keys),
         codec_(schema),
         slab_(context.pool),
+        arriving_rows_(slab_, context.blocks_in_bodies, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
         builder_(schema, context.pool) {
@@ -58,8 +60,13 @@ class ShuffleStage final : public Stage {
       if (taken_ == block_.num_elements()) {
         taken_ = 0;
         block_ = Block();
+        arriving_rows_.end_block();
         const Poll poll = input_->next(block_);
-        if (poll == Poll::kPending) return builder_.empty() ? Poll::kPending : deliver(out);
+        if (poll == Poll::kPending) {
+          if (!builder_.empty()) return deliver(out);
+          arriving_rows_.make_copies();
+          return Poll::kPending;
+        }
         if (poll == Poll::kEnd) {
           ended_ = true;
           if (!waiting_.started()) start();
@@ -67,6 +74,8 @@ class ShuffleStage final : public Stage {
         }
         note_label();
         note_place();
+        arrives_ = codec_.is_raw_record() && origins_bytes_ == 0 && !labels_[block_label_].cached &&
+                   arriving_rows_.begin_block(block_.column(0), position_);
       }
       if (position_ <= last_row_gone_ && is_gone()) {
         ++position_;
@@ -100,6 +109,7 @@ class ShuffleStage final : public Stage {
       RowSlab::Slot slot{};  // or, of an error, its index in `errors_`
       const char* cached;    // where the label says that the row stays where it is
     };
+    int64_t place = 0;  // in the stage's input
     uint32_t next = 0;
     uint32_t label = 0;
   };
@@ -198,7 +208,8 @@ class ShuffleStage final : public Stage {
   }
 
   void take_in(size_t element) {
-    Held& row = waiting_.add(keys_.key(position_++));
+    Held& row = waiting_.add(keys_.key(position_));
+    row.place = position_++;
     row.label = block_label_;
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
       if (free_errors_.empty()) {
@@ -214,6 +225,12 @@ class ShuffleStage final : public Stage {
       row.bytes = bytes.size();
       row.cached = bytes.data();
       held_bytes_ += kRowOverhead;
+      if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
+    } else if (arrives_) {
+      const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
+      row.bytes = bytes.size();
+      row.slot = arriving_rows_.add(bytes);
+      held_bytes_ += static_cast<int64_t>(row.bytes) + kRowOverhead;
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
     } else {
       if (!room_.taken) take_room(element);
@@ -259,12 +276,15 @@ class ShuffleStage final : public Stage {
     if (label.cached) {
       held_bytes_ -= kRowOverhead;
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      builder_.column(0).append_view({row.cached, row.bytes});
-      builder_.column(0).hold(label.cached);
-      builder_.added_elements(1);
+      append_view({row.cached, row.bytes}, label.cached);
       return;
     }
     held_bytes_ -= static_cast<int64_t>(row.bytes) + kRowOverhead;
+    if (ArrivingRows::Uncopied there; arriving_rows_.take_uncopied(row.place, row.slot, there)) {
+      if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
+      append_view(there.record, there.keeps);
+      return;
+    }
     std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
     if (label.names != nullptr) {
       const size_t bytes = label.origins_bytes();
@@ -281,7 +301,14 @@ class ShuffleStage final : public Stage {
     loan_->add(row.slot);
   }
 
+  void append_view(std::string_view record, const Ref<Resource>& keeps) {
+    builder_.column(0).append_view(record);
+    builder_.column(0).hold(keeps);
+    builder_.added_elements(1);
+  }
+
   Poll deliver(Block& out) {
+    if (codec_.is_raw_record()) arriving_rows_.give_errands(builder_.column(0));
     if (loan_) codec_.hold(std::exchange(loan_, {}), builder_);
     out = builder_.finish();
     out.epoch = labels_[label_].epoch;
@@ -294,10 +321,12 @@ class ShuffleStage final : public Stage {
   ShuffleKeys keys_;
   RowCodec codec_;
   RowSlab slab_;
+  ArrivingRows arriving_rows_;
   const MemoryGate* memory_;
   const int64_t most_bytes_;  // of the rows that wait
   int64_t held_bytes_ = 0;    // those that wait; rows that are lent to blocks are not
   Block block_;               // of the input
+  bool arrives_ = false;      // the rows of `block_` are copied later
   size_t taken_ = 0;          // elements of `block_` that are in the buffer
   int64_t position_ = 0;      // elements read
   bool ended_ = false;

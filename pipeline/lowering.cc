@@ -259,6 +259,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
+                                .blocks_in_bodies = context.blocks_in_bodies,
                                 .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);

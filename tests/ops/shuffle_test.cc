@@ -1,5 +1,8 @@
 #include "ops/shuffle.h"
 
+#include <deque>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,6 +121,101 @@ TEST(ShuffleTest, LargeRowsAndBlocksThatOutliveTheStageStayIntact) {
   EXPECT_GT(next, 20u);
   blocks.clear();
   EXPECT_EQ(pool.bytes_in_use(), 0);
+}
+
+// Records in memory that others use again as soon as nobody holds it; now and then there are none for now.
+class PooledRecords final : public StageOperator {
+ public:
+  explicit PooledRecords(std::vector<std::string> records)
+      : StageOperator(std::make_shared<const Schema>(std::vector<FeatureSpec>{{"record", DType::kBytes, {}}})),
+        records_(std::move(records)) {}
+  std::string_view name() const override { return "pooled_records"; }
+  Cardinality cardinality(std::span<const Cardinality>) const override {
+    return Cardinality::known(static_cast<int64_t>(records_.size()));
+  }
+  std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
+    return std::make_unique<Records>(records_, schema(), context);
+  }
+
+ private:
+  class Records final : public Stage {
+   public:
+    Records(const std::vector<std::string>& records, SchemaPtr schema, const StageContext& context)
+        : records_(records), schema_(std::move(schema)), context_(context) {}
+    Poll next(Block& out) override {
+      if (next_ == records_.size()) return Poll::kEnd;
+      if (++polls_ % 3 == 0) {
+        context_.waker.wake();
+        return Poll::kPending;
+      }
+      BlockBuilder builder(schema_, context_.pool);
+      for (size_t i = 0; i < 7 && next_ < records_.size(); ++i) {
+        builder.column(0).append_view(builder.column(0).store(records_[next_++]));
+        builder.added_elements(1);
+      }
+      out = builder.finish();
+      return Poll::kBlock;
+    }
+
+   private:
+    const std::vector<std::string>& records_;
+    SchemaPtr schema_;
+    StageContext context_;
+    size_t next_ = 0;
+    int polls_ = 0;
+  };
+  std::vector<std::string> records_;
+};
+
+// The maps behind a shuffle let go of its blocks, on their threads, soon, late, or when the stage is gone: rows are
+// copied then, and what they are and their order do not depend on it.
+TEST(ShuffleTest, RowsThatMapsCopyArriveWholeAndInOrder) {
+  std::vector<std::string> records;
+  for (int i = 0; i < 1500; ++i) records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 90), '.'));
+  const Chain source = Chain::source<PooledRecords>(records);
+  for (const int64_t buffer_size : {1, 5, 40, 300, 5000}) {
+    const auto order = expected_order(1500, buffer_size, 3);
+    for (const size_t held : {0, 1, 4, 1000}) {  // blocks that maps are busy with
+      const auto opener = source.then<ShuffleOperator>(buffer_size, ShuffleOptions{.seed = 3}).opener(0);
+      BufferPool pool;
+      test::CountingWaker waker;
+      InlineLanes lanes;
+      std::deque<Block> blocks;
+      size_t next = 0;
+      std::thread releasing;
+      const auto release = [&](Block block) {
+        if (releasing.joinable()) releasing.join();
+        releasing = std::thread([&, block = std::move(block)]() mutable {
+          for (const std::string_view record : block.column(0).values<std::string_view>()) {
+            EXPECT_EQ(record, records[static_cast<size_t>(order[next])]) << next << ", buffer of " << buffer_size;
+            ++next;
+          }
+          block = Block();
+        });
+      };
+      {
+        const auto stage =
+            opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .blocks_in_bodies = 4});
+        while (true) {
+          Block block;
+          const Poll poll = stage->next(block);
+          if (poll == Poll::kEnd) break;
+          if (poll == Poll::kBlock) blocks.push_back(std::move(block));
+          if (blocks.size() > held) {
+            release(std::move(blocks.front()));
+            blocks.pop_front();
+          }
+        }
+      }
+      while (!blocks.empty()) {
+        release(std::move(blocks.front()));
+        blocks.pop_front();
+      }
+      releasing.join();
+      EXPECT_EQ(next, records.size()) << held << " held, buffer of " << buffer_size;
+      EXPECT_EQ(pool.bytes_in_use(), 0);
+    }
+  }
 }
 
 TEST(ShuffleTest, RefusesABufferBelowOneAndKeepsCardinality) {

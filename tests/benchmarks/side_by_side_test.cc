@@ -1,0 +1,105 @@
+// benchmarks/side_by_side/run with programs that say what the test wants to have been measured.
+#include <algorithm>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/child_process.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ChildResult;
+using test::read_file;
+using test::write_file;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SideBySide : public testing::Test {
+ protected:
+  void write_program(const std::string& name, const std::string& script) const {
+    write_file(folder_.path(name), "#!/bin/sh\n" + script);
+    fs::permissions(folder_.path(name), fs::perms::owner_all);
+  }
+  // A peer that takes 20 µs a record, and so does DALI with 7; ours takes 1, and is 1.4 and 1.2 times its floor.
+  void SetUp() override {
+    write_program("python",
+                  "us=20; case $1 in *dali.py) us=7;; esac\n"
+                  "echo '{\"us_wall_per_record\": '$us', \"us_cpu_per_record\": '$us', \"first_batch_ms\": 30, "
+                  "\"peak_rss_mb\": 500, \"version\": \"1.2\"}'\n");
+    bench("1");
+  }
+  void bench(const std::string& microseconds) const {
+    write_program("dataset_bench",
+                  "echo \"$*\" >> " + folder_.path("calls") +
+                      "\ncase \"$*\" in\n"
+                      "  *'--threads 1 --floor'*) echo '{\"engine_over_floor\": 1.2}';;\n"
+                      "  *--floor*) echo '{\"engine_over_floor\": 1.4}';;\n"
+                      "  *) echo '{\"us_wall_per_record\": '" +
+                      microseconds +
+                      "', \"us_cpu_per_record\": 2, \"first_batch_ms\": 10, \"peak_rss_mb\": 50}';;\nesac\n");
+  }
+  ChildResult run(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {MILLRACE_SIDE_BY_SIDE,
+                                      "--python",
+                                      folder_.path("python"),
+                                      "--sets",
+                                      "/a/set",
+                                      "--bench",
+                                      folder_.path("dataset_bench"),
+                                      "--results",
+                                      folder_.path("measured"),
+                                      "--rounds",
+                                      "3",
+                                      "--seconds",
+                                      "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return test::run_child(words);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(SideBySide, TheTableHasTheMeasuredRatios) {
+  const ChildResult result = run({"--only", "mlm", "images", "--cores", "0,1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("medians of 3 rounds of 1 s"),
+                    // 20 times is what is asked of mlm, 1.4 is at most 1.5 and 1.2 at most 1.3; first batch 4 times.
+                    HasSubstr("| mlm | tf.data | 20 | 1 | **20.0×** | 20× | **1.40** | **1.20** | 10.0× | 3.0× "
+                              "| **10.0×** |"),
+                    HasSubstr("| mlm | dali | 7 | 1 | 7.0× | 12× | **1.40** | **1.20** | 3.5× | 3.0× | **10.0×** |"),
+                    HasSubstr("| images | tf.data | 20 | 1 | **20.0×** | 3× |"), Not(HasSubstr("raw100"))));
+  // Each side ran in each round, ours on all cores that were asked for.
+  const std::string calls = read_file(folder_.path("calls"));
+  EXPECT_THAT(
+      calls,
+      AllOf(
+          HasSubstr("mlm --seconds 1.0 --json --shards /a/set/mlm/*.tfrecord --threads 2\n"),
+          HasSubstr("images --seconds 1.0 --json --shards /a/set/images/*.tfrecord --threads 1 --floor --rounds 1\n")));
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), '\n'), 3 * 2 * 3);
+}
+
+TEST_F(SideBySide, ASlowerEngineIsNotSaidToReachTheBar) {
+  bench("1.1");
+  const ChildResult result = run({"--only", "mlm"});
+  EXPECT_THAT(result.out, HasSubstr("| mlm | tf.data | 20 | 1.1 | 18.2× | 20× |"));
+}
+
+TEST_F(SideBySide, WhatWasMeasuredIsKeptWhenAProgramFails) {
+  write_program("dataset_bench",
+                "case \"$*\" in *--floor*) echo broken >&2; exit 3;; esac\n"
+                "echo '{\"us_wall_per_record\": 1}'\n");
+  const ChildResult failed = run({"--only", "mlm"});
+  EXPECT_NE(failed.exit_code, 0);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("failed with 3"), HasSubstr("broken"), HasSubstr("--continue")));
+  EXPECT_THAT(read_file(folder_.path("measured")),
+              AllOf(HasSubstr("tf.data"), HasSubstr("millrace"), Not(HasSubstr("floor"))));
+}
+
+}  // namespace
+}  // namespace millrace

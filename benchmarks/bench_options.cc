@@ -313,7 +313,12 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
                      "html",
                      "trace"});
   }
-  for (const std::string& text : sweep) options.sweep.push_back(parse_swept_option(text, options));
+  for (const std::string& text : sweep) {
+    SweptOption swept = parse_swept_option(text, options);
+    const auto same = [&](const SweptOption& before) { return before.key == swept.key; };
+    if (std::ranges::any_of(options.sweep, same)) refuse(fmt::format("--sweep {} is there twice", swept.key));
+    options.sweep.push_back(std::move(swept));
+  }
   if (!sweep.empty()) {
     refuse_together(*given, "--sweep",
                     {"state", "state-every", "hash-log", "skipped-log", "print", "resume", "explain", "explain-dot",

@@ -47,15 +47,21 @@ constexpr std::array kKeys = {
 
 // By the name, or a beginning of one name only.
 const Key& find_key(std::string_view name) {
-  std::string names;
-  std::vector<const Key*> beginnings;
+  std::vector<std::string_view> names;
+  std::vector<std::string_view> beginnings;
+  const Key* found = nullptr;
   for (const Key& key : kKeys) {
     if (key.name == name) return key;
-    if (!name.empty() && key.name.starts_with(name)) beginnings.push_back(&key);
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", key.name);
+    names.push_back(key.name);
+    if (name.empty() || !key.name.starts_with(name)) continue;
+    beginnings.push_back(key.name);
+    found = &key;
   }
-  if (beginnings.size() == 1) return *beginnings[0];
-  refuse(fmt::format("--sweep: no option '{}'; there are: {}", name, names));
+  if (beginnings.size() == 1) return *found;
+  if (beginnings.empty()) {
+    refuse(fmt::format("--sweep: no option '{}'; there are: {}", name, fmt::join(names, ", ")));
+  }
+  refuse(fmt::format("--sweep: '{}' may be any of {}", name, fmt::join(beginnings, ", ")));
 }
 
 }  // namespace

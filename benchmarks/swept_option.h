@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-/// Parses `KEY=A,B,C`. Throws `kInvalidArgument`: an unknown key, with those there are; one that the workload of
+/// Parses `KEY=A,B,C`. Throws `kInvalidArgument`: an unknown key, with those there are; the beginning of
+/// several; one that the workload of
 /// `options` does not have; values that are no whole numbers or too small.
 [[nodiscard]] SweptOption parse_swept_option(std::string_view text, const BenchOptions& options);
 

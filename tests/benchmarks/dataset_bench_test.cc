@@ -539,6 +539,16 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
   for (const auto& [arguments, line] : lines) expect_refused(bench(arguments), "invalid_argument: " + line);
 }
 
+TEST_F(DatasetBench, TheNameOfAWorkloadIsNoFileOfThatName) {
+  const auto run = [&](const std::string& file) {
+    fs::copy_file(path("a"), folder_ / file, fs::copy_options::skip_existing);
+    return run_child({"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" \"$2\" --batches 1", folder_.string(),
+                      MILLRACE_DATASET_BENCH, file});
+  };
+  EXPECT_THAT(run("mlm").err, HasSubstr("--shards is missing"));
+  EXPECT_EQ(run("other").exit_code, 0);
+}
+
 TEST_F(DatasetBench, APatternWithoutFilesIsOneLine) {
   const std::string pattern = (folder_ / "train-*.tfrecord").string();
   expect_refused(bench({"mlm", "--shards", pattern}), fmt::format("invalid_argument: no file matches '{}'", pattern));

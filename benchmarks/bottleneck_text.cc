@@ -23,6 +23,12 @@ std::string bottleneck_text(const Statistics& statistics) {
   const auto found = std::find_if(statistics.stages.begin(), statistics.stages.end(),
                                   [&name](const StageReport& stage) { return stage.name == name; });
   if (found == statistics.stages.end()) return name;
+  if (statistics.limited_by_workers()) {
+    return fmt::format("the processor: {} worker{} busy for {:.0f}% of the time, most of it ({:.0f}%) in {}",
+                       statistics.threads, statistics.threads == 1 ? " is" : "s are",
+                       percent(statistics.busy_seconds(), wall * statistics.threads),
+                       percent(found->busy_seconds, statistics.busy_seconds()), name);
+  }
   if (found->parallel) {
     return fmt::format("{}: workers are in it for {:.0f}% of {} × the time, and its queue is full for {:.0f}%", name,
                        percent(found->busy_seconds, wall * statistics.threads), statistics.threads,

@@ -1,12 +1,32 @@
 #include "pipeline/statistics.h"
 
+#include <algorithm>
+#include <map>
+#include <numeric>
+
 #include <fmt/format.h>
 
 namespace millrace {
 
+double Statistics::busy_seconds() const {
+  return std::accumulate(stages.begin(), stages.end(), 0.0,
+                         [](double sum, const StageReport& stage) { return sum + stage.busy_seconds; });
+}
+
+bool Statistics::limited_by_workers() const {
+  if (threads == 0 || busy_seconds() < 0.75 * wall_seconds * threads) return false;
+  if (threads == 1) return true;
+  std::map<int, double> chains;
+  for (const StageReport& stage : stages) {
+    if (!stage.parallel && stage.copies == 1) chains[stage.segment] += stage.busy_seconds;
+  }
+  return std::ranges::none_of(chains, [&](const auto& chain) { return chain.second > 0.85 * wall_seconds; });
+}
+
 std::string Statistics::bottleneck() const {
   if (stages.empty() || wall_seconds <= 0) return "none";
   if (consumer_waiting_seconds < 0.3 * wall_seconds) return "consumer";
+  if (limited_by_workers()) return std::ranges::max_element(stages, {}, &StageReport::busy_seconds)->name;
   // From the consumer towards the source: the first segment that keeps the next one waiting for its own reasons.
   for (int segment = stages.back().segment; segment >= 0; --segment) {
     const StageReport* chain = nullptr;  // the busiest operator of its serial chain, or of its lanes

@@ -40,10 +40,14 @@ struct Statistics {
   int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
   SkipCounts skipped;                   ///< left out of damaged shards, up to the last element that was delivered
 
+  /// Time worked, over all stages and threads.
+  double busy_seconds() const;
+  /// Whether the workers had work for three quarters of the time, and no serial chain for 85%: more of them would help.
+  bool limited_by_workers() const;
   /// The operator that limits the throughput, or `consumer`, or `storage`. The consumer when it waits in `next()` for
-  /// less than 30% of the time. Else, from the last segment towards the source: the busiest map of a body whose ring is
-  /// full for over 30% of the time, or the busiest operator of a chain that waits for its input for less than half of
-  /// it. Storage when every chain waits.
+  /// less than 30% of the time. The busiest operator where the workers are the limit. Else, from the last segment
+  /// towards the source: the busiest map of a body whose ring is full for over 30% of the time, or the busiest operator
+  /// of a chain that waits for its input for less than half of it. Storage when every chain waits.
   std::string bottleneck() const;
   /// A table for people.
   std::string to_string() const;

@@ -78,6 +78,24 @@ TEST(Bottleneck, IsTheBusiestMapOfABodyThatKeepsItsRingFull) {
   EXPECT_EQ(statistics.bottleneck(), "0:source");
 }
 
+TEST(Bottleneck, IsWhatTheWorkersDoMostWhenAllHaveWork) {
+  Statistics statistics = ten_seconds();
+  set_waits(statistics, 1, 9, 0);
+  set_waits(statistics, 0, 0, 3.1);
+  statistics.stages[4].busy_seconds = 8;
+  EXPECT_EQ(statistics.bottleneck(), "3:mask") << "nobody knows how many workers there are";
+  statistics.threads = 4;  // 26 s of 40
+  EXPECT_FALSE(statistics.limited_by_workers());
+  EXPECT_EQ(statistics.bottleneck(), "3:mask");
+  statistics.threads = 3;
+  EXPECT_TRUE(statistics.limited_by_workers());
+  EXPECT_EQ(statistics.bottleneck(), "4:shuffle");
+  statistics.stages[4].busy_seconds = 9;
+  EXPECT_FALSE(statistics.limited_by_workers()) << "a serial chain has no room";
+  statistics.threads = 1;
+  EXPECT_EQ(statistics.bottleneck(), "4:shuffle");
+}
+
 TEST(Bottleneck, IsTheStorageWhenEveryChainWaits) {
   Statistics statistics = ten_seconds();
   set_waits(statistics, 1, 9, 0);

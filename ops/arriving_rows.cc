@@ -12,6 +12,8 @@ namespace {
 
 // Larger blocks would be in memory twice.
 constexpr int64_t kMostBytes = 8 * kBlockBytes;
+// Chunks of shards that are read in turn, beside what the rows themselves have.
+constexpr int64_t kMostHeld = int64_t{8} << 20;
 
 void prefetch_for_write(const std::byte* memory, size_t bytes) {
   constexpr size_t kLine = 64;
@@ -21,15 +23,26 @@ void prefetch_for_write(const std::byte* memory, size_t bytes) {
 
 }  // namespace
 
-/// Those of one block.
+/// Where the rows of a block came in.
+class ArrivingRows::Source final : public Resource {
+ public:
+  explicit Source(Column records) : records_(std::move(records)) {}
+  std::string_view record(size_t element) const { return records_.values<std::string_view>()[element]; }
+
+ private:
+  void release() noexcept override { delete this; }
+  const Column records_;
+};
+
+/// The copies of one block.
 class ArrivingRows::Copies final : public Resource {
  public:
-  Copies(Column records, std::shared_ptr<const void> slab) : records_(std::move(records)), slab_(std::move(slab)) {
-    copies_.reserve(records_.num_elements());
+  Copies(Ref<Source> source, size_t most, std::shared_ptr<const void> slab)
+      : source_(std::move(source)), slab_(std::move(slab)) {
+    copies_.reserve(most);
   }
 
   void add(std::string_view from, std::byte* to) { copies_.push_back({from, to}); }
-  std::string_view record(size_t element) const { return records_.values<std::string_view>()[element]; }
 
   // By one of those who ask.
   void make() noexcept {
@@ -39,6 +52,9 @@ class ArrivingRows::Copies final : public Resource {
       if (i + 1 < copies_.size()) prefetch_for_write(copies_[i + 1].to, copies_[i + 1].from.size());
       if (!copies_[i].from.empty()) std::memcpy(copies_[i].to, copies_[i].from.data(), copies_[i].from.size());
     }
+    // Whoever has the errand may keep it for long.
+    source_ = {};
+    slab_ = {};
     made_.store(true, std::memory_order_release);
   }
   bool made() const noexcept { return made_.load(std::memory_order_acquire); }
@@ -64,8 +80,8 @@ class ArrivingRows::Copies final : public Resource {
 
   void release() noexcept override { delete this; }
 
-  const Column records_;
-  const std::shared_ptr<const void> slab_;  // the memory that is written to
+  Ref<Source> source_;
+  std::shared_ptr<const void> slab_;  // the memory that is written to
   std::vector<Copy> copies_;
   std::atomic<bool> begun_{false};
   std::atomic<bool> made_{false};
@@ -79,15 +95,20 @@ ArrivingRows::~ArrivingRows() = default;
 
 bool ArrivingRows::begin_block(const Column& records, int64_t first) {
   forget_copied();
-  if (most_blocks_ == 0) return false;
+  // The oldest are being copied by somebody who was interrupted.
+  if (arrived_.size() > most_blocks_ || most_blocks_ == 0) return false;
   const int64_t bytes = records.byte_size();
-  if (bytes > kMostBytes) return false;
+  if (bytes > kMostBytes || records.held_bytes() > kMostHeld + 16 * bytes) return false;
   if (memory_ != nullptr) {
-    if (!memory_->admit_ahead(bytes)) return false;
+    if (!memory_->admit_ahead(bytes)) {
+      make_all();
+      return false;
+    }
     memory_->taken(bytes);
   }
-  arrived_.push_back(
-      {first, static_cast<int64_t>(records.num_elements()), Ref<Copies>(new Copies(records, slab_.memory())), {}});
+  const Ref<Source> source(new Source(records));
+  const Ref<Copies> copies(new Copies(source, records.num_elements(), slab_.memory()));
+  arrived_.push_back({first, static_cast<int64_t>(records.num_elements()), source, copies, {}});
   return open_ = true;
 }
 
@@ -102,7 +123,7 @@ bool ArrivingRows::take_uncopied(int64_t row, RowSlab::Slot slot, Uncopied& out)
     if (row < arrived.first) return false;
     if (row >= arrived.first + arrived.count) continue;
     if (arrived.copies->made()) return false;
-    out = {arrived.copies->record(static_cast<size_t>(row - arrived.first)), arrived.copies};
+    out = {arrived.source->record(static_cast<size_t>(row - arrived.first)), arrived.source};
     arrived.left.push_back(slot);
     return true;
   }
@@ -121,6 +142,11 @@ void ArrivingRows::make_copies() {
   for (const Arrived& arrived : arrived_) {
     if (!arrived.given && !(open_ && &arrived == &arrived_.back())) arrived.copies->make();
   }
+  forget_copied();
+}
+
+void ArrivingRows::make_all() {
+  for (const Arrived& arrived : arrived_) arrived.copies->make();
   forget_copied();
 }
 

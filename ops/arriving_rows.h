@@ -20,6 +20,7 @@ namespace millrace {
 ///     begin_block ─► add, … ─► end_block ─► give_errands (into a block that leaves) ─► a body lets go of it: the
 ///     copies are made
 class ArrivingRows {
+  class Source;
   class Copies;
 
  public:
@@ -29,7 +30,8 @@ class ArrivingRows {
   ~ArrivingRows();
 
   /// Whether the rows of this block, which begins at row `first` of the stage's input, are copied later. Not those of
-  /// large blocks, nor where memory is short: they stay until then.
+  /// large blocks, of blocks that keep much more memory than their rows have, nor where memory is short, since all that
+  /// stays until then: where it is, the copies of the blocks before are made as well.
   [[nodiscard]] bool begin_block(const Column& records, int64_t first);
   /// A record of the block.
   [[nodiscard]] RowSlab::Slot add(std::string_view record);
@@ -54,11 +56,13 @@ class ArrivingRows {
   struct Arrived {
     int64_t first;
     int64_t count;
+    Ref<Source> source;
     Ref<Copies> copies;
     std::vector<RowSlab::Slot> left;  // of rows that left before they were copied
     bool given = false;
   };
 
+  void make_all();
   void forget_copied();
 
   RowSlab& slab_;

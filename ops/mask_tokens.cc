@@ -166,7 +166,7 @@ struct MaskTokensOperator::Row {
   Id* labels;
 };
 
-// Kept by each thread from block to block: some tens of KB.
+// Kept by each thread from block to block: some tens of KB, and never more than 2 MiB.
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
   struct Unit {
@@ -196,8 +196,8 @@ struct MaskTokensOperator::Scratch {
   }
   // Whether a row of unlikely length was among them.
   bool is_large() const {
-    constexpr size_t kMost = 1 << 18;
-    return std::max({words.capacity(), random_positions.capacity(), units.capacity()}) > kMost;
+    constexpr size_t kMost = 1 << 16;
+    return std::max({words.capacity(), random_positions.capacity(), units.capacity(), draws.capacity()}) > kMost;
   }
 };
 

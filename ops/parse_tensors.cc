@@ -30,13 +30,14 @@ SchemaPtr with_tensors(const Schema& input, const ParseTensorsOperator::Tensors&
 /// The tensors of one feature, row after row, being filled.
 class TensorWriter {
  public:
+  // `rows` for each element of `messages`.
   TensorWriter(const ParseTensorOperator& tensor, Column messages, size_t rows, BufferPool& pool)
       : tensor_(tensor),
-        messages_(std::move(messages)),
+        messages_(std::move(messages), rows),
         feature_((*tensor.schema())[tensor.column()]),
         row_bytes_(static_cast<size_t>(num_values(feature_.shape)) * size_of(feature_.dtype)),
-        column_(Column::fixed(pool, feature_.dtype, feature_.shape, rows)),
-        begin_(rows == 0 ? nullptr : column_.mutable_data(0)) {}
+        column_(Column::fixed(pool, feature_.dtype, feature_.shape, messages_.size())),
+        begin_(messages_.size() == 0 ? nullptr : column_.mutable_data(0)) {}
 
   std::optional<Error> write(size_t row) {
     try {
@@ -88,7 +89,7 @@ Block ParseTensorsOperator::apply(Block block, BufferPool& pool) const {
   Block::Columns columns = block.columns();
   block.mutable_columns().clear();
   for (const auto& tensor : tensors_) {
-    writers.emplace_back(*tensor, std::exchange(columns[tensor->column()], {}), rows * block.num_elements(), pool);
+    writers.emplace_back(*tensor, std::exchange(columns[tensor->column()], {}), rows, pool);
   }
   std::vector<ElementError> errors;
   for (size_t element = 0; element < block.num_elements(); ++element) {

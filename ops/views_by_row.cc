@@ -11,10 +11,13 @@ constexpr size_t kLargeBuffer = size_t{1} << 20;
 
 }  // namespace
 
-ViewsByRow::ViewsByRow(Column&& column) {
+ViewsByRow::ViewsByRow(Column&& column, size_t rows) {
   const Column taken = std::move(column);
-  const auto views = taken.values<std::string_view>();
-  views_.assign(views.begin(), views.end());
+  views_.resize(rows * taken.num_elements());
+  for (size_t element = 0; element < taken.num_elements(); ++element) {
+    const auto views = taken.values<std::string_view>(element);
+    if (views.size() == rows) std::ranges::copy(views, views_.begin() + static_cast<std::ptrdiff_t>(element * rows));
+  }
   taken.holds().for_each([this](const Ref<Resource>& resource) {
     size_t end = views_.size();
     const auto* buffer = dynamic_cast<const BufferBody*>(resource.get());

@@ -40,6 +40,7 @@ class LargeBlockLimit {
  private:
   Options options_;
   std::atomic<int64_t> bytes_{-1};
+  std::atomic<int64_t> expected_{-1};  // until then
   std::atomic<bool> slow_{false};
 };
 

@@ -304,6 +304,7 @@ std::vector<StageReport> LoweredPlan::report() const {
     // The waits that have ended first: see Segment::add_current_wait.
     int64_t for_input_ns = segment.waiting_for_input_ns.load();
     int64_t for_output_ns = segment.waiting_for_output_ns.load();
+    const int64_t queue = segment.queue.load(std::memory_order_relaxed);
     int64_t usable_slots = 0;
     for (const Segment* running : entry.segment->segments) {
       running->add_current_wait(for_input_ns, for_output_ns);
@@ -323,8 +324,8 @@ std::vector<StageReport> LoweredPlan::report() const {
                                                         counted.input_ns.load(std::memory_order_relaxed)),
          .waiting_for_input_seconds = kSeconds * static_cast<double>(for_input_ns),
          .waiting_for_output_seconds = kSeconds * static_cast<double>(for_output_ns),
-         .queue = segment.queue.load(std::memory_order_relaxed),
-         .queue_slots = usable_slots,
+         .queue = queue,
+         .queue_slots = std::max(usable_slots, queue),
          .queue_high_water = segment.queue_high_water.load()});
   }
   return reports;

@@ -258,7 +258,9 @@ size_t Segment::usable_slots() const noexcept {
 
 Segment::Slot* Segment::free_slot() {
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const bool has_credit = next_position_ - tail_.load() < usable_slots();
+    const uint64_t on_their_way = next_position_ - tail_.load();
+    const bool has_credit = on_their_way < usable_slots();
+    limited_.store(!has_credit && on_their_way < options_.credits);
     for (size_t i = 0; has_credit && i < options_.credits; ++i) {
       Slot& slot = slots_[(next_slot_ + i) % options_.credits];
       if (slot.state.load() == SlotState::kFree) {
@@ -418,9 +420,9 @@ void Segment::publish(Slot& slot) {
   if (tail_.load() != position) wake_for_large();
 }
 
-// Where there is room for another large block, see usable_slots().
+// Where there is room for another large block, see usable_slots(), or blocks are no longer large.
 void Segment::wake_for_large() noexcept {
-  if (large_.is_large() && out_of_credits_.load() && out_of_credits_.exchange(false)) wake();
+  if (limited_.load() && out_of_credits_.load() && out_of_credits_.exchange(false)) wake();
 }
 
 }  // namespace millrace

@@ -146,6 +146,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   std::atomic<uint64_t> wakes_{0};
   std::atomic<int> polls_in_vain_{0};  // since the chain's last block, up to kBlocksPerTurn
   std::atomic<bool> out_of_credits_{false};
+  std::atomic<bool> limited_{false};    // and would have some if blocks were not large
   std::atomic<uint64_t> completed_{0};  // when unordered: positions given out so far
   std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
   std::atomic<uint64_t> tail_{0};

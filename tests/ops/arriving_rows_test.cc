@@ -140,6 +140,40 @@ TEST_F(ArrivingRowsTest, LargeBlocksAndBlocksWithoutMemoryAreNotTaken) {
   EXPECT_FALSE(nobody_copies.begin_block(records_of(pool_, {"a"}), 0));
 }
 
+TEST_F(ArrivingRowsTest, WhereMemoryIsShortNothingWaits) {
+  Gate gate;
+  gate.room = 4 << 20;
+  ArrivingRows rows(slab_, 8, &gate);
+  const auto slots = arrive(rows, {"one"}, 0);
+  gate.room = 0;
+  EXPECT_FALSE(rows.begin_block(records_of(pool_, {"two"}), 1));
+  EXPECT_FALSE(rows.take_uncopied(0, slots[0], there_));
+  EXPECT_EQ(bytes_at(slab_, slots[0], 3), "one");
+}
+
+TEST_F(ArrivingRowsTest, AFewRowsOfLargeMemoryAreNotTaken) {
+  ArrivingRows rows(slab_, 2, nullptr);
+  ColumnBuilder builder(pool_, kRecord);
+  const Buffer chunk = pool_.allocate(16 << 20);
+  builder.append_view({reinterpret_cast<const char*>(chunk->data()), 1000});
+  builder.hold(chunk);
+  EXPECT_FALSE(rows.begin_block(builder.finish(), 0));
+}
+
+// A caller may keep batches whose values point into records, and with them the errand.
+TEST_F(ArrivingRowsTest, WhoeverKeepsTheErrandKeepsNoRowsThatWereCopied) {
+  ArrivingRows rows(slab_, 1, nullptr);
+  std::vector<Column> kept;
+  std::vector<int64_t> bytes;
+  for (int64_t block = 0; block < 20; ++block) {
+    const RowSlab::Slot slot = arrive(rows, {std::string(30'000, 'x')}, block)[0];
+    kept.push_back(with_errands(rows));
+    if (block >= 3) slab_.free(slot);  // what it was copied to before comes back, too
+    bytes.push_back(pool_.bytes_in_use());
+  }
+  EXPECT_LE(bytes.back(), bytes[10] + 64 * 1024);
+}
+
 TEST_F(ArrivingRowsTest, CopiesMayBeMadeWhenTheSlabIsGone) {
   std::optional<Column> leaving;
   {

@@ -33,7 +33,7 @@ Column column_of(BufferPool& pool, const std::vector<std::vector<std::string>>& 
 
 TEST(ViewsByRow, GiveALargeBufferBackWithItsLastRow) {
   BufferPool pool;
-  ViewsByRow views(column_of(pool, {{"a", "b"}, {"c"}, {"d"}}));
+  ViewsByRow views(column_of(pool, {{"a", "b"}, {"c"}, {"d"}}), 1);
   const int64_t buffer = pool.allocate(kRecord)->capacity();
   const int64_t all = pool.bytes_in_use();
   EXPECT_GE(all, 3 * buffer);
@@ -54,7 +54,7 @@ TEST(ViewsByRow, GiveBackAtOnceWhatNoRowPointsInto) {
   const int64_t buffer = pool.allocate(kRecord)->capacity();
   Column column = column_of(pool, {{"a", "b"}, {"c"}}).slice(2, 1);
   const int64_t all = pool.bytes_in_use();
-  const ViewsByRow views(std::move(column));
+  const ViewsByRow views(std::move(column), 1);
   EXPECT_EQ(views[0], "c");
   EXPECT_LE(pool.bytes_in_use(), all - buffer);
 }
@@ -63,9 +63,24 @@ TEST(ViewsByRow, LeaveOthersWhatTheyHold) {
   BufferPool pool;
   const Column column = column_of(pool, {{"a"}, {"b"}});
   const int64_t all = pool.bytes_in_use();
-  ViewsByRow(Column(column)).done(1);
+  ViewsByRow(Column(column), 1).done(1);
   EXPECT_EQ(pool.bytes_in_use(), all);
   EXPECT_EQ(column.values<std::string_view>(1)[0], "b");
+}
+
+TEST(ViewsByRow, RowsKeepTheirPlacesBehindAnElementWithoutAny) {
+  BufferPool pool;
+  ColumnBuilder builder(pool, {.name = "message", .dtype = DType::kBytes, .shape = {kVaries}});
+  const std::vector<std::string_view> two = {"a", "b"};
+  const std::vector<std::string_view> others = {"c", "d"};
+  builder.append(std::span<const std::string_view>(two), std::vector<int64_t>{2});
+  builder.append_nothing();
+  builder.append(std::span<const std::string_view>(others), std::vector<int64_t>{2});
+  const ViewsByRow views(builder.finish(), 2);
+  EXPECT_EQ(views.size(), 6U);
+  EXPECT_EQ(views[1], "b");
+  EXPECT_TRUE(views[2].empty());
+  EXPECT_EQ(views[4], "c");
 }
 
 // A TensorProto of float32 values in `tensor_content`.

@@ -4,6 +4,7 @@
 #include "formats/example/varints.h"
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include <hwy/foreach_target.h>
@@ -19,7 +20,7 @@ constexpr uint64_t kContinues = 0x8080808080808080ULL;
 // For each pattern of continuation bits of eight bytes: where the bytes of the varints that end in them go, four bytes
 // for each value, and how many values and bytes that is.
 struct VarintStep {
-  alignas(16) std::array<uint8_t, 32> shuffle;
+  alignas(32) std::array<uint8_t, 32> shuffle;
 };
 struct VarintSteps {
   std::array<VarintStep, 256> steps{};
@@ -79,51 +80,117 @@ void Decode(VarintRun<T>& run) {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Eight values at a time go to 32 bytes of lanes: in one vector, or in two of 16 bytes.
+constexpr hn::CappedTag<uint8_t, 32> kBytes;
+constexpr hn::Repartition<uint32_t, decltype(kBytes)> kLanes;
+constexpr int64_t kStep = 8;
+constexpr int64_t kChunk = 64;
+
+template <class V>
+HWY_INLINE void StoreValues(V lanes, int32_t* out) {
+  hn::StoreU(lanes, kLanes, reinterpret_cast<uint32_t*>(out));
+}
+
+template <class V>
+HWY_INLINE void StoreValues(V lanes, int64_t* out) {
+  const hn::Repartition<uint64_t, decltype(kLanes)> wide;
+  const hn::Half<decltype(kLanes)> half;
+  auto* to = reinterpret_cast<uint64_t*>(out);
+  hn::StoreU(hn::PromoteTo(wide, hn::LowerHalf(half, lanes)), wide, to);
+  hn::StoreU(hn::PromoteTo(wide, hn::UpperHalf(half, lanes)), wide, to + hn::Lanes(wide));
+}
+
+// The values of the varints that end in the eight bytes at `at`, whose continuation bits are `pattern`.
 template <typename T>
-void Decode(VarintRun<T>& run) {
-  constexpr hn::FixedTag<uint8_t, 16> d8;
-  constexpr hn::FixedTag<uint32_t, 4> d32;
-  constexpr hn::FixedTag<uint64_t, 2> d64;
-  constexpr int64_t kStep = 8;
-  const auto group0 = hn::Set(d32, 0x7fU);
-  const auto group1 = hn::Set(d32, 0x7fU << 7);
-  const auto group2 = hn::Set(d32, 0x7fU << 14);
-  const auto group3 = hn::Set(d32, 0x7fU << 21);
-  const uint8_t* at = run.at;
-  T* values = run.values;
-  while (run.end - at >= kStep && run.last - values >= kStep) {
-    uint64_t eight = 0;
-    std::memcpy(&eight, at, sizeof eight);
-    const uint64_t continues = eight & kContinues;
-    // Bit i of the pattern is the highest bit of byte i.
-    const auto pattern = static_cast<size_t>(((continues >> 7) * 0x0102040810204080ULL) >> 56);
-    if (kSteps.num_values[pattern] == 0) break;
-    const auto bytes = hn::BitCast(d8, hn::Set(d64, eight));
-    const uint8_t* shuffle = kSteps.steps[pattern].shuffle.data();
-    const auto join = [&](auto lanes) {
-      const auto x = hn::BitCast(d32, lanes);
-      return hn::Or(hn::Or(hn::And(x, group0), hn::And(hn::ShiftRight<1>(x), group1)),
-                    hn::Or(hn::And(hn::ShiftRight<2>(x), group2), hn::And(hn::ShiftRight<3>(x), group3)));
-    };
-    const auto low = join(hn::TableLookupBytesOr0(bytes, hn::Load(d8, shuffle)));
-    const auto high = join(hn::TableLookupBytesOr0(bytes, hn::Load(d8, shuffle + 16)));
-    if constexpr (sizeof(T) == 4) {
-      auto* out = reinterpret_cast<uint32_t*>(values);
-      hn::StoreU(low, d32, out);
-      hn::StoreU(high, d32, out + 4);
-    } else {
-      auto* out = reinterpret_cast<uint64_t*>(values);
-      const auto zero = hn::Zero(d32);
-      hn::StoreU(hn::BitCast(d64, hn::InterleaveLower(d32, low, zero)), d64, out);
-      hn::StoreU(hn::BitCast(d64, hn::InterleaveUpper(d32, low, zero)), d64, out + 2);
-      hn::StoreU(hn::BitCast(d64, hn::InterleaveLower(d32, high, zero)), d64, out + 4);
-      hn::StoreU(hn::BitCast(d64, hn::InterleaveUpper(d32, high, zero)), d64, out + 6);
-    }
-    values += kSteps.num_values[pattern];
-    at += kSteps.num_bytes[pattern];
+HWY_INLINE void DecodeStep(const uint8_t* at, size_t pattern, T* values) {
+  uint64_t eight = 0;
+  std::memcpy(&eight, at, sizeof eight);
+  const hn::Repartition<uint64_t, decltype(kBytes)> words;
+  const auto bytes = hn::BitCast(kBytes, hn::Set(words, eight));
+  const size_t vector = hn::Lanes(kBytes);
+  for (size_t part = 0; part < 32; part += vector) {
+    const auto shuffle = hn::Load(kBytes, kSteps.steps[pattern].shuffle.data() + part);
+    const auto x = hn::BitCast(kLanes, hn::TableLookupBytesOr0(bytes, shuffle));
+    // Groups of 7 bits to pairs of 14, those to 28.
+    const auto pairs =
+        hn::Or(hn::And(x, hn::Set(kLanes, 0x007f007fU)), hn::And(hn::ShiftRight<1>(x), hn::Set(kLanes, 0x3f803f80U)));
+    StoreValues(hn::Or(hn::And(pairs, hn::Set(kLanes, 0x3fffU)),
+                       hn::And(hn::ShiftRight<2>(pairs), hn::Set(kLanes, 0x0fffc000U))),
+                values + part / 4);
   }
-  run.at = at;
-  run.values = values;
+}
+
+// 64 varints of one byte each: masks, and lengths.
+template <typename T>
+HWY_INLINE void Widen(const uint8_t* at, T* values) {
+  const hn::Rebind<uint8_t, decltype(kLanes)> narrow;
+  for (size_t i = 0; i < kChunk; i += hn::Lanes(kLanes)) {
+    StoreValues(hn::PromoteTo(kLanes, hn::LoadU(narrow, at + i)), values + i);
+  }
+}
+
+// Bit i: the highest bit of byte i of 64.
+HWY_INLINE uint64_t HighestBits(const uint8_t* at) {
+  const hn::Repartition<int8_t, decltype(kBytes)> signed_bytes;
+  std::array<uint16_t, kChunk / 16> bits{};
+  for (size_t i = 0; i < kChunk; i += hn::Lanes(kBytes)) {
+    const auto bytes = hn::BitCast(signed_bytes, hn::LoadU(kBytes, at + i));
+    hn::StoreMaskBits(signed_bytes, hn::Lt(bytes, hn::Zero(signed_bytes)),
+                      reinterpret_cast<uint8_t*>(bits.data()) + i / 8);
+  }
+  uint64_t all = 0;
+  std::memcpy(&all, bits.data(), sizeof all);
+  return all;
+}
+
+// What begins in a chunk of 64 bytes and ends there. False: a varint of more than four bytes is next.
+template <bool kMayBeLong, typename T>
+HWY_INLINE bool DecodeChunk(uint64_t continues, VarintRun<T>& run) {
+  const uint8_t* const end = run.at + kChunk - kStep;
+  while (run.at <= end && run.last - run.values >= kStep) {
+    const size_t pattern = continues & 0xff;
+    // Not from a table: each step waits for where the one before ended.
+    auto num_bytes = static_cast<size_t>(std::bit_width(~continues & 0xff));
+    auto num_values = static_cast<size_t>(std::popcount(~continues & 0xff));
+    if constexpr (kMayBeLong) {
+      num_bytes = kSteps.num_bytes[pattern];
+      num_values = kSteps.num_values[pattern];
+      if (num_values == 0) return false;
+    }
+    DecodeStep(run.at, pattern, run.values);
+    run.values += num_values;
+    run.at += num_bytes;
+    continues >>= num_bytes;
+  }
+  return true;
+}
+
+template <typename T>
+void Decode(VarintRun<T>& result) {
+  VarintRun<T> run = result;  // nothing else can point to it, so it stays in registers
+  bool goes_on = true;
+  while (goes_on && run.end - run.at >= kChunk && run.last - run.values >= kStep) {
+    const uint64_t continues = HighestBits(run.at);
+    if (continues == 0 && run.last - run.values >= kChunk) {
+      Widen(run.at, run.values);
+      run.values += kChunk;
+      run.at += kChunk;
+      continue;
+    }
+    const bool may_be_long = (continues & continues >> 1 & continues >> 2 & continues >> 3) != 0;
+    goes_on = may_be_long ? DecodeChunk<true>(continues, run) : DecodeChunk<false>(continues, run);
+  }
+  while (goes_on && run.end - run.at >= kStep && run.last - run.values >= kStep) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, run.at, sizeof eight);
+    // Bit i of the pattern is the highest bit of byte i.
+    const auto pattern = static_cast<size_t>((((eight & kContinues) >> 7) * 0x0102040810204080ULL) >> 56);
+    if (kSteps.num_values[pattern] == 0) break;
+    DecodeStep(run.at, pattern, run.values);
+    run.values += kSteps.num_values[pattern];
+    run.at += kSteps.num_bytes[pattern];
+  }
+  result = run;
 }
 
 #endif

@@ -3,6 +3,10 @@
 #define HWY_TARGET_INCLUDE "ops/mask_row.cc"
 #include "ops/mask_row.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -13,10 +17,9 @@ namespace {
 
 // Positions [begin, length), one at a time: the end of a row, and all of it where vectors do not help.
 template <typename Id>
-size_t mask_positions(const MaskRule& rule, const Id* original, const int64_t* attention, const uint32_t* words,
-                      size_t begin, size_t length, Id* ids, Id* labels, uint32_t* random_positions) {
+void mask_positions(const MaskRule& rule, const Id* original, const int64_t* attention, const uint32_t* words,
+                    size_t begin, size_t length, Id* ids, Id* labels, uint8_t* drawn) {
   constexpr Id kNoLabel = -100;
-  size_t num_random = 0;
   for (size_t p = begin; p < length; ++p) {
     const Id id = original[p];
     const uint32_t word = words[p];
@@ -24,11 +27,9 @@ size_t mask_positions(const MaskRule& rule, const Id* original, const int64_t* a
     for (const int32_t special : rule.special_tokens) chosen = chosen && id != special;
     labels[p] = chosen ? id : kNoLabel;
     ids[p] = chosen && word < rule.mask_below ? static_cast<Id>(rule.mask_token) : id;
-    if (chosen && word >= rule.mask_below && word < rule.random_below) {
-      random_positions[num_random++] = static_cast<uint32_t>(p);
-    }
+    const bool is_drawn = chosen && word >= rule.mask_below && word < rule.random_below;
+    drawn[p / 8] = static_cast<uint8_t>(drawn[p / 8] | static_cast<uint32_t>(is_drawn) << p % 8);
   }
-  return num_random;
 }
 
 }  // namespace
@@ -41,14 +42,27 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 namespace hn = hwy::HWY_NAMESPACE;
+
+// The bits of the lanes that hold positions from `begin` on. `drawn` is 0 there.
+template <class D, class M>
+HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT drawn) {
+  if (hn::Lanes(d) >= 8) {
+    hn::StoreMaskBits(d, mask, drawn + begin / 8);
+  } else {
+    uint8_t bits[8] = {};
+    hn::StoreMaskBits(d, mask, bits);
+    drawn[begin / 8] = static_cast<uint8_t>(drawn[begin / 8] | bits[0] << begin % 8);
+  }
+}
 #endif
 
-size_t MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY_RESTRICT attention,
-               const uint32_t* HWY_RESTRICT words, size_t length, int32_t* ids, int32_t* HWY_RESTRICT labels,
-               uint32_t* HWY_RESTRICT random_positions) {
-  size_t num_random = 0;
+void MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY_RESTRICT attention,
+             const uint32_t* HWY_RESTRICT words, size_t length, int32_t* ids, int32_t* HWY_RESTRICT labels,
+             uint8_t* HWY_RESTRICT drawn) {
   size_t begin = 0;
 #if HWY_TARGET != HWY_SCALAR
+  // By value: what is stored could be part of the rule, for all the compiler knows.
+  const std::span<const int32_t> special_tokens = rule.special_tokens;
   // A word is below 2^32 always; vectors compare 32 bits.
   if (rule.chosen_below <= UINT32_MAX) {
     const hn::ScalableTag<int32_t> d;
@@ -60,7 +74,6 @@ size_t MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY
     const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
     const auto mask_token = hn::Set(d, rule.mask_token);
     const auto no_label = hn::Set(d, -100);
-    const auto first_positions = hn::Iota(du, 0);
     for (; begin + lanes <= length; begin += lanes) {
       const auto id = hn::LoadU(d, original + begin);
       const auto word = hn::LoadU(du, words + begin);
@@ -72,29 +85,25 @@ size_t MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY
         const auto any = hn::Or(hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first));
         chosen = hn::And(chosen, hn::Ne(any, hn::Zero(d)));
       }
-      for (const int32_t special : rule.special_tokens) chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, special)));
+      for (const int32_t special : special_tokens) chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, special)));
       const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));
-      const auto drawn = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
+      const auto random = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
       hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
       hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-      // Without a branch, which could not be foreseen, and all lanes at once: to store some takes several times as
-      // long.
-      const auto positions = hn::Add(first_positions, hn::Set(du, static_cast<uint32_t>(begin)));
-      hn::StoreU(hn::Compress(positions, hn::RebindMask(du, drawn)), du, random_positions + num_random);
-      num_random += hn::CountTrue(d, drawn);
+      StoreDrawn(d, random, begin, drawn);
     }
   }
 #endif
-  return num_random +
-         mask_positions(rule, original, attention, words, begin, length, ids, labels, random_positions + num_random);
+  mask_positions(rule, original, attention, words, begin, length, ids, labels, drawn);
 }
 
-size_t MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY_RESTRICT attention,
-                 const uint32_t* HWY_RESTRICT words, size_t length, int64_t* ids, int64_t* HWY_RESTRICT labels,
-                 uint32_t* HWY_RESTRICT random_positions) {
-  size_t num_random = 0;
+void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY_RESTRICT attention,
+               const uint32_t* HWY_RESTRICT words, size_t length, int64_t* ids, int64_t* HWY_RESTRICT labels,
+               uint8_t* HWY_RESTRICT drawn) {
   size_t begin = 0;
 #if HWY_TARGET != HWY_SCALAR
+  // By value: what is stored could be part of the rule, for all the compiler knows.
+  const std::span<const int32_t> special_tokens = rule.special_tokens;
   const hn::ScalableTag<int64_t> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<uint32_t, decltype(d)> d_words;
@@ -110,25 +119,35 @@ size_t MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* H
     const auto word = hn::BitCast(d, hn::PromoteTo(du, hn::LoadU(d_words, words + begin)));
     auto chosen = hn::Lt(word, chosen_below);
     if (attention != nullptr) chosen = hn::And(chosen, hn::Ne(hn::LoadU(d, attention + begin), hn::Zero(d)));
-    for (const int32_t special : rule.special_tokens) {
+    for (const int32_t special : special_tokens) {
       chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
     }
     const auto masked = hn::And(chosen, hn::Lt(word, mask_below));
-    const auto drawn = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
+    const auto random = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
     hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
     hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-    if (!hn::AllFalse(d, drawn)) {
-      uint8_t bits[HWY_MAX(8, hn::MaxLanes(d) / 8)] = {};
-      hn::StoreMaskBits(d, drawn, bits);
-      for (size_t lane = 0; lane < lanes; ++lane) {
-        if ((bits[lane / 8] >> (lane % 8) & 1) != 0)
-          random_positions[num_random++] = static_cast<uint32_t>(begin + lane);
-      }
-    }
+    StoreDrawn(d, random, begin, drawn);
   }
 #endif
-  return num_random +
-         mask_positions(rule, original, attention, words, begin, length, ids, labels, random_positions + num_random);
+  mask_positions(rule, original, attention, words, begin, length, ids, labels, drawn);
+}
+
+// No vectors, but instructions that count bits.
+size_t ListDrawn(std::span<const uint8_t> drawn, uint32_t* positions) {
+  constexpr size_t kAtOnce = 4;
+  uint32_t* next = positions;
+  for (size_t byte = 0; byte < drawn.size(); byte += sizeof(uint64_t)) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, drawn.data() + byte, sizeof bits);
+    const auto count = static_cast<size_t>(std::popcount(bits));
+    // Mostly there are few, and how many cannot be foreseen: some are written in any case.
+    for (size_t i = 0; i < kAtOnce || i < count; ++i) {
+      next[i] = static_cast<uint32_t>(8 * byte) + static_cast<uint32_t>(std::countr_zero(bits));
+      bits &= bits - 1;
+    }
+    next += count;
+  }
+  return static_cast<size_t>(next - positions);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -140,15 +159,22 @@ namespace millrace {
 
 HWY_EXPORT(MaskRow);
 HWY_EXPORT(MaskRow64);
+HWY_EXPORT(ListDrawn);
 
-size_t mask_row(const MaskRule& rule, const int32_t* original, const int64_t* attention, const uint32_t* words,
-                size_t length, int32_t* ids, int32_t* labels, uint32_t* random_positions) {
-  return HWY_DYNAMIC_DISPATCH(MaskRow)(rule, original, attention, words, length, ids, labels, random_positions);
+void mask_row(const MaskRule& rule, const int32_t* original, const int64_t* attention, const uint32_t* words,
+              size_t length, int32_t* ids, int32_t* labels, std::span<uint8_t> drawn) {
+  std::fill(drawn.begin(), drawn.end(), uint8_t{0});
+  HWY_DYNAMIC_DISPATCH(MaskRow)(rule, original, attention, words, length, ids, labels, drawn.data());
 }
 
-size_t mask_row(const MaskRule& rule, const int64_t* original, const int64_t* attention, const uint32_t* words,
-                size_t length, int64_t* ids, int64_t* labels, uint32_t* random_positions) {
-  return HWY_DYNAMIC_DISPATCH(MaskRow64)(rule, original, attention, words, length, ids, labels, random_positions);
+void mask_row(const MaskRule& rule, const int64_t* original, const int64_t* attention, const uint32_t* words,
+              size_t length, int64_t* ids, int64_t* labels, std::span<uint8_t> drawn) {
+  std::fill(drawn.begin(), drawn.end(), uint8_t{0});
+  HWY_DYNAMIC_DISPATCH(MaskRow64)(rule, original, attention, words, length, ids, labels, drawn.data());
+}
+
+size_t list_drawn(std::span<const uint8_t> drawn, uint32_t* positions) {
+  return HWY_DYNAMIC_DISPATCH(ListDrawn)(drawn, positions);
 }
 
 }  // namespace millrace

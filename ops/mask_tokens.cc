@@ -18,6 +18,8 @@ constexpr uint64_t kRandomIdDraws = uint64_t{1} << 32;
 // And these what becomes of the tokens of words and spans; MaskChoice has those from 3 * 2^32 on.
 constexpr uint64_t kFateDraws = uint64_t{2} << 32;
 
+constexpr size_t kRowsAtOnce = 16;
+
 [[noreturn]] void refuse(const std::string& why) {
   throw ErrorException(ErrorCode::kInvalidArgument, "mask_tokens: " + why);
 }
@@ -156,7 +158,6 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
 template <typename Id>
 struct MaskTokensOperator::Row {
   uint64_t number;
-  size_t begin;  // in the element's values
   size_t length;
   const Id* original;
   const int64_t* attention;   // or null
@@ -173,31 +174,20 @@ struct MaskTokensOperator::Scratch {
     uint32_t begin;
     uint32_t end;
   };
-  // Random ids to be drawn in a row.
-  struct RowDraws {
-    uint64_t number;
-    size_t begin;  // of the row, in the element's values
-    size_t count;
-  };
   std::vector<uint32_t> words;
-  // Of the rows so far. They are looked at when all rows are masked: how many a row has is known late, and what was
-  // just stored is read back slowly.
-  std::vector<RowDraws> rows;
-  std::vector<uint32_t> random_positions;
-  size_t num_random = 0;
+  // Where ids are still to be drawn, of one row after the other, as of mask_row.
+  std::vector<uint8_t> drawn;
+  std::vector<uint32_t> positions;
   std::vector<Draw> draws;
+  std::vector<size_t> places;  // of these draws, in the element's values
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
 
-  void begin_element() {
-    rows.clear();
-    num_random = 0;
-    draws.clear();
-  }
   // Whether a row of unlikely length was among them.
   bool is_large() const {
     constexpr size_t kMost = 1 << 16;
-    return std::max({words.capacity(), random_positions.capacity(), units.capacity(), draws.capacity()}) > kMost;
+    return std::max({words.capacity(), drawn.capacity(), positions.capacity(), draws.capacity(), units.capacity()}) >
+           kMost;
   }
 };
 
@@ -234,7 +224,6 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
       const size_t offset = row * length;
       return Row<Id>{
           .number = row_number(block, element, row),
-          .begin = offset,
           .length = length,
           .original = original.values<Id>(element).data() + offset,
           .attention = attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset,
@@ -243,11 +232,13 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
           .ids = ids.mutable_values<Id>(element).data() + offset,
           .labels = labels.mutable_values<Id>(element).data() + offset};
     };
-    scratch.begin_element();
-    for (size_t row = 0; row < rows; ++row) {
-      choice_ ? mask_choice(rng, row_at(row), scratch) : mask_positions(rng, row_at(row), scratch);
+    if (choice_) {
+      for (size_t row = 0; row < rows; ++row) mask_choice(rng, row_at(row), scratch);
+      continue;
     }
-    if (!choice_ && rows > 0) draw_random_ids(rng, row_at(0), scratch);
+    for (size_t first = 0; first < rows; first += kRowsAtOnce) {
+      mask_positions<Id>(rng, row_at, first, std::min(rows, first + kRowsAtOnce), scratch);
+    }
   }
   if (scratch.is_large()) scratch = {};
   return errors;
@@ -263,32 +254,36 @@ Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t pos
   return id_of<Id>(rng.words(row, kRandomIdDraws + position)[0]);
 }
 
-template <typename Id>
-void MaskTokensOperator::mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const {
-  scratch.words.resize((row.length + 3) / 4 * 4);
-  const size_t room = scratch.num_random + row.length + 16;
-  if (scratch.random_positions.size() < room) scratch.random_positions.resize(2 * room);
-  philox_words(rng, row.number, scratch.words.size() / 4, scratch.words);
-  const size_t num_random = mask_row(rule_, row.original, row.attention, scratch.words.data(), row.length, row.ids,
-                                     row.labels, scratch.random_positions.data() + scratch.num_random);
-  scratch.rows.push_back({row.number, row.begin, num_random});
-  scratch.num_random += num_random;
-}
-
-// The ids that `mask_positions` has left to be drawn in the rows from `first` on, many at once.
-template <typename Id>
-void MaskTokensOperator::draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const {
-  const uint32_t* position = scratch.random_positions.data();
-  for (const auto& [number, begin, count] : scratch.rows) {
-    for (size_t i = 0; i < count; ++i) scratch.draws.push_back({number, kRandomIdDraws + *position++});
+// Each position by itself, of rows [first, end) of an element. Random ids are drawn for all these rows together, which
+// fills vectors, and when the last is masked: what was just stored is read back slowly.
+template <typename Id, typename RowAt>
+void MaskTokensOperator::mask_positions(const CounterRng& rng, const RowAt& row_at, size_t first, size_t end,
+                                        Scratch& scratch) const {
+  const size_t length = row_at(first).length;
+  const size_t bytes = drawn_bytes(length);
+  scratch.words.resize((length + 3) / 4 * 4);
+  scratch.drawn.resize((end - first) * bytes);
+  const auto drawn_of = [&](size_t row) { return std::span(scratch.drawn).subspan((row - first) * bytes, bytes); };
+  for (size_t r = first; r < end; ++r) {
+    const Row<Id> row = row_at(r);
+    philox_words(rng, row.number, scratch.words.size() / 4, scratch.words);
+    mask_row(rule_, row.original, row.attention, scratch.words.data(), length, row.ids, row.labels, drawn_of(r));
+  }
+  scratch.positions.resize(length + 4);
+  scratch.draws.clear();
+  scratch.places.clear();
+  for (size_t r = first; r < end; ++r) {
+    const Row<Id> row = row_at(r);
+    const size_t count = list_drawn(drawn_of(r), scratch.positions.data());
+    for (size_t i = 0; i < count; ++i) {
+      scratch.draws.push_back({row.number, kRandomIdDraws + scratch.positions[i]});
+      scratch.places.push_back((r - first) * length + scratch.positions[i]);
+    }
   }
   scratch.words.resize(std::max(scratch.words.size(), scratch.draws.size()));
   philox_first_words(rng, scratch.draws, scratch.words);
-  const uint32_t* word = scratch.words.data();
-  position = scratch.random_positions.data();
-  for (const auto& [number, begin, count] : scratch.rows) {
-    for (size_t i = 0; i < count; ++i) first.ids[begin + *position++] = id_of<Id>(*word++);
-  }
+  Id* const ids = row_at(first).ids;
+  for (size_t i = 0; i < scratch.draws.size(); ++i) ids[scratch.places[i]] = id_of<Id>(scratch.words[i]);
 }
 
 template <typename Id>

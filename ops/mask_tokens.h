@@ -65,10 +65,8 @@ class MaskTokensOperator final : public MapOperator {
 
   template <typename Id>
   std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
-  template <typename Id>
-  void mask_positions(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
-  template <typename Id>
-  void draw_random_ids(const CounterRng& rng, const Row<Id>& first, Scratch& scratch) const;
+  template <typename Id, typename RowAt>
+  void mask_positions(const CounterRng& rng, const RowAt& row_at, size_t first, size_t end, Scratch& scratch) const;
   // Words and spans.
   template <typename Id>
   void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;

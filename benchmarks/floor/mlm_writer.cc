@@ -12,6 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr uint64_t kRandomIdDraws = uint64_t{1} << 32;  // as of MaskTokensOperator
+constexpr size_t kRowsAtOnce = 16;
 
 class MlmBatchWriter final : public BatchWriter {
  public:
@@ -26,7 +27,9 @@ class MlmBatchWriter final : public BatchWriter {
               .special_tokens = special_tokens_},
         length_(static_cast<size_t>(parser_->columns()[0].shape[0])),
         original_(length_),
-        words_((length_ + 3) / 4 * 4) {}
+        words_((length_ + 3) / 4 * 4),
+        drawn_(kRowsAtOnce * drawn_bytes(length_)),
+        positions_(length_ + 4) {}
 
   void write(const ScheduledBatch& batch, std::span<const std::string_view> records, FloorBatch& out) override {
     const std::array<int64_t, 2> shape = {static_cast<int64_t>(records.size()), static_cast<int64_t>(length_)};
@@ -36,40 +39,38 @@ class MlmBatchWriter final : public BatchWriter {
     auto* labels = out.values<int32_t>(2);
     const CounterRng rng(options_.seed, operator_id("mask_tokens"), batch.iteration);
     const auto first_ordinal = static_cast<uint64_t>(batch.ordinal);
-    uint64_t ordinal = first_ordinal;
-    auto* const first_ids = ids;
-    random_positions_.resize(std::max(random_positions_.size(), records.size() * length_ + 16));
-    size_t num_random = 0;
-    counts_.clear();
-    for (size_t i = 0; i < records.size(); ++i) {
-      const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(original_.data()),
-                                                reinterpret_cast<std::byte*>(attention)};
-      if (auto error = parser_->parse(records[i], places, {}, next_of(records, i)))
-        throw ErrorException(*std::move(error));
-      philox_words(rng, ordinal, (length_ + 3) / 4, words_);
-      counts_.push_back(mask_row(rule_, original_.data(), attention, words_.data(), length_, ids, labels,
-                                 random_positions_.data() + num_random));
-      num_random += counts_.back();
-      ++ordinal;
-      ids += length_;
-      attention += length_;
-      labels += length_;
-    }
-    // As the engine does: all at once.
-    draws_.clear();
-    const uint32_t* position = random_positions_.data();
-    for (size_t row = 0; row < counts_.size(); ++row) {
-      for (size_t i = 0; i < counts_[row]; ++i) draws_.push_back({first_ordinal + row, kRandomIdDraws + *position++});
-    }
-    words_.resize(std::max(words_.size(), draws_.size()));
-    philox_first_words(rng, draws_, words_);
-    for (size_t i = 0; i < draws_.size(); ++i) {
-      first_ids[(draws_[i].ordinal - first_ordinal) * length_ + draws_[i].draw - kRandomIdDraws] =
-          static_cast<int32_t>(uniform_below(words_[i], static_cast<uint32_t>(options_.vocab_size)));
+    for (size_t first = 0; first < records.size(); first += kRowsAtOnce) {
+      const size_t end = std::min(records.size(), first + kRowsAtOnce);
+      for (size_t i = first; i < end; ++i) {
+        const size_t offset = i * length_;
+        const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(original_.data()),
+                                                  reinterpret_cast<std::byte*>(attention + offset)};
+        if (auto error = parser_->parse(records[i], places, {}, next_of(records, i)))
+          throw ErrorException(*std::move(error));
+        philox_words(rng, first_ordinal + i, (length_ + 3) / 4, words_);
+        mask_row(rule_, original_.data(), attention + offset, words_.data(), length_, ids + offset, labels + offset,
+                 drawn_of(i - first));
+      }
+      // As the engine does: those of some rows at once.
+      draws_.clear();
+      for (size_t i = first; i < end; ++i) {
+        const size_t count = list_drawn(drawn_of(i - first), positions_.data());
+        for (size_t p = 0; p < count; ++p) draws_.push_back({first_ordinal + i, kRandomIdDraws + positions_[p]});
+      }
+      words_.resize(std::max(words_.size(), draws_.size()));
+      philox_first_words(rng, draws_, words_);
+      for (size_t i = 0; i < draws_.size(); ++i) {
+        ids[(draws_[i].ordinal - first_ordinal) * length_ + draws_[i].draw - kRandomIdDraws] =
+            static_cast<int32_t>(uniform_below(words_[i], static_cast<uint32_t>(options_.vocab_size)));
+      }
     }
   }
 
  private:
+  std::span<uint8_t> drawn_of(size_t row) {
+    return std::span(drawn_).subspan(row * drawn_bytes(length_), drawn_bytes(length_));
+  }
+
   const std::shared_ptr<const ExampleParser> parser_;
   const MaskTokensOptions options_;
   const std::vector<int32_t> special_tokens_;
@@ -77,9 +78,9 @@ class MlmBatchWriter final : public BatchWriter {
   const size_t length_;
   std::vector<int32_t> original_;  // the ids of one row
   std::vector<uint32_t> words_;
-  // Of the batch: random ids to be drawn, and how many each row has.
-  std::vector<uint32_t> random_positions_;
-  std::vector<size_t> counts_;
+  // Of some rows: random ids to be drawn.
+  std::vector<uint8_t> drawn_;
+  std::vector<uint32_t> positions_;  // of a row
   std::vector<Draw> draws_;
 };
 

@@ -126,7 +126,7 @@ TEST(MaskTokens, ExtremeProbabilitiesAndSharesAreExact) {
 }
 
 TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
-  constexpr size_t kRows = 12;
+  constexpr size_t kRows = 40;  // more than are masked at once
   constexpr size_t kLength = 40;
   BufferPool pool;
   Block rows = rows_of<int32_t>(pool, kRows, kLength);
@@ -149,7 +149,7 @@ TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
     EXPECT_EQ(labels, all_values<int32_t>(whole, "labels"));
   }
 
-  for (const size_t batch : {2, 4, 12}) {
+  for (const size_t batch : {2, 4, 20, 40}) {
     const SchemaPtr schema = schema_of(DType::kInt32, {static_cast<int64_t>(batch), kLength});
     Block batches(schema, {rows.column(0).grouped(batch), rows.column(1).grouped(batch)}, kRows / batch);
     batches.rows_per_element = static_cast<int64_t>(batch);

@@ -41,31 +41,51 @@ struct Counters {
 };
 
 template <class D, class V = hn::Vec<D> >
-HWY_INLINE void NextRound(D d, uint32_t key0, uint32_t key1, Counters<V>& c) {
+HWY_INLINE void NextRound(D d, V key0, V key1, Counters<V>& c) {
   const hn::Repartition<uint32_t, D> d32;
   const auto product0 = hn::MulEven(hn::BitCast(d32, c.c0), hn::BitCast(d32, hn::Set(d, 0xD2511F53ULL)));
   const auto product1 = hn::MulEven(hn::BitCast(d32, c.c2), hn::BitCast(d32, hn::Set(d, 0xCD9E8D57ULL)));
   // Shuffles, not shifts: those wait for the unit that multiplies.
   const auto high = [&](V product) HWY_ATTR { return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(d32, product))); };
-  c.c0 = hn::Xor3(high(product1), c.c1, hn::Set(d, uint64_t{key0}));
-  c.c2 = hn::Xor3(high(product0), c.c3, hn::Set(d, uint64_t{key1}));
+  c.c0 = hn::Xor3(high(product1), c.c1, key0);
+  c.c2 = hn::Xor3(high(product0), c.c3, key1);
   c.c1 = product1;
   c.c3 = product0;
 }
 
-// Ten rounds on each of `counters`, side by side, since each round waits for the multiply of the one before.
+constexpr size_t kRounds = 10;
+
+// The keys of each round, in all lanes.
+struct RoundKeys {
+  RoundKeys(uint32_t key0, uint32_t key1) {
+    const hn::ScalableTag<uint64_t> d;
+    for (size_t round = 0; round < kRounds; ++round) {
+      hn::Store(hn::Set(d, uint64_t{key0}), d, keys + 2 * round * hn::MaxLanes(d));
+      hn::Store(hn::Set(d, uint64_t{key1}), d, keys + (2 * round + 1) * hn::MaxLanes(d));
+      key0 += 0x9E3779B9U;
+      key1 += 0xBB67AE85U;
+    }
+  }
+  HWY_ALIGN uint64_t keys[2 * kRounds * hn::MaxLanes(hn::ScalableTag<uint64_t>())];
+};
+
+// All rounds on each of `counters`, side by side, since each round waits for the multiply of the one before. A loop,
+// which the compiler must not unroll: it would keep more at hand than there are registers.
 template <class D, class... C>
-HWY_INLINE void Rounds(D d, uint32_t key0, uint32_t key1, C&... counters) {
-  for (int round = 0; round < 10; ++round) {
+HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, C&... counters) {
+  const uint64_t* keys = round_keys.keys;
+#pragma GCC unroll 1
+  for (size_t round = 0; round < kRounds; ++round, keys += 2 * hn::MaxLanes(d)) {
+    const auto key0 = hn::Load(d, keys);
+    const auto key1 = hn::Load(d, keys + hn::MaxLanes(d));
     (NextRound(d, key0, key1, counters), ...);
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
   }
 }
 
 void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draws, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint64_t> d;
   const size_t lanes = hn::Lanes(d);
+  const RoundKeys keys(key0, key1);
   const auto low_half = hn::Set(d, 0xffffffffULL);
   const auto store = [&](size_t draw, const auto& c) HWY_ATTR {
     const auto first = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
@@ -84,16 +104,29 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     return Counters<hn::Vec<decltype(d)> >{hn::Set(d, ordinal), hn::Set(d, ordinal >> 32),
                                            hn::Add(first_draws, hn::Set(d, uint64_t{first_draw})), hn::Zero(d)};
   };
-  for (size_t draw = 0; draw < num_draws; draw += 4 * lanes) {
+  // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 before.
+  size_t draw = 0;
+  if constexpr (hn::MaxLanes(d) >= 8) {
+    for (; draw < num_draws; draw += 4 * lanes) {
+      auto a = counters(draw);
+      auto b = counters(draw + lanes);
+      auto e = counters(draw + 2 * lanes);
+      auto f = counters(draw + 3 * lanes);
+      Rounds(d, keys, a, b, e, f);
+      store(draw, a);
+      store(draw + lanes, b);
+      store(draw + 2 * lanes, e);
+      store(draw + 3 * lanes, f);
+    }
+  }
+  for (; draw < num_draws; draw += 3 * lanes) {
     auto a = counters(draw);
     auto b = counters(draw + lanes);
     auto e = counters(draw + 2 * lanes);
-    auto f = counters(draw + 3 * lanes);
-    Rounds(d, key0, key1, a, b, e, f);
+    Rounds(d, keys, a, b, e);
     store(draw, a);
     store(draw + lanes, b);
     store(draw + 2 * lanes, e);
-    store(draw + 3 * lanes, f);
   }
 }
 
@@ -101,6 +134,7 @@ void PhiloxFirstWords(uint32_t key0, uint32_t key1, const Draw* HWY_RESTRICT dra
                       uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint64_t> d;
   const size_t lanes = hn::Lanes(d);
+  const RoundKeys keys(key0, key1);
   HWY_ALIGN uint64_t some[2 * hn::MaxLanes(d)] = {};
   for (size_t i = 0; i < count; i += lanes) {
     const size_t now = HWY_MIN(lanes, count - i);
@@ -112,7 +146,7 @@ void PhiloxFirstWords(uint32_t key0, uint32_t key1, const Draw* HWY_RESTRICT dra
     hn::Vec<decltype(d)> ordinal, draw;
     hn::LoadInterleaved2(d, from, ordinal, draw);
     Counters<hn::Vec<decltype(d)> > c{ordinal, hn::ShiftRight<32>(ordinal), draw, hn::ShiftRight<32>(draw)};
-    Rounds(d, key0, key1, c);
+    Rounds(d, keys, c);
     hn::Store(c.c0, d, some);
     for (size_t lane = 0; lane < now; ++lane) words[i + lane] = static_cast<uint32_t>(some[lane]);
   }

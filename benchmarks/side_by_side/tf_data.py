@@ -43,9 +43,9 @@ def mask_tokens(batch):
     return {"input_ids": ids, "attention_mask": batch["attention_mask"], "labels": labels}
 
 
-def mlm(name, compression=""):
+def mlm(examples):
     spec = {key: tf.io.FixedLenFeature([512], tf.int64) for key in ("input_ids", "attention_mask")}
-    rows = records(name, compression=compression).shuffle(16384).repeat().batch(128, drop_remainder=True)
+    rows = examples.shuffle(16384).repeat().batch(128, drop_remainder=True)
     return rows.map(lambda batch: mask_tokens(tf.io.parse_example(batch, spec)), num_parallel_calls=AUTO,
                     deterministic=True)
 
@@ -97,8 +97,9 @@ def read(name):
 
 
 BUILD = {
-    "mlm": lambda: mlm("mlm"),
-    "mlm_gz": lambda: mlm("mlm_gz", "GZIP"),
+    "mlm": lambda: mlm(records("mlm")),
+    "mlm_parallel_reads": lambda: mlm(tf.data.TFRecordDataset(shards("mlm"), num_parallel_reads=AUTO)),
+    "mlm_gz": lambda: mlm(records("mlm_gz", compression="GZIP")),
     "quest": lambda: quest(False),
     "quest_cached": lambda: quest(True),
     "bucket": bucket,

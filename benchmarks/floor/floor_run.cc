@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/bench_run.h"
-#include "benchmarks/floor/floor.h"
 #include "benchmarks/process_usage.h"
 #include "command_line/terminal_line.h"
 #include "formats/error.h"
@@ -31,18 +30,6 @@ double median_of(const std::vector<FloorResult::Round>& rounds, double (*value)(
   return median(std::move(values));
 }
 
-void compare(Floor& floor) {
-  std::vector<uint64_t> digests;
-  floor.pass(&digests);
-  const std::span<const uint64_t> expected = floor.expected();
-  for (size_t batch = 0; batch < expected.size(); ++batch) {
-    if (digests[batch] == expected[batch]) continue;
-    throw ErrorException(ErrorCode::kCardinality,
-                         fmt::format("floor: batch {} of {} is another one than the engine's: {:016x}, not {:016x}",
-                                     batch, expected.size(), digests[batch], expected[batch]));
-  }
-}
-
 void measure_floor(Floor& floor, double seconds, FloorResult::Round& round) {
   int64_t rows = 0;
   const double cpu_before = process_usage().cpu_seconds;
@@ -60,6 +47,21 @@ void measure_floor(Floor& floor, double seconds, FloorResult::Round& round) {
 
 }  // namespace
 
+void require_same_content(Floor& floor) {
+  std::vector<uint64_t> digests;
+  floor.pass(&digests);
+  const std::span<const uint64_t> expected = floor.expected();
+  const auto refuse = [](const std::string& why) { throw ErrorException(ErrorCode::kCardinality, "floor: " + why); };
+  if (digests.size() != expected.size()) {
+    refuse(fmt::format("it makes {} batches, the engine {}", digests.size(), expected.size()));
+  }
+  for (size_t batch = 0; batch < expected.size(); ++batch) {
+    if (digests[batch] == expected[batch]) continue;
+    refuse(fmt::format("batch {} of {} is another one than the engine's: {:016x}, not {:016x}", batch, expected.size(),
+                       digests[batch], expected[batch]));
+  }
+}
+
 double FloorResult::wall_ratio() const {
   return median_of(rounds, [](const Round& round) { return round.engine_wall_us / round.floor_wall_us; });
 }
@@ -74,7 +76,7 @@ FloorResult run_floor(const Dataset& dataset, const BenchOptions& options) {
   result.threads = checked_threads(options.threads);
   const std::unique_ptr<Floor> floor = make_floor(options);
   result.compared_batches = floor->expected().size();
-  compare(*floor);
+  require_same_content(*floor);
   for (int64_t i = 0; i < options.rounds; ++i) {
     FloorResult::Round round;
     {

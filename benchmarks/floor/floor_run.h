@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "benchmarks/bench_options.h"
+#include "benchmarks/floor/floor.h"
 #include "pipeline/dataset.h"
 
 namespace millrace {
@@ -27,8 +28,12 @@ struct FloorResult {
   double cpu_ratio() const;
 };
 
+/// Makes the floor's batches once. Throws `kCardinality` with the first batch that is not the engine's: a floor that
+/// does other work is none.
+void require_same_content(Floor& floor);
+
 /// Measures both `options.rounds` times for `options.seconds` each, one after the other; before that, untimed, the
-/// content of the floor's batches is compared with the engine's. Throws `kCardinality` when it differs.
+/// content of the floor's batches is compared with the engine's (`require_same_content`).
 [[nodiscard]] FloorResult run_floor(const Dataset& dataset, const BenchOptions& options);
 
 /// One JSON object on one line.

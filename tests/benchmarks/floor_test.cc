@@ -1,10 +1,13 @@
 #include "benchmarks/floor/floor.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/floor/floor_run.h"
 #include "benchmarks/floor/read_plan.h"
 #include "formats/error.h"
 #include "formats/example/writer.h"
@@ -194,6 +197,43 @@ TEST_F(FloorTest, IsPrintedAsTheEnginesTimeOverItsOwn) {
   const test::ChildResult refused = run({"--state", "x"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("--state has no effect with --floor"));
+}
+
+class FloorOfHashes final : public Floor {
+ public:
+  FloorOfHashes(std::vector<uint64_t> made, std::vector<uint64_t> expected)
+      : made_(std::move(made)), expected_(std::move(expected)) {}
+  int64_t rows() const override { return 1; }
+  int64_t bytes() const override { return 1; }
+  std::span<const uint64_t> expected() const override { return expected_; }
+  void pass(std::vector<uint64_t>* digests) override {
+    if (digests != nullptr) *digests = made_;
+  }
+
+ private:
+  std::vector<uint64_t> made_;
+  std::vector<uint64_t> expected_;
+};
+
+TEST(FloorContent, IsRefusedWhereItIsNotTheEngines) {
+  const std::vector<uint64_t> engine = {7, 8, 9};
+  FloorOfHashes same(engine, engine);
+  EXPECT_NO_THROW(require_same_content(same));
+  for (const auto& [made, said] : {std::pair(std::vector<uint64_t>{7, 8, 10},
+                                             "batch 2 of 3 is another one than the engine's: 000000000000000a, "
+                                             "not 0000000000000009"),
+                                   std::pair(std::vector<uint64_t>{8, 7, 9}, "batch 0 of 3"),
+                                   std::pair(std::vector<uint64_t>{7, 8}, "it makes 2 batches, the engine 3"),
+                                   std::pair(std::vector<uint64_t>{7, 8, 9, 9}, "it makes 4 batches, the engine 3")}) {
+    FloorOfHashes other(made, engine);
+    try {
+      require_same_content(other);
+      FAIL() << said;
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kCardinality);
+      EXPECT_THAT(error.what(), HasSubstr(said));
+    }
+  }
 }
 
 // Memory is not given to a record before the batch that needed it was written.

@@ -167,7 +167,7 @@ struct MaskTokensOperator::Row {
   Id* labels;
 };
 
-// Kept by each thread from block to block: some tens of KB, and never more than 2 MiB.
+// Kept by each thread from block to block: some tens of KB, and never more than a few MiB.
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
   struct Unit {

@@ -104,7 +104,7 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     return Counters<hn::Vec<decltype(d)> >{hn::Set(d, ordinal), hn::Set(d, ordinal >> 32),
                                            hn::Add(first_draws, hn::Set(d, uint64_t{first_draw})), hn::Zero(d)};
   };
-  // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 before.
+  // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 with AVX2.
   size_t draw = 0;
   if constexpr (hn::MaxLanes(d) >= 8) {
     for (; draw < num_draws; draw += 4 * lanes) {

@@ -28,8 +28,8 @@ struct FloorResult {
   double cpu_ratio() const;
 };
 
-/// Makes the floor's batches once. Throws `kCardinality` with the first batch that is not the engine's: a floor that
-/// does other work is none.
+/// Makes the floor's batches once. Throws `kCardinality` when there are not as many as the engine's, or with the first
+/// that is another: a floor that does other work is none.
 void require_same_content(Floor& floor);
 
 /// Measures both `options.rounds` times for `options.seconds` each, one after the other; before that, untimed, the

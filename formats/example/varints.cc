@@ -143,7 +143,8 @@ HWY_INLINE uint64_t HighestBits(const uint8_t* at) {
   return all;
 }
 
-// What begins in a chunk of 64 bytes and ends there. False: a varint of more than four bytes is next.
+// Steps through a chunk of 64 bytes while eight of them, and room for eight values, are left; the rest belongs to the
+// next chunk. False: a varint of more than four bytes is next.
 template <bool kMayBeLong, typename T>
 HWY_INLINE bool DecodeChunk(uint64_t continues, VarintRun<T>& run) {
   const uint8_t* const end = run.at + kChunk - kStep;

@@ -20,7 +20,8 @@ struct VarintRun {
 void decode_varints(VarintRun<int32_t>& run);
 void decode_varints(VarintRun<int64_t>& run);
 
-// The two ways to do so: eight bytes at a time on every machine, and for AVX-512 VBMI2, only where there is that.
+// The two ways to do so: by steps of eight bytes on every machine that has vectors, and for AVX-512 VBMI2, only where
+// there is that.
 void decode_varints_portable(VarintRun<int32_t>& run);
 void decode_varints_portable(VarintRun<int64_t>& run);
 bool has_avx512_varints();

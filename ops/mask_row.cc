@@ -46,11 +46,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 // The bits of the lanes that hold positions from `begin` on. `drawn` is 0 there.
 template <class D, class M>
 HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT drawn) {
-  if (hn::Lanes(d) >= 8) {
-    hn::StoreMaskBits(d, mask, drawn + begin / 8);
+  uint8_t bits[8] = {};  // StoreMaskBits may want all 8, `drawn` may end before
+  hn::StoreMaskBits(d, mask, bits);
+  if constexpr (hn::MaxLanes(d) >= 8) {
+    std::memcpy(drawn + begin / 8, bits, hn::MaxLanes(d) / 8);
   } else {
-    uint8_t bits[8] = {};
-    hn::StoreMaskBits(d, mask, bits);
     drawn[begin / 8] = static_cast<uint8_t>(drawn[begin / 8] | bits[0] << begin % 8);
   }
 }

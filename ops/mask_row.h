@@ -8,12 +8,13 @@ namespace millrace {
 
 /// What decides the fate of a position, see MaskTokensOperator. Bounds on its random word, up to 2^32: below
 /// `mask_below` it is masked, below `random_below` it becomes a random id, below `chosen_below` it stays but has a
-/// label.
+/// label. Random ids are below `vocab_size`.
 struct MaskRule {
   uint64_t mask_below = 0;
   uint64_t random_below = 0;
   uint64_t chosen_below = 0;
   int32_t mask_token = 0;
+  uint32_t vocab_size = 0;
   std::span<const int32_t> special_tokens;
 };
 

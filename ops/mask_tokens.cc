@@ -7,18 +7,14 @@
 #include <xxhash.h>
 
 #include "ops/counter_rng.h"
-#include "ops/philox_words.h"
 #include "ops/row_number.h"
 
 namespace millrace {
 namespace {
 
-// Draws from here on give random ids; below, the choices of positions.
-constexpr uint64_t kRandomIdDraws = uint64_t{1} << 32;
-// And these what becomes of the tokens of words and spans; MaskChoice has those from 3 * 2^32 on.
+// Draws from here on say what becomes of the tokens of words and spans. Below are those of RowMasker; MaskChoice has
+// those from 3 * 2^32 on.
 constexpr uint64_t kFateDraws = uint64_t{2} << 32;
-
-constexpr size_t kRowsAtOnce = 16;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw ErrorException(ErrorCode::kInvalidArgument, "mask_tokens: " + why);
@@ -90,6 +86,15 @@ SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
 
 }  // namespace
 
+MaskRule mask_rule(const MaskTokensOptions& options, std::span<const int32_t> special_tokens) {
+  return {.mask_below = chance(options.probability * options.mask_share),
+          .random_below = chance(options.probability * std::min(1.0, options.mask_share + options.random_share)),
+          .chosen_below = chance(options.probability),
+          .mask_token = static_cast<int32_t>(options.mask_token),
+          .vocab_size = static_cast<uint32_t>(options.vocab_size),
+          .special_tokens = special_tokens};
+}
+
 MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options, uint64_t occurrence)
     : MapOperator(masked_schema(*input, options)), options_(std::move(options)), occurrence_(occurrence) {
   constexpr int64_t kMostIds = INT32_MAX;
@@ -121,11 +126,7 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
   if (options_.spans || !options_.word_starts.empty() || !options_.starts_word.empty()) {
     choice_.emplace(options_.probability, options_.spans);
   }
-  rule_ = {.mask_below = chance(options_.probability * options_.mask_share),
-           .random_below = chance(options_.probability * std::min(1.0, options_.mask_share + options_.random_share)),
-           .chosen_below = chance(options_.probability),
-           .mask_token = static_cast<int32_t>(options_.mask_token),
-           .special_tokens = special_tokens_};
+  rule_ = mask_rule(options_, special_tokens_);
 }
 
 std::string MaskTokensOperator::arguments() const {
@@ -156,38 +157,28 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
 }
 
 template <typename Id>
-struct MaskTokensOperator::Row {
-  uint64_t number;
-  size_t length;
-  const Id* original;
-  const int64_t* attention;   // or null
+struct MaskTokensOperator::Row : RowToMask<Id> {
   const Column* starts;       // or null
   const std::byte* is_start;  // the row's values of `starts`
-  Id* ids;
-  Id* labels;
 };
 
-// Kept by each thread from block to block: some tens of KB, and never more than a few MiB.
+// Kept by each thread from block to block: some tens of KB.
+template <typename Id>
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
   struct Unit {
     uint32_t begin;
     uint32_t end;
   };
-  std::vector<uint32_t> words;
-  // Where ids are still to be drawn, of one row after the other, as of mask_row.
-  std::vector<uint8_t> drawn;
-  std::vector<uint32_t> positions;
-  std::vector<Draw> draws;
-  std::vector<size_t> places;  // of these draws, in the element's values
+  typename RowMasker<Id>::Memory rows;
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
 
   // Whether a row of unlikely length was among them.
   bool is_large() const {
-    constexpr size_t kMost = 1 << 16;
-    return std::max({words.capacity(), drawn.capacity(), positions.capacity(), draws.capacity(), units.capacity()}) >
-           kMost;
+    constexpr size_t kMostBytes = 1 << 20;
+    return rows.num_bytes() + units.capacity() * sizeof(Unit) + chosen.capacity() * sizeof(MaskChoice::Span) >
+           kMostBytes;
   }
 };
 
@@ -201,7 +192,8 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
   const Column* starts = column_or_null(word_starts_column_);
   const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
-  thread_local Scratch scratch;
+  thread_local Scratch<Id> scratch;
+  RowMasker<Id> masker(rule_, rng, scratch.rows);
   for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);
     const auto rows = static_cast<size_t>(shape.size() == 2 ? shape[0] : 1);
@@ -220,74 +212,26 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
       errors.push_back({element, std::make_shared<const Error>(std::move(error))});
       continue;
     }
-    const auto row_at = [&](size_t row) {
-      const size_t offset = row * length;
-      return Row<Id>{
-          .number = row_number(block, element, row),
-          .length = length,
-          .original = original.values<Id>(element).data() + offset,
-          .attention = attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset,
-          .starts = starts,
-          .is_start = starts == nullptr ? nullptr : starts->data(element) + offset * size_of(starts->dtype()),
-          .ids = ids.mutable_values<Id>(element).data() + offset,
-          .labels = labels.mutable_values<Id>(element).data() + offset};
-    };
-    if (choice_) {
-      for (size_t row = 0; row < rows; ++row) mask_choice(rng, row_at(row), scratch);
-      continue;
-    }
-    for (size_t first = 0; first < rows; first += kRowsAtOnce) {
-      mask_positions<Id>(rng, row_at, first, std::min(rows, first + kRowsAtOnce), scratch);
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t offset = r * length;
+      const Row<Id> row{
+          {.number = row_number(block, element, r),
+           .original = original.values<Id>(element).subspan(offset, length),
+           .attention = attention == nullptr ? nullptr : attention->values<int64_t>(element).data() + offset,
+           .ids = ids.mutable_values<Id>(element).data() + offset,
+           .labels = labels.mutable_values<Id>(element).data() + offset},
+          starts,
+          starts == nullptr ? nullptr : starts->data(element) + offset * size_of(starts->dtype())};
+      choice_ ? mask_choice(rng, row, scratch) : masker.mask(row);
     }
   }
+  masker.finish();
   if (scratch.is_large()) scratch = {};
   return errors;
 }
 
 template <typename Id>
-Id MaskTokensOperator::id_of(uint32_t word) const {
-  return static_cast<Id>(uniform_below(word, static_cast<uint32_t>(options_.vocab_size)));
-}
-
-template <typename Id>
-Id MaskTokensOperator::random_id(const CounterRng& rng, uint64_t row, size_t position) const {
-  return id_of<Id>(rng.words(row, kRandomIdDraws + position)[0]);
-}
-
-// Each position by itself, of rows [first, end) of an element. Random ids are drawn for all these rows together, which
-// fills vectors, and when the last is masked: what was just stored is read back slowly.
-template <typename Id, typename RowAt>
-void MaskTokensOperator::mask_positions(const CounterRng& rng, const RowAt& row_at, size_t first, size_t end,
-                                        Scratch& scratch) const {
-  const size_t length = row_at(first).length;
-  const size_t bytes = drawn_bytes(length);
-  scratch.words.resize((length + 3) / 4 * 4);
-  scratch.drawn.resize((end - first) * bytes);
-  const auto drawn_of = [&](size_t row) { return std::span(scratch.drawn).subspan((row - first) * bytes, bytes); };
-  for (size_t r = first; r < end; ++r) {
-    const Row<Id> row = row_at(r);
-    philox_words(rng, row.number, scratch.words.size() / 4, scratch.words);
-    mask_row(rule_, row.original, row.attention, scratch.words.data(), length, row.ids, row.labels, drawn_of(r));
-  }
-  scratch.positions.resize(length + 4);
-  scratch.draws.clear();
-  scratch.places.clear();
-  for (size_t r = first; r < end; ++r) {
-    const Row<Id> row = row_at(r);
-    const size_t count = list_drawn(drawn_of(r), scratch.positions.data());
-    for (size_t i = 0; i < count; ++i) {
-      scratch.draws.push_back({row.number, kRandomIdDraws + scratch.positions[i]});
-      scratch.places.push_back((r - first) * length + scratch.positions[i]);
-    }
-  }
-  scratch.words.resize(std::max(scratch.words.size(), scratch.draws.size()));
-  philox_first_words(rng, scratch.draws, scratch.words);
-  Id* const ids = row_at(first).ids;
-  for (size_t i = 0; i < scratch.draws.size(); ++i) ids[scratch.places[i]] = id_of<Id>(scratch.words[i]);
-}
-
-template <typename Id>
-void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const {
+void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch<Id>& scratch) const {
   const bool all_start = row.starts == nullptr && options_.starts_word.empty();
   const auto starts_word = [&](size_t p) {
     if (all_start) return true;
@@ -300,7 +244,7 @@ void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, 
   };
   scratch.units.clear();
   bool goes_on = false;
-  for (size_t p = 0; p < row.length; ++p) {
+  for (size_t p = 0; p < row.original.size(); ++p) {
     const Id id = row.original[p];
     row.ids[p] = id;
     row.labels[p] = -100;
@@ -326,7 +270,7 @@ void MaskTokensOperator::mask_choice(const CounterRng& rng, const Row<Id>& row, 
         if (fate < mask_below) {
           row.ids[p] = static_cast<Id>(options_.mask_token);
         } else if (fate < random_below) {
-          row.ids[p] = random_id<Id>(rng, row.number, p);
+          row.ids[p] = random_id<Id>(rule_, rng.words(row.number, kRandomIdDraws + p)[0]);
         }
       }
     }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ops/mask_choice.h"
-#include "ops/mask_row.h"
 #include "ops/operator.h"
+#include "ops/row_masker.h"
 
 namespace millrace {
 
@@ -30,6 +30,9 @@ struct MaskTokensOptions {
   /// Spans of tokens, or of whole words, in the place of single ones. Default: none
   std::optional<MaskSpans> spans = {};
 };
+
+/// What `options` say of single positions; `special_tokens`, theirs, must outlive it.
+[[nodiscard]] MaskRule mask_rule(const MaskTokensOptions& options, std::span<const int32_t> special_tokens);
 
 /// Masks tokens for a masked language model (Devlin et al., "BERT", 2018, section 3.1): a position that is not special
 /// is chosen with `probability`; of the chosen 80% become the mask token, 10% a uniform id, 10% stay. `labels` holds
@@ -61,20 +64,14 @@ class MaskTokensOperator final : public MapOperator {
   template <typename Id>
   struct Row;
   // The memory that rows need one after the other.
+  template <typename Id>
   struct Scratch;
 
   template <typename Id>
   std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
-  template <typename Id, typename RowAt>
-  void mask_positions(const CounterRng& rng, const RowAt& row_at, size_t first, size_t end, Scratch& scratch) const;
   // Words and spans.
   template <typename Id>
-  void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch& scratch) const;
-  // The id that a random word stands for.
-  template <typename Id>
-  Id id_of(uint32_t word) const;
-  template <typename Id>
-  Id random_id(const CounterRng& rng, uint64_t row, size_t position) const;
+  void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch<Id>& scratch) const;
 
   MaskTokensOptions options_;
   uint64_t occurrence_;

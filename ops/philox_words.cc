@@ -105,25 +105,18 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
                                            hn::Add(first_draws, hn::Set(d, uint64_t{first_draw})), hn::Zero(d)};
   };
   // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 with AVX2.
-  size_t draw = 0;
-  if constexpr (hn::MaxLanes(d) >= 8) {
-    for (; draw < num_draws; draw += 4 * lanes) {
-      auto a = counters(draw);
-      auto b = counters(draw + lanes);
-      auto e = counters(draw + 2 * lanes);
-      auto f = counters(draw + 3 * lanes);
-      Rounds(d, keys, a, b, e, f);
-      store(draw, a);
-      store(draw + lanes, b);
-      store(draw + 2 * lanes, e);
-      store(draw + 3 * lanes, f);
-    }
-  }
-  for (; draw < num_draws; draw += 3 * lanes) {
+  constexpr bool kFour = hn::MaxLanes(d) >= 8;
+  for (size_t draw = 0; draw < num_draws; draw += (kFour ? 4 : 3) * lanes) {
     auto a = counters(draw);
     auto b = counters(draw + lanes);
     auto e = counters(draw + 2 * lanes);
-    Rounds(d, keys, a, b, e);
+    if constexpr (kFour) {
+      auto f = counters(draw + 3 * lanes);
+      Rounds(d, keys, a, b, e, f);
+      store(draw + 3 * lanes, f);
+    } else {
+      Rounds(d, keys, a, b, e);
+    }
     store(draw, a);
     store(draw + lanes, b);
     store(draw + 2 * lanes, e);

@@ -132,14 +132,13 @@ HWY_INLINE void Widen(const uint8_t* at, T* values) {
 // Bit i: the highest bit of byte i of 64.
 HWY_INLINE uint64_t HighestBits(const uint8_t* at) {
   const hn::Repartition<int8_t, decltype(kBytes)> signed_bytes;
-  std::array<uint16_t, kChunk / 16> bits{};
+  uint64_t all = 0;
   for (size_t i = 0; i < kChunk; i += hn::Lanes(kBytes)) {
     const auto bytes = hn::BitCast(signed_bytes, hn::LoadU(kBytes, at + i));
-    hn::StoreMaskBits(signed_bytes, hn::Lt(bytes, hn::Zero(signed_bytes)),
-                      reinterpret_cast<uint8_t*>(bits.data()) + i / 8);
+    uint64_t bits = 0;
+    hn::StoreMaskBits(signed_bytes, hn::Lt(bytes, hn::Zero(signed_bytes)), reinterpret_cast<uint8_t*>(&bits));
+    all |= bits << i;
   }
-  uint64_t all = 0;
-  std::memcpy(&all, bits.data(), sizeof all);
   return all;
 }
 

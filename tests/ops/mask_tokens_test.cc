@@ -125,11 +125,10 @@ TEST(MaskTokens, ExtremeProbabilitiesAndSharesAreExact) {
   });
 }
 
-TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
+void expect_the_same_however_cut(size_t length) {
   constexpr size_t kRows = 40;  // more than are masked at once
-  constexpr size_t kLength = 40;
   BufferPool pool;
-  Block rows = rows_of<int32_t>(pool, kRows, kLength);
+  Block rows = rows_of<int32_t>(pool, kRows, length);
   rows.first_row = 1000;
   rows.iteration = {.epoch = 2, .path = 0};
   const MaskTokensOperator mask_row(rows.schema(), options_with_seed(5));
@@ -150,7 +149,7 @@ TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
   }
 
   for (const size_t batch : {2, 4, 20, 40}) {
-    const SchemaPtr schema = schema_of(DType::kInt32, {static_cast<int64_t>(batch), kLength});
+    const SchemaPtr schema = schema_of(DType::kInt32, {static_cast<int64_t>(batch), static_cast<int64_t>(length)});
     Block batches(schema, {rows.column(0).grouped(batch), rows.column(1).grouped(batch)}, kRows / batch);
     batches.rows_per_element = static_cast<int64_t>(batch);
     batches.first_row = rows.first_row;
@@ -159,14 +158,24 @@ TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
     EXPECT_EQ(all_values<int32_t>(masked, "input_ids"), all_values<int32_t>(whole, "input_ids"));
     EXPECT_EQ(all_values<int32_t>(masked, "labels"), all_values<int32_t>(whole, "labels"));
   }
+}
 
+TEST(MaskTokens, RowsBatchesAndAnyCutIntoBlocksGiveTheSame) {
+  test::for_each_instruction_set([] {
+    for (const size_t length : {40, 131}) expect_the_same_however_cut(length);
+  });
+}
+
+TEST(MaskTokens, SeedEpochAndRowDecideTheLabels) {
+  BufferPool pool;
+  const Block rows = rows_of<int32_t>(pool, 40, 40);
   const auto labels_with = [&](uint64_t seed, Iteration iteration, int64_t first_row) {
     Block other = rows;
     other.iteration = iteration;
     other.first_row = first_row;
     return all_values<int32_t>(MaskTokensOperator(rows.schema(), options_with_seed(seed)).apply(other, pool), "labels");
   };
-  const auto labels = all_values<int32_t>(whole, "labels");
+  const auto labels = labels_with(5, {2, 0}, 1000);
   EXPECT_EQ(labels_with(5, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(6, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(5, {3, 0}, 1000), labels);
@@ -196,6 +205,32 @@ TEST(MaskTokens, ErrorsPassOnAndRowsOfVaryingLengthWork) {
   EXPECT_EQ(all_values<int64_t>(varying, "input_ids"), std::vector<int64_t>(30, kMask));
   EXPECT_EQ(all_values<int64_t>(varying, "labels"), std::vector<int64_t>(30, 7));
   EXPECT_EQ(varying.column("labels").num_values(2), 25);
+}
+
+TEST(MaskTokens, RandomIdsOfRowsOfVaryingLengthAreAsDefined) {
+  constexpr size_t kRows = 40;  // more than are masked at once
+  std::vector<int64_t> offsets{0};
+  for (size_t row = 0; row < kRows; ++row) offsets.push_back(offsets.back() + std::array{130, 0, 5, 64, 25}[row % 5]);
+  MaskTokensOptions all = options_with_seed(3);
+  all.probability = 1;
+  all.mask_share = 0;
+  all.random_share = 1;
+  test::for_each_instruction_set([&] {
+    BufferPool pool;
+    Column ids = Column::varying(pool, DType::kInt64, 1, offsets);
+    Column attention = Column::varying(pool, DType::kInt64, 1, offsets);
+    std::mt19937_64 random(5);
+    for (int64_t& id : ids.mutable_values<int64_t>()) id = static_cast<int64_t>(random() % kVocabulary);
+    for (int64_t& one : attention.mutable_values<int64_t>()) one = random() % 8 != 0 ? 1 : 0;
+    const SchemaPtr schema = schema_of(DType::kInt64, {kVaries});
+    const Block rows(schema, {ids, attention}, kRows);
+    const Block masked = MaskTokensOperator(schema, all).apply(rows, pool);
+    std::vector<int64_t> expected_ids;
+    std::vector<int64_t> expected_labels;
+    mask_plainly(rows, all, expected_ids, expected_labels);
+    EXPECT_EQ(all_values<int64_t>(masked, "input_ids"), expected_ids);
+    EXPECT_EQ(all_values<int64_t>(masked, "labels"), expected_labels);
+  });
 }
 
 TEST(MaskTokens, BadOptionsAreRefusedInTheConstructor) {

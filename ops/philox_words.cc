@@ -40,15 +40,30 @@ struct Counters {
   V c0, c1, c2, c3;
 };
 
+constexpr uint64_t kMultiplier0 = 0xD2511F53;
+constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
+constexpr uint32_t kWeyl0 = 0x9E3779B9;
+constexpr uint32_t kWeyl1 = 0xBB67AE85;
+
+template <class D, class V>
+HWY_INLINE V Multiply(D d, V word, uint64_t multiplier) {
+  const hn::Repartition<uint32_t, D> d32;
+  return hn::MulEven(hn::BitCast(d32, word), hn::BitCast(d32, hn::Set(d, multiplier)));
+}
+
+// A shuffle, not a shift: those wait for the unit that multiplies.
+template <class D, class V>
+HWY_INLINE V High(D d, V product) {
+  const hn::Repartition<uint32_t, D> d32;
+  return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(d32, product)));
+}
+
 template <class D, class V = hn::Vec<D> >
 HWY_INLINE void NextRound(D d, V key0, V key1, Counters<V>& c) {
-  const hn::Repartition<uint32_t, D> d32;
-  const auto product0 = hn::MulEven(hn::BitCast(d32, c.c0), hn::BitCast(d32, hn::Set(d, 0xD2511F53ULL)));
-  const auto product1 = hn::MulEven(hn::BitCast(d32, c.c2), hn::BitCast(d32, hn::Set(d, 0xCD9E8D57ULL)));
-  // Shuffles, not shifts: those wait for the unit that multiplies.
-  const auto high = [&](V product) HWY_ATTR { return hn::BitCast(d, hn::Shuffle2301(hn::BitCast(d32, product))); };
-  c.c0 = hn::Xor3(high(product1), c.c1, key0);
-  c.c2 = hn::Xor3(high(product0), c.c3, key1);
+  const V product0 = Multiply(d, c.c0, kMultiplier0);
+  const V product1 = Multiply(d, c.c2, kMultiplier1);
+  c.c0 = hn::Xor3(High(d, product1), c.c1, key0);
+  c.c2 = hn::Xor3(High(d, product0), c.c3, key1);
   c.c1 = product1;
   c.c3 = product0;
 }
@@ -62,34 +77,70 @@ struct RoundKeys {
     for (size_t round = 0; round < kRounds; ++round) {
       hn::Store(hn::Set(d, uint64_t{key0}), d, keys + 2 * round * hn::MaxLanes(d));
       hn::Store(hn::Set(d, uint64_t{key1}), d, keys + (2 * round + 1) * hn::MaxLanes(d));
-      key0 += 0x9E3779B9U;
-      key1 += 0xBB67AE85U;
+      key0 += kWeyl0;
+      key1 += kWeyl1;
     }
   }
   HWY_ALIGN uint64_t keys[2 * kRounds * hn::MaxLanes(hn::ScalableTag<uint64_t>())];
 };
 
-// All rounds on each of `counters`, side by side, since each round waits for the multiply of the one before. A loop,
-// which the compiler must not unroll: it would keep more at hand than there are registers.
+// All rounds from `first` on, on each of `counters`, side by side, since each round waits for the multiply of the one
+// before. A loop, which the compiler must not unroll: it would keep more at hand than there are registers.
 template <class D, class... C>
-HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, C&... counters) {
-  const uint64_t* keys = round_keys.keys;
+HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... counters) {
+  const uint64_t* keys = round_keys.keys + 2 * first * hn::MaxLanes(d);
 #pragma GCC unroll 1
-  for (size_t round = 0; round < kRounds; ++round, keys += 2 * hn::MaxLanes(d)) {
+  for (size_t round = first; round < kRounds; ++round, keys += 2 * hn::MaxLanes(d)) {
     const auto key0 = hn::Load(d, keys);
     const auto key1 = hn::Load(d, keys + hn::MaxLanes(d));
     (NextRound(d, key0, key1, counters), ...);
   }
 }
 
+// The counters of one row after their first two rounds, of which half is the same for all its draws: words 0 and 1 of a
+// counter are the ordinal, 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
+constexpr size_t kRoundsOfRow = 2;
+
+class RowCounters {
+ public:
+  RowCounters(uint32_t key0, uint32_t key1, uint64_t ordinal) {
+    const auto product0 = kMultiplier0 * static_cast<uint32_t>(ordinal);
+    const auto word2 = static_cast<uint32_t>(product0 >> 32) ^ key1;
+    product1_ = kMultiplier1 * word2;
+    xor_first_ = static_cast<uint32_t>(ordinal >> 32) ^ key0;
+    xor_word0_ = static_cast<uint32_t>(product1_ >> 32) ^ (key0 + kWeyl0);
+    xor_word2_ = static_cast<uint32_t>(product0) ^ (key1 + kWeyl1);
+  }
+
+  // Of as many draws as there are lanes.
+  template <class D, class V>
+  HWY_INLINE Counters<V> Of(D d, V draws) const {
+    const V product1 = Multiply(d, draws, kMultiplier1);
+    const V word0 = hn::Xor(High(d, product1), hn::Set(d, xor_first_));
+    const V product0 = Multiply(d, word0, kMultiplier0);
+    return {hn::Xor(product1, hn::Set(d, xor_word0_)), hn::Set(d, product1_),
+            hn::Xor(High(d, product0), hn::Set(d, xor_word2_)), product0};
+  }
+
+ private:
+  uint64_t product1_;
+  uint64_t xor_first_;
+  uint64_t xor_word0_;
+  uint64_t xor_word2_;
+};
+
 void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draws, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint64_t> d;
   const size_t lanes = hn::Lanes(d);
   const RoundKeys keys(key0, key1);
-  const auto low_half = hn::Set(d, 0xffffffffULL);
+  // The low halves of both, side by side.
+  const auto pair = [&](auto low, auto high) HWY_ATTR {
+    const hn::Repartition<uint32_t, decltype(d)> d32;
+    return hn::BitCast(d, hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(high)), hn::BitCast(d32, low)));
+  };
   const auto store = [&](size_t draw, const auto& c) HWY_ATTR {
-    const auto first = hn::Or(hn::And(c.c0, low_half), hn::ShiftLeft<32>(c.c1));
-    const auto second = hn::Or(hn::And(c.c2, low_half), hn::ShiftLeft<32>(c.c3));
+    const auto first = pair(c.c0, c.c1);
+    const auto second = pair(c.c2, c.c3);
     if (draw + lanes <= num_draws) {
       hn::StoreInterleaved2(first, second, d, reinterpret_cast<uint64_t*>(words + 4 * draw));
     } else if (draw < num_draws) {
@@ -98,12 +149,10 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
       std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));
     }
   };
-  // Words 0 and 1 of a counter are the ordinal, 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
+  const RowCounters row(key0, key1, ordinal);
   const auto first_draws = hn::Iota(d, 0);
-  const auto counters = [&](size_t first_draw) HWY_ATTR {
-    return Counters<hn::Vec<decltype(d)> >{hn::Set(d, ordinal), hn::Set(d, ordinal >> 32),
-                                           hn::Add(first_draws, hn::Set(d, uint64_t{first_draw})), hn::Zero(d)};
-  };
+  const auto counters = [&](size_t first_draw)
+                            HWY_ATTR { return row.Of(d, hn::Add(first_draws, hn::Set(d, uint64_t{first_draw}))); };
   // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 with AVX2.
   constexpr bool kFour = hn::MaxLanes(d) >= 8;
   for (size_t draw = 0; draw < num_draws; draw += (kFour ? 4 : 3) * lanes) {
@@ -112,10 +161,10 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     auto e = counters(draw + 2 * lanes);
     if constexpr (kFour) {
       auto f = counters(draw + 3 * lanes);
-      Rounds(d, keys, a, b, e, f);
+      Rounds(d, keys, kRoundsOfRow, a, b, e, f);
       store(draw + 3 * lanes, f);
     } else {
-      Rounds(d, keys, a, b, e);
+      Rounds(d, keys, kRoundsOfRow, a, b, e);
     }
     store(draw, a);
     store(draw + lanes, b);
@@ -139,7 +188,7 @@ void PhiloxFirstWords(uint32_t key0, uint32_t key1, const Draw* HWY_RESTRICT dra
     hn::Vec<decltype(d)> ordinal, draw;
     hn::LoadInterleaved2(d, from, ordinal, draw);
     Counters<hn::Vec<decltype(d)> > c{ordinal, hn::ShiftRight<32>(ordinal), draw, hn::ShiftRight<32>(draw)};
-    Rounds(d, keys, c);
+    Rounds(d, keys, 0, c);
     hn::Store(c.c0, d, some);
     for (size_t lane = 0; lane < now; ++lane) words[i + lane] = static_cast<uint32_t>(some[lane]);
   }

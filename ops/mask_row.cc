@@ -79,11 +79,11 @@ void MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY_R
       const auto word = hn::LoadU(du, words + begin);
       auto chosen = hn::RebindMask(d, hn::Lt(word, chosen_below));
       if (attention != nullptr) {
-        const auto first = hn::BitCast(d, hn::LoadU(d64, attention + begin));
-        const auto second = hn::BitCast(d, hn::LoadU(d64, attention + begin + lanes / 2));
-        // Both halves of each 64-bit number, in order.
-        const auto any = hn::Or(hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first));
-        chosen = hn::And(chosen, hn::Ne(any, hn::Zero(d)));
+        const auto is_zero = [&](size_t at) HWY_ATTR {
+          return hn::BitCast(d, hn::VecFromMask(d64, hn::Eq(hn::LoadU(d64, attention + at), hn::Zero(d64))));
+        };
+        const auto none = hn::ConcatEven(d, is_zero(begin + lanes / 2), is_zero(begin));
+        chosen = hn::AndNot(hn::MaskFromVec(none), chosen);
       }
       for (const int32_t special : special_tokens) chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, special)));
       const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));

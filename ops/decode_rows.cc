@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "formats/example/record_ahead.h"
 #include "ops/parsed_records.h"
 
 namespace millrace {
@@ -45,9 +46,12 @@ Block DecodeRowsOperator::apply(Block block, BufferPool& pool) const {
       }
       continue;
     }
-    for (const std::string_view row : encoded.values<std::string_view>(element)) {
-      const char* values = row.data();
+    const auto of_element = encoded.values<std::string_view>(element);
+    for (size_t row = 0; row < of_element.size(); ++row) {
+      const char* values = of_element[row].data();
+      RecordAhead ahead(row + 1 < of_element.size() ? of_element[row + 1] : std::string_view(), places.size());
       for (size_t c = 0; c < places.size(); ++c) {
+        ahead.ask_for_part();
         if (column_bytes_[c] > 0) std::memcpy(places[c], values, column_bytes_[c]);
         values += column_bytes_[c];
         places[c] += column_bytes_[c];

@@ -48,8 +48,8 @@ template <class D, class M>
 HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT drawn) {
   uint8_t bits[8] = {};  // StoreMaskBits may want all 8, `drawn` may end before
   hn::StoreMaskBits(d, mask, bits);
-  if constexpr (hn::MaxLanes(d) >= 8) {
-    std::memcpy(drawn + begin / 8, bits, hn::MaxLanes(d) / 8);
+  if (hn::Lanes(d) >= 8) {
+    std::memcpy(drawn + begin / 8, bits, hn::Lanes(d) / 8);
   } else {
     drawn[begin / 8] = static_cast<uint8_t>(drawn[begin / 8] | bits[0] << begin % 8);
   }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "ops/counter_rng.h"
+#include "ops/row_masker.h"
 #include "ops/row_number.h"
 
 namespace millrace {
@@ -162,7 +163,7 @@ struct MaskTokensOperator::Row : RowToMask<Id> {
   const std::byte* is_start;  // the row's values of `starts`
 };
 
-// Kept by each thread from block to block: some tens of KB.
+// Kept by each thread from block to block: some tens of KB, never more than a MiB.
 template <typename Id>
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
@@ -222,7 +223,11 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
            .labels = labels.mutable_values<Id>(element).data() + offset},
           starts,
           starts == nullptr ? nullptr : starts->data(element) + offset * size_of(starts->dtype())};
-      choice_ ? mask_choice(rng, row, scratch) : masker.mask(row);
+      if (choice_) {
+        mask_choice(rng, row, scratch);
+      } else {
+        masker.mask(row);
+      }
     }
   }
   masker.finish();

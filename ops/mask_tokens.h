@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ops/mask_choice.h"
+#include "ops/mask_row.h"
 #include "ops/operator.h"
-#include "ops/row_masker.h"
 
 namespace millrace {
 

@@ -99,10 +99,10 @@ HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... cou
 
 // The counters of one row after their first two rounds, of which half is the same for all its draws: words 0 and 1 of a
 // counter are the ordinal, 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
-constexpr size_t kRoundsOfRow = 2;
-
 class RowCounters {
  public:
+  static constexpr size_t kRounds = 2;
+
   RowCounters(uint32_t key0, uint32_t key1, uint64_t ordinal) {
     const auto product0 = kMultiplier0 * static_cast<uint32_t>(ordinal);
     const auto word2 = static_cast<uint32_t>(product0 >> 32) ^ key1;
@@ -161,10 +161,10 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     auto e = counters(draw + 2 * lanes);
     if constexpr (kFour) {
       auto f = counters(draw + 3 * lanes);
-      Rounds(d, keys, kRoundsOfRow, a, b, e, f);
+      Rounds(d, keys, RowCounters::kRounds, a, b, e, f);
       store(draw + 3 * lanes, f);
     } else {
-      Rounds(d, keys, kRoundsOfRow, a, b, e);
+      Rounds(d, keys, RowCounters::kRounds, a, b, e);
     }
     store(draw, a);
     store(draw + lanes, b);

@@ -7,7 +7,7 @@ namespace millrace {
 template <typename Id>
 size_t RowMasker<Id>::Memory::num_bytes() const {
   const auto bytes_of = [](const auto& values) { return values.capacity() * sizeof(values[0]); };
-  return bytes_of(words) + bytes_of(rows) + bytes_of(drawn) + bytes_of(positions) + bytes_of(draws);
+  return bytes_of(words_) + bytes_of(rows_) + bytes_of(drawn_) + bytes_of(positions_) + bytes_of(draws_);
 }
 
 template <typename Id>
@@ -15,14 +15,14 @@ void RowMasker<Id>::mask(const RowToMask<Id>& row) {
   constexpr size_t kRowsAtOnce = 16;
   const size_t length = row.original.size();
   const size_t num_draws = (length + 3) / 4;
-  memory_.words.resize(std::max(memory_.words.size(), 4 * num_draws));
-  philox_words(rng_, row.number, num_draws, memory_.words);
-  const size_t begin = memory_.drawn.size();
-  memory_.drawn.resize(begin + drawn_bytes(length));
-  mask_row(rule_, row.original.data(), row.attention, memory_.words.data(), length, row.ids, row.labels,
-           std::span(memory_.drawn).subspan(begin));
-  memory_.rows.push_back({.number = row.number, .ids = row.ids, .drawn_end = memory_.drawn.size(), .draws_end = 0});
-  if (memory_.rows.size() == kRowsAtOnce) finish();
+  memory_.words_.resize(std::max(memory_.words_.size(), 4 * num_draws));
+  philox_words(rng_, row.number, num_draws, memory_.words_);
+  const size_t begin = memory_.drawn_.size();
+  memory_.drawn_.resize(begin + drawn_bytes(length));
+  mask_row(rule_, row.original.data(), row.attention, memory_.words_.data(), length, row.ids, row.labels,
+           std::span(memory_.drawn_).subspan(begin));
+  memory_.rows_.push_back({.number = row.number, .ids = row.ids, .drawn_end = memory_.drawn_.size(), .draws_end = 0});
+  if (memory_.rows_.size() == kRowsAtOnce) finish();
 }
 
 template <typename Id>

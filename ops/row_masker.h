@@ -31,8 +31,12 @@ struct RowToMask {
 };
 
 /// Masks rows of any lengths, each position by itself as MaskTokensOperator says. The random ids of some rows are drawn
-/// together, which fills vectors, and when the last of them is masked: what was just stored is read back slowly. `Id`
-/// is int32_t or int64_t. For one thread.
+/// together, which fills vectors, and when the last of them is masked: what was just stored is read back slowly. Until
+/// then the ids are those of before, for good where `finish` is not called. `Id` is int32_t or int64_t. For one thread.
+///
+///     RowMasker<int32_t> masker(rule, rng, memory);
+///     for (const RowToMask<int32_t>& row : rows) masker.mask(row);
+///     masker.finish();
 template <typename Id>
 class RowMasker {
  public:
@@ -46,14 +50,14 @@ class RowMasker {
     struct Row {
       uint64_t number;
       Id* ids;
-      size_t drawn_end;  // of its part of `drawn`
-      size_t draws_end;  // of its part of `draws`
+      size_t drawn_end;  // of its part of `drawn_`
+      size_t draws_end;  // of its part of `draws_`
     };
-    std::vector<uint32_t> words;
-    std::vector<Row> rows;       // that lack their random ids
-    std::vector<uint8_t> drawn;  // as of mask_row, of one row behind the other
-    std::vector<uint32_t> positions;
-    std::vector<Draw> draws;
+    std::vector<uint32_t> words_;
+    std::vector<Row> rows_;       // that lack their random ids
+    std::vector<uint8_t> drawn_;  // as of mask_row, of one row behind the other
+    std::vector<uint32_t> positions_;
+    std::vector<Draw> draws_;
   };
 
   /// `rule`, `rng` and `memory` must outlive it.
@@ -61,15 +65,15 @@ class RowMasker {
     forget_rows();  // as of one whose work ended with an exception
   }
 
-  /// `row.ids` must stay in place until `finish`, which may write there.
+  /// `row.ids` must stay in place until `finish`: later calls may write there.
   void mask(const RowToMask<Id>& row);
   /// To be called behind the last row.
   void finish();
 
  private:
   void forget_rows() {
-    memory_.rows.clear();
-    memory_.drawn.clear();
+    memory_.rows_.clear();
+    memory_.drawn_.clear();
   }
 
   const MaskRule& rule_;

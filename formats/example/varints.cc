@@ -79,14 +79,6 @@ void Decode(VarintRun<T>& run) {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How far a step goes follows from a count of leading zeros, for which AVX2 alone gives no instruction that takes one
-// cycle; Highway takes this path only where there is one.
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2 && HWY_COMPILER_GCC_ACTUAL
-#define MILLRACE_COUNTS_ZEROS __attribute__((target("lzcnt")))
-#else
-#define MILLRACE_COUNTS_ZEROS
-#endif
-
 // Eight values at a time go to 32 bytes of lanes: in one vector, or in two of 16 bytes.
 constexpr hn::CappedTag<uint8_t, 32> kBytes;
 constexpr hn::Repartition<uint32_t, decltype(kBytes)> kLanes;
@@ -94,7 +86,7 @@ constexpr size_t kStep = 8;
 constexpr size_t kChunk = 64;
 constexpr size_t kPiece = 512;  // bytes whose ends are found at once
 constexpr size_t kStepsAtOnce = 7;
-constexpr size_t kWindow = kStepsAtOnce * kStep;  // bytes, of which so many steps leave none unseen
+constexpr size_t kWindow = kStepsAtOnce * kStep;  // bytes, beyond which so many steps do not look
 
 template <class V>
 HWY_INLINE void StoreValues(V lanes, int32_t* out) {
@@ -156,44 +148,46 @@ HWY_INLINE uint64_t EightBytes(const uint8_t* at) {
 // Bit i: whether a varint ends with byte i of 64.
 HWY_INLINE uint64_t EndsOfChunk(const uint8_t* at) {
   const hn::Repartition<int8_t, decltype(kBytes)> signed_bytes;
-  uint64_t ends = 0;
+  uint64_t continues = 0;
   for (size_t i = 0; i < kChunk; i += hn::Lanes(kBytes)) {
     const auto bytes = hn::BitCast(signed_bytes, hn::LoadU(kBytes, at + i));
     uint64_t bits = 0;
     hn::StoreMaskBits(signed_bytes, hn::Lt(bytes, hn::Zero(signed_bytes)), reinterpret_cast<uint8_t*>(&bits));
-    ends |= bits << i;
+    continues |= bits << i;
   }
-  return ~ends;
+  return ~continues;
 }
 
 // The same of 8.
-HWY_INLINE uint64_t EndsOfEight(const uint8_t* at) {
+HWY_INLINE uint64_t EndsOfEight(uint64_t eight) {
   constexpr uint64_t kContinues = 0x8080808080808080ULL;
-  return (((~EightBytes(at) & kContinues) >> 7) * 0x0102040810204080ULL) >> 56;
+  return (((~eight & kContinues) >> 7) * 0x0102040810204080ULL) >> 56;
+}
+
+// Whether a varint of more than four bytes is among those that end, by the bits `ends`, in `size` bytes, or begins
+// there.
+HWY_INLINE bool HasLong(uint64_t ends, size_t size) {
+  const uint64_t continues = ~ends & ((uint64_t{1} << size) - 1);
+  return (continues & continues >> 1 & continues >> 2 & continues >> 3) != 0;
 }
 
 // Where the varints of a piece end, a bit for each byte. No varint ends behind the piece.
 class Ends {
  public:
-  // `size`: from 8 to kPiece.
+  // `size`: from kChunk to kPiece.
   HWY_INLINE Ends(const uint8_t* at, size_t size) {
     size_t begin = 0;
     for (; begin + kChunk <= size; begin += kChunk) words_[begin / kChunk] = EndsOfChunk(at + begin);
     const size_t rest = size - begin;
-    uint64_t last = 0;
-    if (rest > 0 && begin > 0) {
-      last = EndsOfChunk(at + size - kChunk) >> (kChunk - rest);
-    } else if (rest > 0) {
-      for (size_t i = 0; i + kStep <= rest; i += kStep) last |= EndsOfEight(at + i) << i;
-      last |= EndsOfEight(at + rest - kStep) << (rest - kStep);
-    }
-    words_[begin / kChunk] = last;
+    words_[begin / kChunk] = rest == 0 ? 0 : EndsOfChunk(at + size - kChunk) >> (kChunk - rest);
     words_[begin / kChunk + 1] = 0;
   }
 
-  // Those of the bytes from `begin` on, 57 at least.
+  // Those of 64 bytes from `begin` on. From whole words: others would have to wait until what was just stored is in the
+  // cache.
   HWY_INLINE uint64_t From(size_t begin) const {
-    return EightBytes(reinterpret_cast<const uint8_t*>(words_) + begin / 8) >> begin % 8;
+    const size_t bit = begin % kChunk;
+    return words_[begin / kChunk] >> bit | words_[begin / kChunk + 1] << 1 << (kChunk - 1 - bit);
   }
 
  private:
@@ -206,7 +200,7 @@ HWY_INLINE bool DecodeWindow(const Ends& ends, const uint8_t* piece, size_t size
   if (size - begin < kWindow) return false;
   constexpr uint64_t kAll = (uint64_t{1} << kWindow) - 1;
   uint64_t window = ends.From(begin) & kAll;
-  const auto count = static_cast<size_t>(std::popcount(window));
+  const auto count = static_cast<size_t>(std::popcount(window));  // the last of them may be left
   if (static_cast<size_t>(run.last - run.values) < count + kStep) return false;
   if (window == kAll) {
     Widen(piece + begin, run.values);
@@ -214,8 +208,7 @@ HWY_INLINE bool DecodeWindow(const Ends& ends, const uint8_t* piece, size_t size
     begin += kWindow;
     return true;
   }
-  const uint64_t continues = ~window & kAll;
-  if ((continues & continues >> 1 & continues >> 2 & continues >> 3) != 0) return false;
+  if (HasLong(window, kWindow)) return false;
 #pragma GCC unroll 7
   for (size_t step = 0; step < kStepsAtOnce; ++step) {
     const auto pattern = static_cast<uint32_t>(window & 0xff);
@@ -229,46 +222,46 @@ HWY_INLINE bool DecodeWindow(const Ends& ends, const uint8_t* piece, size_t size
   return true;
 }
 
+// How far the steps of a window go follows from a count of leading zeros, for which the compiler may not take the
+// instruction that does so in one cycle where it knows of AVX2 alone. Highway's AVX2 is for machines that have it.
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2 && HWY_COMPILER_GCC_ACTUAL
 template <typename T>
-MILLRACE_COUNTS_ZEROS void Decode(VarintRun<T>& result) {
+__attribute__((target("lzcnt"))) void Decode(VarintRun<T>& result) {
+#else
+template <typename T>
+void Decode(VarintRun<T>& result) {
+#endif
   VarintRun<T> run = result;  // nothing else can point to it, so it stays in registers
-  const auto left = [&run] { return static_cast<size_t>(run.end - run.at); };
-  while (left() >= kStep && kSteps.num_values[EndsOfEight(run.at)] > 0) {
-    const uint8_t* const piece = run.at;
-    const size_t size = std::min(left(), kPiece);
-    const bool is_last = size == left();
-    const Ends ends(piece, size);
-    size_t begin = 0;
-    bool goes_on = true;
-    while (goes_on) {
-      if (DecodeWindow(ends, piece, size, begin, run)) continue;
-      // A step by itself: of the last bytes, before the last values, and before a varint of more than four bytes.
-      const size_t rest = size - begin;
-      if (!is_last && rest < kWindow) break;
-      const size_t pattern = ends.From(begin) & 0xff;
-      const size_t count = kSteps.num_values[pattern];
-      const auto room = static_cast<size_t>(run.last - run.values);
-      goes_on = count > 0 && count <= room;
-      if (!goes_on) break;
-      const uint64_t eight =
-          rest >= kStep ? EightBytes(piece + begin) : EightBytes(piece + size - kStep) >> 8 * (kStep - rest);
-      if (room >= kStep) {
-        DecodeStep(eight, pattern, run.values);
-      } else {
-        std::array<T, kStep> values;
-        DecodeStep(eight, pattern, values.data());
-        std::copy_n(values.begin(), count, run.values);
+  const auto goes_on = [&run](size_t bytes) {
+    return run.end - run.at >= static_cast<int64_t>(bytes) && run.last - run.values >= static_cast<int64_t>(kStep);
+  };
+  size_t count = 1;  // of a step; 0: a long varint is next
+  while (count > 0 && goes_on(kStep)) {
+    // Little at first: where long varints lie in between, the ends behind them are found once more.
+    size_t most = kChunk;
+    while (goes_on(kChunk) && !HasLong(EndsOfEight(EightBytes(run.at)), kStep)) {
+      const size_t size = std::min(static_cast<size_t>(run.end - run.at), most);
+      const Ends ends(run.at, size);
+      size_t begin = 0;
+      while (DecodeWindow(ends, run.at, size, begin, run)) {
       }
-      run.values += count;
-      begin += kSteps.num_bytes[pattern];
+      run.at += begin;
+      if (size - begin >= kWindow) break;
+      most = kPiece;
     }
-    run.at = piece + begin;
-    if (!goes_on || is_last) break;
+    // What windows leave: the last bytes and values, and what is before a long varint.
+    for (size_t step = 0; step < kStepsAtOnce && goes_on(kStep); ++step) {
+      const uint64_t eight = EightBytes(run.at);
+      const size_t pattern = EndsOfEight(eight);
+      count = kSteps.num_values[pattern];
+      if (count == 0) break;
+      DecodeStep(eight, pattern, run.values);
+      run.values += count;
+      run.at += kSteps.num_bytes[pattern];
+    }
   }
   result = run;
 }
-
-#undef MILLRACE_COUNTS_ZEROS
 
 #endif
 

@@ -42,7 +42,8 @@ Block rows_of(BufferPool& pool, size_t num_rows, size_t length, uint64_t seed = 
     const size_t used = random() % 3 == 0 ? random() % (length + 1) : length;
     for (size_t p = 0; p < length; ++p) {
       ids.mutable_values<Id>(row)[p] = static_cast<Id>(random() % 8 == 0 ? random() % 5 : random() % kVocabulary);
-      attention.mutable_values<int64_t>(row)[p] = p < used ? 1 : 0;
+      // Any number but 0 says that there is a token.
+      attention.mutable_values<int64_t>(row)[p] = p < used ? std::array<int64_t, 3>{1, -1, int64_t{1} << 32}[p % 3] : 0;
     }
   }
   return {schema_of(DTypeOf<Id>::value, shape), {ids, attention}, num_rows};
@@ -176,7 +177,6 @@ TEST(MaskTokens, SeedEpochAndRowDecideTheLabels) {
     return all_values<int32_t>(MaskTokensOperator(rows.schema(), options_with_seed(seed)).apply(other, pool), "labels");
   };
   const auto labels = labels_with(5, {2, 0}, 1000);
-  EXPECT_EQ(labels_with(5, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(6, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(5, {3, 0}, 1000), labels);
   EXPECT_NE(labels_with(5, {2, 1}, 1000), labels);
@@ -205,6 +205,30 @@ TEST(MaskTokens, ErrorsPassOnAndRowsOfVaryingLengthWork) {
   EXPECT_EQ(all_values<int64_t>(varying, "input_ids"), std::vector<int64_t>(30, kMask));
   EXPECT_EQ(all_values<int64_t>(varying, "labels"), std::vector<int64_t>(30, 7));
   EXPECT_EQ(varying.column("labels").num_values(2), 25);
+}
+
+TEST(MaskTokens, AnElementThatIsRefusedLeavesThoseBesideItAlone) {
+  BufferPool pool;
+  Column ids = Column::varying(pool, DType::kInt64, 1, std::vector<int64_t>{0, 20, 40, 60});
+  Column attention = Column::varying(pool, DType::kInt64, 1, std::vector<int64_t>{0, 20, 39, 59});
+  for (int64_t& id : ids.mutable_values<int64_t>()) id = 7;
+  for (int64_t& one : attention.mutable_values<int64_t>()) one = 1;
+  const SchemaPtr schema = schema_of(DType::kInt64, {kVaries});
+  MaskTokensOptions all = options_with_seed(3);
+  all.probability = 1;
+  all.mask_share = 0;
+  all.random_share = 1;
+  const Block masked = MaskTokensOperator(schema, all).apply(Block(schema, {ids, attention}, 3), pool);
+  ASSERT_EQ(masked.errors().size(), 1u);
+  ASSERT_NE(masked.error_at(1), nullptr);
+  EXPECT_EQ(masked.error_at(1)->code, ErrorCode::kWrongShape);
+  const CounterRng rng(3, operator_id("mask_tokens"));
+  for (const size_t row : {0, 2}) {
+    for (size_t p = 0; p < 20; ++p) {
+      const uint32_t random = rng.words(row, (uint64_t{1} << 32) + p)[0];
+      EXPECT_EQ(masked.column("input_ids").values<int64_t>(row)[p], uniform_below(random, uint32_t{kVocabulary}));
+    }
+  }
 }
 
 TEST(MaskTokens, RandomIdsOfRowsOfVaryingLengthAreAsDefined) {

@@ -1,5 +1,7 @@
 #include "ops/row_masker.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace millrace {

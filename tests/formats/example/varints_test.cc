@@ -60,7 +60,7 @@ void expect_decodes_random_lists(Decoder<T> decode) {
     List list;
     const uint64_t most_bits = 1 + random() % 28;
     const uint64_t longer_ones = random() % 4 == 0 ? 10 : 0;  // in a hundred
-    for (uint64_t count = random() % 200; count > 0; --count) {
+    for (uint64_t count = random() % (round % 4 == 0 ? 1000 : 200); count > 0; --count) {
       const uint64_t bits = random() % 100 < longer_ones ? 1 + random() % 64 : 1 + random() % most_bits;
       list.add(random() >> (64 - bits), random() % 50 == 0 ? random() % 3 : 0);
     }
@@ -69,10 +69,29 @@ void expect_decodes_random_lists(Decoder<T> decode) {
   }
 }
 
+// Long lists, which are looked at in pieces, of every length around where these end: of varints of one size, the last
+// of another so that the bytes come out, with room for all values and for some fewer.
+template <typename T>
+void expect_decodes_pieces(Decoder<T> decode) {
+  for (const size_t size : {1, 2, 3, 4}) {
+    for (const auto& [first, last] : {std::pair<size_t, size_t>{500, 525}, {1010, 1035}, {1600, 1603}}) {
+      for (size_t bytes = first; bytes <= last; ++bytes) {
+        List list;
+        while (bytes - list.bytes.size() >= size) list.add(uint64_t{1} << 7 * (size - 1) | list.bytes.size() % 100);
+        if (bytes > list.bytes.size()) list.add(1, bytes - list.bytes.size() - 1);
+        for (size_t less = 0; less < 10; ++less) expect_decodes(decode, list, list.values.size() - less);
+        if (::testing::Test::HasFatalFailure()) FAIL() << bytes << " bytes, varints of " << size;
+      }
+    }
+  }
+}
+
 TEST(Varints, ThePortableDecoderKeepsItsPromises) {
   test::for_each_instruction_set([] {
     expect_decodes_random_lists<int32_t>(decode_varints_portable);
     expect_decodes_random_lists<int64_t>(decode_varints_portable);
+    expect_decodes_pieces<int32_t>(decode_varints_portable);
+    expect_decodes_pieces<int64_t>(decode_varints_portable);
   });
 }
 
@@ -80,6 +99,8 @@ TEST(Varints, TheAvx512DecoderKeepsItsPromises) {
   if (!has_avx512_varints()) GTEST_SKIP() << "this machine has no AVX-512 VBMI2";
   expect_decodes_random_lists<int32_t>(decode_varints_avx512);
   expect_decodes_random_lists<int64_t>(decode_varints_avx512);
+  expect_decodes_pieces<int32_t>(decode_varints_avx512);
+  expect_decodes_pieces<int64_t>(decode_varints_avx512);
 }
 
 TEST(Varints, ACutOffLastVarintIsLeftToTheCaller) {

@@ -21,6 +21,7 @@ SchemaPtr decoded(const Schema& input, const SchemaPtr& rows) {
 
 DecodeRowsOperator::DecodeRowsOperator(const SchemaPtr& input, const SchemaPtr& rows)
     : MapOperator(decoded(*input, rows)), rows_(rows) {
+  assert(rows->size() > 0);
   for (const FeatureSpec& feature : rows->features()) {
     assert(feature.has_fixed_shape() && feature.dtype != DType::kBytes);
     column_bytes_.push_back(static_cast<size_t>(num_values(feature.shape)) * size_of(feature.dtype));

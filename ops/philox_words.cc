@@ -101,7 +101,7 @@ HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... cou
 // counter are the ordinal, 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
 class RowCounters {
  public:
-  static constexpr size_t kRounds = 2;
+  static constexpr size_t kRoundsDone = 2;
 
   RowCounters(uint32_t key0, uint32_t key1, uint64_t ordinal) {
     const auto product0 = kMultiplier0 * static_cast<uint32_t>(ordinal);
@@ -161,10 +161,10 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     auto e = counters(draw + 2 * lanes);
     if constexpr (kFour) {
       auto f = counters(draw + 3 * lanes);
-      Rounds(d, keys, RowCounters::kRounds, a, b, e, f);
+      Rounds(d, keys, RowCounters::kRoundsDone, a, b, e, f);
       store(draw + 3 * lanes, f);
     } else {
-      Rounds(d, keys, RowCounters::kRounds, a, b, e);
+      Rounds(d, keys, RowCounters::kRoundsDone, a, b, e);
     }
     store(draw, a);
     store(draw + lanes, b);

@@ -194,7 +194,7 @@ class Ends {
   uint64_t words_[kPiece / kChunk + 2];
 };
 
-// Decodes a window, if there is one and no varint in it is long.
+// Decodes a window, if there is one, room for its values, and no long varint in it.
 template <typename T>
 HWY_INLINE bool DecodeWindow(const Ends& ends, const uint8_t* piece, size_t size, size_t& begin, VarintRun<T>& run) {
   if (size - begin < kWindow) return false;

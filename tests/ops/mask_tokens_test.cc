@@ -177,6 +177,7 @@ TEST(MaskTokens, SeedEpochAndRowDecideTheLabels) {
     return all_values<int32_t>(MaskTokensOperator(rows.schema(), options_with_seed(seed)).apply(other, pool), "labels");
   };
   const auto labels = labels_with(5, {2, 0}, 1000);
+  EXPECT_EQ(labels_with(5, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(6, {2, 0}, 1000), labels);
   EXPECT_NE(labels_with(5, {3, 0}, 1000), labels);
   EXPECT_NE(labels_with(5, {2, 1}, 1000), labels);

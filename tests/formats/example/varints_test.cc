@@ -69,19 +69,35 @@ void expect_decodes_random_lists(Decoder<T> decode) {
   }
 }
 
-// Long lists, which are looked at in pieces, of every length around where these end: of varints of one size, the last
-// of another so that the bytes come out, with room for all values and for some fewer.
+// Long lists, which are looked at in pieces, of lengths around where these end: of varints of one size, the last of
+// another so that the bytes come out, with room for all values, for some fewer, and for many more.
 template <typename T>
 void expect_decodes_pieces(Decoder<T> decode) {
   for (const size_t size : {1, 2, 3, 4}) {
-    for (const auto& [first, last] : {std::pair<size_t, size_t>{500, 525}, {1010, 1035}, {1600, 1603}}) {
+    for (const auto& [first, last] : {std::pair<size_t, size_t>{500, 580}, {1010, 1080}, {1600, 1603}}) {
       for (size_t bytes = first; bytes <= last; ++bytes) {
         List list;
         while (bytes - list.bytes.size() >= size) list.add(uint64_t{1} << 7 * (size - 1) | list.bytes.size() % 100);
         if (bytes > list.bytes.size()) list.add(1, bytes - list.bytes.size() - 1);
         for (size_t less = 0; less < 10; ++less) expect_decodes(decode, list, list.values.size() - less);
+        expect_decodes(decode, list, list.values.size() + 100);
         if (::testing::Test::HasFatalFailure()) FAIL() << bytes << " bytes, varints of " << size;
       }
+    }
+  }
+}
+
+// A varint of more than four bytes at every place of a list of short ones.
+template <typename T>
+void expect_stops_before_long_varints(Decoder<T> decode) {
+  for (size_t size = 5; size <= 10; ++size) {
+    for (size_t at = 0; at < 700; ++at) {
+      List list;
+      while (list.bytes.size() < at) list.add(1, at - list.bytes.size() >= 2 ? at % 2 : 0);
+      list.add(uint64_t{1} << 7 * (size - 1));
+      while (list.bytes.size() < 720) list.add(300);
+      expect_decodes(decode, list, list.values.size() + 100);
+      if (::testing::Test::HasFatalFailure()) FAIL() << size << " bytes at " << at;
     }
   }
 }
@@ -92,6 +108,8 @@ TEST(Varints, ThePortableDecoderKeepsItsPromises) {
     expect_decodes_random_lists<int64_t>(decode_varints_portable);
     expect_decodes_pieces<int32_t>(decode_varints_portable);
     expect_decodes_pieces<int64_t>(decode_varints_portable);
+    expect_stops_before_long_varints<int32_t>(decode_varints_portable);
+    expect_stops_before_long_varints<int64_t>(decode_varints_portable);
   });
 }
 
@@ -101,6 +119,8 @@ TEST(Varints, TheAvx512DecoderKeepsItsPromises) {
   expect_decodes_random_lists<int64_t>(decode_varints_avx512);
   expect_decodes_pieces<int32_t>(decode_varints_avx512);
   expect_decodes_pieces<int64_t>(decode_varints_avx512);
+  expect_stops_before_long_varints<int32_t>(decode_varints_avx512);
+  expect_stops_before_long_varints<int64_t>(decode_varints_avx512);
 }
 
 TEST(Varints, ACutOffLastVarintIsLeftToTheCaller) {

@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-/// The record that is parsed next. Rows that come from a shuffle lie where the processor does not expect them, so their
-/// memory is asked for while the record before is parsed; in parts, since a core that asks for more lines than it can
-/// wait for (10 to 16) at once stands still.
+/// The record that is read next, parsed or copied. Rows of a shuffle or a cache lie where the processor does not expect
+/// them, so their memory is asked for while the record before is read; in parts, since a core that asks for more lines
+/// than it can wait for (10 to 16) at once stands still.
 class RecordAhead {
  public:
   /// Empty: there is none.

@@ -49,6 +49,24 @@ Block rows_of(BufferPool& pool, size_t num_rows, size_t length, uint64_t seed = 
   return {schema_of(DTypeOf<Id>::value, shape), {ids, attention}, num_rows};
 }
 
+// Rows of varying length, ids 7, attention 1; their lengths differ only where a test wants them to.
+Block varying_rows(BufferPool& pool, const std::vector<int64_t>& offsets, const std::vector<int64_t>& of_attention) {
+  Column ids = Column::varying(pool, DType::kInt64, 1, offsets);
+  Column attention = Column::varying(pool, DType::kInt64, 1, of_attention);
+  for (int64_t& id : ids.mutable_values<int64_t>()) id = 7;
+  for (int64_t& one : attention.mutable_values<int64_t>()) one = 1;
+  return {schema_of(DType::kInt64, {kVaries}), {ids, attention}, offsets.size() - 1};
+}
+
+// All that is no special token becomes a random id.
+MaskTokensOptions all_random() {
+  MaskTokensOptions options = options_with_seed(3);
+  options.probability = 1;
+  options.mask_share = 0;
+  options.random_share = 1;
+  return options;
+}
+
 template <typename Id>
 std::vector<Id> all_values(const Block& block, std::string_view feature) {
   const auto values = block.column(feature).values<Id>();
@@ -192,17 +210,12 @@ TEST(MaskTokens, ErrorsPassOnAndRowsOfVaryingLengthWork) {
   ASSERT_EQ(masked.errors().size(), 1u);
   EXPECT_EQ(masked.error_at(1), rows.error_at(1));
 
-  const std::vector<int64_t> offsets{0, 5, 5, 30};
-  Column ids = Column::varying(pool, DType::kInt64, 1, offsets);
-  Column attention = Column::varying(pool, DType::kInt64, 1, offsets);
-  for (int64_t& id : ids.mutable_values<int64_t>()) id = 7;
-  for (int64_t& one : attention.mutable_values<int64_t>()) one = 1;
-  const SchemaPtr schema = schema_of(DType::kInt64, {kVaries});
+  const Block unmasked = varying_rows(pool, {0, 5, 5, 30}, {0, 5, 5, 30});
   MaskTokensOptions all = options_with_seed(1);
   all.probability = 1;
   all.mask_share = 1;
   all.random_share = 0;
-  const Block varying = MaskTokensOperator(schema, all).apply(Block(schema, {ids, attention}, 3), pool);
+  const Block varying = MaskTokensOperator(unmasked.schema(), all).apply(unmasked, pool);
   EXPECT_EQ(all_values<int64_t>(varying, "input_ids"), std::vector<int64_t>(30, kMask));
   EXPECT_EQ(all_values<int64_t>(varying, "labels"), std::vector<int64_t>(30, 7));
   EXPECT_EQ(varying.column("labels").num_values(2), 25);
@@ -210,16 +223,8 @@ TEST(MaskTokens, ErrorsPassOnAndRowsOfVaryingLengthWork) {
 
 TEST(MaskTokens, AnElementThatIsRefusedLeavesThoseBesideItAlone) {
   BufferPool pool;
-  Column ids = Column::varying(pool, DType::kInt64, 1, std::vector<int64_t>{0, 20, 40, 60});
-  Column attention = Column::varying(pool, DType::kInt64, 1, std::vector<int64_t>{0, 20, 39, 59});
-  for (int64_t& id : ids.mutable_values<int64_t>()) id = 7;
-  for (int64_t& one : attention.mutable_values<int64_t>()) one = 1;
-  const SchemaPtr schema = schema_of(DType::kInt64, {kVaries});
-  MaskTokensOptions all = options_with_seed(3);
-  all.probability = 1;
-  all.mask_share = 0;
-  all.random_share = 1;
-  const Block masked = MaskTokensOperator(schema, all).apply(Block(schema, {ids, attention}, 3), pool);
+  const Block rows = varying_rows(pool, {0, 20, 40, 60}, {0, 20, 39, 59});
+  const Block masked = MaskTokensOperator(rows.schema(), all_random()).apply(rows, pool);
   ASSERT_EQ(masked.errors().size(), 1u);
   ASSERT_NE(masked.error_at(1), nullptr);
   EXPECT_EQ(masked.error_at(1)->code, ErrorCode::kWrongShape);
@@ -236,23 +241,17 @@ TEST(MaskTokens, RandomIdsOfRowsOfVaryingLengthAreAsDefined) {
   constexpr size_t kRows = 40;  // more than are masked at once
   std::vector<int64_t> offsets{0};
   for (size_t row = 0; row < kRows; ++row) offsets.push_back(offsets.back() + std::array{130, 0, 5, 64, 25}[row % 5]);
-  MaskTokensOptions all = options_with_seed(3);
-  all.probability = 1;
-  all.mask_share = 0;
-  all.random_share = 1;
   test::for_each_instruction_set([&] {
     BufferPool pool;
-    Column ids = Column::varying(pool, DType::kInt64, 1, offsets);
-    Column attention = Column::varying(pool, DType::kInt64, 1, offsets);
+    Block rows = varying_rows(pool, offsets, offsets);
     std::mt19937_64 random(5);
-    for (int64_t& id : ids.mutable_values<int64_t>()) id = static_cast<int64_t>(random() % kVocabulary);
-    for (int64_t& one : attention.mutable_values<int64_t>()) one = random() % 8 != 0 ? 1 : 0;
-    const SchemaPtr schema = schema_of(DType::kInt64, {kVaries});
-    const Block rows(schema, {ids, attention}, kRows);
-    const Block masked = MaskTokensOperator(schema, all).apply(rows, pool);
+    Block::Columns& columns = rows.mutable_columns();
+    for (int64_t& id : columns[0].mutable_values<int64_t>()) id = static_cast<int64_t>(random() % kVocabulary);
+    for (int64_t& one : columns[1].mutable_values<int64_t>()) one = random() % 8 != 0 ? 1 : 0;
+    const Block masked = MaskTokensOperator(rows.schema(), all_random()).apply(rows, pool);
     std::vector<int64_t> expected_ids;
     std::vector<int64_t> expected_labels;
-    mask_plainly(rows, all, expected_ids, expected_labels);
+    mask_plainly(rows, all_random(), expected_ids, expected_labels);
     EXPECT_EQ(all_values<int64_t>(masked, "input_ids"), expected_ids);
     EXPECT_EQ(all_values<int64_t>(masked, "labels"), expected_labels);
   });

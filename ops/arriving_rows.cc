@@ -35,7 +35,7 @@ class ArrivingRows::Source final : public Resource {
 };
 
 /// The copies of one block.
-class ArrivingRows::Copies final : public Resource {
+class ArrivingRows::Copies final : public Job {
  public:
   Copies(Ref<Source> source, size_t most, std::shared_ptr<const void> slab)
       : source_(std::move(source)), slab_(std::move(slab)) {
@@ -45,37 +45,28 @@ class ArrivingRows::Copies final : public Resource {
   void add(std::string_view from, std::byte* to) { copies_.push_back({from, to}); }
 
   // By one of those who ask.
-  void make() noexcept {
-    if (begun_.exchange(true)) return;
+  Done run() noexcept override {
+    if (begun_.exchange(true)) return {};
+    Done done;
     for (size_t i = 0; i < copies_.size(); ++i) {
       // The memory for the next row is on its way while this one is copied.
       if (i + 1 < copies_.size()) prefetch_for_write(copies_[i + 1].to, copies_[i + 1].from.size());
       if (!copies_[i].from.empty()) std::memcpy(copies_[i].to, copies_[i].from.data(), copies_[i].from.size());
+      ++done.rows;
+      done.bytes += static_cast<int64_t>(copies_[i].from.size());
     }
-    // Whoever has the errand may keep it for long.
+    // Whoever ran it may keep it for a while.
     source_ = {};
     slab_ = {};
     made_.store(true, std::memory_order_release);
+    return done;
   }
   bool made() const noexcept { return made_.load(std::memory_order_acquire); }
-
-  // What makes the copies when it is let go. Once.
-  Ref<Resource> errand() {
-    errand_.copies = Ref<Copies>(this);
-    return Ref<Resource>(&errand_);
-  }
 
  private:
   struct Copy {
     std::string_view from;
     std::byte* to;
-  };
-  struct Errand final : public Resource {
-    void release() noexcept override {
-      const Ref<Copies> last = std::exchange(copies, {});  // this object may go with it
-      last->make();
-    }
-    Ref<Copies> copies;
   };
 
   void release() noexcept override { delete this; }
@@ -85,18 +76,17 @@ class ArrivingRows::Copies final : public Resource {
   std::vector<Copy> copies_;
   std::atomic<bool> begun_{false};
   std::atomic<bool> made_{false};
-  Errand errand_;
 };
 
-ArrivingRows::ArrivingRows(RowSlab& slab, size_t most_blocks, MemoryGate* memory)
-    : slab_(slab), most_blocks_(most_blocks), memory_(memory) {}
+ArrivingRows::ArrivingRows(RowSlab& slab, Helpers* helpers, MemoryGate* memory)
+    : slab_(slab), helpers_(helpers), memory_(memory) {}
 
 ArrivingRows::~ArrivingRows() = default;
 
 bool ArrivingRows::begin_block(const Column& records, int64_t first) {
+  if (helpers_ == nullptr) return false;
   forget_copied();
-  // The oldest are being copied by somebody who was interrupted.
-  if (arrived_.size() > most_blocks_ || most_blocks_ == 0) return false;
+  if (arrived_.size() >= helpers_->most_jobs()) return false;
   const int64_t bytes = records.byte_size();
   if (bytes > kMostBytes || records.held_bytes() > kMostHeld + 16 * bytes) return false;
   if (memory_ != nullptr) {
@@ -130,28 +120,18 @@ bool ArrivingRows::take_uncopied(int64_t row, RowSlab::Slot slot, Uncopied& out)
   return false;
 }
 
-void ArrivingRows::give_errands(ColumnBuilder& leaving) {
-  for (Arrived& arrived : arrived_) {
-    if (arrived.given || (open_ && &arrived == &arrived_.back())) continue;
-    arrived.given = true;
-    leaving.hold(arrived.copies->errand());
-  }
-}
-
-void ArrivingRows::make_copies() {
-  for (const Arrived& arrived : arrived_) {
-    if (!arrived.given && !(open_ && &arrived == &arrived_.back())) arrived.copies->make();
-  }
-  forget_copied();
+void ArrivingRows::end_block() {
+  if (!std::exchange(open_, false)) return;
+  const Ref<Copies>& copies = arrived_.back().copies;
+  if (!helpers_->help(copies)) copies->run();
 }
 
 void ArrivingRows::make_all() {
-  for (const Arrived& arrived : arrived_) arrived.copies->make();
+  for (const Arrived& arrived : arrived_) arrived.copies->run();
   forget_copied();
 }
 
 void ArrivingRows::forget_copied() {
-  if (arrived_.size() > most_blocks_) arrived_.front().copies->make();
   while (!arrived_.empty() && arrived_.front().copies->made()) {
     for (const RowSlab::Slot slot : arrived_.front().left) slab_.free(slot);
     arrived_.pop_front();

@@ -29,7 +29,7 @@ class ShuffleStage final : public Stage {
         keys_(keys),
         codec_(schema),
         slab_(context.pool),
-        arriving_rows_(slab_, context.blocks_in_bodies, context.memory),
+        arriving_rows_(slab_, context.helpers, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
         builder_(schema, context.pool) {
@@ -62,11 +62,7 @@ class ShuffleStage final : public Stage {
         block_ = Block();
         arriving_rows_.end_block();
         const Poll poll = input_->next(block_);
-        if (poll == Poll::kPending) {
-          if (!builder_.empty()) return deliver(out);
-          arriving_rows_.make_copies();
-          return Poll::kPending;
-        }
+        if (poll == Poll::kPending) return builder_.empty() ? poll : deliver(out);
         if (poll == Poll::kEnd) {
           ended_ = true;
           if (!waiting_.started()) start();
@@ -308,7 +304,6 @@ class ShuffleStage final : public Stage {
   }
 
   Poll deliver(Block& out) {
-    if (codec_.is_raw_record()) arriving_rows_.give_errands(builder_.column(0));
     if (loan_) codec_.hold(std::exchange(loan_, {}), builder_);
     out = builder_.finish();
     out.epoch = labels_[label_].epoch;
@@ -370,6 +365,8 @@ std::string ShuffleOperator::arguments() const {
                      options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false",
                      occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
+
+std::string_view ShuffleOperator::work_of_helpers() const { return RowCodec(schema()).is_raw_record() ? "copy" : ""; }
 
 int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   int64_t row = fixed_bytes(*schema());

@@ -46,6 +46,7 @@ class Stage {
   virtual Poll next(Block& out) = 0;
 };
 
+class Helpers;
 class Lanes;
 class Storage;
 struct LocalDisk;
@@ -76,10 +77,8 @@ struct StageContext {
   std::shared_ptr<SharedByRuns> shared = nullptr;
   /// Whether blocks may come with columns still to be made (`Block::assemble`). Default: no.
   bool assembles_later = false;
-  /// How many blocks the parallel maps behind this chain have at most, which let go of what a block holds when they are
-  /// done. Default: 0, there are none.
-  size_t blocks_in_bodies = 0;
-  LocalDisk* disk = nullptr;  ///< where stages keep files of their own; null where they keep none
+  Helpers* helpers = nullptr;  ///< who works beside the stage (`StageOperator::work_of_helpers`); null: nobody
+  LocalDisk* disk = nullptr;   ///< where stages keep files of their own; null where they keep none
 };
 
 /// Opens the stage of one input for one iteration.

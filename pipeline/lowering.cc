@@ -22,6 +22,9 @@ constexpr size_t kSerialCredits = 4;
 // What large blocks in a ring may take for each thread.
 constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
 
+// One for each worker, and one that is next; as many credits a segment with a body has.
+size_t jobs_of(int threads) { return 2 * static_cast<size_t>(threads) + 2; }
+
 std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
   return std::dynamic_pointer_cast<const MapOperator>(node.op);
 }
@@ -105,6 +108,7 @@ std::unique_ptr<Stage> LoweredPlan::start(const StageContext& context) { return 
 void LoweredPlan::drop_chains() {
   for (auto& segment : segments_) segment->drop_chain();
   for (auto& lanes : lane_sets_) lanes->drop_chains();
+  for (auto& helpers : helpers_) helpers->drop_jobs();
 }
 
 LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name, SegmentRecord& segment) {
@@ -246,8 +250,16 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     segment.assembly_stage = op->name();
     segment.body.push_back(assembly.statistics.name);
   }
+  Helpers* helpers = nullptr;
+  if (!nested && !op->work_of_helpers().empty()) {
+    OperatorRecord& work = record_operator(fmt::format("{}.{}", op->name(), op->work_of_helpers()), segment);
+    work.parallel = true;
+    helpers_.push_back(std::make_unique<WorkerHelpers>(executor_, jobs_of(executor_.threads()),
+                                                       options_.statistics ? &work.statistics : nullptr));
+    helpers = helpers_.back().get();
+  }
   shared_.push_back({op, op->share()});
-  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later,
+  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, helpers,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
@@ -259,7 +271,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
-                                .blocks_in_bodies = context.blocks_in_bodies,
+                                .helpers = helpers,
                                 .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);

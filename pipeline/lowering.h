@@ -10,6 +10,7 @@
 #include "pipeline/segment.h"
 #include "pipeline/stage_statistics.h"
 #include "pipeline/statistics.h"
+#include "pipeline/worker_helpers.h"
 
 namespace millrace {
 
@@ -94,6 +95,7 @@ class LoweredPlan {
   std::vector<SegmentRecord*> numbered_segments_;
   std::deque<OperatorRecord> operators_;
   std::vector<std::unique_ptr<LaneSet>> lane_sets_;
+  std::vector<std::unique_ptr<WorkerHelpers>> helpers_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Shared> shared_;
   OpenStage output_;

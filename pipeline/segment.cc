@@ -186,7 +186,6 @@ void Segment::take_request() {
                           .shard_names = request->context->shard_names,
                           .memory = this,
                           .assembles_later = options_.assembly != nullptr,
-                          .blocks_in_bodies = has_body() ? options_.credits : 0,
                           .disk = request->context->disk};
   failure_ = nullptr;
   try {

@@ -1,6 +1,6 @@
 #include "ops/arriving_rows.h"
 
-#include <optional>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -25,6 +25,24 @@ std::string bytes_at(const RowSlab& slab, RowSlab::Slot slot, size_t bytes) {
   return {reinterpret_cast<const char*>(slab.data(slot)), bytes};
 }
 
+// Runs jobs when told.
+class LateHelpers final : public Helpers {
+ public:
+  size_t most_jobs() const noexcept override { return most; }
+  [[nodiscard]] bool help(const Ref<Job>& job) noexcept override {
+    if (jobs.size() >= most) return false;
+    jobs.push_back(job);
+    return true;
+  }
+  Job::Done run_first() {
+    const Ref<Job> job = jobs.front();
+    jobs.pop_front();
+    return job->run();
+  }
+  size_t most = 4;
+  std::deque<Ref<Job>> jobs;
+};
+
 class ArrivingRowsTest : public ::testing::Test {
  protected:
   // The rows of a block, and their slots.
@@ -36,26 +54,22 @@ class ArrivingRowsTest : public ::testing::Test {
     rows.end_block();
     return slots;
   }
-  Column with_errands(ArrivingRows& rows) {
-    ColumnBuilder leaving(pool_, kRecord);
-    rows.give_errands(leaving);
-    return leaving.finish();
-  }
-
   BufferPool pool_;
   RowSlab slab_{pool_};
+  LateHelpers helpers_;
   ArrivingRows::Uncopied there_;
 };
 
-TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilTheErrandIsLetGo) {
-  ArrivingRows rows(slab_, 2, nullptr);
+TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilAHelperHasCopiedThem) {
+  ArrivingRows rows(slab_, &helpers_, nullptr);
   const auto slots = arrive(rows, {"one", "two", "three"}, 10);
-  std::optional<Column> leaving = with_errands(rows);
   ASSERT_TRUE(rows.take_uncopied(11, slots[1], there_));
   EXPECT_EQ(there_.record, "two");
   EXPECT_FALSE(rows.take_uncopied(9, slots[0], there_));
   EXPECT_FALSE(rows.take_uncopied(13, slots[0], there_));
-  leaving.reset();
+  const Job::Done done = helpers_.run_first();
+  EXPECT_EQ(done.rows, 3);
+  EXPECT_EQ(done.bytes, 11);
   EXPECT_FALSE(rows.take_uncopied(10, slots[0], there_));
   EXPECT_EQ(bytes_at(slab_, slots[0], 3), "one");
   EXPECT_EQ(bytes_at(slab_, slots[2], 5), "three");
@@ -65,53 +79,58 @@ TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilTheErrandIsLetGo) {
 }
 
 TEST_F(ArrivingRowsTest, SlotsOfRowsThatLeftEarlyComeBackBehindTheCopies) {
-  ArrivingRows rows(slab_, 8, nullptr);
+  ArrivingRows rows(slab_, &helpers_, nullptr);
   const auto slots = arrive(rows, {"early", "later"}, 0);
-  std::optional<Column> leaving = with_errands(rows);
   ASSERT_TRUE(rows.take_uncopied(0, slots[0], there_));
   const auto is_first = [&](RowSlab::Slot slot) {
     return slot.chunk == slots[0].chunk && slot.index == slots[0].index;
   };
   EXPECT_FALSE(is_first(arrive(rows, {"other"}, 2)[0]));  // the copy will be written there
-  leaving.reset();
+  helpers_.run_first();
   EXPECT_TRUE(is_first(arrive(rows, {"again"}, 3)[0]));
 }
 
 TEST_F(ArrivingRowsTest, RowsOfABlockThatGoesOnAreGivenToNobody) {
-  ArrivingRows rows(slab_, 2, nullptr);
+  ArrivingRows rows(slab_, &helpers_, nullptr);
   const Column records = records_of(pool_, {"a", "b"});
   ASSERT_TRUE(rows.begin_block(records, 0));
   const RowSlab::Slot first = rows.add(record_at(records, 0));
-  with_errands(rows);
-  rows.make_copies();
   EXPECT_TRUE(rows.take_uncopied(0, first, there_));
+  EXPECT_TRUE(helpers_.jobs.empty());
   const RowSlab::Slot second = rows.add(record_at(records, 1));
   rows.end_block();
-  with_errands(rows);
+  rows.end_block();
+  ASSERT_EQ(helpers_.jobs.size(), 1u);
+  helpers_.run_first();
   EXPECT_FALSE(rows.take_uncopied(1, second, there_));
   EXPECT_EQ(bytes_at(slab_, second, 1), "b");
 }
 
-TEST_F(ArrivingRowsTest, OneBlockMoreThanMayWaitIsCopiedAtOnce) {
-  ArrivingRows rows(slab_, 2, nullptr);
-  std::vector<RowSlab::Slot> slots;
-  for (int64_t block = 0; block < 4; ++block) slots.push_back(arrive(rows, {std::to_string(block)}, block)[0]);
-  EXPECT_FALSE(rows.take_uncopied(0, slots[0], there_));
-  EXPECT_EQ(bytes_at(slab_, slots[0], 1), "0");
-  for (size_t block = 1; block < 4; ++block) {
-    EXPECT_TRUE(rows.take_uncopied(static_cast<int64_t>(block), slots[block], there_)) << block;
-  }
+TEST_F(ArrivingRowsTest, NoMoreBlocksWaitThanHelpersHaveJobs) {
+  helpers_.most = 2;
+  ArrivingRows rows(slab_, &helpers_, nullptr);
+  arrive(rows, {"0"}, 0);
+  const RowSlab::Slot second = arrive(rows, {"1"}, 1)[0];
+  const Column third = records_of(pool_, {"2"});
+  EXPECT_FALSE(rows.begin_block(third, 2));
+  // They come in order: the first waits still, and its memory with it.
+  const Ref<Job> first_job = helpers_.jobs.front();
+  helpers_.jobs.pop_front();
+  helpers_.run_first();
+  EXPECT_FALSE(rows.take_uncopied(1, second, there_));
+  EXPECT_FALSE(rows.begin_block(third, 2));
+  EXPECT_EQ(first_job->run().rows, 1);
+  EXPECT_TRUE(rows.begin_block(third, 2));
 }
 
-TEST_F(ArrivingRowsTest, WhatNobodyWasGivenIsCopiedWhenThereIsNothingElseToDo) {
-  ArrivingRows rows(slab_, 8, nullptr);
-  const auto given = arrive(rows, {"given"}, 0);
-  const Column leaving = with_errands(rows);
-  const auto kept = arrive(rows, {"kept"}, 1);
-  rows.make_copies();
-  EXPECT_TRUE(rows.take_uncopied(0, given[0], there_));
-  EXPECT_FALSE(rows.take_uncopied(1, kept[0], there_));
-  EXPECT_EQ(bytes_at(slab_, kept[0], 4), "kept");
+TEST_F(ArrivingRowsTest, WhatHelpersRefuseIsCopiedAtOnce) {
+  helpers_.most = 1;
+  ArrivingRows others(slab_, &helpers_, nullptr);
+  arrive(others, {"other"}, 0);
+  ArrivingRows rows(slab_, &helpers_, nullptr);
+  const RowSlab::Slot slot = arrive(rows, {"refused"}, 0)[0];
+  EXPECT_FALSE(rows.take_uncopied(0, slot, there_));
+  EXPECT_EQ(bytes_at(slab_, slot, 7), "refused");
 }
 
 class Gate final : public MemoryGate {
@@ -130,20 +149,20 @@ class Gate final : public MemoryGate {
 
 TEST_F(ArrivingRowsTest, LargeBlocksAndBlocksWithoutMemoryAreNotTaken) {
   Gate gate;
-  ArrivingRows rows(slab_, 2, &gate);
+  ArrivingRows rows(slab_, &helpers_, &gate);
   EXPECT_FALSE(rows.begin_block(records_of(pool_, {std::string(1000, 'a')}), 0));
   gate.room = 4 << 20;
   EXPECT_TRUE(rows.begin_block(records_of(pool_, {std::string(1000, 'a')}), 0));
   EXPECT_FALSE(rows.begin_block(records_of(pool_, {std::string(3 << 20, 'a')}), 1));
   EXPECT_EQ(gate.reserved, 0);
-  ArrivingRows nobody_copies(slab_, 0, nullptr);
+  ArrivingRows nobody_copies(slab_, nullptr, nullptr);
   EXPECT_FALSE(nobody_copies.begin_block(records_of(pool_, {"a"}), 0));
 }
 
 TEST_F(ArrivingRowsTest, WhereMemoryIsShortNothingWaits) {
   Gate gate;
   gate.room = 4 << 20;
-  ArrivingRows rows(slab_, 8, &gate);
+  ArrivingRows rows(slab_, &helpers_, &gate);
   const auto slots = arrive(rows, {"one"}, 0);
   gate.room = 0;
   EXPECT_FALSE(rows.begin_block(records_of(pool_, {"two"}), 1));
@@ -152,7 +171,7 @@ TEST_F(ArrivingRowsTest, WhereMemoryIsShortNothingWaits) {
 }
 
 TEST_F(ArrivingRowsTest, AFewRowsOfLargeMemoryAreNotTaken) {
-  ArrivingRows rows(slab_, 2, nullptr);
+  ArrivingRows rows(slab_, &helpers_, nullptr);
   ColumnBuilder builder(pool_, kRecord);
   const Buffer chunk = pool_.allocate(16 << 20);
   builder.append_view({reinterpret_cast<const char*>(chunk->data()), 1000});
@@ -160,14 +179,14 @@ TEST_F(ArrivingRowsTest, AFewRowsOfLargeMemoryAreNotTaken) {
   EXPECT_FALSE(rows.begin_block(builder.finish(), 0));
 }
 
-// A caller may keep batches whose values point into records, and with them the errand.
-TEST_F(ArrivingRowsTest, WhoeverKeepsTheErrandKeepsNoRowsThatWereCopied) {
-  ArrivingRows rows(slab_, 1, nullptr);
-  std::vector<Column> kept;
+TEST_F(ArrivingRowsTest, WhoeverKeepsAJobKeepsNoRowsThatWereCopied) {
+  ArrivingRows rows(slab_, &helpers_, nullptr);
+  std::vector<Ref<Job>> kept;
   std::vector<int64_t> bytes;
   for (int64_t block = 0; block < 20; ++block) {
     const RowSlab::Slot slot = arrive(rows, {std::string(30'000, 'x')}, block)[0];
-    kept.push_back(with_errands(rows));
+    kept.push_back(helpers_.jobs.front());
+    helpers_.run_first();
     if (block >= 3) slab_.free(slot);  // what it was copied to before comes back, too
     bytes.push_back(pool_.bytes_in_use());
   }
@@ -175,17 +194,15 @@ TEST_F(ArrivingRowsTest, WhoeverKeepsTheErrandKeepsNoRowsThatWereCopied) {
 }
 
 TEST_F(ArrivingRowsTest, CopiesMayBeMadeWhenTheSlabIsGone) {
-  std::optional<Column> leaving;
   {
     RowSlab slab(pool_);
-    ArrivingRows rows(slab, 2, nullptr);
+    ArrivingRows rows(slab, &helpers_, nullptr);
     const Column records = records_of(pool_, {std::string(50'000, 'x')});
     ASSERT_TRUE(rows.begin_block(records, 0));
     EXPECT_EQ(rows.add(record_at(records, 0)).index, 0u);
     rows.end_block();
-    leaving = with_errands(rows);
   }
-  leaving.reset();
+  helpers_.run_first();
   EXPECT_EQ(pool_.bytes_in_use(), 0);
 }
 

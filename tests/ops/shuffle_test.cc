@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/batch.h"
+#include "ops/helpers.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "ops/shuffle_keys.h"
@@ -167,52 +168,69 @@ class PooledRecords final : public StageOperator {
   std::vector<std::string> records_;
 };
 
-// The maps behind a shuffle let go of its blocks, on their threads, soon, late, or when the stage is gone: rows are
-// copied then, and what they are and their order do not depend on it.
-TEST(ShuffleTest, RowsThatMapsCopyArriveWholeAndInOrder) {
+// Has each job run by a thread, when so many came after it.
+class ThreadHelpers final : public Helpers {
+ public:
+  explicit ThreadHelpers(size_t most_waiting) : most_waiting_(most_waiting) {}
+  ~ThreadHelpers() {
+    while (!jobs_.empty()) run_first();
+    join();
+  }
+  size_t most_jobs() const noexcept override { return most_waiting_ + 1; }
+  [[nodiscard]] bool help(const Ref<Job>& job) noexcept override {
+    jobs_.push_back(job);
+    if (jobs_.size() > most_waiting_) run_first();
+    return true;
+  }
+  int64_t rows_copied() {
+    join();
+    return rows_;
+  }
+
+ private:
+  void run_first() {
+    join();
+    running_ = std::thread([this, job = jobs_.front()] { rows_ += job->run().rows; });
+    jobs_.pop_front();
+  }
+  void join() {
+    if (running_.joinable()) running_.join();
+  }
+  const size_t most_waiting_;
+  std::deque<Ref<Job>> jobs_;
+  std::thread running_;
+  int64_t rows_ = 0;
+};
+
+// Helpers copy rows soon, late, or when the stage is gone: what the rows are and their order do not depend on it.
+TEST(ShuffleTest, RowsThatHelpersCopyArriveWholeAndInOrder) {
   std::vector<std::string> records;
   for (int i = 0; i < 1500; ++i) records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 90), '.'));
   const Chain source = Chain::source<PooledRecords>(records);
   for (const int64_t buffer_size : {1, 5, 40, 300, 5000}) {
     const auto order = expected_order(1500, buffer_size, 3);
-    for (const size_t held : {0, 1, 4, 1000}) {  // blocks that maps are busy with
+    for (const size_t waiting : {0, 1, 4, 1000}) {
       const auto opener = source.then<ShuffleOperator>(buffer_size, ShuffleOptions{.seed = 3}).opener(0);
       BufferPool pool;
       test::CountingWaker waker;
       InlineLanes lanes;
-      std::deque<Block> blocks;
       size_t next = 0;
-      std::thread releasing;
-      const auto release = [&](Block block) {
-        if (releasing.joinable()) releasing.join();
-        releasing = std::thread([&, block = std::move(block)]() mutable {
-          for (const std::string_view record : block.column(0).values<std::string_view>()) {
-            EXPECT_EQ(record, records[static_cast<size_t>(order[next])]) << next << ", buffer of " << buffer_size;
-            ++next;
-          }
-          block = Block();
-        });
-      };
       {
-        const auto stage =
-            opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .blocks_in_bodies = 4});
+        ThreadHelpers helpers(waiting);
+        const auto stage = opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .helpers = &helpers});
+        Block block;
         while (true) {
-          Block block;
           const Poll poll = stage->next(block);
           if (poll == Poll::kEnd) break;
-          if (poll == Poll::kBlock) blocks.push_back(std::move(block));
-          if (blocks.size() > held) {
-            release(std::move(blocks.front()));
-            blocks.pop_front();
+          if (poll != Poll::kBlock) continue;
+          for (const std::string_view record : block.column(0).values<std::string_view>()) {
+            ASSERT_EQ(record, records[static_cast<size_t>(order[next])]) << next << ", buffer of " << buffer_size;
+            ++next;
           }
         }
+        EXPECT_EQ(helpers.rows_copied() > 0, waiting < 1000);
       }
-      while (!blocks.empty()) {
-        release(std::move(blocks.front()));
-        blocks.pop_front();
-      }
-      releasing.join();
-      EXPECT_EQ(next, records.size()) << held << " held, buffer of " << buffer_size;
+      EXPECT_EQ(next, records.size()) << waiting << " waiting, buffer of " << buffer_size;
       EXPECT_EQ(pool.bytes_in_use(), 0);
     }
   }

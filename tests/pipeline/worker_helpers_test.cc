@@ -1,6 +1,8 @@
 #include "pipeline/worker_helpers.h"
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -39,91 +41,97 @@ class CountedJob final : public Job {
   Counts& counts_;
 };
 
-// Runs `function` as the body of a node, as stages are polled.
-template <typename Function>
-class InBody {
- public:
-  InBody(Executor& executor, Function function)
-      : node_(executor.graph(), tbb::flow::unlimited, [&executor, this, function](size_t) {
-          const Executor::Body mark(executor);
-          function();
-          done_ = true;
-          return tbb::flow::continue_msg();
-        }) {
-    executor.submit(node_, 0, this);
+class WorkerHelpersTest : public ::testing::Test {
+ protected:
+  // Runs `function` as the body of a node, as stages are polled.
+  void start_body(std::function<void()> function) {
+    nodes_.push_back(std::make_unique<Executor::Node>(executor_->graph(), tbb::flow::unlimited,
+                                                      HandedOver([this, function = std::move(function)](size_t) {
+                                                        const Executor::Body mark(*executor_);
+                                                        function();
+                                                        return tbb::flow::continue_msg();
+                                                      })));
+    executor_->submit(*nodes_.back(), 0, this);
   }
-  void wait() const {
-    while (!done_) std::this_thread::yield();
+  void in_body(const std::function<void()>& function) {
+    std::atomic<bool> done{false};
+    start_body([&] {
+      function();
+      done = true;
+    });
+    while (!done) std::this_thread::yield();
+  }
+  Ref<Job> job() { return Ref<Job>(new CountedJob(*counts_)); }
+  void wait_for(const std::atomic<int>& count, int least) {
+    while (count < least) std::this_thread::yield();
   }
 
- private:
-  std::atomic<bool> done_{false};
-  Executor::Node node_;
+  // oneTBB looks at a node once more behind its body: not on the stack, which others use again.
+  std::unique_ptr<Counts> counts_ = std::make_unique<Counts>();
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<WorkerHelpers> helpers_;
+  std::vector<std::unique_ptr<Executor::Node>> nodes_;
 };
 
-TEST(WorkerHelpers, RunEachJobOnceAndCountIt) {
-  for (const int threads : {1, 4}) {
-    Counts counts;
-    StageStatistics statistics;
-    Executor executor(threads, 1 << 20);
-    WorkerHelpers helpers(executor, 3, &statistics);
-    int given = 0;
-    int refused = 0;
-    const InBody body(executor, [&] {
-      for (int i = 0; i < 500; ++i) helpers.help(Ref<Job>(new CountedJob(counts))) ? ++given : ++refused;
-    });
-    body.wait();
-    while (counts.gone < 500) std::this_thread::yield();
-    executor.stop();
-    EXPECT_EQ(counts.run, given);
-    EXPECT_GE(given, 3);
-    EXPECT_LE(counts.most_at_once, 3);
-    EXPECT_EQ(statistics.rows, 2 * given);
-    EXPECT_EQ(statistics.bytes, 10 * given);
-  }
+class WorkerHelpersOfThreads : public WorkerHelpersTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(WorkerHelpersOfThreads, RunEachJobOnceAndCountIt) {
+  const auto statistics = std::make_unique<StageStatistics>();
+  executor_ = std::make_unique<Executor>(GetParam(), 1 << 20);
+  helpers_ = std::make_unique<WorkerHelpers>(*executor_, 3, statistics.get());
+  int given = 0;
+  in_body([&] {
+    for (int i = 0; i < 500; ++i) given += helpers_->help(job()) ? 1 : 0;
+  });
+  wait_for(counts_->gone, 500);
+  executor_->stop();
+  EXPECT_EQ(counts_->run, given);
+  EXPECT_GE(given, 3);
+  EXPECT_LE(counts_->most_at_once, 3);
+  EXPECT_EQ(statistics->rows, 2 * given);
+  EXPECT_EQ(statistics->bytes, 10 * given);
 }
 
-TEST(WorkerHelpers, RefuseAJobTooManyAndTakeTheNextWhenOneIsDone) {
-  Counts counts;
-  counts.may_end = false;
-  Executor executor(2, 1 << 20);
-  WorkerHelpers helpers(executor, 2, nullptr);
+INSTANTIATE_TEST_SUITE_P(, WorkerHelpersOfThreads, ::testing::Values(1, 4));
+
+TEST_F(WorkerHelpersTest, RefuseAJobTooManyAndTakeTheNextWhenOneIsDone) {
+  counts_->may_end = false;
+  executor_ = std::make_unique<Executor>(2, 1 << 20);
+  helpers_ = std::make_unique<WorkerHelpers>(*executor_, 2, nullptr);
   std::vector<bool> taken;
-  const InBody body(executor, [&] {
-    for (int i = 0; i < 3; ++i) taken.push_back(helpers.help(Ref<Job>(new CountedJob(counts))));
+  in_body([&] {
+    for (int i = 0; i < 3; ++i) taken.push_back(helpers_->help(job()));
   });
-  body.wait();
   EXPECT_EQ(taken, (std::vector<bool>{true, true, false}));
-  EXPECT_EQ(counts.gone, 1);
-  counts.may_end = true;
-  while (counts.gone < 3) std::this_thread::yield();
-  const InBody later(executor, [&] {
-    while (!helpers.help(Ref<Job>(new CountedJob(counts)))) std::this_thread::yield();
+  EXPECT_EQ(counts_->gone, 1);
+  counts_->may_end = true;
+  wait_for(counts_->gone, 3);
+  in_body([&] {
+    const Ref<Job> next = job();
+    while (!helpers_->help(next)) std::this_thread::yield();
   });
-  later.wait();
-  while (counts.run < 3) std::this_thread::yield();
-  executor.stop();
+  wait_for(counts_->run, 3);
+  executor_->stop();
 }
 
-TEST(WorkerHelpers, JobsThatAStopLeavesAreDropped) {
-  Counts counts;
-  Executor executor(1, 1 << 20);
-  WorkerHelpers helpers(executor, 4, nullptr);
+TEST_F(WorkerHelpersTest, JobsThatAStopLeavesAreDropped) {
+  executor_ = std::make_unique<Executor>(1, 1 << 20);
+  helpers_ = std::make_unique<WorkerHelpers>(*executor_, 4, nullptr);
   std::atomic<bool> given{false};
   std::atomic<bool> may_end{false};
-  const InBody body(executor, [&] {
-    for (int i = 0; i < 4; ++i) EXPECT_TRUE(helpers.help(Ref<Job>(new CountedJob(counts))));
+  start_body([&] {
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(helpers_->help(job()));
     given = true;
     while (!may_end) std::this_thread::yield();
   });
   while (!given) std::this_thread::yield();
-  std::thread stopper([&] { executor.stop(); });
-  while (!executor.stopping()) std::this_thread::yield();
+  std::thread stopper([&] { executor_->stop(); });
+  while (!executor_->stopping()) std::this_thread::yield();
   may_end = true;
   stopper.join();
-  helpers.drop_jobs();
-  EXPECT_EQ(counts.run, 0);
-  EXPECT_EQ(counts.gone, 4);
+  helpers_->drop_jobs();
+  EXPECT_EQ(counts_->run, 0);
+  EXPECT_EQ(counts_->gone, 4);
 }
 
 }  // namespace

@@ -35,6 +35,11 @@ class Calendar {
     for (uint32_t i = 0; i < entries_.size(); ++i) link(i);
   }
 
+  /// Asks for the memory that `add` with this key will need.
+  void expect(uint64_t key) const {
+    if (started()) __builtin_prefetch(&heads_[(key >> shift_) & mask_], 1);
+  }
+
   /// A new entry with this key; the caller fills in the rest, in place: an entry put together elsewhere and copied
   /// would be read back while the stores of the row before it still wait for memory.
   Entry& add(uint64_t key) {

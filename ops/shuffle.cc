@@ -70,6 +70,7 @@ class ShuffleStage final : public Stage {
         }
         note_label();
         note_place();
+        draw_keys();
         arrives_ = codec_.is_raw_record() && origins_bytes_ == 0 && !labels_[block_label_].cached &&
                    arriving_rows_.begin_block(block_.column(0), position_);
       }
@@ -163,6 +164,11 @@ class ShuffleStage final : public Stage {
     places_.push_back({position_, block_.cursor});
   }
 
+  void draw_keys() {
+    block_keys_.resize(block_.num_elements());
+    for (size_t i = 0; i < block_keys_.size(); ++i) block_keys_[i] = keys_.key(position_ + static_cast<int64_t>(i));
+  }
+
   Cursor place_of_block() {
     const int64_t first = keys_.first_row_left(builder_begin_.key);
     while (places_.size() > 1 && places_[1].row <= first) places_.pop_front();
@@ -189,7 +195,7 @@ class ShuffleStage final : public Stage {
   }
 
   bool is_gone() {
-    const uint64_t key = keys_.key(position_);
+    const uint64_t key = block_keys_[taken_];
     if (key != gone_.key) return key < gone_.key;
     if (gone_.rows == 0) return false;
     --gone_.rows;
@@ -204,7 +210,9 @@ class ShuffleStage final : public Stage {
   }
 
   void take_in(size_t element) {
-    Held& row = waiting_.add(keys_.key(position_));
+    constexpr size_t kAhead = 8;
+    if (element + kAhead < block_keys_.size()) waiting_.expect(block_keys_[element + kAhead]);
+    Held& row = waiting_.add(block_keys_[element]);
     row.place = position_++;
     row.label = block_label_;
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
@@ -318,12 +326,13 @@ class ShuffleStage final : public Stage {
   RowSlab slab_;
   ArrivingRows arriving_rows_;
   const MemoryGate* memory_;
-  const int64_t most_bytes_;  // of the rows that wait
-  int64_t held_bytes_ = 0;    // those that wait; rows that are lent to blocks are not
-  Block block_;               // of the input
-  bool arrives_ = false;      // the rows of `block_` are copied later
-  size_t taken_ = 0;          // elements of `block_` that are in the buffer
-  int64_t position_ = 0;      // elements read
+  const int64_t most_bytes_;          // of the rows that wait
+  int64_t held_bytes_ = 0;            // those that wait; rows that are lent to blocks are not
+  Block block_;                       // of the input
+  bool arrives_ = false;              // the rows of `block_` are copied later
+  size_t taken_ = 0;                  // elements of `block_` that are in the buffer
+  std::vector<uint64_t> block_keys_;  // of the elements of `block_`
+  int64_t position_ = 0;              // elements read
   bool ended_ = false;
   Left left_;           // what went into `builder_`, and before it
   Left builder_begin_;  // before the first row of `builder_`

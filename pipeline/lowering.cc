@@ -253,7 +253,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   Helpers* helpers = nullptr;
   if (!nested && !op->work_of_helpers().empty()) {
     OperatorRecord& work = record_operator(fmt::format("{}.{}", op->name(), op->work_of_helpers()), segment);
-    work.parallel = true;
+    work.parallel = work.helping = true;
+    segment.helpers.push_back(work.statistics.name);
     helpers_.push_back(std::make_unique<WorkerHelpers>(executor_, jobs_of(executor_.threads()),
                                                        options_.statistics ? &work.statistics : nullptr));
     helpers = helpers_.back().get();
@@ -327,6 +328,7 @@ std::vector<StageReport> LoweredPlan::report() const {
          .segment = entry.segment->number,
          .inputs = entry.segment->inputs,
          .parallel = entry.parallel,
+         .helping = entry.helping,
          .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
          .rows = counted.rows.load(std::memory_order_relaxed),
          .bytes = counted.bytes.load(std::memory_order_relaxed),
@@ -350,6 +352,7 @@ std::string LoweredPlan::to_string() const {
                         segment->lanes > 0 ? fmt::format(", {} lanes", segment->lanes) : "",
                         fmt::join(segment->chain, " | "));
     if (!segment->body.empty()) text += fmt::format(" -> parallel body [{}]", fmt::join(segment->body, " + "));
+    if (!segment->helpers.empty()) text += fmt::format(", helpers [{}]", fmt::join(segment->helpers, " + "));
     text += fmt::format(" -> ring of {} slots, of large blocks from {} on\n", segment->credits, segment->large_slots);
   }
   return text;

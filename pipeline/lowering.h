@@ -59,6 +59,7 @@ class LoweredPlan {
     int number = 0;
     std::vector<std::string> chain;
     std::vector<std::string> body;
+    std::vector<std::string> helpers;
     size_t credits = 0;
     size_t large_slots = 1;                // of these at least, while blocks are large
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
@@ -71,6 +72,7 @@ class LoweredPlan {
     StageStatistics statistics;
     SegmentRecord* segment = nullptr;
     bool parallel = false;
+    bool helping = false;  // parallel, and no part of the segment's body
   };
   // An operator, and what its runs share.
   struct Shared {

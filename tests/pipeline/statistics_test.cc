@@ -78,6 +78,16 @@ TEST(Bottleneck, IsTheBusiestMapOfABodyThatKeepsItsRingFull) {
   EXPECT_EQ(statistics.bottleneck(), "0:source");
 }
 
+TEST(Bottleneck, IsNotWhatHelpersDoForAFullRing) {
+  Statistics statistics = ten_seconds();
+  set_waits(statistics, 1, 9, 0);
+  set_waits(statistics, 0, 0, 3.1);
+  statistics.stages.insert(statistics.stages.begin() + 1,
+                           {.name = "1:copy", .segment = 0, .parallel = true, .helping = true, .busy_seconds = 7});
+  set_waits(statistics, 0, 0, 3.1);
+  EXPECT_EQ(statistics.bottleneck(), "3:mask");
+}
+
 TEST(Bottleneck, IsWhatTheWorkersDoMostWhenAllHaveWork) {
   Statistics statistics = ten_seconds();
   set_waits(statistics, 1, 9, 0);
@@ -326,6 +336,25 @@ TEST(Statistics, CountThePaddingOfBatchesWhereItIsDone) {
   EXPECT_TRUE(stage("2:padded_batch.assemble").parallel);
   EXPECT_EQ(stage("2:padded_batch.assemble").rows, 10'000);
   EXPECT_EQ(stage("2:padded_batch.assemble").bytes, 80'000);
+}
+
+TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
+  const test::TemporaryFolder folder;
+  RecordWriter writer(folder.path("a.tfrecord"));
+  for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
+  writer.close();
+  const Dataset batches = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(5'000).repeat().batch(10);
+  EXPECT_NE(batches.explain().find("helpers [3:shuffle.copy]"), std::string::npos) << batches.explain();
+  Pipeline pipeline = batches.start({.threads = 2});
+  StageReport copy;
+  do {
+    ASSERT_TRUE(pipeline.next());
+    copy = pipeline.stats().stages.at(3);
+    ASSERT_EQ(copy.name, "3:shuffle.copy");
+  } while (copy.rows == 0 || copy.bytes == 0);
+  EXPECT_TRUE(copy.parallel);
+  EXPECT_TRUE(copy.helping);
+  EXPECT_GT(copy.busy_seconds, 0);
 }
 
 TEST(Statistics, ShowThatBatchesArePaddedInParallelWhateverFollows) {

@@ -1,10 +1,10 @@
 #include "ops/arriving_rows.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
 
+#include "formats/columnar/ask_for_memory.h"
 #include "ops/stage.h"
 
 namespace millrace {
@@ -14,12 +14,6 @@ namespace {
 constexpr int64_t kMostBytes = 8 * kBlockBytes;
 // Chunks of shards that are read in turn, beside what the rows themselves have.
 constexpr int64_t kMostHeld = int64_t{8} << 20;
-
-void prefetch_for_write(const std::byte* memory, size_t bytes) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;  // of longer rows the processor asks for the rest by itself
-  for (size_t line = 0; line < std::min(bytes, kMost); line += kLine) __builtin_prefetch(memory + line, 1);
-}
 
 }  // namespace
 
@@ -50,7 +44,7 @@ class ArrivingRows::Copies final : public Job {
     Done done;
     for (size_t i = 0; i < copies_.size(); ++i) {
       // The memory for the next row is on its way while this one is copied.
-      if (i + 1 < copies_.size()) prefetch_for_write(copies_[i + 1].to, copies_[i + 1].from.size());
+      if (i + 1 < copies_.size()) ask_for_memory</*kForWrite=*/true>(copies_[i + 1].to, copies_[i + 1].from.size());
       if (!copies_[i].from.empty()) std::memcpy(copies_[i].to, copies_[i].from.data(), copies_[i].from.size());
       ++done.rows;
       done.bytes += static_cast<int64_t>(copies_[i].from.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "formats/columnar/ask_for_memory.h"
 #include "ops/fill_padding.h"
 
 namespace millrace {
@@ -23,8 +24,6 @@ size_t length_of(const WaitingRow& row, size_t feature) {
 
 // The rows lie in other cores' caches.
 void prefetch(const WaitingRow& row, size_t feature, size_t value_bytes) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kMost = 4096;  // of longer ones the processor asks for the rest by itself
   const std::byte* values = row.encoded;
   size_t bytes = row.bytes;
   if (values == nullptr) {
@@ -32,7 +31,7 @@ void prefetch(const WaitingRow& row, size_t feature, size_t value_bytes) {
     values = column.data(row.element);
     bytes = static_cast<size_t>(column.num_values(row.element)) * value_bytes;
   }
-  for (size_t line = 0; line < std::min(bytes, kMost); line += kLine) __builtin_prefetch(values + line);
+  ask_for_memory(values, bytes);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/ask_for_memory.h"
 #include "formats/columnar/row_codec.h"
 #include "ops/arriving_rows.h"
 #include "ops/cached_rows.h"
@@ -261,10 +262,7 @@ class ShuffleStage final : public Stage {
   void take_room(size_t element) {
     room_ = {.bytes = origins_bytes_ + codec_.encoded_size(block_, element), .slot = {}, .taken = true};
     room_.slot = slab_.allocate(room_.bytes);
-    const std::byte* memory = slab_.data(room_.slot);
-    constexpr size_t kLine = 64;
-    constexpr size_t kMost = 4096;  // of longer rows the processor asks for the rest by itself
-    for (size_t line = 0; line < std::min(room_.bytes, kMost); line += kLine) __builtin_prefetch(memory + line, 1);
+    ask_for_memory</*kForWrite=*/true>(slab_.data(room_.slot), room_.bytes);
   }
 
   void append(const Held& row) {

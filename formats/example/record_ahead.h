@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "formats/columnar/ask_for_memory.h"
+
 namespace millrace {
 
 /// The record that is read next, parsed or copied. Rows of a shuffle or a cache lie where the processor does not expect
@@ -13,19 +15,20 @@ class RecordAhead {
  public:
   /// Empty: there is none.
   RecordAhead(std::string_view record, size_t parts)
-      : next_(record.data()), left_(std::min(record.size(), kMost)), part_((left_ / parts + kLine) / kLine * kLine) {}
+      : next_(record.data()),
+        left_(std::min(record.size(), kMostAskedFor)),
+        part_((left_ / parts + kLine) / kLine * kLine) {}
 
   /// All parts have been asked for after as many calls.
   void ask_for_part() {
     const size_t bytes = std::min(part_, left_);
-    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(next_ + at);
+    ask_for_memory(next_, bytes);
     next_ += bytes;
     left_ -= bytes;
   }
 
  private:
   static constexpr size_t kLine = 64;
-  static constexpr size_t kMost = 4096;  // of longer records the processor asks for the rest by itself
 
   const char* next_;
   size_t left_;

@@ -1,7 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
+
+#include "formats/columnar/buffer.h"
 
 namespace millrace {
 
@@ -12,10 +18,18 @@ namespace millrace {
 /// Until `start`, entries are only collected: whoever knows that none may leave yet need not have room for the ring.
 template <typename Entry>
 class Calendar {
+  static_assert(std::is_trivially_copyable_v<Entry> && std::is_trivially_destructible_v<Entry>);
+
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  bool started() const { return !heads_.empty(); }
+  /// For about `expected` entries at a time; there may be more. `pool`: where the memory for them is taken, and ready
+  /// for the calendar of the next epoch.
+  Calendar(BufferPool& pool, int64_t expected)
+      : pool_(pool),
+        part_bits_(std::bit_width(static_cast<uint64_t>(std::clamp<int64_t>(expected, 64, kLargestPart)) - 1)) {}
+
+  bool started() const { return heads_ != nullptr; }
   uint32_t size() const { return size_; }
 
   /// From now on entries leave. No key is below `first`, nor will any be further than `span` ahead of the next bucket;
@@ -29,10 +43,12 @@ class Calendar {
     }
     size_t buckets = 4;
     while (buckets < (span >> shift_) + 2) buckets *= 2;
-    heads_.assign(buckets, kNone);
+    heads_buffer_ = pool_.allocate(buckets * sizeof(uint32_t));
+    heads_ = reinterpret_cast<uint32_t*>(heads_buffer_->data());
+    std::fill_n(heads_, buckets, kNone);
     mask_ = buckets - 1;
     next_bucket_ = first >> shift_;
-    for (uint32_t i = 0; i < entries_.size(); ++i) link(i);
+    for (uint32_t i = 0; i < num_entries_; ++i) link(i);
   }
 
   /// Asks for the memory that `add` with this key will need.
@@ -45,15 +61,17 @@ class Calendar {
   Entry& add(uint64_t key) {
     uint32_t index = free_;
     if (index == kNone) {
-      index = static_cast<uint32_t>(entries_.size());
-      entries_.emplace_back();
+      if (num_entries_ >> part_bits_ == parts_.size()) add_part();
+      index = num_entries_++;
+      new (entry_at(index)) Entry();
     } else {
-      free_ = entries_[index].next;
+      free_ = entry_at(index)->next;
     }
-    entries_[index].key = key;
+    Entry* entry = entry_at(index);
+    entry->key = key;
     ++size_;
     if (started()) link(index);
-    return entries_[index];
+    return *entry;
   }
 
   /// Whether every entry with a key below `limit` that is still here is known to be so, and the next bucket ends there.
@@ -63,13 +81,13 @@ class Calendar {
   void take_bucket(std::vector<Entry>& out) {
     // Its entries lie anywhere in memory: ask for those of the buckets to come.
     const uint32_t first = heads_[(next_bucket_ + 8) & mask_];
-    if (first != kNone) __builtin_prefetch(&entries_[first]);
+    if (first != kNone) __builtin_prefetch(entry_at(first));
     const uint32_t arrived = heads_[(next_bucket_ + 4) & mask_];
-    if (arrived != kNone && entries_[arrived].next != kNone) __builtin_prefetch(&entries_[entries_[arrived].next]);
+    if (arrived != kNone && entry_at(arrived)->next != kNone) __builtin_prefetch(entry_at(entry_at(arrived)->next));
     uint32_t& head = heads_[next_bucket_++ & mask_];
     out.clear();
     for (uint32_t i = head; i != kNone;) {
-      Entry& entry = entries_[i];
+      Entry& entry = *entry_at(i);
       const uint32_t next = entry.next;
       // The list has the last one put in first: of equal keys this one goes before those that are there.
       size_t place = 0;
@@ -84,16 +102,34 @@ class Calendar {
   }
 
  private:
+  // Entries in one buffer: more are never moved to a larger one.
+  static constexpr int64_t kLargestPart = 4096;
+
+  Entry* entry_at(uint32_t index) const {
+    return parts_[index >> part_bits_] + (index & ((uint32_t{1} << part_bits_) - 1));
+  }
+
+  void add_part() {
+    memory_.push_back(pool_.allocate(sizeof(Entry) << part_bits_));
+    parts_.push_back(reinterpret_cast<Entry*>(memory_.back()->data()));
+  }
+
   void link(uint32_t index) {
-    uint32_t& head = heads_[(entries_[index].key >> shift_) & mask_];
-    entries_[index].next = head;
+    Entry* entry = entry_at(index);
+    uint32_t& head = heads_[(entry->key >> shift_) & mask_];
+    entry->next = head;
     head = index;
   }
 
-  std::vector<Entry> entries_;
+  BufferPool& pool_;
+  const int part_bits_;  // a part has 2^part_bits_ entries
+  std::vector<Entry*> parts_;
+  std::vector<Buffer> memory_;  // of the parts
+  uint32_t num_entries_ = 0;    // those that are free included
   uint32_t free_ = kNone;
   uint32_t size_ = 0;
-  std::vector<uint32_t> heads_;
+  Buffer heads_buffer_;
+  uint32_t* heads_ = nullptr;  // of each bucket, its last entry
   uint64_t mask_ = 0;
   uint64_t next_bucket_ = 0;
   int shift_ = 0;

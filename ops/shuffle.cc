@@ -33,6 +33,7 @@ class ShuffleStage final : public Stage {
         arriving_rows_(slab_, context.helpers, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
+        waiting_(context.pool, keys_.buffer_size()),
         builder_(schema, context.pool) {
     if (context.state != nullptr) resume(*context.state);
   }
@@ -99,7 +100,7 @@ class ShuffleStage final : public Stage {
     }
     friend bool operator==(const Label&, const Label&) = default;
   };
-  struct Held {
+  struct alignas(64) Held {  // a cache line
     uint64_t key = 0;
     uint64_t bytes = 0;
     Origin origin;  // of a single row

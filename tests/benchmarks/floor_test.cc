@@ -14,6 +14,7 @@
 #include "formats/tfrecord/writer.h"
 #include "pipeline/worker_limit.h"
 #include "tests/benchmarks/image_message.h"
+#include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -24,41 +25,11 @@ using nlohmann::ordered_json;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-constexpr int kShards = 5;
-constexpr int kRecords = 700;  // in a shard
-
-/// Shards as the workloads want them, whose records have different lengths.
+/// Shards as the workloads want them.
 class FloorTest : public testing::Test {
  protected:
   void write(const std::function<std::string(int)>& record, Compression compression = Compression::kNone) {
-    for (int shard = 0; shard < kShards; ++shard) {
-      RecordWriter writer(folder_.path(fmt::format("{}.tfrecord", shard)), {.compression = compression});
-      for (int r = 0; r < kRecords; ++r) writer.write(record(shard * kRecords + r));
-      writer.close();
-    }
-  }
-
-  static void add_ints(ExampleWriter& example, const char* feature, int count, int seed) {
-    std::vector<int64_t> values;
-    for (int i = 0; i < count; ++i) values.push_back((i * 7919 + seed * 31) % 25000);
-    example.add(feature, std::span<const int64_t>(values));
-  }
-  static std::string mlm_record(int number) {
-    ExampleWriter example;
-    add_ints(example, "input_ids", 512, number);
-    const std::vector<int64_t> mask(512, 1);
-    example.add("attention_mask", std::span<const int64_t>(mask));
-    return std::string(example.finish());
-  }
-  static std::string quest_record(int number) {
-    ExampleWriter example;
-    add_ints(example, "input_ids_question", 416, number);
-    add_ints(example, "input_mask_question", 416, number + 1);
-    add_ints(example, "input_ids_answer", 480, number + 2);
-    add_ints(example, "input_mask_answer", 480, number + 3);
-    const std::vector<float> labels(30, static_cast<float>(number));
-    example.add("labels", std::span<const float>(labels));
-    return std::string(example.finish());
+    test::write_workload_shards(folder_.path(), record, compression);
   }
 
   BenchOptions options(const std::string& workload, int threads) const {
@@ -98,36 +69,31 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfRecords) {
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfMaskedTokens) {
-  write(mlm_record);
+  write(test::mlm_record);
   expect_the_engines_batches(options("mlm", 1));
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfCompressedShards) {
   for (const Compression compression : {Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
-    write(mlm_record, compression);
+    write(test::mlm_record, compression);
     expect_the_engines_batches(options("mlm", 1), {3});
   }
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfQuestionsAndAnswers) {
-  write(quest_record);
+  write(test::quest_record);
   expect_the_engines_batches(options("quest", 1));
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfRowsInMemory) {
-  write(quest_record);
+  write(test::quest_record);
   BenchOptions cached = options("quest", 1);
   cached.cache = true;
   expect_the_engines_batches(cached, {1, 4});
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfTokensOfAnyNumber) {
-  write([](int number) {
-    ExampleWriter example;
-    add_ints(example, "tokens", 1 + number * 131 % 700, number);
-    add_ints(example, "label", 1, number);
-    return std::string(example.finish());
-  });
+  write(test::tokens_record);
   for (const char* workload : {"bucket", "pad"}) expect_the_engines_batches(options(workload, 1), {1, 4});
 }
 
@@ -158,7 +124,7 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
 }
 
 TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {
-  write(mlm_record);
+  write(test::mlm_record);
   const std::unique_ptr<Floor> floor = make_floor(options("mlm", 2));
   const std::string path = folder_.path("3.tfrecord");
   std::string bytes = test::read_file(path);
@@ -173,7 +139,7 @@ TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {
 }
 
 TEST_F(FloorTest, IsPrintedAsTheEnginesTimeOverItsOwn) {
-  write(mlm_record);
+  write(test::mlm_record);
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {MILLRACE_DATASET_BENCH, "mlm", "--shards", folder_.path("*.tfrecord"),
                                          "--floor", "--threads", "2", "--seconds", "0.05", "--warmup-seconds", "0"});

@@ -124,6 +124,31 @@ TEST(ShuffleTest, LargeRowsAndBlocksThatOutliveTheStageStayIntact) {
   EXPECT_EQ(pool.bytes_in_use(), 0);
 }
 
+// The memory budget looks at the pool alone, and the next epoch finds there what this one leaves.
+TEST(ShuffleTest, TakesTheMemoryOfItsEntriesFromThePool) {
+  const Chain shuffled = range(20000).then<ShuffleOperator>(10000);
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  int64_t fresh = 0;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const auto stage = shuffled.opener(0)({pool, waker, {}, lanes});
+    int64_t rows = 0;
+    for (Block block; stage->next(block) == Poll::kBlock; block = Block()) {
+      rows += block.num_elements();
+      if (rows < 5000) {
+        EXPECT_GT(pool.bytes_in_use(), 10000 * (64 + 64)) << "slots, and entries";
+      }
+    }
+    EXPECT_EQ(rows, 20000);
+    if (epoch > 0) {
+      EXPECT_EQ(pool.fresh_allocations(), fresh);
+    }
+    fresh = pool.fresh_allocations();
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 0);
+}
+
 // Records in memory that others use again as soon as nobody holds it; now and then there are none for now.
 class PooledRecords final : public StageOperator {
  public:

@@ -1,0 +1,59 @@
+#include "tests/benchmarks/workload_shards.h"
+
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "formats/example/writer.h"
+#include "formats/tfrecord/writer.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr int kShards = 5;
+
+void add_ints(ExampleWriter& example, const char* feature, int count, int seed) {
+  std::vector<int64_t> values;
+  for (int i = 0; i < count; ++i) values.push_back((i * 7919 + seed * 31) % 25000);
+  example.add(feature, std::span<const int64_t>(values));
+}
+
+}  // namespace
+
+std::string mlm_record(int number) {
+  ExampleWriter example;
+  add_ints(example, "input_ids", 512, number);
+  const std::vector<int64_t> mask(512, 1);
+  example.add("attention_mask", std::span<const int64_t>(mask));
+  return std::string(example.finish());
+}
+
+std::string quest_record(int number) {
+  ExampleWriter example;
+  add_ints(example, "input_ids_question", 416, number);
+  add_ints(example, "input_mask_question", 416, number + 1);
+  add_ints(example, "input_ids_answer", 480, number + 2);
+  add_ints(example, "input_mask_answer", 480, number + 3);
+  const std::vector<float> labels(30, static_cast<float>(number));
+  example.add("labels", std::span<const float>(labels));
+  return std::string(example.finish());
+}
+
+std::string tokens_record(int number) {
+  ExampleWriter example;
+  add_ints(example, "tokens", 1 + number * 131 % 700, number);
+  add_ints(example, "label", 1, number);
+  return std::string(example.finish());
+}
+
+void write_workload_shards(const std::string& folder, const std::function<std::string(int)>& record,
+                           Compression compression) {
+  for (int shard = 0; shard < kShards; ++shard) {
+    RecordWriter writer(fmt::format("{}/{}.tfrecord", folder, shard), {.compression = compression});
+    for (int r = 0; r < kWorkloadRecords / kShards; ++r) writer.write(record(shard * kWorkloadRecords / kShards + r));
+    writer.close();
+  }
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "formats/compression/compression.h"
+
+namespace millrace::test {
+
+/// A record as the workloads `mlm`, `quest`, and `bucket` and `pad` read them; another one for each number, those of
+/// tokens of another length.
+std::string mlm_record(int number);
+std::string quest_record(int number);
+std::string tokens_record(int number);
+
+/// Records in all shards that `write_workload_shards` writes.
+constexpr int kWorkloadRecords = 3500;
+
+/// Writes five shards *.tfrecord into a folder.
+void write_workload_shards(const std::string& folder, const std::function<std::string(int)>& record,
+                           Compression compression = Compression::kNone);
+
+}  // namespace millrace::test

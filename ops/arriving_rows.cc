@@ -72,15 +72,15 @@ class ArrivingRows::Copies final : public Job {
   std::atomic<bool> made_{false};
 };
 
-ArrivingRows::ArrivingRows(RowSlab& slab, Helpers* helpers, MemoryGate* memory)
-    : slab_(slab), helpers_(helpers), memory_(memory) {}
+ArrivingRows::ArrivingRows(RowSlab& slab, JobRunner* job_runner, MemoryGate* memory)
+    : slab_(slab), job_runner_(job_runner), memory_(memory) {}
 
 ArrivingRows::~ArrivingRows() = default;
 
 bool ArrivingRows::begin_block(const Column& records, int64_t first) {
-  if (helpers_ == nullptr) return false;
+  if (job_runner_ == nullptr) return false;
   forget_copied();
-  if (arrived_.size() >= helpers_->most_jobs()) return false;
+  if (arrived_.size() >= job_runner_->most_jobs()) return false;
   const int64_t bytes = records.byte_size();
   if (bytes > kMostBytes || records.held_bytes() > kMostHeld + 16 * bytes) return false;
   if (memory_ != nullptr) {
@@ -117,7 +117,7 @@ bool ArrivingRows::take_uncopied(int64_t row, RowSlab::Slot slot, Uncopied& out)
 void ArrivingRows::end_block() {
   if (!std::exchange(open_, false)) return;
   const Ref<Copies>& copies = arrived_.back().copies;
-  if (!helpers_->help(copies)) copies->run();
+  if (!job_runner_->take(copies)) copies->run();
 }
 
 void ArrivingRows::make_all() {

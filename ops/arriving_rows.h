@@ -9,32 +9,34 @@
 
 #include "formats/columnar/column.h"
 #include "formats/columnar/memory_gate.h"
-#include "ops/helpers.h"
+#include "ops/job.h"
 #include "ops/row_slab.h"
 
 namespace millrace {
 
-/// Raw records on their way into a slab: each has its slot at once, but its bytes are copied by the stage's helpers, a
-/// block at a time. Until then a row is where it came in, and can leave from there. One thread owns it.
+/// Raw records on their way into a slab: each has its slot at once, but its bytes are copied by jobs, one for each
+/// block. Until then a row is where it came in, and can leave from there. One thread owns it.
 ///
-///     begin_block ─► add, … ─► end_block ─► a helper makes the copies
+///     begin_block ─► add, … ─► end_block ─► a job makes the copies
 class ArrivingRows {
   class Source;
   class Copies;
 
  public:
-  /// `helpers`, `memory`: as in StageContext.
-  ArrivingRows(RowSlab& slab, Helpers* helpers, MemoryGate* memory);
+  /// `job_runner`, `memory`: as in StageContext.
+  ArrivingRows(RowSlab& slab, JobRunner* job_runner, MemoryGate* memory);
   ~ArrivingRows();
 
   /// Whether the rows of this block, which begins at row `first` of the stage's input, are copied later. Not those of
-  /// large blocks, of blocks that keep much more memory than their rows have, nor while the helpers have no time or
+  /// large blocks, of blocks that keep much more memory than their rows have, nor while too many jobs wait or
   /// memory is short, since all that stays until then: where it is, the copies of the blocks before are made as well.
   [[nodiscard]] bool begin_block(const Column& records, int64_t first);
   /// A record of the block.
   [[nodiscard]] RowSlab::Slot add(std::string_view record);
   /// No more of them. Where no block was begun, nothing.
   void end_block();
+  /// Lets go of the blocks whose rows are copied, and of what they came in.
+  void forget_copied();
 
   /// A row that is still where it came in: there as long as `keeps`.
   struct Uncopied {
@@ -55,10 +57,9 @@ class ArrivingRows {
   };
 
   void make_all();
-  void forget_copied();
 
   RowSlab& slab_;
-  Helpers* const helpers_;
+  JobRunner* const job_runner_;
   MemoryGate* const memory_;
   std::deque<Arrived> arrived_;  // in the order of their rows
   bool open_ = false;            // the last one may become more

@@ -108,8 +108,8 @@ class StageOperator : public Operator {
   /// Whether its stages make use of `StageContext::assembles_later`: what they do for whole blocks then runs in
   /// parallel where no other stage follows in the chain. Default: no.
   virtual bool assembles_later() const { return false; }
-  /// What its stages leave to `StageContext::helpers`, as statistics name it. Default: nothing, they need none.
-  virtual std::string_view work_of_helpers() const { return ""; }
+  /// What its stages leave to `StageContext::job_runner`, as statistics name it. Default: nothing, they need none.
+  virtual std::string_view name_of_jobs() const { return ""; }
   /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
   std::string unsavable() const override { return "its stages have no states"; }
 };

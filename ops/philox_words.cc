@@ -231,10 +231,9 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
   const auto store = [&](size_t draw, const PackedCounters& c) HWY_ATTR {
     const Words first = hn::InterleaveLower(d_words, c.words02, c.words13);
     const Words second = hn::InterleaveUpper(d_words, c.words02, c.words13);
-    uint32_t* to = words + 4 * draw;
     HWY_ALIGN uint32_t tail[4 * kLanes];
     const bool whole = draw + kLanes <= num_draws;
-    if (!whole) to = tail;
+    uint32_t* to = whole ? words + 4 * draw : tail;
     hn::StoreU(first, d_words, to);
     hn::StoreU(second, d_words, to + 2 * kLanes);
     if (!whole && draw < num_draws) std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));

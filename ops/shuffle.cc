@@ -30,7 +30,7 @@ class ShuffleStage final : public Stage {
         keys_(keys),
         codec_(schema),
         slab_(context.pool),
-        arriving_rows_(slab_, context.helpers, context.memory),
+        arriving_rows_(slab_, context.job_runner, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
         waiting_(context.pool, keys_.buffer_size()),
@@ -40,6 +40,7 @@ class ShuffleStage final : public Stage {
 
   // Throws `kMemoryBudget` when the rows take more than there is.
   Poll next(Block& out) override {
+    arriving_rows_.forget_copied();
     slab_.collect();
     if (held_bytes_ > most_bytes_) refuse_row();
     while (true) {
@@ -374,7 +375,7 @@ std::string ShuffleOperator::arguments() const {
                      occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
 
-std::string_view ShuffleOperator::work_of_helpers() const { return RowCodec(schema()).is_raw_record() ? "copy" : ""; }
+std::string_view ShuffleOperator::name_of_jobs() const { return RowCodec(schema()).is_raw_record() ? "copy" : ""; }
 
 int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   int64_t row = fixed_bytes(*schema());

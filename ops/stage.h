@@ -46,7 +46,7 @@ class Stage {
   virtual Poll next(Block& out) = 0;
 };
 
-class Helpers;
+class JobRunner;
 class Lanes;
 class Storage;
 struct LocalDisk;
@@ -77,8 +77,8 @@ struct StageContext {
   std::shared_ptr<SharedByRuns> shared = nullptr;
   /// Whether blocks may come with columns still to be made (`Block::assemble`). Default: no.
   bool assembles_later = false;
-  Helpers* helpers = nullptr;  ///< who works beside the stage (`StageOperator::work_of_helpers`); null: nobody
-  LocalDisk* disk = nullptr;   ///< where stages keep files of their own; null where they keep none
+  JobRunner* job_runner = nullptr;  ///< takes the stage's jobs (`StageOperator::name_of_jobs`); null: there is nobody
+  LocalDisk* disk = nullptr;        ///< where stages keep files of their own; null where they keep none
 };
 
 /// Opens the stage of one input for one iteration.

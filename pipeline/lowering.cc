@@ -22,8 +22,8 @@ constexpr size_t kSerialCredits = 4;
 // What large blocks in a ring may take for each thread.
 constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
 
-// One for each worker, and one that is next; as many credits a segment with a body has.
-size_t jobs_of(int threads) { return 2 * static_cast<size_t>(threads) + 2; }
+// One that each worker has, one that it takes next, and some to spare.
+size_t blocks_for_workers(int threads) { return 2 * static_cast<size_t>(threads) + 2; }
 
 std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
   return std::dynamic_pointer_cast<const MapOperator>(node.op);
@@ -108,7 +108,6 @@ std::unique_ptr<Stage> LoweredPlan::start(const StageContext& context) { return 
 void LoweredPlan::drop_chains() {
   for (auto& segment : segments_) segment->drop_chain();
   for (auto& lanes : lane_sets_) lanes->drop_chains();
-  for (auto& helpers : helpers_) helpers->drop_jobs();
 }
 
 LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name, SegmentRecord& segment) {
@@ -149,7 +148,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 
   Segment::Options options;
   const auto threads = static_cast<size_t>(executor_.threads());
-  options.credits = extra_credits + (has_body ? 2 * threads + 2 : kSerialCredits);
+  options.credits = extra_credits + (has_body ? blocks_for_workers(executor_.threads()) : kSerialCredits);
   // What is ready and one in the making; half of the workers are enough for bodies as fast as memory.
   const size_t least_credits = std::max(extra_credits, size_t{1}) + 1;
   options.large = {.bytes = kLargeBytesPerThread * executor_.threads(),
@@ -240,6 +239,16 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading));
     lanes = lane_sets_.back().get();
   }
+  // Nested stages run side by side as it is.
+  JobRunner* job_runner = nullptr;
+  if (!nested && !op->name_of_jobs().empty()) {
+    OperatorRecord& jobs = record_operator(fmt::format("{}.{}", op->name(), op->name_of_jobs()), segment);
+    jobs.parallel = jobs.beside = true;
+    segment.jobs.push_back(jobs.statistics.name);
+    job_nodes_.push_back(std::make_unique<JobNode>(executor_, blocks_for_workers(executor_.threads()),
+                                                   options_.statistics ? &jobs.statistics : nullptr));
+    job_runner = job_nodes_.back().get();
+  }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
   const bool assembles_later = last && op->assembles_later();
@@ -250,17 +259,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     segment.assembly_stage = op->name();
     segment.body.push_back(assembly.statistics.name);
   }
-  Helpers* helpers = nullptr;
-  if (!nested && !op->work_of_helpers().empty()) {
-    OperatorRecord& work = record_operator(fmt::format("{}.{}", op->name(), op->work_of_helpers()), segment);
-    work.parallel = work.helping = true;
-    segment.helpers.push_back(work.statistics.name);
-    helpers_.push_back(std::make_unique<WorkerHelpers>(executor_, jobs_of(executor_.threads()),
-                                                       options_.statistics ? &work.statistics : nullptr));
-    helpers = helpers_.back().get();
-  }
   shared_.push_back({op, op->share()});
-  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, helpers,
+  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, job_runner,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
@@ -272,7 +272,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
-                                .helpers = helpers,
+                                .job_runner = job_runner,
                                 .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);
@@ -328,7 +328,7 @@ std::vector<StageReport> LoweredPlan::report() const {
          .segment = entry.segment->number,
          .inputs = entry.segment->inputs,
          .parallel = entry.parallel,
-         .helping = entry.helping,
+         .beside = entry.beside,
          .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
          .rows = counted.rows.load(std::memory_order_relaxed),
          .bytes = counted.bytes.load(std::memory_order_relaxed),
@@ -352,7 +352,7 @@ std::string LoweredPlan::to_string() const {
                         segment->lanes > 0 ? fmt::format(", {} lanes", segment->lanes) : "",
                         fmt::join(segment->chain, " | "));
     if (!segment->body.empty()) text += fmt::format(" -> parallel body [{}]", fmt::join(segment->body, " + "));
-    if (!segment->helpers.empty()) text += fmt::format(", helpers [{}]", fmt::join(segment->helpers, " + "));
+    if (!segment->jobs.empty()) text += fmt::format(", jobs [{}]", fmt::join(segment->jobs, " + "));
     text += fmt::format(" -> ring of {} slots, of large blocks from {} on\n", segment->credits, segment->large_slots);
   }
   return text;

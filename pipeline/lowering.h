@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "pipeline/executor.h"
+#include "pipeline/job_node.h"
 #include "pipeline/plan.h"
 #include "pipeline/segment.h"
 #include "pipeline/stage_statistics.h"
 #include "pipeline/statistics.h"
-#include "pipeline/worker_helpers.h"
 
 namespace millrace {
 
@@ -44,7 +44,8 @@ class LoweredPlan {
 
   /// What every segment does now, the source's first; the last one's reader is the consumer. Any thread.
   [[nodiscard]] std::vector<SegmentStates> states() const;
-  /// A number that changes whenever an operator delivers something, or a map comes through an element. Any thread.
+  /// A number that changes whenever an operator or a job delivers something, or a map comes through an element. Any
+  /// thread.
   [[nodiscard]] uint64_t progress() const;
 
   /// The reports of all operators, the source first.
@@ -59,7 +60,7 @@ class LoweredPlan {
     int number = 0;
     std::vector<std::string> chain;
     std::vector<std::string> body;
-    std::vector<std::string> helpers;
+    std::vector<std::string> jobs;
     size_t credits = 0;
     size_t large_slots = 1;                // of these at least, while blocks are large
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
@@ -72,7 +73,7 @@ class LoweredPlan {
     StageStatistics statistics;
     SegmentRecord* segment = nullptr;
     bool parallel = false;
-    bool helping = false;  // parallel, and no part of the segment's body
+    bool beside = false;  // parallel, and no part of the segment's body
   };
   // An operator, and what its runs share.
   struct Shared {
@@ -97,7 +98,7 @@ class LoweredPlan {
   std::vector<SegmentRecord*> numbered_segments_;
   std::deque<OperatorRecord> operators_;
   std::vector<std::unique_ptr<LaneSet>> lane_sets_;
-  std::vector<std::unique_ptr<WorkerHelpers>> helpers_;
+  std::vector<std::unique_ptr<JobNode>> job_nodes_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Shared> shared_;
   OpenStage output_;

@@ -14,8 +14,8 @@ namespace {
 constexpr int kShards = 5;
 
 void add_ints(ExampleWriter& example, const char* feature, int count, int seed) {
-  std::vector<int64_t> values;
-  for (int i = 0; i < count; ++i) values.push_back((i * 7919 + seed * 31) % 25000);
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) values[static_cast<size_t>(i)] = (i * 7919 + seed * 31) % 25000;
   example.add(feature, std::span<const int64_t>(values));
 }
 

@@ -26,10 +26,10 @@ std::string bytes_at(const RowSlab& slab, RowSlab::Slot slot, size_t bytes) {
 }
 
 // Runs jobs when told.
-class LateHelpers final : public Helpers {
+class LateJobs final : public JobRunner {
  public:
   size_t most_jobs() const noexcept override { return most; }
-  [[nodiscard]] bool help(const Ref<Job>& job) noexcept override {
+  [[nodiscard]] bool take(const Ref<Job>& job) noexcept override {
     if (jobs.size() >= most) return false;
     jobs.push_back(job);
     return true;
@@ -56,18 +56,18 @@ class ArrivingRowsTest : public ::testing::Test {
   }
   BufferPool pool_;
   RowSlab slab_{pool_};
-  LateHelpers helpers_;
+  LateJobs runner_;
   ArrivingRows::Uncopied there_;
 };
 
-TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilAHelperHasCopiedThem) {
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilAJobHasCopiedThem) {
+  ArrivingRows rows(slab_, &runner_, nullptr);
   const auto slots = arrive(rows, {"one", "two", "three"}, 10);
   ASSERT_TRUE(rows.take_uncopied(11, slots[1], there_));
   EXPECT_EQ(there_.record, "two");
   EXPECT_FALSE(rows.take_uncopied(9, slots[0], there_));
   EXPECT_FALSE(rows.take_uncopied(13, slots[0], there_));
-  const Job::Done done = helpers_.run_first();
+  const Job::Done done = runner_.run_first();
   EXPECT_EQ(done.rows, 3);
   EXPECT_EQ(done.bytes, 11);
   EXPECT_FALSE(rows.take_uncopied(10, slots[0], there_));
@@ -79,55 +79,55 @@ TEST_F(ArrivingRowsTest, LeaveFromWhereTheyCameInUntilAHelperHasCopiedThem) {
 }
 
 TEST_F(ArrivingRowsTest, SlotsOfRowsThatLeftEarlyComeBackBehindTheCopies) {
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+  ArrivingRows rows(slab_, &runner_, nullptr);
   const auto slots = arrive(rows, {"early", "later"}, 0);
   ASSERT_TRUE(rows.take_uncopied(0, slots[0], there_));
   const auto is_first = [&](RowSlab::Slot slot) {
     return slot.chunk == slots[0].chunk && slot.index == slots[0].index;
   };
   EXPECT_FALSE(is_first(arrive(rows, {"other"}, 2)[0]));  // the copy will be written there
-  helpers_.run_first();
+  runner_.run_first();
   EXPECT_TRUE(is_first(arrive(rows, {"again"}, 3)[0]));
 }
 
 TEST_F(ArrivingRowsTest, RowsOfABlockThatGoesOnAreGivenToNobody) {
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+  ArrivingRows rows(slab_, &runner_, nullptr);
   const Column records = records_of(pool_, {"a", "b"});
   ASSERT_TRUE(rows.begin_block(records, 0));
   const RowSlab::Slot first = rows.add(record_at(records, 0));
   EXPECT_TRUE(rows.take_uncopied(0, first, there_));
-  EXPECT_TRUE(helpers_.jobs.empty());
+  EXPECT_TRUE(runner_.jobs.empty());
   const RowSlab::Slot second = rows.add(record_at(records, 1));
   rows.end_block();
   rows.end_block();
-  ASSERT_EQ(helpers_.jobs.size(), 1u);
-  helpers_.run_first();
+  ASSERT_EQ(runner_.jobs.size(), 1u);
+  runner_.run_first();
   EXPECT_FALSE(rows.take_uncopied(1, second, there_));
   EXPECT_EQ(bytes_at(slab_, second, 1), "b");
 }
 
-TEST_F(ArrivingRowsTest, NoMoreBlocksWaitThanHelpersHaveJobs) {
-  helpers_.most = 2;
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+TEST_F(ArrivingRowsTest, NoMoreBlocksWaitThanJobsAreTaken) {
+  runner_.most = 2;
+  ArrivingRows rows(slab_, &runner_, nullptr);
   arrive(rows, {"0"}, 0);
   const RowSlab::Slot second = arrive(rows, {"1"}, 1)[0];
   const Column third = records_of(pool_, {"2"});
   EXPECT_FALSE(rows.begin_block(third, 2));
   // They come in order: the first waits still, and its memory with it.
-  const Ref<Job> first_job = helpers_.jobs.front();
-  helpers_.jobs.pop_front();
-  helpers_.run_first();
+  const Ref<Job> first_job = runner_.jobs.front();
+  runner_.jobs.pop_front();
+  runner_.run_first();
   EXPECT_FALSE(rows.take_uncopied(1, second, there_));
   EXPECT_FALSE(rows.begin_block(third, 2));
   EXPECT_EQ(first_job->run().rows, 1);
   EXPECT_TRUE(rows.begin_block(third, 2));
 }
 
-TEST_F(ArrivingRowsTest, WhatHelpersRefuseIsCopiedAtOnce) {
-  helpers_.most = 1;
-  ArrivingRows others(slab_, &helpers_, nullptr);
+TEST_F(ArrivingRowsTest, WhatIsNotTakenIsCopiedAtOnce) {
+  runner_.most = 1;
+  ArrivingRows others(slab_, &runner_, nullptr);
   arrive(others, {"other"}, 0);
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+  ArrivingRows rows(slab_, &runner_, nullptr);
   const RowSlab::Slot slot = arrive(rows, {"refused"}, 0)[0];
   EXPECT_FALSE(rows.take_uncopied(0, slot, there_));
   EXPECT_EQ(bytes_at(slab_, slot, 7), "refused");
@@ -149,7 +149,7 @@ class Gate final : public MemoryGate {
 
 TEST_F(ArrivingRowsTest, LargeBlocksAndBlocksWithoutMemoryAreNotTaken) {
   Gate gate;
-  ArrivingRows rows(slab_, &helpers_, &gate);
+  ArrivingRows rows(slab_, &runner_, &gate);
   EXPECT_FALSE(rows.begin_block(records_of(pool_, {std::string(1000, 'a')}), 0));
   gate.room = 4 << 20;
   EXPECT_TRUE(rows.begin_block(records_of(pool_, {std::string(1000, 'a')}), 0));
@@ -162,7 +162,7 @@ TEST_F(ArrivingRowsTest, LargeBlocksAndBlocksWithoutMemoryAreNotTaken) {
 TEST_F(ArrivingRowsTest, WhereMemoryIsShortNothingWaits) {
   Gate gate;
   gate.room = 4 << 20;
-  ArrivingRows rows(slab_, &helpers_, &gate);
+  ArrivingRows rows(slab_, &runner_, &gate);
   const auto slots = arrive(rows, {"one"}, 0);
   gate.room = 0;
   EXPECT_FALSE(rows.begin_block(records_of(pool_, {"two"}), 1));
@@ -171,7 +171,7 @@ TEST_F(ArrivingRowsTest, WhereMemoryIsShortNothingWaits) {
 }
 
 TEST_F(ArrivingRowsTest, AFewRowsOfLargeMemoryAreNotTaken) {
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+  ArrivingRows rows(slab_, &runner_, nullptr);
   ColumnBuilder builder(pool_, kRecord);
   const Buffer chunk = pool_.allocate(16 << 20);
   builder.append_view({reinterpret_cast<const char*>(chunk->data()), 1000});
@@ -180,13 +180,13 @@ TEST_F(ArrivingRowsTest, AFewRowsOfLargeMemoryAreNotTaken) {
 }
 
 TEST_F(ArrivingRowsTest, WhoeverKeepsAJobKeepsNoRowsThatWereCopied) {
-  ArrivingRows rows(slab_, &helpers_, nullptr);
+  ArrivingRows rows(slab_, &runner_, nullptr);
   std::vector<Ref<Job>> kept;
   std::vector<int64_t> bytes;
   for (int64_t block = 0; block < 20; ++block) {
     const RowSlab::Slot slot = arrive(rows, {std::string(30'000, 'x')}, block)[0];
-    kept.push_back(helpers_.jobs.front());
-    helpers_.run_first();
+    kept.push_back(runner_.jobs.front());
+    runner_.run_first();
     if (block >= 3) slab_.free(slot);  // what it was copied to before comes back, too
     bytes.push_back(pool_.bytes_in_use());
   }
@@ -196,13 +196,13 @@ TEST_F(ArrivingRowsTest, WhoeverKeepsAJobKeepsNoRowsThatWereCopied) {
 TEST_F(ArrivingRowsTest, CopiesMayBeMadeWhenTheSlabIsGone) {
   {
     RowSlab slab(pool_);
-    ArrivingRows rows(slab, &helpers_, nullptr);
+    ArrivingRows rows(slab, &runner_, nullptr);
     const Column records = records_of(pool_, {std::string(50'000, 'x')});
     ASSERT_TRUE(rows.begin_block(records, 0));
     EXPECT_EQ(rows.add(record_at(records, 0)).index, 0u);
     rows.end_block();
   }
-  helpers_.run_first();
+  runner_.run_first();
   EXPECT_EQ(pool_.bytes_in_use(), 0);
 }
 

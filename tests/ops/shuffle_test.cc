@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/batch.h"
-#include "ops/helpers.h"
+#include "ops/job.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "ops/shuffle_keys.h"
@@ -18,7 +18,6 @@ namespace {
 
 using test::Chain;
 using test::FaultyRange;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAreArray;
@@ -194,15 +193,15 @@ class PooledRecords final : public StageOperator {
 };
 
 // Has each job run by a thread, when so many came after it.
-class ThreadHelpers final : public Helpers {
+class JobThread final : public JobRunner {
  public:
-  explicit ThreadHelpers(size_t most_waiting) : most_waiting_(most_waiting) {}
-  ~ThreadHelpers() {
+  explicit JobThread(size_t most_waiting) : most_waiting_(most_waiting) {}
+  ~JobThread() {
     while (!jobs_.empty()) run_first();
     join();
   }
   size_t most_jobs() const noexcept override { return most_waiting_ + 1; }
-  [[nodiscard]] bool help(const Ref<Job>& job) noexcept override {
+  [[nodiscard]] bool take(const Ref<Job>& job) noexcept override {
     jobs_.push_back(job);
     if (jobs_.size() > most_waiting_) run_first();
     return true;
@@ -227,8 +226,8 @@ class ThreadHelpers final : public Helpers {
   int64_t rows_ = 0;
 };
 
-// Helpers copy rows soon, late, or when the stage is gone: what the rows are and their order do not depend on it.
-TEST(ShuffleTest, RowsThatHelpersCopyArriveWholeAndInOrder) {
+// Jobs copy rows soon, late, or when the stage is gone: what the rows are and their order do not depend on it.
+TEST(ShuffleTest, RowsThatJobsCopyArriveWholeAndInOrder) {
   std::vector<std::string> records;
   for (int i = 0; i < 1500; ++i) records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 90), '.'));
   const Chain source = Chain::source<PooledRecords>(records);
@@ -241,8 +240,8 @@ TEST(ShuffleTest, RowsThatHelpersCopyArriveWholeAndInOrder) {
       InlineLanes lanes;
       size_t next = 0;
       {
-        ThreadHelpers helpers(waiting);
-        const auto stage = opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .helpers = &helpers});
+        JobThread jobs(waiting);
+        const auto stage = opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .job_runner = &jobs});
         Block block;
         while (true) {
           const Poll poll = stage->next(block);
@@ -253,12 +252,36 @@ TEST(ShuffleTest, RowsThatHelpersCopyArriveWholeAndInOrder) {
             ++next;
           }
         }
-        EXPECT_EQ(helpers.rows_copied() > 0, waiting < 1000);
+        EXPECT_EQ(jobs.rows_copied() > 0, waiting < 1000);
       }
       EXPECT_EQ(next, records.size()) << waiting << " waiting, buffer of " << buffer_size;
       EXPECT_EQ(pool.bytes_in_use(), 0);
     }
   }
+}
+
+TEST(ShuffleTest, KeepsNothingOfItsInputWhenTheRowsAreCopied) {
+  class RunAtOnce final : public JobRunner {
+   public:
+    size_t most_jobs() const noexcept override { return 100; }
+    [[nodiscard]] bool take(const Ref<Job>& job) noexcept override {
+      job->run();
+      return true;
+    }
+  } at_once;
+  const Chain shuffled =
+      Chain::source<PooledRecords>(std::vector<std::string>(70, std::string(10000, 'x'))).then<ShuffleOperator>(200);
+  const auto bytes_at_the_end = [&](JobRunner* job_runner) {
+    BufferPool pool;
+    test::CountingWaker waker;
+    InlineLanes lanes;
+    const auto stage =
+        shuffled.opener(0)({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .job_runner = job_runner});
+    for (Block block; stage->next(block) != Poll::kEnd; block = Block()) {
+    }
+    return pool.bytes_in_use();
+  };
+  EXPECT_EQ(bytes_at_the_end(&at_once), bytes_at_the_end(nullptr));
 }
 
 TEST(ShuffleTest, RefusesABufferBelowOneAndKeepsCardinality) {

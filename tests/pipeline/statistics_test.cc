@@ -78,12 +78,11 @@ TEST(Bottleneck, IsTheBusiestMapOfABodyThatKeepsItsRingFull) {
   EXPECT_EQ(statistics.bottleneck(), "0:source");
 }
 
-TEST(Bottleneck, IsNotWhatHelpersDoForAFullRing) {
+TEST(Bottleneck, IsNotAJobBesideAFullRing) {
   Statistics statistics = ten_seconds();
   set_waits(statistics, 1, 9, 0);
-  set_waits(statistics, 0, 0, 3.1);
   statistics.stages.insert(statistics.stages.begin() + 1,
-                           {.name = "1:copy", .segment = 0, .parallel = true, .helping = true, .busy_seconds = 7});
+                           {.name = "1:copy", .segment = 0, .parallel = true, .beside = true, .busy_seconds = 7});
   set_waits(statistics, 0, 0, 3.1);
   EXPECT_EQ(statistics.bottleneck(), "3:mask");
 }
@@ -344,17 +343,28 @@ TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
   for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
   writer.close();
   const Dataset batches = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(5'000).repeat().batch(10);
-  EXPECT_NE(batches.explain().find("helpers [3:shuffle.copy]"), std::string::npos) << batches.explain();
+  EXPECT_NE(batches.explain().find("jobs [2:shuffle.copy]"), std::string::npos) << batches.explain();
   Pipeline pipeline = batches.start({.threads = 2});
   StageReport copy;
   do {
     ASSERT_TRUE(pipeline.next());
-    copy = pipeline.stats().stages.at(3);
-    ASSERT_EQ(copy.name, "3:shuffle.copy");
+    copy = pipeline.stats().stages.at(2);
+    ASSERT_EQ(copy.name, "2:shuffle.copy");
   } while (copy.rows == 0 || copy.bytes == 0);
   EXPECT_TRUE(copy.parallel);
-  EXPECT_TRUE(copy.helping);
+  EXPECT_TRUE(copy.beside);
   EXPECT_GT(copy.busy_seconds, 0);
+}
+
+TEST(Statistics, EndWithTheRowsThatWereDelivered) {
+  const test::TemporaryFolder folder;
+  RecordWriter writer(folder.path("a.tfrecord"));
+  for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
+  writer.close();
+  Pipeline pipeline = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(1'000).start({.threads = 2});
+  while (pipeline.next()) {
+  }
+  EXPECT_EQ(pipeline.stats().stages.back().rows, 10'000) << pipeline.stats().to_string();
 }
 
 TEST(Statistics, ShowThatBatchesArePaddedInParallelWhateverFollows) {

@@ -1,10 +1,10 @@
-#include "pipeline/worker_helpers.h"
+#include "pipeline/job_node.h"
 
 #include <utility>
 
 namespace millrace {
 
-WorkerHelpers::WorkerHelpers(Executor& executor, size_t most_jobs, StageStatistics* statistics)
+JobNode::JobNode(Executor& executor, size_t most_jobs, StageStatistics* statistics)
     : executor_(executor),
       most_jobs_(most_jobs),
       statistics_(statistics),
@@ -15,7 +15,7 @@ WorkerHelpers::WorkerHelpers(Executor& executor, size_t most_jobs, StageStatisti
               return tbb::flow::continue_msg();
             })) {}
 
-bool WorkerHelpers::help(const Ref<Job>& job) noexcept {
+bool JobNode::take(const Ref<Job>& job) noexcept {
   for (size_t i = 0; i < most_jobs_; ++i) {
     Place& place = places_[i];
     if (place.taken.load(std::memory_order_relaxed) || place.taken.exchange(true)) continue;
@@ -26,9 +26,8 @@ bool WorkerHelpers::help(const Ref<Job>& job) noexcept {
   return false;
 }
 
-void WorkerHelpers::run(Place& place) noexcept {
+void JobNode::run(Place& place) noexcept {
   const Executor::Body mark(executor_);
-  if (executor_.stopping()) return;
   const int64_t begin = statistics_ != nullptr ? now_ns() : 0;
   const Job::Done done = std::exchange(place.job, {})->run();
   place.taken.store(false);
@@ -38,10 +37,6 @@ void WorkerHelpers::run(Place& place) noexcept {
   statistics_->rows.fetch_add(done.rows, std::memory_order_relaxed);
   statistics_->bytes.fetch_add(done.bytes, std::memory_order_relaxed);
   statistics_->trace.span(begin, end);
-}
-
-void WorkerHelpers::drop_jobs() {
-  for (size_t i = 0; i < most_jobs_; ++i) places_[i].job = {};
 }
 
 }  // namespace millrace

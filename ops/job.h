@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// Work that a stage leaves to others.
+/// Work that a stage leaves to other threads.
 class Job : public Resource {
  public:
   /// What it was: rows and their bytes.
@@ -20,16 +20,16 @@ class Job : public Resource {
 };
 
 /// Other threads that work for a stage, beside it.
-class Helpers {
+class JobRunner {
  public:
-  /// So many jobs wait or are worked on at most.
+  /// So many jobs wait or run at most.
   virtual size_t most_jobs() const noexcept = 0;
-  /// Has a job run, soon, and lets go of it; where the pipeline stops it may never be run. False where there are
+  /// Has a job run soon, and lets go of it; where the pipeline stops it may never run. False where there are
   /// `most_jobs()` already: nothing happens. Never waits.
-  [[nodiscard]] virtual bool help(const Ref<Job>& job) noexcept = 0;
+  [[nodiscard]] virtual bool take(const Ref<Job>& job) noexcept = 0;
 
  protected:
-  ~Helpers() = default;
+  ~JobRunner() = default;
 };
 
 }  // namespace millrace

@@ -35,7 +35,7 @@ class ArrivingRows {
   [[nodiscard]] RowSlab::Slot add(std::string_view record);
   /// No more of them. Where no block was begun, nothing.
   void end_block();
-  /// Lets go of the blocks whose rows are copied, and of what they came in.
+  /// Lets go of the blocks whose rows are copied, and of what they came in; so does a block that begins.
   void forget_copied();
 
   /// A row that is still where it came in: there as long as `keeps`.

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -19,15 +19,15 @@ namespace millrace {
 template <typename Entry>
 class Calendar {
   static_assert(std::is_trivially_copyable_v<Entry> && std::is_trivially_destructible_v<Entry>);
+  static_assert(alignof(Entry) <= 64, "what the pool gives is not aligned better");
 
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// For about `expected` entries at a time; there may be more. `pool`: where the memory for them is taken, and ready
-  /// for the calendar of the next epoch.
-  Calendar(BufferPool& pool, int64_t expected)
-      : pool_(pool),
-        part_bits_(std::bit_width(static_cast<uint64_t>(std::clamp<int64_t>(expected, 64, kLargestPart)) - 1)) {}
+  /// `pool`: where the memory for entries is taken, and goes back to with the calendar.
+  explicit Calendar(BufferPool& pool) : pool_(pool) {}
+  Calendar(const Calendar&) = delete;
+  Calendar& operator=(const Calendar&) = delete;
 
   bool started() const { return heads_ != nullptr; }
   uint32_t size() const { return size_; }
@@ -61,7 +61,7 @@ class Calendar {
   Entry& add(uint64_t key) {
     uint32_t index = free_;
     if (index == kNone) {
-      if (num_entries_ >> part_bits_ == parts_.size()) add_part();
+      if (num_entries_ == capacity_) make_room();
       index = num_entries_++;
       new (entry_at(index)) Entry();
     } else {
@@ -102,16 +102,26 @@ class Calendar {
   }
 
  private:
-  // Entries in one buffer: more are never moved to a larger one.
-  static constexpr int64_t kLargestPart = 4096;
+  // Entries of a part, which never moves once it is whole; the first one grows to that.
+  static constexpr uint32_t kPart = 4096;
+  static constexpr uint32_t kFirst = 64;
 
-  Entry* entry_at(uint32_t index) const {
-    return parts_[index >> part_bits_] + (index & ((uint32_t{1} << part_bits_) - 1));
-  }
+  Entry* entry_at(uint32_t index) const { return parts_[index / kPart] + index % kPart; }
 
-  void add_part() {
-    memory_.push_back(pool_.allocate(sizeof(Entry) << part_bits_));
-    parts_.push_back(reinterpret_cast<Entry*>(memory_.back()->data()));
+  void make_room() {
+    const uint32_t entries = capacity_ == 0 ? kFirst : std::min(capacity_, kPart);
+    const bool grows = capacity_ > 0 && capacity_ < kPart;
+    const Buffer memory = pool_.allocate((grows ? 2 : 1) * entries * sizeof(Entry));
+    auto* part = reinterpret_cast<Entry*>(memory->data());
+    if (grows) {
+      std::copy_n(parts_[0], entries, part);
+      parts_[0] = part;
+      memory_[0] = memory;
+    } else {
+      parts_.push_back(part);
+      memory_.push_back(memory);
+    }
+    capacity_ += entries;
   }
 
   void link(uint32_t index) {
@@ -122,10 +132,10 @@ class Calendar {
   }
 
   BufferPool& pool_;
-  const int part_bits_;  // a part has 2^part_bits_ entries
   std::vector<Entry*> parts_;
   std::vector<Buffer> memory_;  // of the parts
-  uint32_t num_entries_ = 0;    // those that are free included
+  uint32_t capacity_ = 0;
+  uint32_t num_entries_ = 0;  // those that are free included
   uint32_t free_ = kNone;
   uint32_t size_ = 0;
   Buffer heads_buffer_;

@@ -19,7 +19,7 @@ class Job : public Resource {
   virtual Done run() noexcept = 0;
 };
 
-/// Other threads that work for a stage, beside it.
+/// Who runs the jobs of a stage, beside it.
 class JobRunner {
  public:
   /// So many jobs wait or run at most.

@@ -17,8 +17,10 @@
 namespace millrace {
 namespace {
 
-// What a row takes besides its bytes: its entry in the calendar, and what its slot is larger.
-constexpr int64_t kRowOverhead = 96;
+// What a row takes of the pool: its entry in the calendar with up to five heads of buckets, and a slot, which has at
+// least 64 bytes.
+constexpr int64_t kEntryBytes = 64 + 5 * 4;
+constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, 64); }
 
 class ShuffleStage final : public Stage {
  public:
@@ -33,7 +35,7 @@ class ShuffleStage final : public Stage {
         arriving_rows_(slab_, context.job_runner, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
-        waiting_(context.pool, keys_.buffer_size()),
+        waiting_(context.pool),
         builder_(schema, context.pool) {
     if (context.state != nullptr) resume(*context.state);
   }
@@ -231,18 +233,15 @@ class ShuffleStage final : public Stage {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
       row.bytes = bytes.size();
       row.cached = bytes.data();
-      held_bytes_ += kRowOverhead;
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
     } else if (arrives_) {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
       row.bytes = bytes.size();
       row.slot = arriving_rows_.add(bytes);
-      held_bytes_ += static_cast<int64_t>(row.bytes) + kRowOverhead;
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
     } else {
       if (!room_.taken) take_room(element);
       row.bytes = room_.bytes;
-      held_bytes_ += static_cast<int64_t>(row.bytes) + kRowOverhead;
       row.slot = room_.slot;
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
@@ -258,7 +257,13 @@ class ShuffleStage final : public Stage {
       }
       codec_.encode(block_, element, memory + origins_bytes_);
     }
+    held_bytes_ += bytes_taken_by(row);
     if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
+  }
+
+  int64_t bytes_taken_by(const Held& row) const {
+    const bool has_slot = row.bytes != kError && !labels_[row.label].cached;
+    return has_slot ? bytes_with_slot(static_cast<int64_t>(row.bytes)) : kEntryBytes;
   }
 
   void take_room(size_t element) {
@@ -271,6 +276,7 @@ class ShuffleStage final : public Stage {
     if (builder_.empty()) builder_begin_ = left_;
     left_ = {row.key, row.key == left_.key ? left_.rows + 1 : 1};
     label_ = row.label;
+    held_bytes_ -= bytes_taken_by(row);
     if (row.bytes == kError) {
       builder_.append_error(std::move(errors_[row.slot.index]));
       free_errors_.push_back(row.slot.index);
@@ -278,12 +284,10 @@ class ShuffleStage final : public Stage {
     }
     const Label& label = labels_[row.label];
     if (label.cached) {
-      held_bytes_ -= kRowOverhead;
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
       append_view({row.cached, row.bytes}, label.cached);
       return;
     }
-    held_bytes_ -= static_cast<int64_t>(row.bytes) + kRowOverhead;
     if (ArrivingRows::Uncopied there; arriving_rows_.take_uncopied(row.place, row.slot, there)) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
       append_view(there.record, there.keeps);
@@ -382,7 +386,7 @@ int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   if (row == 0 || input.is_unknown()) return 0;
   const int64_t rows = input.is_known() ? std::min(buffer_size_, input.count()) : buffer_size_;
   // The rows may take three quarters of the budget.
-  row = (row + kRowOverhead) * 4 / 3;
+  row = (bytes_with_slot(row) * 4 + 2) / 3;
   int64_t bytes = 0;
   return __builtin_mul_overflow(row, rows, &bytes) ? INT64_MAX : bytes;
 }

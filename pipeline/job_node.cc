@@ -28,6 +28,7 @@ bool JobNode::take(const Ref<Job>& job) noexcept {
 
 void JobNode::run(Place& place) noexcept {
   const Executor::Body mark(executor_);
+  if (executor_.stopping()) return;
   const int64_t begin = statistics_ != nullptr ? now_ns() : 0;
   const Job::Done done = std::exchange(place.job, {})->run();
   place.taken.store(false);

@@ -13,7 +13,7 @@ struct StageReport {
   std::string name;                       ///< `2:shuffle`: number in the plan, from the source, and operator
   int segment = 0;                        ///< operators of one segment share its waits and its queue
   std::vector<int> inputs;                ///< segments that this one takes blocks from
-  bool parallel = false;                  ///< run by any number of workers at once: a map, or `beside`
+  bool parallel = false;                  ///< run by any number of workers at once, as maps are
   bool beside = false;                    ///< jobs that a stage of the segment leaves to others, and never waits for
   int copies = 1;                         ///< lanes that run side by side
   int64_t rows = 0;                       ///< rows that came out, without errors

@@ -74,10 +74,25 @@ TEST(MemoryBudget, WhatIsKnownToBeTooMuchFailsAtStart) {
   const int64_t rows = int64_t{1} << 20;
   const Dataset dataset = Dataset::range(0, rows).shuffle(rows).batch(16, {.drop_remainder = true});
   EXPECT_THAT(error_of(dataset, {.threads = 1, .memory_budget = kMebibyte}),
-              HasSubstr("bytes are needed (shuffle 144703488, batch 128), the memory budget is 1048576"));
-  EXPECT_EQ(error_of(dataset, {.threads = 1, .memory_budget = 160 * kMebibyte}), "none");
+              HasSubstr("bytes are needed (shuffle 207618048, batch 128), the memory budget is 1048576"));
+  EXPECT_EQ(error_of(dataset, {.threads = 1, .memory_budget = 200 * kMebibyte}), "none");
   EXPECT_THROW((void)checked_memory_budget(1000), ErrorException);
   EXPECT_GT(checked_memory_budget(0), 64 * kMebibyte);
+}
+
+TEST(MemoryBudget, AShuffleOfShortRowsTakesWhatItSays) {
+  const int64_t rows = int64_t{1} << 18;
+  const Dataset shuffled = Dataset::range(0, rows).shuffle(rows);
+  const std::string refusal = error_of(shuffled, {.threads = 1, .memory_budget = kMebibyte});
+  const size_t number = refusal.find("(shuffle ");
+  ASSERT_NE(number, std::string::npos) << refusal;
+  const int64_t budget = std::stoll(refusal.substr(number + 9));
+  Pipeline pipeline = shuffled.start({.threads = 1, .memory_budget = budget});
+  int64_t delivered = 0;
+  while (pipeline.next()) ++delivered;
+  EXPECT_EQ(delivered, rows);
+  EXPECT_LE(pipeline.stats().peak_buffer_bytes, budget / 8 * 7) << "work that runs ahead would have had to wait";
+  EXPECT_GT(pipeline.stats().peak_buffer_bytes, budget / 2);
 }
 
 TEST(MemoryBudget, WhatIsNeverNeededIsNotAskedFor) {
@@ -89,7 +104,7 @@ TEST(MemoryBudget, WhatIsNeverNeededIsNotAskedFor) {
   const Dataset shuffled = Dataset::range(0, 60'000).shuffle(60'000);
   EXPECT_EQ(error_of(Dataset::concatenate({shuffled, shuffled, shuffled}), small), "none");
   EXPECT_THAT(error_of(Dataset::interleave({shuffled, shuffled, shuffled}), small),
-              HasSubstr("bytes are needed (shuffle 8280000, shuffle 8280000, shuffle 8280000)"));
+              HasSubstr("bytes are needed (shuffle 11880000, shuffle 11880000, shuffle 11880000)"));
 }
 
 TEST(MemoryBudget, ABatchThatIsPaddedToTooMuchIsAnError) {

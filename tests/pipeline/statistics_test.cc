@@ -364,6 +364,7 @@ TEST(Statistics, EndWithTheRowsThatWereDelivered) {
   Pipeline pipeline = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(1'000).start({.threads = 2});
   while (pipeline.next()) {
   }
+  EXPECT_EQ(pipeline.stats().stages.back().name, "3:shuffle");
   EXPECT_EQ(pipeline.stats().stages.back().rows, 10'000) << pipeline.stats().to_string();
 }
 

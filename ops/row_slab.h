@@ -19,6 +19,8 @@ class RowSlab {
   struct Shared;
 
  public:
+  static constexpr int kSmallest = 64;  ///< bytes that a slot has at least
+
   struct Slot {
     uint32_t chunk = 0;
     uint32_t index = 0;
@@ -89,7 +91,6 @@ class RowSlab {
 
   // 64 B to 32 KiB are 9 doublings.
   static constexpr int kStepsPerDoubling = 8;
-  static constexpr int kSmallest = 64;
   static constexpr size_t kLargest = 32 << 10;
   static constexpr int kOwnBuffer = 9 * kStepsPerDoubling + 1;
 

@@ -17,10 +17,9 @@
 namespace millrace {
 namespace {
 
-// What a row takes of the pool: its entry in the calendar with up to five heads of buckets, and a slot, which has at
-// least 64 bytes.
-constexpr int64_t kEntryBytes = 64 + 5 * 4;
-constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, 64); }
+// What a row takes of the pool: its entry in the calendar with up to five heads of buckets, and a slot.
+constexpr int64_t kEntryBytes = 64 + 5 * sizeof(uint32_t);
+constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, RowSlab::kSmallest); }
 
 class ShuffleStage final : public Stage {
  public:
@@ -115,6 +114,7 @@ class ShuffleStage final : public Stage {
     uint32_t next = 0;
     uint32_t label = 0;
   };
+  static_assert(sizeof(Held) + 5 * sizeof(uint32_t) == kEntryBytes);
   // Where the next row goes.
   struct Room {
     uint64_t bytes = 0;

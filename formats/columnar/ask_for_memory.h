@@ -5,6 +5,8 @@
 
 namespace millrace {
 
+/// Bytes that the processor fetches at a time.
+constexpr size_t kCacheLine = 64;
 /// So much of a row is asked for at most: of longer ones the processor asks for the rest by itself.
 constexpr size_t kMostAskedFor = 4096;
 
@@ -12,9 +14,8 @@ constexpr size_t kMostAskedFor = 4096;
 /// processor does not expect them. Any address will do.
 template <bool kForWrite = false>
 void ask_for_memory(const void* memory, size_t bytes) {
-  constexpr size_t kLine = 64;
   const auto* lines = static_cast<const std::byte*>(memory);
-  for (size_t at = 0; at < std::min(bytes, kMostAskedFor); at += kLine) __builtin_prefetch(lines + at, kForWrite);
+  for (size_t at = 0; at < std::min(bytes, kMostAskedFor); at += kCacheLine) __builtin_prefetch(lines + at, kForWrite);
 }
 
 }  // namespace millrace

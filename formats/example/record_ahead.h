@@ -17,7 +17,7 @@ class RecordAhead {
   RecordAhead(std::string_view record, size_t parts)
       : next_(record.data()),
         left_(std::min(record.size(), kMostAskedFor)),
-        part_((left_ / parts + kLine) / kLine * kLine) {}
+        part_((left_ / parts + kCacheLine) / kCacheLine * kCacheLine) {}
 
   /// All parts have been asked for after as many calls.
   void ask_for_part() {
@@ -28,8 +28,6 @@ class RecordAhead {
   }
 
  private:
-  static constexpr size_t kLine = 64;
-
   const char* next_;
   size_t left_;
   size_t part_;

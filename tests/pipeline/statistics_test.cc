@@ -337,12 +337,17 @@ TEST(Statistics, CountThePaddingOfBatchesWhereItIsDone) {
   EXPECT_EQ(stage("2:padded_batch.assemble").bytes, 80'000);
 }
 
-TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
-  const test::TemporaryFolder folder;
+Dataset ten_thousand_records(const test::TemporaryFolder& folder) {
   RecordWriter writer(folder.path("a.tfrecord"));
   for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
   writer.close();
-  const Dataset batches = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(5'000).repeat().batch(10);
+  return Dataset::tfrecord(Shards::glob(folder.path("*")));
+}
+
+TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
+  const test::TemporaryFolder folder;
+  const Dataset records = ten_thousand_records(folder);
+  const Dataset batches = records.shuffle(5'000).repeat().batch(10);
   EXPECT_NE(batches.explain().find("jobs [2:shuffle.copy]"), std::string::npos) << batches.explain();
   Pipeline pipeline = batches.start({.threads = 2});
   StageReport copy;
@@ -358,10 +363,8 @@ TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
 
 TEST(Statistics, EndWithTheRowsThatWereDelivered) {
   const test::TemporaryFolder folder;
-  RecordWriter writer(folder.path("a.tfrecord"));
-  for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
-  writer.close();
-  Pipeline pipeline = Dataset::tfrecord(Shards::glob(folder.path("*"))).shuffle(1'000).start({.threads = 2});
+  const Dataset records = ten_thousand_records(folder);
+  Pipeline pipeline = records.shuffle(1'000).start({.threads = 2});
   while (pipeline.next()) {
   }
   EXPECT_EQ(pipeline.stats().stages.back().name, "3:shuffle");

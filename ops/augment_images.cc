@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "ops/batch_rows.h"
+#include "ops/counter_rng.h"
 
 namespace millrace {
 namespace {

@@ -5,10 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "ops/counter_rng.h"
 #include "ops/operator.h"
 
 namespace millrace {
+
+class CounterRng;
 
 struct AugmentImagesOptions {
   std::vector<std::string> features = {};  ///< images that are changed alike, int32 or float32. No default

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "ops/choose_places.h"
+#include "ops/counter_rng.h"
 #include "ops/philox_words.h"
 #include "ops/row_number.h"
 

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "ops/counter_rng.h"
 #include "ops/operator.h"
 
 namespace millrace {
+
+class CounterRng;
 
 struct CorruptSpansOptions {
   int64_t vocab_size = 0;       ///< the first sentinel is the last id below it. No default

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/choose_places.h"
+#include "ops/counter_rng.h"
 #include "ops/philox_words.h"
 
 namespace millrace {

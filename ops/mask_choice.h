@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "ops/counter_rng.h"
-
 namespace millrace {
+
+class CounterRng;
 
 /// Spans that mask_tokens masks, as SpanBERT has them (Joshi et al. 2019, section 3.1).
 struct MaskSpans {

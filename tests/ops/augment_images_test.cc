@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/batch.h"
+#include "ops/counter_rng.h"
 #include "ops/map.h"
 #include "ops/range.h"
 #include "tests/support/operator_chain.h"

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/counter_rng.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "pipeline/dataset.h"

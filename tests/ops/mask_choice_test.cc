@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ops/counter_rng.h"
 #include "ops/mask_tokens.h"
 
 namespace millrace {

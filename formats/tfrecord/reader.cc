@@ -143,7 +143,10 @@ void RecordReader::walk(RecordBatch& batch, size_t max_records) {
     at += length + kFrameBytes;
   }
   position_ = {offset, position_.record + batch.payloads.size()};
-  if (at > 0) num_checksummed_ = checksum_ = 0;
+  if (at > 0) {
+    num_checksummed_ = checksum_ = 0;
+    expected_frame_ = batch.payloads.back().size() + kFrameBytes;
+  }
   bytes_.drop(at);
   if (!batch.empty()) batch.buffer = bytes_.buffer();
   if (batch.payloads.size() < max_records) examine_next();
@@ -181,6 +184,7 @@ void RecordReader::examine_next() {
       return lose_from_length();
     }
     num_missing_ = length + kFrameBytes - available;
+    expected_frame_ = length + kFrameBytes;
     checksum_long_record();
     return;
   }
@@ -287,12 +291,22 @@ void RecordReader::make_room(size_t wanted) {
   bytes_.move_to_room_for(std::max<uint64_t>(room, wanted));
 }
 
+// Not more than `wanted` bytes, so that behind them, if records go on to be as long as this one, no part of a record is
+// at hand but a header: a part would be copied to where its rest will come.
+size_t RecordReader::up_to_a_header(size_t wanted) const {
+  if (bytes_.size() >= expected_frame_) return wanted;
+  const uint64_t least = expected_frame_ - bytes_.size() + kFrameHeaderBytes;
+  return least > wanted ? wanted : wanted - (wanted - least) % expected_frame_;
+}
+
 std::span<std::byte> RecordReader::prepare(size_t wanted) {
   const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
   // A long record is read to its end and no further (but for the next header), so that it stays in its place, and the
   // one behind it can be read straight into a place of its own.
   if (num_missing_ > 0 && bytes_.size() > wanted) {
     wanted = static_cast<size_t>(std::min<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes));
+  } else if (num_missing_ > 0) {
+    wanted = up_to_a_header(wanted);
   }
   wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come));
   make_room(wanted);

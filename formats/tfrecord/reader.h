@@ -124,8 +124,8 @@ class RecordReader {
   uint64_t num_skipped() const { return num_skipped_; }
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
-  /// come. Write to its beginning, then say how much with `commit`. Only after kNeedBytes
-  /// (or while `num_missing` is not 0).
+  /// come; less than `wanted` by up to a record, so that records of one length are not cut. Write to its beginning,
+  /// then say how much with `commit`. Only after kNeedBytes (or while `num_missing` is not 0).
   [[nodiscard]] std::span<std::byte> prepare(size_t wanted);
   void commit(size_t bytes);
   /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom
@@ -163,6 +163,7 @@ class RecordReader {
   std::string difference_from_index(uint64_t record, uint64_t end, uint32_t payload_crc) const;
   std::string describe_bytes_left(uint64_t left) const;
   void make_room(size_t wanted);
+  size_t up_to_a_header(size_t wanted) const;
   void drop_skipped();
 
   const RecordReaderOptions options_;
@@ -176,6 +177,7 @@ class RecordReader {
   // came.
   uint64_t num_checksummed_ = 0;
   uint32_t checksum_ = 0;
+  uint64_t expected_frame_ = 0;  // bytes of the record at `position_`, or, not known, of the one before
   bool finished_ = false;
   bool ended_ = false;
   bool has_fault_ = false;  // fault_ is still to be reported

@@ -10,6 +10,7 @@
 
 #include "formats/storage/file_feed.h"
 #include "formats/tfrecord/crc.h"
+#include "formats/tfrecord/frame.h"
 #include "tests/support/damage.h"
 
 namespace millrace {
@@ -269,6 +270,36 @@ TEST(RecordReader, LongRecordsAreReadStraightIntoTheirPlace) {
     }
   }
   EXPECT_EQ(reads, 5);  // 256 KiB that show the first length, then one read for each record
+}
+
+TEST(RecordReader, ChunksEndBehindAHeaderWhereRecordsAreOfOneLength) {
+  std::string bytes;
+  for (int i = 0; i < 40; ++i) bytes += frame(std::string(10000, static_cast<char>('a' + i % 26)));
+  BufferPool pool;
+  RecordReader reader(pool, exact(bytes));
+  RecordBatch batch;
+  size_t fed = 0;
+  std::vector<size_t> records;  // of each read
+  for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
+    ASSERT_NE(step, Step::kError);
+    if (step == Step::kRecords) {
+      records.push_back(batch.size());
+      continue;
+    }
+    if (fed == bytes.size()) {
+      reader.finish();
+      continue;
+    }
+    if (fed > 0) {
+      EXPECT_LE(reader.num_available(), records.size() == 1 ? 10016U : kFrameHeaderBytes)
+          << "bytes that are copied to where the rest will come, behind read " << records.size();
+    }
+    const std::span<std::byte> room = reader.prepare(64 << 10);
+    std::memcpy(room.data(), bytes.data() + fed, room.size());
+    reader.commit(room.size());
+    fed += room.size();
+  }
+  EXPECT_THAT(records, ElementsAre(6, 7, 6, 6, 6, 6, 3)) << "and the rest of the one that was cut first";
 }
 
 TEST(RecordReader, LongRecordsThatComeInPiecesStayInTheirPlace) {

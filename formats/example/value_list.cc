@@ -126,10 +126,6 @@ void read_bytes_list(std::string_view list, Output<std::string_view>& out) {
   }
 }
 
-int64_t count_varints(std::string_view packed) {
-  return std::count_if(packed.begin(), packed.end(), [](char byte) { return static_cast<uint8_t>(byte) < 0x80; });
-}
-
 int64_t count_values(DType kind, std::string_view list, int depth) {
   const uint32_t one_tag = tag(1, kind == DType::kInt64 ? kVarint : kind == DType::kFloat32 ? kFixed32 : kDelimited);
   Wire wire(list, depth);
@@ -138,7 +134,7 @@ int64_t count_values(DType kind, std::string_view list, int depth) {
     const uint32_t field_tag = wire.read_tag();
     if (field_tag == tag(1, kDelimited) && kind != DType::kBytes) {
       const std::string_view packed = wire.delimited();
-      count += kind == DType::kInt64 ? count_varints(packed) : static_cast<int64_t>(packed.size() / sizeof(float));
+      count += static_cast<int64_t>(kind == DType::kInt64 ? count_varints(packed) : packed.size() / sizeof(float));
     } else {
       wire.skip(field_tag);
       if (field_tag == one_tag) ++count;

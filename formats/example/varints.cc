@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include <hwy/foreach_target.h>
@@ -58,7 +59,25 @@ HWY_BEFORE_NAMESPACE();
 namespace millrace {
 namespace HWY_NAMESPACE {
 
+HWY_INLINE uint64_t EightBytes(const uint8_t* at) {
+  uint64_t eight = 0;
+  std::memcpy(&eight, at, sizeof eight);
+  return eight;
+}
+
+// The bytes with which no varint ends have their highest bit set.
+constexpr uint64_t kContinues = 0x8080808080808080ULL;
+
+HWY_INLINE size_t CountShort(const uint8_t* at, const uint8_t* end) {
+  size_t count = 0;
+  for (; end - at >= 8; at += 8) count += static_cast<size_t>(std::popcount(~EightBytes(at) & kContinues));
+  for (; at != end; ++at) count += *at < 0x80 ? 1 : 0;
+  return count;
+}
+
 #if HWY_TARGET == HWY_SCALAR
+
+size_t Count(const uint8_t* at, const uint8_t* end) { return CountShort(at, end); }
 
 template <typename T>
 void Decode(VarintRun<T>& run) {
@@ -139,12 +158,6 @@ HWY_INLINE void Widen(const uint8_t* at, T* values) {
   }
 }
 
-HWY_INLINE uint64_t EightBytes(const uint8_t* at) {
-  uint64_t eight = 0;
-  std::memcpy(&eight, at, sizeof eight);
-  return eight;
-}
-
 // Bit i: whether a varint ends with byte i of 64.
 HWY_INLINE uint64_t EndsOfChunk(const uint8_t* at) {
   const hn::Repartition<int8_t, decltype(kBytes)> signed_bytes;
@@ -159,9 +172,14 @@ HWY_INLINE uint64_t EndsOfChunk(const uint8_t* at) {
 }
 
 // The same of 8.
-HWY_INLINE uint64_t EndsOfEight(uint64_t eight) {
-  constexpr uint64_t kContinues = 0x8080808080808080ULL;
-  return (((~eight & kContinues) >> 7) * 0x0102040810204080ULL) >> 56;
+HWY_INLINE uint64_t EndsOfEight(uint64_t eight) { return (((~eight & kContinues) >> 7) * 0x0102040810204080ULL) >> 56; }
+
+size_t Count(const uint8_t* at, const uint8_t* end) {
+  size_t count = 0;
+  for (; end - at >= static_cast<std::ptrdiff_t>(kChunk); at += kChunk) {
+    count += static_cast<size_t>(std::popcount(EndsOfChunk(at)));
+  }
+  return count + CountShort(at, end);
 }
 
 // Whether a varint of more than four bytes is among those that end, by the bits `ends`, in `size` bytes, or begins
@@ -275,8 +293,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace millrace {
 
+HWY_EXPORT(Count);
 HWY_EXPORT(Decode32);
 HWY_EXPORT(Decode64);
+
+size_t count_varints(std::string_view bytes) {
+  const auto* const at = reinterpret_cast<const uint8_t*>(bytes.data());
+  return HWY_DYNAMIC_DISPATCH(Count)(at, at + bytes.size());
+}
 
 void decode_varints_portable(VarintRun<int32_t>& run) { HWY_DYNAMIC_DISPATCH(Decode32)(run); }
 void decode_varints_portable(VarintRun<int64_t>& run) { HWY_DYNAMIC_DISPATCH(Decode64)(run); }

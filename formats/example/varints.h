@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace millrace {
 
@@ -20,7 +22,10 @@ struct VarintRun {
 void decode_varints(VarintRun<int32_t>& run);
 void decode_varints(VarintRun<int64_t>& run);
 
-// The two ways to do so: by steps of eight bytes on every machine that has vectors, and for AVX-512 VBMI2, only where
+/// How many varints end in these bytes.
+size_t count_varints(std::string_view bytes);
+
+// The two ways to decode: by steps of eight bytes on every machine that has vectors, and for AVX-512 VBMI2, only where
 // there is that.
 void decode_varints_portable(VarintRun<int32_t>& run);
 void decode_varints_portable(VarintRun<int64_t>& run);

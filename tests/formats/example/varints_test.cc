@@ -123,6 +123,24 @@ TEST(Varints, TheAvx512DecoderKeepsItsPromises) {
   expect_stops_before_long_varints<int64_t>(decode_varints_avx512);
 }
 
+TEST(Varints, AreCountedWithoutBeingDecoded) {
+  std::mt19937_64 random(6);
+  List list;
+  while (list.bytes.size() < 400) list.add(random() >> (random() % 64), random() % 20 == 0 ? 1 : 0);
+  test::for_each_instruction_set([&list] {
+    for (size_t begin = 0; begin < 70; ++begin) {
+      size_t ends = 0;
+      for (size_t end = begin; end < list.bytes.size(); ++end) {
+        const std::vector<uint8_t> exact(list.bytes.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         list.bytes.begin() + static_cast<std::ptrdiff_t>(end));
+        ASSERT_EQ(count_varints({reinterpret_cast<const char*>(exact.data()), exact.size()}), ends)
+            << "bytes " << begin << " to " << end;
+        ends += list.bytes[end] < 0x80 ? 1 : 0;
+      }
+    }
+  });
+}
+
 TEST(Varints, ACutOffLastVarintIsLeftToTheCaller) {
   for (const Decoder<int32_t> decode : {Decoder<int32_t>(decode_varints), Decoder<int32_t>(decode_varints_portable)}) {
     for (const size_t count : {0, 1, 20, 63, 64, 100}) {

@@ -15,6 +15,9 @@ namespace {
 constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
 constexpr size_t kUnpackedBytes = 256 << 10;
+// What the page cache answers is not asked for in larger parts: while 16 shards are read in turn, their chunks shall
+// not fill a cache that the batches need too.
+constexpr size_t kWarmBytes = 128 << 10;
 // Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
 constexpr size_t kPieceBytes = 512 << 10;
 
@@ -438,7 +441,7 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  auto room = prepare(options_.chunk_bytes);
+  auto room = prepare(feed_->is_slow() ? options_.chunk_bytes : std::min(options_.chunk_bytes, kWarmBytes));
   if (!room) return Got::kPending;
   if (!feed_->is_slow()) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());

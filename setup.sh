@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Millrace needs and this machine lacks, from Debian's packages (Debian 12). Called by tests/run.sh and
 # examples/mlm/run.sh; safe to call again: with nothing missing it only looks. Why each library: docs/dependencies.md.
-# usage: ./setup.sh [--tests | --fuzz]   (--tests: also what only the tests and checks need; --fuzz: that and clang)
+# usage: ./setup.sh [--tests]   (also what only the tests, the fuzzers and the checks need)
 set -euo pipefail
 
 packages=(
@@ -17,13 +17,12 @@ packages=(
   libsentencepiece-dev                      # training subword tokenizers
   dict-gcide                                # the default corpus of examples/mlm: a dictionary of English prose
 )
-if [ "${1:-}" = --tests ] || [ "${1:-}" = --fuzz ]; then
+if [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
-  # libFuzzer
-  if [ "$1" = --fuzz ]; then packages+=(clang libclang-rt-14-dev); fi
+  packages+=(clang libclang-rt-14-dev lld llvm)  # AddressSanitizer, libFuzzer; llvm names the functions in their reports
 elif [ -n "${1:-}" ]; then
-  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests | --fuzz]" >&2
+  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests]" >&2
   exit 2
 fi
 

@@ -7,7 +7,7 @@ if(MILLRACE_SANITIZE STREQUAL "address")
   # -Wno-maybe-uninitialized: with the sanitizers' own code in between GCC sees unset values inside std::regex.
   target_compile_options(millrace_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
                                                   -fno-sanitize-recover=all
-                                                  -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+                                                  -fno-omit-frame-pointer $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(millrace_flags INTERFACE -fsanitize=address,undefined)
 elseif(MILLRACE_SANITIZE STREQUAL "thread")
   # -Wno-tsan: GCC warns about atomic_thread_fence inside oneTBB's headers.

@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kLength = 64;
-constexpr MaskTokensOptions kMask{.vocab_size = 1000, .mask_token = 4, .probability = 0.5, .attention_mask = ""};
+const MaskTokensOptions kMask{.vocab_size = 1000, .mask_token = 4, .probability = 0.5, .attention_mask = ""};
 
 // Elements 0, 1, 2, … with the tokens 100, 101, …, of this shape.
 Dataset tokens(int64_t elements, const Shape& shape) {

@@ -69,7 +69,7 @@ TEST(TfdataCasesTest, TheComparisonFindsEveryKindOfDifference) {
   const CaseOutcome unknown = run_tfdata_case(changed("pipeline", json::parse(R"([{"op":"jumble"}])")));
   EXPECT_EQ(unknown.result, CaseResult::kNotYet);
   EXPECT_EQ(unknown.difference, "jumble");
-  EXPECT_EQ(difference("pipeline", json::parse(R"([{"op":"range"}])")),
+  EXPECT_EQ(difference("pipeline", json::parse(R"([{"op":"range","start":0,"stop":5,"step":1}])")),
             "not of the grammar: [json.exception.out_of_range.403] key 'feature' not found");
 }
 

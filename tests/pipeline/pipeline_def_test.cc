@@ -112,8 +112,8 @@ TEST(PipelineDef, TextIsItselfInJson) {
 
 TEST(PipelineDef, BytesThatAreNoTextStandInFieldsOfTheirOwn) {
   const std::string odd("\xff\0z", 3);
-  const Dataset dataset = Dataset::rows({MemoryFeature("odd", std::vector<std::string>{"text", odd}),
-                                         MemoryFeature("even", std::vector<std::string>{"abcd", std::string(1, '\0')})})
+  const Dataset dataset = Dataset::rows({MemoryFeature{"odd", std::vector<std::string>{"text", odd}},
+                                         MemoryFeature{"even", std::vector<std::string>{"abcd", std::string(1, '\0')}}})
                               .padded_batch(2, {.value = odd});
   const PipelineDef def = PipelineDef::of(dataset);
   const std::string json = def.to_json();

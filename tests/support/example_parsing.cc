@@ -250,6 +250,7 @@ using FindList = std::function<OracleList(const std::string&, DType)>;
 
 void append_sparse(const FeatureDescription& feature, const FindList& find, std::vector<ParsedValue>& columns) {
   const OracleList values = find(feature.key, feature.stored);
+  check_cast(feature, values.values);
   std::vector<std::vector<int64_t>> indices(values.size());
   for (const std::string& key : feature.index_keys) {
     const auto numbers = std::get<std::vector<int64_t>>(find(key, DType::kInt64).values);

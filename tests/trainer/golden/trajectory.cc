@@ -53,7 +53,9 @@ void check_run(const std::string& name, const std::string& run_name, const Json&
   }
   const Json& finals = run.at("final");
   report.expect(name + " final", finals.is_object() && !finals.empty(), "nothing to compare");
-  for (const auto& [parameter_name, expected] : finals.items()) {
+  for (const auto& entry : finals.items()) {
+    const std::string& parameter_name = entry.key();
+    const Json& expected = entry.value();
     const auto id = layout.find(parameter_name);
     if (!id) {
       report.expect(name + " " + parameter_name, false, "the model has no such parameter");

@@ -87,6 +87,7 @@ void RecordReader::skip_to(RecordPosition next) {
   assert(next.offset >= position_.offset);
   num_to_skip_ += next.offset - position_.offset;
   num_checksummed_ = checksum_ = 0;
+  expected_frame_ = 0;
   position_ = next;
   has_fault_ = ended_ = false;
   drop_skipped();
@@ -96,6 +97,7 @@ void RecordReader::restart(uint64_t offset, RecordPosition next) {
   assert(next.offset >= offset);
   bytes_.clear();
   num_checksummed_ = checksum_ = 0;
+  expected_frame_ = 0;
   position_ = next;
   num_to_skip_ = next.offset - offset;
   has_fault_ = ended_ = finished_ = false;
@@ -299,13 +301,13 @@ size_t RecordReader::up_to_a_header(size_t wanted) const {
   return least > wanted ? wanted : wanted - (wanted - least) % expected_frame_;
 }
 
-std::span<std::byte> RecordReader::prepare(size_t wanted) {
+std::span<std::byte> RecordReader::prepare(size_t wanted, bool whole_records) {
   const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
   // A long record is read to its end and no further (but for the next header), so that it stays in its place, and the
   // one behind it can be read straight into a place of its own.
   if (num_missing_ > 0 && bytes_.size() > wanted) {
     wanted = static_cast<size_t>(std::min<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes));
-  } else if (num_missing_ > 0) {
+  } else if (num_missing_ > 0 && whole_records) {
     wanted = up_to_a_header(wanted);
   }
   wanted = static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(wanted, 1), can_come));

@@ -124,9 +124,10 @@ class RecordReader {
   uint64_t num_skipped() const { return num_skipped_; }
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
-  /// come; less than `wanted` by up to a record, so that records of one length are not cut. Write to its beginning,
-  /// then say how much with `commit`. Only after kNeedBytes (or while `num_missing` is not 0).
-  [[nodiscard]] std::span<std::byte> prepare(size_t wanted);
+  /// come. With `whole_records` less by up to a record, so that records of one length are not cut, which costs a copy;
+  /// without, all that is wanted, where each read takes long to begin. Write to its beginning, then say how much with
+  /// `commit`. Only after kNeedBytes (or while `num_missing` is not 0).
+  [[nodiscard]] std::span<std::byte> prepare(size_t wanted, bool whole_records = true);
   void commit(size_t bytes);
   /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom
   /// (file_feed.h) they are rarely copied; the reader writes to the memory before `begin`, so the chunk must have no
@@ -177,7 +178,7 @@ class RecordReader {
   // came.
   uint64_t num_checksummed_ = 0;
   uint32_t checksum_ = 0;
-  uint64_t expected_frame_ = 0;  // bytes of the record at `position_`, or, not known, of the one before
+  uint64_t expected_frame_ = 0;  // bytes of the record at `position_`, or of the one before; 0: not known
   bool finished_ = false;
   bool ended_ = false;
   bool has_fault_ = false;  // fault_ is still to be reported

@@ -78,7 +78,8 @@ run_install() { tests/install/run.sh build/dev; }
 
 # Builds and runs the suites of the folders that hold the engine.
 run_sanitized() {
-  cmake --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" && run_ctest "$1"
+  # --fresh: whatever an older cache says of the compiler
+  cmake --fresh --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" && run_ctest "$1"
 }
 run_asan() { run_sanitized asan; }
 run_tsan() { run_sanitized tsan; }

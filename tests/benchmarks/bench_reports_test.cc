@@ -10,7 +10,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::bench_reports_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -192,4 +192,4 @@ TEST_F(BenchReports, CompareTwoResultsAndFailWhereTheSecondIsSlower) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::bench_reports_test

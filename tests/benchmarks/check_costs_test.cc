@@ -9,7 +9,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::check_costs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -269,4 +269,4 @@ TEST_F(CheckCosts, RefusesOptionsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::check_costs_test

@@ -11,7 +11,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::check_kernels_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -157,4 +157,4 @@ TEST_F(CheckKernels, RefusesKernelsThatThereAreNot) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::check_kernels_test

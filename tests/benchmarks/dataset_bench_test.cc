@@ -22,7 +22,7 @@
 #include "tests/support/stalled_child.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::dataset_bench_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -747,4 +747,4 @@ TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::dataset_bench_test

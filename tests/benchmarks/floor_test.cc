@@ -18,7 +18,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::floor_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -267,4 +267,4 @@ TEST(ReadPlan, GivesMemoryToOneRecordAtATime) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::floor_test

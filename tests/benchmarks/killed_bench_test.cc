@@ -19,7 +19,7 @@
 #include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::killed_bench_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,4 +185,4 @@ TEST_F(KilledBench, AStateOfOtherOptionsIsOneLineThatSaysWhatDiffers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::killed_bench_test

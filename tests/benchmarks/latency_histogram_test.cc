@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::latency_histogram_test {
 namespace {
 
 TEST(LatencyHistogram, GivesPercentilesWithinOnePartIn32) {
@@ -38,4 +38,4 @@ TEST(LatencyHistogram, IsExactForFewNanosecondsAndEmptyWithoutAny) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::latency_histogram_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::live_display_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -66,4 +66,4 @@ TEST(LiveDisplay, IsNeverWiderThanTheTerminal) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::live_display_test

@@ -11,7 +11,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::memory_test {
 namespace {
 
 using test::ChildResult;
@@ -108,4 +108,4 @@ TEST_F(BoundedMemory, WhatCannotBeDoneWithinTheBudgetIsOneLineThatSaysWhatItNeed
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::memory_test

@@ -8,7 +8,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::result_comparison_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -90,4 +90,4 @@ TEST(ResultComparison, RefusesOtherWorkloadsAndStreams) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::result_comparison_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace millrace {
+namespace millrace::run_page_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -34,4 +34,4 @@ TEST(RunPage, HoldsTheResultAndNeedsNothingElse) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::run_page_test

@@ -8,7 +8,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::side_by_side_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ TEST_F(SideBySide, WhatWasMeasuredIsKeptWhenAProgramFails) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::side_by_side_test

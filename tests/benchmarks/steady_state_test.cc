@@ -11,7 +11,7 @@
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::steady_state_test {
 namespace {
 
 int64_t page_faults() {
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(Workloads, SteadyState,
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::steady_state_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::touch_rows_test {
 namespace {
 
 Block batch_of(DType dtype, Column column, int64_t rows) {
@@ -35,4 +35,4 @@ TEST(TouchRows, ReadsOneByteOfEachRowOfNumbers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::touch_rows_test

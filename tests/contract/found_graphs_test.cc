@@ -4,7 +4,7 @@
 
 #include "tests/contract/checks.h"
 
-namespace millrace::test {
+namespace millrace::test::found_graphs_test {
 namespace {
 
 void expect_kept(TwinDataset (*make)(const Weave&)) {
@@ -99,4 +99,4 @@ TEST(FoundGraphs, ANumberThatDoesNotFitACastGoesWithTheElementThatAWindowLeavesO
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::found_graphs_test

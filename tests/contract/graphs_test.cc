@@ -20,7 +20,7 @@
 #include "tests/contract/pending_operator.h"
 #include "tests/support/soak.h"
 
-namespace millrace::test {
+namespace millrace::test::graphs_test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -129,4 +129,4 @@ TEST(Graphs, KeepTheContract) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::graphs_test

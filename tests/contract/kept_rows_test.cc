@@ -4,7 +4,7 @@
 
 #include "tests/contract/checks.h"
 
-namespace millrace::test {
+namespace millrace::test::kept_rows_test {
 namespace {
 
 TwinDataset damaged(const Weave& weave) {
@@ -45,4 +45,4 @@ TEST(KeptRows, PacksAreResumedBetweenNotes) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::kept_rows_test

@@ -10,7 +10,7 @@
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 
-namespace millrace::test {
+namespace millrace::test::operators_test {
 namespace {
 
 // Of the numbers of an operator, for each input.
@@ -190,4 +190,4 @@ TEST_P(Sources, KeepTheContract) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::operators_test

@@ -7,7 +7,7 @@
 #include "tests/contract/outcome.h"
 #include "tests/contract/shard_files.h"
 
-namespace millrace::test {
+namespace millrace::test::printed_code_test {
 namespace {
 
 void expect_same(const TwinDataset& twin, const std::string& printed, const Dataset& compiled) {
@@ -86,4 +86,4 @@ TEST(PrintedCode, OfNumbersBuildsTheSameDataset) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::printed_code_test

@@ -14,7 +14,7 @@
 #include "tests/contract/save_points.h"
 #include "tests/support/soak.h"
 
-namespace millrace::test {
+namespace millrace::test::resources_test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -83,4 +83,4 @@ TEST(Resources, ReturnToTheStartBehindPipelinesDroppedAtRandomPoints) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::resources_test

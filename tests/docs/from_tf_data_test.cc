@@ -12,7 +12,7 @@
 #include "formats/storage/whole_file.h"
 #include "pipeline/dataset.h"
 
-namespace millrace {
+namespace millrace::from_tf_data_test {
 namespace {
 
 using nlohmann::json;
@@ -193,4 +193,4 @@ TEST(FromTfDataPage, HasThePipelinesOfThisTest) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::from_tf_data_test

@@ -10,7 +10,7 @@
 #include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::operators_test {
 namespace {
 
 using enum DType;
@@ -135,4 +135,4 @@ TEST(OperatorsPage, ItsExamplesGiveWhatItSays) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::operators_test

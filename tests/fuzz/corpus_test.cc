@@ -25,7 +25,7 @@
 #include "tests/fuzz/tokenizer_fuzz.h"
 #endif
 
-namespace millrace::test {
+namespace millrace::test::corpus_test {
 namespace {
 
 struct Target {
@@ -94,4 +94,4 @@ TEST_P(Corpus, FilesAndTheirDamagedCopiesArePassed) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::corpus_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::arriving_rows_test {
 namespace {
 
 const FeatureSpec kRecord{"record", DType::kBytes, {}};
@@ -207,4 +207,4 @@ TEST_F(ArrivingRowsTest, CopiesMayBeMadeWhenTheSlabIsGone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::arriving_rows_test

@@ -8,7 +8,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::assert_cardinality_test {
 namespace {
 
 using test::Chain;
@@ -60,4 +60,4 @@ TEST(AssertCardinality, RefusesANegativeNumber) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::assert_cardinality_test

@@ -12,7 +12,7 @@
 #include "ops/range.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::augment_images_test {
 namespace {
 
 using test::Chain;
@@ -286,4 +286,4 @@ TEST(AugmentImagesTest, BadOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::augment_images_test

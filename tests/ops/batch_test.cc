@@ -11,7 +11,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::batch_test {
 namespace {
 
 using test::Chain;
@@ -289,4 +289,4 @@ TEST(PaddedBatchTest, RefusesRulesThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::batch_test

@@ -13,7 +13,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/small_memory_gate.h"
 
-namespace millrace {
+namespace millrace::bucket_by_sequence_length_test {
 namespace {
 
 using test::Chain;
@@ -305,4 +305,4 @@ TEST(BucketBySequenceLengthTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::bucket_by_sequence_length_test

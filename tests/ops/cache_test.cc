@@ -16,7 +16,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::cache_test {
 namespace {
 
 using test::Chain;
@@ -172,4 +172,4 @@ TEST(CacheTest, WhatStaysFreeInBuffersCountsAsKept) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::cache_test

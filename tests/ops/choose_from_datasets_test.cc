@@ -9,7 +9,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::choose_from_datasets_test {
 namespace {
 
 using test::Chain;
@@ -146,4 +146,4 @@ TEST(ChooseFromDatasetsTest, CardinalityIsUnknownOrThatOfAnInfiniteInput) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::choose_from_datasets_test

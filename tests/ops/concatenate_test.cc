@@ -9,7 +9,7 @@
 #include "ops/shuffle.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::concatenate_test {
 namespace {
 
 using test::Chain;
@@ -97,4 +97,4 @@ TEST(ConcatenateTest, CardinalityIsTheSum) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::concatenate_test

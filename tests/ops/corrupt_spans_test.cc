@@ -16,7 +16,7 @@
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::corrupt_spans_test {
 namespace {
 
 using test::Chain;
@@ -276,4 +276,4 @@ TEST(CorruptSpans, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::corrupt_spans_test

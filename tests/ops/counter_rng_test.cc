@@ -9,7 +9,7 @@
 #include "ops/philox_words.h"
 #include "tests/support/instruction_sets.h"
 
-namespace millrace {
+namespace millrace::counter_rng_test {
 namespace {
 
 TEST(CounterRng, PhiloxGivesTheKnownAnswersOfItsAuthors) {
@@ -97,4 +97,4 @@ TEST(PhiloxWords, AreThoseOfTheGenerator) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::counter_rng_test

@@ -14,7 +14,7 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::csv_test {
 namespace {
 
 using nlohmann::json;
@@ -293,4 +293,4 @@ TEST_F(Csv, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::csv_test

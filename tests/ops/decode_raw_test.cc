@@ -9,7 +9,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::decode_raw_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST(DecodeRaw, RefusesWhatCannotWorkInTheBuilder) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::decode_raw_test

@@ -12,7 +12,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::elements_output_test {
 namespace {
 
 // Runs what it is given when the test says so.
@@ -62,4 +62,4 @@ TEST(ElementsOutput, FinishedBehindAnErrorThatNobodyHasSeenItTellsTheError) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::elements_output_test

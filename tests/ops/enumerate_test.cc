@@ -8,7 +8,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::enumerate_test {
 namespace {
 
 using test::Chain;
@@ -52,4 +52,4 @@ TEST(EnumerateTest, NumbersGoOnAtTheOtherEndOfTheType) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::enumerate_test

@@ -9,7 +9,7 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::fixed_length_records_test {
 namespace {
 
 using test::take_records;
@@ -118,4 +118,4 @@ TEST_F(FixedLengthRecords, ThatCannotWorkAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::fixed_length_records_test

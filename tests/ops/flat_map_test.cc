@@ -9,7 +9,7 @@
 #include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::flat_map_test {
 namespace {
 
 using test::Chain;
@@ -112,4 +112,4 @@ TEST(FlatMapTest, ADatasetOfOtherFeaturesIsAnErrorOfItsElement) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::flat_map_test

@@ -17,7 +17,7 @@
 #include "ops/unbatch.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::forged_state_test {
 namespace {
 
 using test::Chain;
@@ -95,4 +95,4 @@ TEST(ForgedStates, ShardsAreSkippedNoFurtherThanToTheirTurn) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::forged_state_test

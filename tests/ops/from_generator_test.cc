@@ -10,7 +10,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::from_generator_test {
 namespace {
 
 using test::Chain;
@@ -233,4 +233,4 @@ TEST(FromGeneratorTest, OnlyTheOneThatIsNotResumableMakesAPipelineUnsavable) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::from_generator_test

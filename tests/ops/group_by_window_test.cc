@@ -7,7 +7,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::group_by_window_test {
 namespace {
 
 using test::Chain;
@@ -103,4 +103,4 @@ TEST(GroupByWindowTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::group_by_window_test

@@ -14,7 +14,7 @@
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::interleave_function_test {
 namespace {
 
 using test::Chain;
@@ -268,4 +268,4 @@ TEST(InterleaveFunction, AStateOfAnEndlessInputGoesOnAnywhere) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::interleave_function_test

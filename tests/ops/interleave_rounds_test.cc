@@ -11,7 +11,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::interleave_rounds_test {
 namespace {
 
 /// Shards long enough that whole rounds through them are taken at once.
@@ -132,4 +132,4 @@ TEST_F(InterleaveRounds, ErrorsStayInTheirPlacesAndKnowThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::interleave_rounds_test

@@ -7,7 +7,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::interleave_test {
 namespace {
 
 using test::Chain;
@@ -157,4 +157,4 @@ TEST(InterleaveTest, CardinalityIsUnknown) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::interleave_test

@@ -17,7 +17,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::kept_elements_test {
 namespace {
 
 using ::testing::Each;
@@ -570,4 +570,4 @@ TEST(CacheTest, WhatWasLeftOutIsToldInTheFirstEpoch) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::kept_elements_test

@@ -12,7 +12,7 @@
 
 #include "ops/counter_rng.h"
 
-namespace millrace {
+namespace millrace::keyed_permutation_test {
 namespace {
 
 std::vector<uint64_t> numbers_of(const KeyedPermutation& order) {
@@ -227,4 +227,4 @@ TEST(KeyedPermutationTest, OfAMillionRecordsInAHundredShardsTheOrderIsLikeAUnifo
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::keyed_permutation_test

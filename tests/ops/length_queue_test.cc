@@ -7,7 +7,7 @@
 
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::length_queue_test {
 namespace {
 
 // What it is to do, by looking at every entry.
@@ -67,4 +67,4 @@ TEST(LengthQueueTest, NamesTheFirstOfEveryLength) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::length_queue_test

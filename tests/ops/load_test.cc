@@ -18,7 +18,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::load_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -287,4 +287,4 @@ TEST_F(LoadTest, OneProcessAtATimeWritesToAFolder) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::load_test

@@ -10,7 +10,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::map_filter_test {
 namespace {
 
 using test::Chain;
@@ -268,4 +268,4 @@ TEST(CastTest, ANumberThatDoesNotFitIsAnErrorOfItsElement) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::map_filter_test

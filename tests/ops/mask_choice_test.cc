@@ -10,7 +10,7 @@
 #include "ops/counter_rng.h"
 #include "ops/mask_tokens.h"
 
-namespace millrace {
+namespace millrace::mask_choice_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -400,4 +400,4 @@ TEST(MaskSpansTest, WordsAndSpansAreAmongTheArguments) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::mask_choice_test

@@ -13,7 +13,7 @@
 #include "ops/counter_rng.h"
 #include "tests/support/instruction_sets.h"
 
-namespace millrace {
+namespace millrace::mask_tokens_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -398,4 +398,4 @@ TEST(MaskTokens, WritesIdsAgainWhereNobodyElseSeesThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::mask_tokens_test

@@ -15,7 +15,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::mixup_cutmix_test {
 namespace {
 
 using test::Chain;
@@ -343,4 +343,4 @@ TEST(MixupTest, BadOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::mixup_cutmix_test

@@ -11,7 +11,7 @@
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::one_hot_test {
 namespace {
 
 using test::Chain;
@@ -125,4 +125,4 @@ TEST(OneHot, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::one_hot_test

@@ -15,7 +15,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/small_memory_gate.h"
 
-namespace millrace {
+namespace millrace::pack_test {
 namespace {
 
 using test::Chain;
@@ -205,4 +205,4 @@ TEST(PackTest, RowsOfLogNormalLengthsAreNearlyAsFullAsFirstFitDecreasingMakesThe
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::pack_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/example_parsing.h"
 
-namespace millrace::test {
+namespace millrace::test::parse_cases_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(ParseCases, EveryKindOfDifferenceIsFound) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::parse_cases_test

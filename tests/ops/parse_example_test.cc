@@ -9,7 +9,7 @@
 #include "formats/example/writer.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::parse_example_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -294,4 +294,4 @@ TEST(ParseExample, RefusesInputsThatAreNoRecordsAndNamesThatClash) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::parse_example_test

@@ -9,7 +9,7 @@
 #include "tests/support/example_messages.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::parse_sequence_example_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(ParseSequenceExample, RefusesDescriptionsThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::parse_sequence_example_test

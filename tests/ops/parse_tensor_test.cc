@@ -11,7 +11,7 @@
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::parse_tensor_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -271,4 +271,4 @@ TEST(ParseTensor, WhatDoesNotFitIsTheElementsError) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::parse_tensor_test

@@ -6,7 +6,7 @@
 #include "ops/range.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::prefetch_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -37,4 +37,4 @@ TEST(PrefetchTest, RefusesABufferThatNoMemoryHolds) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::prefetch_test

@@ -8,7 +8,7 @@
 #include "ops/unbatch.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::ragged_batch_test {
 namespace {
 
 using test::Chain;
@@ -40,4 +40,4 @@ TEST(RaggedBatchTest, BatchesOfRaggedBatchesAreRaggedInOneDimensionMore) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::ragged_batch_test

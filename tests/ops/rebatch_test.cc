@@ -9,7 +9,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::rebatch_test {
 namespace {
 
 using test::Chain;
@@ -74,4 +74,4 @@ TEST(RebatchTest, RowsOfUnlikeShapesAreAnErrorWhereABatchMixesThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::rebatch_test

@@ -12,7 +12,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::rejection_resample_test {
 namespace {
 
 using test::Chain;
@@ -188,4 +188,4 @@ TEST(RejectionResampleTest, BadOptionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::rejection_resample_test

@@ -11,7 +11,7 @@
 #include "ops/select.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::rename_select_drop_test {
 namespace {
 
 using test::Chain;
@@ -115,4 +115,4 @@ TEST(SelectTest, ErrorsEmptyInputsBatchesAndEpochsPass) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::rename_select_drop_test

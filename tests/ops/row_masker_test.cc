@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::row_masker_test {
 namespace {
 
 TEST(RowMasker, RowsOfOneThatDidNotFinishAreLeftAlone) {
@@ -27,4 +27,4 @@ TEST(RowMasker, RowsOfOneThatDidNotFinishAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::row_masker_test

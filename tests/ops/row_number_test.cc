@@ -8,7 +8,7 @@
 
 #include "pipeline/dataset.h"
 
-namespace millrace {
+namespace millrace::row_number_test {
 namespace {
 
 constexpr int64_t kLength = 64;
@@ -80,4 +80,4 @@ TEST(RowNumber, BatchesBehindZipCountTheirRowsWhereverTheyStand) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::row_number_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::row_slab_test {
 namespace {
 
 TEST(RowSlabTest, SlotsOfAllSizesKeepTheirBytes) {
@@ -83,4 +83,4 @@ TEST(RowSlabTest, LentRowsComeBackFromOtherThreadsAndOutliveTheSlab) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::row_slab_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::rows_test {
 namespace {
 
 using test::Chain;
@@ -61,4 +61,4 @@ TEST(Rows, WhoseShapeTheirValuesDoNotFillAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::rows_test

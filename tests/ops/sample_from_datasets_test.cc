@@ -11,7 +11,7 @@
 #include "ops/take.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::sample_from_datasets_test {
 namespace {
 
 using test::Chain;
@@ -125,4 +125,4 @@ TEST(SampleFromDatasetsTest, RefusesWeightsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::sample_from_datasets_test

@@ -10,7 +10,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::saving_elements_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST_P(SavingElementsTest, AFullDiskIsAnErrorAndTheOldElementsStay) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::saving_elements_test

@@ -7,7 +7,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::scan_test {
 namespace {
 
 using test::Chain;
@@ -85,4 +85,4 @@ TEST(ScanTest, WhatItBeginsWithIsPartOfTheDataset) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::scan_test

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::shuffle_keys_test {
 namespace {
 
 // The order in which `rows` rows leave, and how many are held when so many have been read.
@@ -181,4 +181,4 @@ TEST(ShuffleKeysTest, SeedEpochAndPathChangeTheOrderUnlessEachEpochIsToBeTheSame
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shuffle_keys_test

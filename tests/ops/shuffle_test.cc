@@ -13,7 +13,7 @@
 #include "ops/shuffle_keys.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::shuffle_test {
 namespace {
 
 using test::Chain;
@@ -295,4 +295,4 @@ TEST(ShuffleTest, RefusesABufferBelowOneAndKeepsCardinality) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shuffle_test

@@ -11,7 +11,7 @@
 #include "ops/take.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::take_skip_shard_repeat_test {
 namespace {
 
 using test::Chain;
@@ -142,4 +142,4 @@ TEST(CardinalityTest, IsThatOfTfData) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::take_skip_shard_repeat_test

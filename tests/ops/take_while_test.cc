@@ -7,7 +7,7 @@
 #include "ops/repeat.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::take_while_test {
 namespace {
 
 using test::Chain;
@@ -45,4 +45,4 @@ TEST(TakeWhileTest, RefusesNoPredicate) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::take_while_test

@@ -9,7 +9,7 @@
 #include "tests/support/packed.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::text_lines_test {
 namespace {
 
 using test::take_records;
@@ -224,4 +224,4 @@ TEST_F(TextLines, WithoutAnOrderCannotBeSaved) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::text_lines_test

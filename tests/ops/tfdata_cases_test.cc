@@ -7,7 +7,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace millrace::test {
+namespace millrace::test::tfdata_cases_test {
 namespace {
 
 TEST(TfdataCasesTest, OperatorsAgreeWithTfData) {
@@ -74,4 +74,4 @@ TEST(TfdataCasesTest, TheComparisonFindsEveryKindOfDifference) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::tfdata_cases_test

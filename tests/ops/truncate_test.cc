@@ -10,7 +10,7 @@
 #include "ops/truncate_pair.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::truncate_test {
 namespace {
 
 using test::Chain;
@@ -183,4 +183,4 @@ TEST(TruncateTest, ErrorsEmptyInputsAndBatchesOfScalarsPass) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::truncate_test

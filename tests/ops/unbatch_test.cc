@@ -12,7 +12,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::unbatch_test {
 namespace {
 
 using test::Chain;
@@ -163,4 +163,4 @@ TEST(UnbatchTest, CardinalityIsKnownWhereTheNumberOfRowsIs) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::unbatch_test

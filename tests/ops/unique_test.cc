@@ -15,7 +15,7 @@
 #include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::unique_test {
 namespace {
 
 using test::Chain;
@@ -124,4 +124,4 @@ TEST(DigestSetTest, IsFullWhereItsMemoryEnds) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::unique_test

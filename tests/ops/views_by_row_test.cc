@@ -10,7 +10,7 @@
 #include "formats/columnar/block_builder.h"
 #include "ops/parse_tensors.h"
 
-namespace millrace {
+namespace millrace::views_by_row_test {
 namespace {
 
 constexpr size_t kRecord = size_t{3} << 20;
@@ -142,4 +142,4 @@ TEST(ParseTensors, GivesLargeRecordsBackWhileItReadsTheOthers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::views_by_row_test

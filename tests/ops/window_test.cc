@@ -11,7 +11,7 @@
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::window_test {
 namespace {
 
 using test::Chain;
@@ -147,4 +147,4 @@ TEST(WindowTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::window_test

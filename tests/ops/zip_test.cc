@@ -12,7 +12,7 @@
 #include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::zip_test {
 namespace {
 
 using test::Chain;
@@ -128,4 +128,4 @@ TEST(ZipTest, RefusesEqualNamesAndNoInputs) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::zip_test

@@ -7,7 +7,7 @@
 #include "pipeline/plan.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::certain_cardinality_test {
 namespace {
 
 // Endless inputs that six choices end.
@@ -66,4 +66,4 @@ TEST(CertainCardinality, WhatEndsIsSavedKeptAndChecked) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::certain_cardinality_test

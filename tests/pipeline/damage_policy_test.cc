@@ -22,7 +22,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
-namespace millrace {
+namespace millrace::damage_policy_test {
 namespace {
 
 using test::planted_faults;
@@ -614,4 +614,4 @@ TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::damage_policy_test

@@ -6,7 +6,7 @@
 
 #include "pipeline/dataset.h"
 
-namespace millrace {
+namespace millrace::dataset_check_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST(DatasetCheck, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::dataset_check_test

@@ -11,7 +11,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::error_place_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -269,4 +269,4 @@ TEST_F(ErrorPlace, RowsFromMemoryHaveNone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::error_place_test

@@ -11,7 +11,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::error_statistics_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST_F(ErrorStatistics, CountRowsThatAMapRefuses) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::error_statistics_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::executor_test {
 namespace {
 
 TEST(Executor, CountsAThreadOnceThoughItWorksForOthersInBetween) {
@@ -25,4 +25,4 @@ TEST(Executor, CountsAThreadOnceThoughItWorksForOthersInBetween) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::executor_test

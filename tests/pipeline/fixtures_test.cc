@@ -13,7 +13,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/tfrecord_fixtures.h"
 
-namespace millrace {
+namespace millrace::fixtures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ TEST_F(FaultBetweenGoodFiles, ComesOnceAndInOnePlaceBehindShuffleAndBatch) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::fixtures_test

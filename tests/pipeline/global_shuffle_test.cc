@@ -21,7 +21,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::global_shuffle_test {
 namespace {
 
 using testing::AllOf;
@@ -635,4 +635,4 @@ TEST_F(GlobalShuffleTest, CanBeDroppedAnywhere) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::global_shuffle_test

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::job_node_test {
 namespace {
 
 struct Counts {
@@ -135,4 +135,4 @@ TEST_F(JobNodeTest, JobsThatAStopLeavesAreDropped) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::job_node_test

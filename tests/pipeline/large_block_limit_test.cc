@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::large_block_limit_test {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -57,4 +57,4 @@ TEST(LargeBlockLimit, ByDefaultThereIsNone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::large_block_limit_test

@@ -7,7 +7,7 @@
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::memory_budget_test {
 namespace {
 
 using testing::AllOf;
@@ -186,4 +186,4 @@ TEST(MemoryBudget, NobodyWaitsForEverInAMebibyte) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::memory_budget_test

@@ -15,7 +15,7 @@
 #include "pipeline/definition/pipeline_def.pb.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::pipeline_def_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -506,4 +506,4 @@ TEST(PipelineDef, EveryCallRoundTrips) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::pipeline_def_test

@@ -16,7 +16,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::pipeline_state_test {
 namespace {
 
 using test::FaultyRange;
@@ -384,4 +384,4 @@ TEST(PipelineState, APipelineWithoutAnOrderCannotBeSaved) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::pipeline_state_test

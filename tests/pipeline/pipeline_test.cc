@@ -12,7 +12,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::pipeline_test {
 namespace {
 
 /// Spins, then adds 1; different blocks take different times, so that bodies overtake each other.
@@ -313,4 +313,4 @@ TEST(Pipeline, AMapWithoutMemoryIsOneError) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::pipeline_test

@@ -9,7 +9,7 @@
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::randomness_test {
 namespace {
 
 constexpr int64_t kRows = 1000;
@@ -148,4 +148,4 @@ TEST(Randomness, RewritesDoNotChangeWhichShuffleIsWhich) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::randomness_test

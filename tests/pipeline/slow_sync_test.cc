@@ -35,7 +35,7 @@ extern "C" int fsync(int descriptor) {
   return static_cast<int>(::syscall(SYS_fsync, descriptor));
 }
 
-namespace millrace {
+namespace millrace::slow_sync_test {
 namespace {
 
 class SlowSync : public ::testing::Test {
@@ -114,4 +114,4 @@ TEST_F(SlowSync, APipelineThatEndsWaitsForWhatIsOnItsWay) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::slow_sync_test

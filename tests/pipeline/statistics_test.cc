@@ -15,7 +15,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::statistics_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -380,4 +380,4 @@ TEST(Statistics, ShowThatBatchesArePaddedInParallelWhateverFollows) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::statistics_test

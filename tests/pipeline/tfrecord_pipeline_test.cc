@@ -15,7 +15,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
 
-namespace millrace {
+namespace millrace::tfrecord_pipeline_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -308,4 +308,4 @@ TEST_F(TfrecordPipeline, AWrongShapeIsAnErrorWithBothCounts) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tfrecord_pipeline_test

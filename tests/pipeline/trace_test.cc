@@ -14,7 +14,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::trace_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -179,4 +179,4 @@ TEST(Trace, DoesNotChangeTheStream) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::trace_test

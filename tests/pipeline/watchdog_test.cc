@@ -20,7 +20,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::watchdog_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -436,4 +436,4 @@ TEST(StallReport, GroupsLanesThatAreAlikeAndListsAFewFiles) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::watchdog_test

@@ -6,7 +6,7 @@
 
 #include "formats/storage/retry.h"
 
-namespace millrace {
+namespace millrace::watched_storage_test {
 namespace {
 
 // Answers an open when it is told to.
@@ -53,4 +53,4 @@ TEST(WatchedStorage, IsAskedAgainAfterARetriableErrorWhileItIsThereAndNotLater) 
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::watched_storage_test

@@ -19,7 +19,7 @@
 #include "tests/support/example_messages.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::whole_definition_test {
 namespace {
 
 using test::write_file;
@@ -451,4 +451,4 @@ TEST(WholeDefinition, ADatasetWithEveryOperatorGivesOneStreamAsItIsAsTextAndAsJs
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::whole_definition_test

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace millrace::test {
+namespace millrace::test::child_process_test {
 namespace {
 
 std::vector<std::string> shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
@@ -87,4 +87,4 @@ TEST(ChildProcess, TellsWhenAProgramCannotBeStarted) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::child_process_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::byte_trie_test {
 namespace {
 
 // Strings of few letters, so that many are prefixes of others; a plain linear congruence is random enough.
@@ -65,4 +65,4 @@ TEST(ByteTrie, OfNothingFindsNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::byte_trie_test

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::golden_cases_test {
 namespace {
 
 using test::check_tokenizer_cases;
@@ -66,4 +66,4 @@ TEST(TokenizerCases, NameTheFieldThatDiffers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::golden_cases_test

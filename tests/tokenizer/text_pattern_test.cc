@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <regex.h>
 
-namespace millrace {
+namespace millrace::text_pattern_test {
 namespace {
 
 using nlohmann::json;
@@ -55,4 +55,4 @@ TEST(TextPattern, LeavesTheRegularExpressionsOfTheCLibraryAlone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::text_pattern_test

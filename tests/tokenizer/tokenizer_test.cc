@@ -13,7 +13,7 @@
 #include "formats/error.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::tokenizer_test {
 namespace {
 
 using nlohmann::json;
@@ -407,4 +407,4 @@ TEST(Tokenizer, GivesTheSameIdsOnManyThreads) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tokenizer_test

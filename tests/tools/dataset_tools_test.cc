@@ -13,7 +13,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::dataset_tools_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -302,4 +302,4 @@ TEST_F(DatasetTools, AFullDiskLeavesNoHalfIndex) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::dataset_tools_test

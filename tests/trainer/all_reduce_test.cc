@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::all_reduce_test {
 namespace {
 
 // Values whose sum depends on the order of the additions.
@@ -124,4 +124,4 @@ TEST(SumOfSquares, IsExactForSmallNumbersAndShowsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::all_reduce_test

@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::batch_view_test {
 namespace {
 
 TEST(BatchView, SlicesRowsWithoutCopying) {
@@ -49,4 +49,4 @@ TEST(BatchView, SaysWhichFeatureIsMissingOrOfAnotherTypeOrLength) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::batch_view_test

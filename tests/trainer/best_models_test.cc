@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_models.h"
 
-namespace millrace {
+namespace millrace::best_models_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -337,4 +337,4 @@ TEST_F(BestModelsTest, RefusesOptionsThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::best_models_test

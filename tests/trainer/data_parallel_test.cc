@@ -17,7 +17,7 @@
 #include "trainer/optimizers/sgd.h"
 #include "trainer/step_graph.h"
 
-namespace millrace {
+namespace millrace::data_parallel_test {
 namespace {
 
 using testing::HasSubstr;
@@ -622,4 +622,4 @@ TEST(DataParallel, ALossThatTheModelDoesNotGiveIsAnErrorAndOneThatIsNotFiniteSki
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::data_parallel_test

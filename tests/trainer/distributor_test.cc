@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::distributor_test {
 namespace {
 
 std::vector<int64_t> sizes(int64_t rows, int replicas) {
@@ -34,4 +34,4 @@ TEST(Distributor, SplitsIntoContiguousViewsThatDifferByAtMostOneRow) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::distributor_test

@@ -9,7 +9,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::parameters_test {
 namespace {
 
 TEST(ParameterLayout, LiesInReverseOrderOnCacheLines) {
@@ -96,4 +96,4 @@ TEST(FlatBuffer, IsZeroAndAligned) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::parameters_test

@@ -18,7 +18,7 @@
 #include "trainer/callbacks/jsonl_log.h"
 #include "trainer/callbacks/progress_bar.h"
 
-namespace millrace {
+namespace millrace::pipeline_source_test {
 namespace {
 
 using test::TemporaryFolder;
@@ -217,4 +217,4 @@ TEST(PipelineSource, AnOperatorThatIsAlwaysAtWorkIsNamedAlsoWhenTheOnlyWorkerLea
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::pipeline_source_test

@@ -5,7 +5,7 @@
 
 #include "tests/trainer/toy_training.h"
 
-namespace millrace {
+namespace millrace::predictor_test {
 namespace {
 
 using testing_models::Regression;
@@ -42,4 +42,4 @@ TEST(Predictor, GivesTheRowsOfASourceInOrderForAnyNumberOfReplicasAndThreads) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::predictor_test

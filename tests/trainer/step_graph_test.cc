@@ -24,7 +24,7 @@
 #include "trainer/tensor/linear.h"
 #include "trainer/tensor/sum.h"
 
-namespace millrace {
+namespace millrace::step_graph_test {
 namespace {
 
 using oneapi::tbb::global_control;
@@ -642,4 +642,4 @@ TEST(StepGraph, RefusesWhatCannotWork) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::step_graph_test

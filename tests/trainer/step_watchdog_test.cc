@@ -13,7 +13,7 @@
 #include "trainer/optimizers/sgd.h"
 #include "trainer/step_graph.h"
 
-namespace millrace {
+namespace millrace::step_watchdog_test {
 namespace {
 
 using testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(StepWatchdog, RefusesALimitBelowZero) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::step_watchdog_test

@@ -19,7 +19,7 @@
 #include "tests/trainer/training_files.h"
 #include "trainer/optimizers/sgd.h"
 
-namespace millrace {
+namespace millrace::trainer_test {
 namespace {
 
 using test::files_below;
@@ -874,4 +874,4 @@ TEST(Trainer, RefusesACheckpointOfAnotherSeedOrAccumulateOrOtherReplicasAndStays
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::trainer_test

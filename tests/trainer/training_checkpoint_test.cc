@@ -15,7 +15,7 @@
 #include "tests/trainer/toy_training.h"
 #include "trainer/optimizers/sgd.h"
 
-namespace millrace {
+namespace millrace::training_checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -448,4 +448,4 @@ TEST(TrainingCheckpoint, OneOfVersion1HasABatchInEachStep) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::training_checkpoint_test

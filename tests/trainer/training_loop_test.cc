@@ -13,7 +13,7 @@
 #include "trainer/metrics/spearman.h"
 #include "trainer/optimizers/sgd.h"
 
-namespace millrace {
+namespace millrace::training_loop_test {
 namespace {
 
 using test::TemporaryFolder;
@@ -444,4 +444,4 @@ TEST(TrainingLoop, SaysWhereTheTimeWent) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::training_loop_test

@@ -17,7 +17,7 @@
 #include "tests/trainer/toy_training.h"
 #include "tests/trainer/training_files.h"
 
-namespace millrace {
+namespace millrace::training_process_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -267,4 +267,4 @@ TEST_P(StopSignal, TheSecondOneStopsAtOnce) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::training_process_test

@@ -25,7 +25,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/shard_driver.h"
 
-namespace millrace {
+namespace millrace::prepare_tfrecord_shards_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -376,4 +376,4 @@ TEST_F(PrepareShards, WrongInputIsOneLineThatSaysWhatAndWhere) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::prepare_tfrecord_shards_test

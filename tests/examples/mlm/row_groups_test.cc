@@ -9,7 +9,7 @@
 #include "formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
-namespace millrace {
+namespace millrace::row_groups_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST(CutIntoRecords, DropsWhatDoesNotFillARecord) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::row_groups_test

@@ -26,7 +26,7 @@
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/shard_driver.h"
 
-namespace millrace {
+namespace millrace::shard_preparation_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -317,4 +317,4 @@ TEST(ShardPreparation, TextThatGivesNoRecordIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shard_preparation_test

@@ -11,7 +11,7 @@
 #include "formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
-namespace millrace {
+namespace millrace::shard_set_writer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST(ShardSetWriter, FileInPlaceOfTheFolderIsOneErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shard_set_writer_test

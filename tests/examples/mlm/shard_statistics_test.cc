@@ -10,7 +10,7 @@
 #include "formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
-namespace millrace {
+namespace millrace::shard_statistics_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,4 +50,4 @@ TEST(ShardStatistics, MissingOrDamagedFileIsOneErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shard_statistics_test

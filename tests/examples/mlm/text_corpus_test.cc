@@ -12,7 +12,7 @@
 #include "formats/utf8.h"
 #include "tests/examples/mlm/preparation_text.h"
 
-namespace millrace {
+namespace millrace::text_corpus_test {
 namespace {
 
 using test::TemporaryFolder;
@@ -175,4 +175,4 @@ TEST(DefaultCorpus, IsCleaned) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::text_corpus_test

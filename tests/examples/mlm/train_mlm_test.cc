@@ -26,7 +26,7 @@
 #include "tests/trainer/training_files.h"
 #include "trainer/training_checkpoint.h"
 
-namespace millrace::test {
+namespace millrace::test::train_mlm_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -766,4 +766,4 @@ TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::train_mlm_test

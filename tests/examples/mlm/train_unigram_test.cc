@@ -8,7 +8,7 @@
 #include "tests/support/child_process.h"
 #include "tokenizer/tokenizer.h"
 
-namespace millrace {
+namespace millrace::train_unigram_test {
 namespace {
 
 using test::ChildResult;
@@ -120,4 +120,4 @@ TEST_F(TrainUnigram, RefusesTextThatIsNotUtf8UnlessItMayReplaceIt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::train_unigram_test

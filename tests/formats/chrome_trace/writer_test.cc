@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace millrace {
+namespace millrace::chrome_trace_writer_test {
 namespace {
 
 using nlohmann::ordered_json;
@@ -44,4 +44,4 @@ TEST(ChromeTraceWriter, WhatIsTakenBitByBitIsOneArrayWithOrWithoutItsEnd) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::chrome_trace_writer_test

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::block_builder_test {
 namespace {
 
 std::shared_ptr<const Error> some_error(const std::string& message) {
@@ -204,4 +204,4 @@ TEST(BlockTest, SelectCopiesElementsInTheOrderAskedFor) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::block_builder_test

@@ -4,7 +4,7 @@
 
 #include "formats/columnar/block_builder.h"
 
-namespace millrace {
+namespace millrace::block_test {
 namespace {
 
 TEST(Block, NextErrorIsTheFirstAtAnElementOrBehindIt) {
@@ -56,4 +56,4 @@ TEST(Holds, ResourcesAreNotOnlyHereWhileACopyKeepsThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::block_test

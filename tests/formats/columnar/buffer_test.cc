@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace millrace {
+namespace millrace::buffer_test {
 namespace {
 
 constexpr size_t kSizes[] = {60'000, 100 << 10, 256 << 10, 300 << 10, 700 << 10, 1 << 20};
@@ -79,4 +79,4 @@ TEST(BufferPool, IsOutlivedByItsBuffers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::buffer_test

@@ -5,7 +5,7 @@
 
 #include "formats/columnar/block_builder.h"
 
-namespace millrace {
+namespace millrace::origin_test {
 namespace {
 
 SchemaPtr number_schema() {
@@ -177,4 +177,4 @@ TEST(OriginTest, AnErrorThatNamesItsPlaceKeepsIt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::origin_test

@@ -5,7 +5,7 @@
 #include "formats/columnar/row_codec.h"
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::ragged_column_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST_F(RaggedColumn, ElementsGoThroughTheRowCodec) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::ragged_column_test

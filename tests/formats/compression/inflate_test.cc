@@ -11,7 +11,7 @@
 #include "formats/compression/deflate.h"
 #include "tests/support/damage.h"
 
-namespace millrace {
+namespace millrace::inflate_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -235,4 +235,4 @@ TEST(CompressionGuess, KnowsMagicBytes) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inflate_test

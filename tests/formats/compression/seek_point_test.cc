@@ -12,7 +12,7 @@
 #include "formats/compression/inflate.h"
 #include "tests/support/damage.h"
 
-namespace millrace {
+namespace millrace::seek_point_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -217,4 +217,4 @@ TEST(SeekPoint, FuzzFunctionGoesOnFromEveryPointOfDamagedStreams) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::seek_point_test

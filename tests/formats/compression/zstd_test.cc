@@ -15,7 +15,7 @@
 #include "formats/compression/zstd_unpacker.h"
 #include "tests/support/damage.h"
 
-namespace millrace {
+namespace millrace::zstd_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -432,4 +432,4 @@ TEST(ZstdUnpackerFuzz, TakesDamagedFiles) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::zstd_test

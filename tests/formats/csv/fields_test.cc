@@ -7,7 +7,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::fields_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(CsvNumbers, BeyondTheRangeOfFloatsAreInfiniteOrNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::fields_test

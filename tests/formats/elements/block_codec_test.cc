@@ -10,7 +10,7 @@
 #include "formats/tfrecord/skipped_region.h"
 #include "tests/support/operator_chain.h"
 
-namespace millrace {
+namespace millrace::block_codec_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST_F(BlockCodecTest, BytesThatAreNotOfTheSchemaAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::block_codec_test

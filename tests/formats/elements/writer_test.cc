@@ -16,7 +16,7 @@
 #include "formats/storage/local.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::elements_writer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -274,4 +274,4 @@ TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::elements_writer_test

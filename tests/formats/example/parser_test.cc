@@ -12,7 +12,7 @@
 #include "formats/example/writer.h"
 #include "tests/support/example_parsing.h"
 
-namespace millrace::test {
+namespace millrace::test::parser_test {
 namespace {
 
 // Drawn at random. One thread parses them, so that ThreadSanitizer has nothing to find.
@@ -387,4 +387,4 @@ TEST(SequenceExampleParser, OddAndDamagedRecordsMeanWhatTheyMeanToProtobuf) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::parser_test

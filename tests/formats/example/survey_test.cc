@@ -8,7 +8,7 @@
 #include "formats/example/parser.h"
 #include "formats/example/writer.h"
 
-namespace millrace {
+namespace millrace::survey_test {
 namespace {
 
 std::string record(const std::function<void(ExampleWriter&)>& add) {
@@ -72,4 +72,4 @@ TEST(ExampleSurvey, RefusesWhatIsNoExampleAndValuesOfAnotherType) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::survey_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/instruction_sets.h"
 
-namespace millrace {
+namespace millrace::varints_test {
 namespace {
 
 template <typename T>
@@ -156,4 +156,4 @@ TEST(Varints, ACutOffLastVarintIsLeftToTheCaller) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::varints_test

@@ -13,7 +13,7 @@
 #include "formats/utf8.h"
 #include "tests/support/example_messages.h"
 
-namespace millrace {
+namespace millrace::example_writer_test {
 namespace {
 
 std::string deterministic_bytes(const example::Example& message) {
@@ -104,4 +104,4 @@ TEST(Utf8, FindsTheFirstCharacterThatIsNotValid) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::example_writer_test

@@ -14,7 +14,7 @@
 #include "tests/support/packed.h"
 #include "tests/support/shard_driver.h"
 
-namespace millrace {
+namespace millrace::record_file_test {
 namespace {
 
 using Step = RecordFileReader::Step;
@@ -115,4 +115,4 @@ TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::record_file_test

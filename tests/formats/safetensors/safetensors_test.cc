@@ -10,7 +10,7 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 
-namespace millrace {
+namespace millrace::safetensors_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::safetensors_test

@@ -14,7 +14,7 @@
 
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::local_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::local_test

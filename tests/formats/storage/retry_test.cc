@@ -11,7 +11,7 @@
 #include "tests/support/memory_storage.h"
 #include "tests/support/shard_driver.h"
 
-namespace millrace {
+namespace millrace::retry_test {
 namespace {
 
 using test::InjectingStorage;
@@ -122,4 +122,4 @@ TEST_F(RetryTest, SameSeedInjectsTheSame) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::retry_test

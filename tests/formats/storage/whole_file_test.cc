@@ -10,7 +10,7 @@
 #include "formats/error.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::whole_file_test {
 namespace {
 
 using ::testing::ThrowsMessage;
@@ -40,4 +40,4 @@ TEST(WholeFile, ErrorsSayWhatCouldNotBeReadAndWhy) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::whole_file_test

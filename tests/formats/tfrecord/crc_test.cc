@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::crc_test {
 namespace {
 
 std::string patterned(size_t size) {
@@ -67,4 +67,4 @@ TEST(Crc32c, LengthIsCheckedAsItsEightLittleEndianBytes) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::crc_test

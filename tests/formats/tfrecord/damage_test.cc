@@ -22,7 +22,7 @@
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::damage_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -492,4 +492,4 @@ TEST_P(AnyRecord, IsReachedFromItsIndexEntryAndAtMostAMebibyteIsUnpackedBeforeIt
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::damage_test

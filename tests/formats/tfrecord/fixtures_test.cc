@@ -13,7 +13,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
-namespace millrace {
+namespace millrace::fixtures_test {
 namespace {
 
 using nlohmann::json;
@@ -212,4 +212,4 @@ TEST_P(FreshFaults, AreNotReadByAReaderThatLosesOrChangesARecord) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::fixtures_test

@@ -13,7 +13,7 @@
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::index_loader_test {
 namespace {
 
 using test::InjectingStorage;
@@ -109,4 +109,4 @@ TEST_F(IndexLoaderTest, WakesNobodyWhenItIsGone) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::index_loader_test

@@ -18,7 +18,7 @@
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::index_test {
 namespace {
 
 using test::MemoryStorage;
@@ -338,4 +338,4 @@ TEST_F(ShardIndexTest, ParsingAnyBytesIsSafe) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::index_test

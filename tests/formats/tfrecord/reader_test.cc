@@ -13,7 +13,7 @@
 #include "formats/tfrecord/frame.h"
 #include "tests/support/damage.h"
 
-namespace millrace {
+namespace millrace::reader_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -393,4 +393,4 @@ TEST(RecordReader, FuzzFunctionAcceptsDamagedFiles) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::reader_test

@@ -16,7 +16,7 @@
 #include "tests/support/memory_storage.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::record_fetcher_test {
 namespace {
 
 using testing::ElementsAre;
@@ -230,4 +230,4 @@ TEST_F(RecordFetcherTest, FilesAreKeptForTheNextReads) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::record_fetcher_test

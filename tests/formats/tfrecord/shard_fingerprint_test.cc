@@ -15,7 +15,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
 
-namespace millrace {
+namespace millrace::shard_fingerprint_test {
 namespace {
 
 using test::MemoryStorage;
@@ -91,4 +91,4 @@ TEST(ShardFingerprint, SeveralFilesAreAskedForAtOnce) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shard_fingerprint_test

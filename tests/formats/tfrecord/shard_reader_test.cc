@@ -19,7 +19,7 @@
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::shard_reader_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -140,6 +140,19 @@ TEST_F(ShardReaderTest, SlowStorageIsReadAheadWhileABatchIsUsed) {
     return num_pending;
   };
   EXPECT_LE(pending_with(2), 6);  // 16 chunks: only the first wait for the storage
+}
+
+TEST_F(ShardReaderTest, SmallPartsAreReadWhereThatIsFastAndElseWhatWasAskedFor) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 4000);
+  const std::string path = write("a.tfrecord", records);
+  const auto reads = [&](milliseconds latency, size_t chunk_bytes) {
+    InjectingStorage storage(local_, {.min_latency = latency, .max_latency = latency});
+    EXPECT_EQ(payloads(read_shard(storage, pool_, path, {.chunk_bytes = chunk_bytes, .read_ahead = 0}, true)), records);
+    return storage.counts().reads;
+  };
+  EXPECT_EQ(reads(milliseconds(0), 1 << 20), 1U + 24U) << "1 MiB, and the rest of 4,064,000 bytes 128 KiB at a time";
+  EXPECT_EQ(reads(milliseconds(0), 64 << 10), 63U) << "never more than was asked for";
+  EXPECT_EQ(reads(milliseconds(2), 1 << 20), 4U);
 }
 
 TEST_F(ShardReaderTest, LongRecordsAreReadInPiecesWhereThatIsFastAndElseInOneEach) {
@@ -688,4 +701,4 @@ TEST_F(ShardReaderTest, TellsHowTheShardIsStored) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shard_reader_test

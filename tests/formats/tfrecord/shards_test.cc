@@ -6,7 +6,7 @@
 #include "formats/error.h"
 #include "tests/support/memory_storage.h"
 
-namespace millrace {
+namespace millrace::shards_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -138,4 +138,4 @@ TEST(Shards, PatternOfNamesNeedsOneCount) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::shards_test

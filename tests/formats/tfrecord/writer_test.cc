@@ -17,7 +17,7 @@
 #include "formats/tfrecord/crc.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::tfrecord_writer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -230,4 +230,4 @@ TEST_F(RecordWriterTest, KilledProcessLeavesNoDamagedFileUnderAFinalName) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tfrecord_writer_test

@@ -11,7 +11,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace {
+namespace millrace::late_copy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST_F(LateCopy, AShuffleOfCachedRowsHoldsNoneOfThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::late_copy_test

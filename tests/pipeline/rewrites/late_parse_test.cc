@@ -14,7 +14,7 @@
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
 
-namespace millrace {
+namespace millrace::late_parse_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -227,4 +227,4 @@ TEST_F(LateParse, StopsAtASecondBatch) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::late_parse_test

@@ -10,7 +10,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::unigram_trainer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -221,4 +221,4 @@ TEST(UnigramTrainer, PrintsNothing) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::unigram_trainer_test

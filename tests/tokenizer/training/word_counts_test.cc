@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace millrace {
+namespace millrace::word_counts_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(WordCounts, SampleFallsToOneWordWhenOnlyOneMayStay) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::word_counts_test

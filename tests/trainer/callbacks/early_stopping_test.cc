@@ -9,7 +9,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
-namespace millrace {
+namespace millrace::early_stopping_test {
 namespace {
 
 using testing::HasSubstr;
@@ -152,4 +152,4 @@ TEST(EarlyStopping, AtTheEndOfAnEpochItEndsTheTrainingBeforeABatchOfTheNextOne) 
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::early_stopping_test

@@ -11,7 +11,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
-namespace millrace {
+namespace millrace::jsonl_log_test {
 namespace {
 
 using nlohmann::json;
@@ -155,4 +155,4 @@ TEST(JsonlLog, AFileThatCannotBeOpenedOrWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::jsonl_log_test

@@ -12,7 +12,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::progress_bar_test {
 namespace {
 
 using testing::EndsWith;
@@ -180,4 +180,4 @@ TEST(ProgressBar, KeepsWithinTheWidthOfTheTerminal) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::progress_bar_test

@@ -12,7 +12,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
-namespace millrace {
+namespace millrace::step_trace_test {
 namespace {
 
 using nlohmann::json;
@@ -227,4 +227,4 @@ TEST(StepTrace, IsWholeHoweverTheTrainingEnds) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::step_trace_test

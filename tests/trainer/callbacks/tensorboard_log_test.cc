@@ -14,7 +14,7 @@
 #include "tests/trainer/toy_training.h"
 #include "trainer/tensorboard/writer.h"
 
-namespace millrace {
+namespace millrace::tensorboard_log_test {
 namespace {
 
 using nlohmann::json;
@@ -150,4 +150,4 @@ TEST(TensorboardLog, SaysWhatItCannotMake) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tensorboard_log_test

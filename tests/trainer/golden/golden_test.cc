@@ -15,7 +15,7 @@
 #include "tests/trainer/golden/operators.h"
 #include "tests/trainer/golden/rules.h"
 
-namespace millrace::test {
+namespace millrace::test::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -341,4 +341,4 @@ TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::golden_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace millrace::test {
+namespace millrace::test::report_test {
 namespace {
 
 using testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(GoldenReport, ChecksBeforeTheFirstGroupAreCountedToo) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::report_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace millrace::test {
+namespace millrace::test::update_rule_test {
 namespace {
 
 using nlohmann::json;
@@ -110,4 +110,4 @@ TEST(UpdateRule, TheRuleOfARunIsTheLongestThatItsNameBeginsWith) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::update_rule_test

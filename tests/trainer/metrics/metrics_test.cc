@@ -15,7 +15,7 @@
 #include "trainer/metrics/ranks.h"
 #include "trainer/metrics/spearman.h"
 
-namespace millrace {
+namespace millrace::metrics_test {
 namespace {
 
 using testing::HasSubstr;
@@ -275,4 +275,4 @@ TEST(Metrics, SayWhichNumbersDoNotFit) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::metrics_test

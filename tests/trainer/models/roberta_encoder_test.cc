@@ -13,7 +13,7 @@
 #include "trainer/tensor/multiply.h"
 #include "trainer/tensor/sum.h"
 
-namespace millrace {
+namespace millrace::roberta_encoder_test {
 namespace {
 
 const RobertaConfig kConfig = {.vocab_size = 11,
@@ -131,4 +131,4 @@ TEST(RobertaEncoder, SeveralOfAModelHaveTheirOwnNamesValuesAndLosses) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::roberta_encoder_test

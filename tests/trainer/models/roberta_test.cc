@@ -25,7 +25,7 @@
 #include "trainer/tensor/cross_entropy.h"
 #include "trainer/tensor/embedding.h"
 
-namespace millrace {
+namespace millrace::roberta_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -824,4 +824,4 @@ TEST(Roberta, AConfigOfAnotherModelIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::roberta_test

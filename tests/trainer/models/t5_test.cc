@@ -18,7 +18,7 @@
 #include "trainer/step_graph.h"
 #include "trainer/tensor/cross_entropy.h"
 
-namespace millrace {
+namespace millrace::t5_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -321,4 +321,4 @@ TEST(T5, RefusesWhatItDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::t5_test

@@ -9,7 +9,7 @@
 #include "trainer/optimizers/radam.h"
 #include "trainer/optimizers/sgd.h"
 
-namespace millrace {
+namespace millrace::optimizers_test {
 namespace {
 
 TEST(Optimizers, RefuseOptionsOutOfRangeAndBadPatterns) {
@@ -26,4 +26,4 @@ TEST(Optimizers, RefuseOptionsOutOfRangeAndBadPatterns) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::optimizers_test

@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 
-namespace millrace {
+namespace millrace::schedule_test {
 namespace {
 
 TEST(Schedules, SayWhatTheyAre) {
@@ -42,4 +42,4 @@ TEST(Schedules, HoldAtTheEndsOfTheirNumbers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::schedule_test

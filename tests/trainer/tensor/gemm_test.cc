@@ -14,7 +14,7 @@
 
 #include "trainer/tensor/gemm_eigen.h"
 
-namespace millrace {
+namespace millrace::gemm_test {
 namespace {
 
 // Small integers: every order of additions gives the same sum, so results are compared exactly.
@@ -163,4 +163,4 @@ TEST(Gemm, SignalHandlersRunOnTheStackOfTheThread) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::gemm_test

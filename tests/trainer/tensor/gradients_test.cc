@@ -42,7 +42,7 @@
 #include "trainer/tensor/tanh.h"
 #include "trainer/tensor/tape.h"
 
-namespace millrace {
+namespace millrace::gradients_test {
 namespace {
 
 using Tensors = std::vector<Tensor<double>>;
@@ -498,4 +498,4 @@ TEST(GradientTable, HasALineForEachPairOfFilesThatIsAnOperator) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::gradients_test

@@ -9,7 +9,7 @@
 
 #include "trainer/tensor/kernels.h"
 
-namespace millrace {
+namespace millrace::kept_values_test {
 namespace {
 
 // The nearest by trying the two neighbours.
@@ -111,4 +111,4 @@ TYPED_TEST(KeptValuesOf, ComeBackAsTheyWereOrRoundedAndTakeTheMemoryOfTheirStora
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::kept_values_test

@@ -10,7 +10,7 @@
 
 #include <gmock/gmock.h>
 
-namespace millrace {
+namespace millrace::kernels_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -109,4 +109,4 @@ TYPED_TEST(KernelsOf, LoseNoNanOfARow) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::kernels_test

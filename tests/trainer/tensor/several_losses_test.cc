@@ -15,7 +15,7 @@
 #include "trainer/tensor/tanh.h"
 #include "trainer/tensor/tape.h"
 
-namespace millrace {
+namespace millrace::several_losses_test {
 namespace {
 
 using testing::ElementsAre;
@@ -138,4 +138,4 @@ TEST(SeveralLosses, AStudentLearnsFromTheTensorsOfATeachersTape) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::several_losses_test

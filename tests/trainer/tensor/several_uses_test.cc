@@ -12,7 +12,7 @@
 #include "trainer/tensor/linear.h"
 #include "trainer/tensor/tape.h"
 
-namespace millrace {
+namespace millrace::several_uses_test {
 namespace {
 
 constexpr int64_t kWidth = 4;
@@ -115,4 +115,4 @@ TEST(SeveralUses, GradientsAreThoseOfCentralDifferences) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::several_uses_test

@@ -13,7 +13,7 @@
 #include "trainer/tensor/layer_norm.h"
 #include "trainer/tensor/linear.h"
 
-namespace millrace {
+namespace millrace::tape_test {
 namespace {
 
 using testing::Each;
@@ -299,4 +299,4 @@ TEST(DropoutMask, OfSomeTokensIsWhatTheyHaveAmongAll) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::tape_test

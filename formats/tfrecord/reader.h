@@ -124,9 +124,9 @@ class RecordReader {
   uint64_t num_skipped() const { return num_skipped_; }
 
   /// Memory for the bytes that follow: about `wanted`, or more where a long record needs more, never more than can
-  /// come. With `whole_records` less by up to a record, so that records of one length are not cut, which costs a copy;
-  /// without, all that is wanted, where each read takes long to begin. Write to its beginning, then say how much with
-  /// `commit`. Only after kNeedBytes (or while `num_missing` is not 0).
+  /// come. With `whole_records` less by up to a record, so that records of one length are not cut, since a cut one is
+  /// copied; without, all that is wanted, where each read takes long to begin. Write to its beginning, then say how
+  /// much with `commit`. Only after kNeedBytes (or while `num_missing` is not 0).
   [[nodiscard]] std::span<std::byte> prepare(size_t wanted, bool whole_records = true);
   void commit(size_t bytes);
   /// The bytes that follow are [begin, end) of `chunk`, which was filled elsewhere. With `begin` >= kChunkHeadroom

@@ -456,7 +456,8 @@ std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahe
                    static_cast<uint64_t>(bytes) > std::max(options_.chunk_bytes, kUnpackedBytes);
   if (ask && !(ahead ? options_.memory->admit_ahead(bytes) : options_.memory->admit(bytes))) return std::nullopt;
   const AdmittedMemory admitted(ask ? options_.memory : nullptr, bytes);
-  return records_->prepare(wanted, /*whole_records=*/!feed_->is_slow());
+  // What is unpacked does not take long to begin, wherever it comes from.
+  return records_->prepare(wanted, /*whole_records=*/unpacked_ || !feed_->is_slow());
 }
 
 // While the caller works on a batch, a slow store reads what the walk needs next.

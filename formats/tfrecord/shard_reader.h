@@ -38,7 +38,7 @@ struct ShardReaderOptions {
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Bytes asked from the storage at a time; a longer record is read in one piece. Of a plain shard, where it answers
-  /// at once, no more than 128 KiB behind the first. Default: 256 KiB.
+  /// at once, no more than 128 KiB after the first read. Default: 256 KiB.
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;

@@ -302,6 +302,19 @@ TEST(RecordReader, ChunksEndBehindAHeaderWhereRecordsAreOfOneLength) {
   EXPECT_THAT(records, ElementsAre(6, 7, 6, 6, 6, 6, 3)) << "and the rest of the one that was cut first";
 }
 
+TEST(RecordReader, ChunksEndWhereTheyShallIfWholeRecordsAreNotWanted) {
+  std::string bytes;
+  for (int i = 0; i < 40; ++i) bytes += frame(std::string(10000, 'x'));
+  BufferPool pool;
+  RecordReader reader(pool, exact(bytes));
+  std::memcpy(reader.prepare(15000).data(), bytes.data(), 15000);
+  reader.commit(15000);
+  RecordBatch batch;
+  ASSERT_EQ(reader.next(batch), Step::kRecords);
+  EXPECT_EQ(reader.prepare(64 << 10).size(), 5032U + kFrameHeaderBytes + 6 * 10016U);
+  EXPECT_EQ(reader.prepare(64 << 10, /*whole_records=*/false).size(), size_t{64 << 10});
+}
+
 TEST(RecordReader, LongRecordsThatComeInPiecesStayInTheirPlace) {
   std::string bytes;
   // Of some the place has hardly a byte to spare.

@@ -441,9 +441,10 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  auto room = prepare(feed_->is_slow() ? options_.chunk_bytes : std::min(options_.chunk_bytes, kWarmBytes));
+  const bool is_slow = feed_->is_slow();
+  auto room = prepare(is_slow ? options_.chunk_bytes : std::min(options_.chunk_bytes, kWarmBytes));
   if (!room) return Got::kPending;
-  if (!feed_->is_slow()) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
+  if (!is_slow) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
   return Got::kBytes;

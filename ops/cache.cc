@@ -1,6 +1,7 @@
 #include "ops/cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "formats/columnar/block_builder.h"
 #include "formats/columnar/row_codec.h"
 #include "ops/cached_rows.h"
+#include "ops/packed_rows.h"
 #include "ops/told_notes.h"
 
 namespace millrace {
@@ -63,18 +65,25 @@ class MemoryStage final : public Stage {
   size_t next_ = 0;
 };
 
-/// Elements as rows of bytes, in memory of a cache or, where nothing is kept, in memory of their own.
+/// Elements as rows of bytes, in memory of a cache or, where nothing is kept, in memory of their own. Of raw records
+/// the row is the payload, other elements are packed.
 class EncodedRows {
  public:
   EncodedRows(const SchemaPtr& elements, const SchemaPtr& rows, BufferPool& pool, bool kept)
-      : codec_(elements), pool_(pool), kept_(kept ? new CachedRows(pool) : nullptr), builder_(rows, pool) {}
+      : pool_(pool), kept_(kept ? new CachedRows(pool) : nullptr), builder_(rows, pool) {
+    if (!RowCodec(elements).is_raw_record()) codec_.emplace(*elements);
+  }
 
   Block encode(const Block& block) {
-    sizes_.assign(block.num_elements(), 0);
+    if (codec_) {
+      pack(block);
+    } else {
+      const auto records = block.column(0).values<std::string_view>();
+      encoded_.assign(records.begin(), records.end());
+    }
     size_t total = 0;
     for (size_t element = 0; element < block.num_elements(); ++element) {
-      if (is_error(block, element)) continue;
-      total += sizes_[element] = codec_.encoded_size(block, element);
+      if (!is_error(block, element)) total += encoded_[element].size();
     }
     std::byte* place = nullptr;
     Ref<Resource> memory = kept_;
@@ -90,10 +99,11 @@ class EncodedRows {
         builder_.append_error(block.error_at(element));
         continue;
       }
-      codec_.encode(block, element, place);
-      builder_.column(0).append_view({reinterpret_cast<const char*>(place), sizes_[element]});
+      const std::string_view row = encoded_[element];
+      if (!row.empty()) std::memcpy(place, row.data(), row.size());
+      builder_.column(0).append_view({reinterpret_cast<const char*>(place), row.size()});
       builder_.added_elements(1);
-      place += sizes_[element];
+      place += row.size();
     }
     builder_.column(0).hold(memory);
     Block rows = builder_.finish();
@@ -112,10 +122,23 @@ class EncodedRows {
     return !block.errors().empty() && block.error_at(element) != nullptr;
   }
 
-  RowCodec codec_;
+  void pack(const Block& block) {
+    packed_.resize(block.num_elements() * codec_->most_bytes());
+    encoded_.assign(block.num_elements(), {});
+    std::byte* place = packed_.data();
+    for (size_t element = 0; element < block.num_elements(); ++element) {
+      if (is_error(block, element)) continue;
+      const size_t bytes = codec_->encode(block, element, place);
+      encoded_[element] = {reinterpret_cast<const char*>(place), bytes};
+      place += bytes;
+    }
+  }
+
   BufferPool& pool_;
+  std::optional<PackedRowCodec> codec_;  // none for raw records
   Ref<CachedRows> kept_;
-  std::vector<size_t> sizes_;
+  std::vector<std::byte> packed_;
+  std::vector<std::string_view> encoded_;  // of each element, until it is in the memory
   BlockBuilder builder_;
 };
 

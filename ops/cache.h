@@ -25,8 +25,8 @@ namespace millrace {
 ///     records.parse_example(features).cache().shuffle(10'000).repeat()
 class CacheOperator final : public StageOperator {
  public:
-  /// `as_bytes`: each element comes out as the one `bytes` value `row` (`RowCodec`), for operators that move it without
-  /// looking into it; `DecodeRowsOperator` makes the element of it. Default: it comes out as it is
+  /// `as_bytes`: each element comes out as the one `bytes` value `row` (`PackedRowCodec`), for operators that move it
+  /// without looking into it; `DecodeRowsOperator` makes the element of it. Default: it comes out as it is
   explicit CacheOperator(SchemaPtr input, bool as_bytes = false);
   std::string_view name() const override { return "cache"; }
   std::string arguments() const override { return schema() == input_schema_ ? "" : "as bytes"; }

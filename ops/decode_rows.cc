@@ -1,9 +1,7 @@
 #include "ops/decode_rows.h"
 
 #include <cassert>
-#include <cstring>
 
-#include "formats/example/record_ahead.h"
 #include "ops/parsed_records.h"
 
 namespace millrace {
@@ -20,12 +18,8 @@ SchemaPtr decoded(const Schema& input, const SchemaPtr& rows) {
 }  // namespace
 
 DecodeRowsOperator::DecodeRowsOperator(const SchemaPtr& input, const SchemaPtr& rows)
-    : MapOperator(decoded(*input, rows)), rows_(rows) {
+    : MapOperator(decoded(*input, rows)), rows_(rows), codec_(*rows) {
   assert(rows->size() > 0);
-  for (const FeatureSpec& feature : rows->features()) {
-    assert(feature.has_fixed_shape() && feature.dtype != DType::kBytes);
-    column_bytes_.push_back(static_cast<size_t>(num_values(feature.shape)) * size_of(feature.dtype));
-  }
 }
 
 Block DecodeRowsOperator::apply(Block block, BufferPool& pool) const {
@@ -40,23 +34,12 @@ Block DecodeRowsOperator::apply(Block block, BufferPool& pool) const {
   }
   for (size_t element = 0; element < block.num_elements(); ++element) {
     if (!block.errors().empty() && block.error_at(element) != nullptr) {
-      for (size_t c = 0; c < places.size(); ++c) {
-        const size_t bytes = rows * column_bytes_[c];
-        if (bytes > 0) std::memset(places[c], 0, bytes);
-        places[c] += bytes;
-      }
+      codec_.write_zeros(rows, places);
       continue;
     }
     const auto of_element = encoded.values<std::string_view>(element);
     for (size_t row = 0; row < of_element.size(); ++row) {
-      const char* values = of_element[row].data();
-      RecordAhead ahead(row + 1 < of_element.size() ? of_element[row + 1] : std::string_view(), places.size());
-      for (size_t c = 0; c < places.size(); ++c) {
-        ahead.ask_for_part();
-        if (column_bytes_[c] > 0) std::memcpy(places[c], values, column_bytes_[c]);
-        values += column_bytes_[c];
-        places[c] += column_bytes_[c];
-      }
+      codec_.decode(of_element[row], row + 1 < of_element.size() ? of_element[row + 1] : std::string_view(), places);
     }
   }
   if (batched) {

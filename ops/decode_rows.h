@@ -1,13 +1,12 @@
 #pragma once
 
-#include <vector>
-
 #include "ops/operator.h"
+#include "ops/packed_rows.h"
 
 namespace millrace {
 
-/// Makes elements of rows as bytes (`RowCodec`), and batches of batches of them, each value copied once, to its place.
-/// What stands behind a cache whose rows were moved as bytes: see the rewrite `late_copy`.
+/// Makes elements of rows as bytes (`PackedRowCodec`), and batches of batches of them, each value written once, to its
+/// place. What stands behind a cache whose rows were moved as bytes: see the rewrite `late_copy`.
 class DecodeRowsOperator final : public MapOperator {
  public:
   /// `rows`: the schema of an element, every feature of a fixed shape and none `bytes`. `input`: one `bytes` value, or
@@ -19,7 +18,7 @@ class DecodeRowsOperator final : public MapOperator {
 
  private:
   SchemaPtr rows_;
-  std::vector<size_t> column_bytes_;  // of a row
+  PackedRowCodec codec_;
 };
 
 }  // namespace millrace

@@ -66,9 +66,7 @@ bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, Buf
   }
   Column column = Column::fixed(pool, feature.dtype, shape, 1);
   const size_t stride = feature.rank == 1 ? static_cast<size_t>(shape[1]) : 1;
-  const PaddingValue& value = feature.rule.value;
-  const T padding = std::holds_alternative<double>(value) ? static_cast<T>(std::get<double>(value))
-                                                          : static_cast<T>(std::get<int64_t>(value));
+  const T padding = padding_as<T>(feature.rule.value);
   T* to = column.mutable_values<T>().data();
   for (WaitingRow& row : rows) {
     if (feature.rank > 0 && &row != &rows.back()) prefetch((&row)[1], index, sizeof(T));

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "ops/fill_padding.h"
+#include "ops/padded_parse.h"
+#include "ops/parse_example.h"
 
 namespace millrace {
 namespace {
@@ -128,12 +130,6 @@ std::vector<Rule> rules_of(std::string_view operator_name, const Schema& schema,
   return rules;
 }
 
-template <typename T>
-T padding_as(const PaddingValue& value) {
-  return std::holds_alternative<double>(value) ? static_cast<T>(std::get<double>(value))
-                                               : static_cast<T>(std::get<int64_t>(value));
-}
-
 // Copies an element of shape `from` into the corner of one of shape `to`, which is full of padding.
 template <typename T>
 void copy_into_corner(const T* source, std::span<const int64_t> from, T* target, std::span<const int64_t> to) {
@@ -164,6 +160,10 @@ void fill_batch(const Column& column, size_t first, size_t rows, const Shape& ta
   }
 }
 
+int64_t budget_of(const StageContext& context) {
+  return context.memory == nullptr ? INT64_MAX : context.memory->budget();
+}
+
 // What decides the shape of one feature of a batch.
 struct TargetShape {
   std::string_view operator_name;
@@ -192,7 +192,7 @@ struct TargetShape {
         target[0] = std::max(target[0], length);
         if (length > most) refuse_row(row, fmt::format("{} values", length), most);
       }
-      target[0] = rule.varying && feature.shape[0] == kVaries ? most : rule.length.length_for(target[0]);
+      target[0] = rule.length_for(feature, target[0]);
       return target;
     }
     const std::optional<size_t> of_length = dimension_of_length(feature.shape);
@@ -270,16 +270,7 @@ struct Assembly {
         std::equal(shapes[0].begin() + 1, shapes[0].end(), column.fixed_shape().begin(), column.fixed_shape().end())) {
       return column.grouped(rows);
     }
-    Column batches = [&] {
-      if (one_shape) return Column::fixed(pool, feature.dtype, shapes[0], num_batches);
-      std::vector<int64_t> offsets{0};
-      std::vector<int64_t> dims;
-      for (const Shape& shape : shapes) {
-        offsets.push_back(offsets.back() + num_values(shape));
-        dims.insert(dims.end(), shape.begin(), shape.end());
-      }
-      return Column::varying(pool, feature.dtype, static_cast<int>(shapes[0].size()), offsets, dims);
-    }();
+    Column batches = padded_column(pool, feature.dtype, shapes);
     std::string_view padding_bytes;
     if (feature.dtype == DType::kBytes) {
       column.holds().for_each([&](const Ref<Resource>& resource) { batches.hold(resource); });
@@ -365,8 +356,7 @@ SchemaPtr Padding::schema(int64_t rows) const {
 }
 
 BatchStage::Assemble Padding::assemble(SchemaPtr batches, const StageContext& context) const {
-  const int64_t budget = context.memory == nullptr ? INT64_MAX : context.memory->budget();
-  return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, context.pool, budget};
+  return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, context.pool, budget_of(context)};
 }
 
 std::string Padding::to_string() const {
@@ -381,12 +371,23 @@ std::string Padding::to_string() const {
 
 namespace {
 
+// Where `first` parses what can be parsed straight into batches.
+std::optional<PaddedParse> parse_at_once(const MapOperator& first, const Padding& padding, const SchemaPtr& schema,
+                                         const StageContext& context) {
+  const auto* parse = dynamic_cast<const ParseExampleOperator*>(&first);
+  if (parse == nullptr || !PaddedParse::knows(parse->parser())) return std::nullopt;
+  return PaddedParse(parse->parser(), padding.rules(), schema, context.pool, budget_of(context));
+}
+
 // Rows go through `first` before they are assembled. The stream ends with its first error, so of the batches from there
 // on nothing is made.
 BatchStage::Assemble through(std::shared_ptr<const MapOperator> first, BatchStage::Assemble assemble, SchemaPtr schema,
-                             BufferPool& pool) {
-  return [first = std::move(first), assemble = std::move(assemble), schema = std::move(schema), &pool](
-             const Block& elements, size_t rows) {
+                             BufferPool& pool, std::optional<PaddedParse> at_once) {
+  return [first = std::move(first), assemble = std::move(assemble), schema = std::move(schema), &pool,
+          at_once = std::move(at_once)](const Block& elements, size_t rows) {
+    if (at_once) {
+      if (std::optional<Block> batches = (*at_once)(elements, rows)) return *std::move(batches);
+    }
     const Block passed = first->apply(elements, pool);
     if (passed.errors().empty()) return assemble(passed, rows);
     const size_t good = passed.errors().front().element / rows;
@@ -429,7 +430,10 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
 
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   BatchStage::Assemble assemble = padding_.assemble(schema(), context);
-  if (first_ != nullptr) assemble = through(first_, std::move(assemble), schema(), context.pool);
+  if (first_ != nullptr) {
+    assemble = through(first_, std::move(assemble), schema(), context.pool,
+                       parse_at_once(*first_, padding_, schema(), context));
+  }
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
                                       padding_.options().drop_remainder, std::move(assemble), context, first_);
 }

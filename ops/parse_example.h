@@ -33,6 +33,7 @@ class ParseExampleOperator final : public MapOperator {
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
+  const ExampleParser& parser() const { return **parser_; }
 
  private:
   ParseExampleOperator(const SchemaPtr& input, ExampleParser parser);

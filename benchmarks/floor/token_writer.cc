@@ -1,6 +1,7 @@
 #include "benchmarks/floor/token_writer.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "benchmarks/workload_features.h"
 #include "formats/error.h"
@@ -11,36 +12,44 @@ namespace {
 
 class TokenBatchWriter final : public BatchWriter {
  public:
-  explicit TokenBatchWriter(std::shared_ptr<const ExampleParser> parser)
-      : parser_(std::move(parser)), tokens_(pool_, parser_->columns()[0]) {}
+  explicit TokenBatchWriter(std::shared_ptr<const ExampleParser> parser) : parser_(std::move(parser)) {}
 
   void write(const ScheduledBatch&, std::span<const std::string_view> records, FloorBatch& out) override {
     const auto rows = static_cast<int64_t>(records.size());
-    std::array<std::byte*, 2> places = {nullptr, out.begin_column(1, {&rows, 1})};
-    const std::array<ColumnBuilder*, 2> builders = {&tokens_, nullptr};
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (auto error = parser_->parse(records[i], places, builders, next_of(records, i)))
-        throw ErrorException(*std::move(error));
-      places[1] += sizeof(int64_t);
-    }
+    lists_.resize(2 * records.size());
+    counts_.resize(records.size());
     // The length of a batch is known when all its rows are.
-    const Column tokens = tokens_.finish();
     int64_t longest = 0;
-    for (size_t row = 0; row < records.size(); ++row) longest = std::max(longest, tokens.num_values(row));
-    const std::array<int64_t, 2> shape = {rows, longest};
-    out.begin_column(0, shape);
-    auto* place = out.values<int64_t>(0);
     for (size_t row = 0; row < records.size(); ++row) {
-      const std::span<const int64_t> values = tokens.values<int64_t>(row);
-      std::fill(std::copy(values.begin(), values.end(), place), place + longest, 0);
-      place += longest;
+      if (!parser_->find_packed(records[row], std::span(lists_).subspan(2 * row, 2), next_of(records, row))) refuse();
+      counts_[row] = parser_->count_packed(0, lists_[2 * row]);
+      longest = std::max(longest, counts_[row]);
+    }
+    const std::array<int64_t, 2> shape = {rows, longest};
+    std::byte* tokens = out.begin_column(0, shape);
+    std::byte* label = out.begin_column(1, {&rows, 1});
+    for (size_t row = 0; row < records.size(); ++row) {
+      if (!parser_->read_packed(0, lists_[2 * row], counts_[row], longest, tokens) ||
+          !parser_->read_packed(1, lists_[2 * row + 1], 1, 1, label)) {
+        refuse();
+      }
+      const size_t bytes = static_cast<size_t>(counts_[row]) * sizeof(int64_t);
+      const size_t stride = static_cast<size_t>(longest) * sizeof(int64_t);
+      if (bytes < stride) std::memset(tokens + bytes, 0, stride - bytes);
+      tokens += stride;
+      label += sizeof(int64_t);
     }
   }
 
  private:
+  [[noreturn]] static void refuse() {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         "the floor of this workload needs records with one packed list of tokens and one label each");
+  }
+
   const std::shared_ptr<const ExampleParser> parser_;
-  BufferPool pool_;
-  ColumnBuilder tokens_;  // of the rows of one batch
+  std::vector<std::string_view> lists_;  // of each record: tokens, label
+  std::vector<int64_t> counts_;          // tokens
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "formats/example/parser.h"
 
+#include <cassert>
+
 #include <fmt/format.h>
 
 #include "formats/example/default_values.h"
@@ -56,6 +58,8 @@ ExampleParser::ExampleParser(std::vector<FeatureDescription> features)
                        .list = wanted_.of_feature(places_.size())[0],
                        .column = columns_.size(),
                        .count = fixed_len ? num_values(feature.shape) : 0});
+    packs_lists_ =
+        packs_lists_ && feature.stored != DType::kBytes && (fixed_len || feature.kind == FeatureDescription::kVarLen);
     for (FeatureSpec& column : feature.columns()) columns_.push_back(std::move(column));
   }
 }
@@ -72,60 +76,65 @@ void ExampleParser::append_varying(size_t i, const ValueList& list, const Wanted
   wire::append_feature(features_[i], all, builders, readers_may_differ);
 }
 
+// Inlined: what parsing costs is mostly the walk.
+[[gnu::always_inline]] inline void ExampleParser::find_entries(std::string_view record, WantedEntries& entries,
+                                                               Walk& walk) const {
+  size_t expected = 0;  // writers keep one order: the next key is mostly the next feature
+  Wire example(record, kExampleDepth);
+  while (!example.done()) {
+    const char* begin = example.at();
+    const uint32_t example_tag = example.read_tag();
+    if (example_tag != tag(1, kDelimited)) {
+      example.skip(example_tag);
+      continue;
+    }
+    walk.readers_may_differ |= example.at() - begin > 1;  // a tag of more bytes than it needs
+    Wire features(example.delimited(), kFeaturesDepth);
+    while (!features.done()) {
+      const uint32_t features_tag = features.read_tag();
+      if (features_tag != tag(1, kDelimited)) {
+        features.skip(features_tag);
+        continue;
+      }
+      const Entry entry = wire::read_entry(features.delimited(), kEntryDepth);
+      const size_t index = wanted_.find(entry.key, expected);
+      if (index == wanted_.size()) {
+        wire::check_key(entry.key);
+        wire::check_values(list_of(entry));
+        continue;
+      }
+      expected = index + 1;
+      walk.readers_may_differ |= !entry.more.empty();
+      if (entries.has(index)) {
+        // An entry without a list is no feature of fixed length: the one before stays, as in TensorFlow.
+        if (wanted_[index].fixed_len && !list_of(entry).kind) continue;
+        walk.key = &wanted_[index].key;
+        wire::check_values(list_of(entries, index));
+        walk.key = nullptr;
+      }
+      entries.set(index, entry);
+    }
+  }
+}
+
 std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std::byte* const> destinations,
                                           std::span<ColumnBuilder* const> builders, std::string_view next) const {
   // Of equal keys the last counts, so values are read when the message has been walked.
   WantedEntries entries(wanted_.size());
-  const std::string* key = nullptr;  // of the feature being read
-  bool readers_may_differ = false;   // something occurs that TensorFlow's reader may treat otherwise
+  Walk walk;
   try {
-    size_t expected = 0;  // writers keep one order: the next key is mostly the next feature
-    Wire example(record, kExampleDepth);
-    while (!example.done()) {
-      const char* begin = example.at();
-      const uint32_t example_tag = example.read_tag();
-      if (example_tag != tag(1, kDelimited)) {
-        example.skip(example_tag);
-        continue;
-      }
-      readers_may_differ |= example.at() - begin > 1;  // a tag of more bytes than it needs
-      Wire features(example.delimited(), kFeaturesDepth);
-      while (!features.done()) {
-        const uint32_t features_tag = features.read_tag();
-        if (features_tag != tag(1, kDelimited)) {
-          features.skip(features_tag);
-          continue;
-        }
-        const Entry entry = wire::read_entry(features.delimited(), kEntryDepth);
-        const size_t index = wanted_.find(entry.key, expected);
-        if (index == wanted_.size()) {
-          wire::check_key(entry.key);
-          wire::check_values(list_of(entry));
-          continue;
-        }
-        expected = index + 1;
-        readers_may_differ |= !entry.more.empty();
-        if (entries.has(index)) {
-          // An entry without a list is no feature of fixed length: the one before stays, as in TensorFlow.
-          if (wanted_[index].fixed_len && !list_of(entry).kind) continue;
-          key = &wanted_[index].key;
-          wire::check_values(list_of(entries, index));
-          key = nullptr;
-        }
-        entries.set(index, entry);
-      }
-    }
+    find_entries(record, entries, walk);
     RecordAhead ahead(next, features_.size());
     for (size_t i = 0; i < features_.size(); ++i) {
       ahead.ask_for_part();
       const FeatureDescription& feature = features_[i];
       const Place& place = places_[i];
-      key = &feature.key;
+      walk.key = &feature.key;
       ValueList list;
       if (entries.has(place.list)) read_list(entries, place.list, list);
-      readers_may_differ |= list.several;
+      walk.readers_may_differ |= list.several;
       if (!place.fixed_len) {
-        append_varying(i, list, entries, builders.subspan(place.column), readers_may_differ);
+        append_varying(i, list, entries, builders.subspan(place.column), walk.readers_may_differ);
         continue;
       }
       std::byte* const destination = destinations[place.column];
@@ -145,17 +154,57 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
                         nullptr, ErrorCode::kWrongShape, true};
       }
     }
-    key = nullptr;
+    walk.key = nullptr;
     size_t different = 0;
-    if (readers_may_differ && wire::tensorflow_reads_otherwise(record, features_, wanted_, entries, different)) {
-      key = &wanted_[different].key;
+    if (walk.readers_may_differ && wire::tensorflow_reads_otherwise(record, features_, wanted_, entries, different)) {
+      walk.key = &wanted_[different].key;
       const std::string_view place = entries.has(different) ? entries.first_part(different) : record;
       throw Malformed{"TensorFlow's reader and protobuf's find different values", place.data()};
     }
   } catch (const Malformed& malformed) {
-    return malformed.to_error(record, key);
+    return malformed.to_error(record, walk.key);
   }
   return std::nullopt;
+}
+
+bool ExampleParser::find_packed(std::string_view record, std::span<std::string_view> lists,
+                                std::string_view next) const {
+  assert(packs_lists_);
+  WantedEntries entries(wanted_.size());
+  Walk walk;
+  try {
+    find_entries(record, entries, walk);
+    if (walk.readers_may_differ) return false;
+    RecordAhead ahead(next, features_.size());
+    for (size_t i = 0; i < features_.size(); ++i) {
+      ahead.ask_for_part();
+      const Place& place = places_[i];
+      if (!entries.has(place.list)) {
+        if (place.fixed_len) return false;
+        lists[i] = {};
+        continue;
+      }
+      const auto run = wire::packed_run(entries.first_part(place.list), features_[i].stored);
+      if (!run || (place.fixed_len && run->empty())) return false;
+      lists[i] = *run;
+    }
+  } catch (const Malformed&) {
+    return false;
+  }
+  return true;
+}
+
+int64_t ExampleParser::count_packed(size_t i, std::string_view list) const {
+  return wire::count_packed(list, features_[i].stored);
+}
+
+bool ExampleParser::read_packed(size_t i, std::string_view list, int64_t count, int64_t capacity,
+                                std::byte* destination) const {
+  try {
+    return wire::read_packed(list, features_[i].dtype, capacity, destination) == count;
+  } catch (const Malformed&) {
+    return false;
+  }
 }
 
 }  // namespace millrace

@@ -47,7 +47,27 @@ class ExampleParser {
                                            std::span<ColumnBuilder* const> builders = {},
                                            std::string_view next = {}) const;
 
+  /// For those who must know the number of values before they have a place for them. Finds the packed list of each
+  /// feature in a plain record: each key once, its list one packed run or empty; of var_len it may be missing. False
+  /// for any other record, also for one that is not valid, as far as was looked; `parse` says then what is in it. Only
+  /// where `packs_lists`.
+  [[nodiscard]] bool find_packed(std::string_view record, std::span<std::string_view> lists,
+                                 std::string_view next = {}) const;
+  /// Whether every feature is a list of numbers of its own (fixed_len, var_len), as `find_packed` needs it.
+  bool packs_lists() const { return packs_lists_; }
+  /// Values in what it found of feature `i`.
+  int64_t count_packed(size_t i, std::string_view list) const;
+  /// Reads them, all `count`, to where there is room for `capacity`; what is behind them there may be written to.
+  /// False where they are not valid.
+  [[nodiscard]] bool read_packed(size_t i, std::string_view list, int64_t count, int64_t capacity,
+                                 std::byte* destination) const;
+
  private:
+  // What was found on the walk through a record.
+  struct Walk {
+    const std::string* key = nullptr;  // of the feature being read
+    bool readers_may_differ = false;   // something occurs that TensorFlow's reader may treat otherwise
+  };
   struct Place {
     bool fixed_len;
     size_t list;    // of its values in wanted_
@@ -55,6 +75,8 @@ class ExampleParser {
     int64_t count;  // values, of a feature of fixed length
   };
 
+  // Finds the entries that are asked for. Throws `Malformed`.
+  void find_entries(std::string_view record, wire::WantedEntries& entries, Walk& walk) const;
   // Feature i, which is not of fixed length; `list`: of its values.
   void append_varying(size_t i, const wire::ValueList& list, const wire::WantedEntries& entries,
                       std::span<ColumnBuilder* const> builders, bool& readers_may_differ) const;
@@ -63,6 +85,7 @@ class ExampleParser {
   std::vector<FeatureSpec> columns_;
   wire::WantedLists wanted_;
   std::vector<Place> places_;  // of each feature
+  bool packs_lists_ = true;
 };
 
 }  // namespace millrace

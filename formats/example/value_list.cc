@@ -133,8 +133,7 @@ int64_t count_values(DType kind, std::string_view list, int depth) {
   while (!wire.done()) {
     const uint32_t field_tag = wire.read_tag();
     if (field_tag == tag(1, kDelimited) && kind != DType::kBytes) {
-      const std::string_view packed = wire.delimited();
-      count += static_cast<int64_t>(kind == DType::kInt64 ? count_varints(packed) : packed.size() / sizeof(float));
+      count += count_packed(wire.delimited(), kind);
     } else {
       wire.skip(field_tag);
       if (field_tag == one_tag) ++count;
@@ -192,6 +191,38 @@ int64_t count_values(const ValueList& list) {
   int64_t count = count_values(*list.kind, list.piece, list.depth);
   for (const std::string_view piece : list.more) count += count_values(*list.kind, piece, list.depth);
   return count;
+}
+
+std::optional<std::string_view> packed_run(std::string_view feature, DType kind) {
+  constexpr int kAnyDepth = 0;  // nothing is skipped
+  Wire message(feature, kAnyDepth);
+  if (message.done()) return feature;
+  if (message.read_tag() != tag(kind == DType::kInt64 ? 3 : 2, kDelimited)) return std::nullopt;
+  Wire list(message.delimited(), kAnyDepth);
+  if (!message.done()) return std::nullopt;
+  if (list.done()) return std::string_view();
+  if (list.read_tag() != tag(1, kDelimited)) return std::nullopt;
+  const std::string_view run = list.delimited();
+  return list.done() ? std::optional(run) : std::nullopt;
+}
+
+int64_t count_packed(std::string_view run, DType kind) {
+  return static_cast<int64_t>(kind == DType::kInt64 ? count_varints(run) : run.size() / sizeof(float));
+}
+
+int64_t read_packed(std::string_view run, DType dtype, int64_t capacity, std::byte* destination) {
+  const auto read = [&]<typename T>(void (*read_run)(std::string_view, Output<T>&)) {
+    Output<T> out{reinterpret_cast<T*>(destination), capacity, /*depth=*/0};
+    read_run(run, out);
+    return out.count;
+  };
+  switch (dtype) {
+    case DType::kInt32: return read(&read_packed_ints<int32_t>);
+    case DType::kInt64: return read(&read_packed_ints<int64_t>);
+    case DType::kFloat32: return read(&read_packed_floats);
+    case DType::kBytes: break;
+  }
+  return 0;
 }
 
 void check_values(const ValueList& list) {

@@ -36,6 +36,15 @@ ValuesFound read_values(const ValueList& list, DType dtype, int64_t capacity, st
 /// How many values a valid list has; of one that is not, no more than it has bytes.
 int64_t count_values(const ValueList& list);
 
+/// The one packed run that a Feature message of numbers of this kind consists of; empty where it or its list is.
+/// Nothing where it is anything else. Throws `Malformed`.
+std::optional<std::string_view> packed_run(std::string_view feature, DType kind);
+/// How many values it has; of one that is not valid, no more than it has bytes.
+int64_t count_packed(std::string_view run, DType kind);
+/// Reads it as `read_values` does. What `destination` has room for behind the values may be written to. Returns their
+/// number.
+int64_t read_packed(std::string_view run, DType dtype, int64_t capacity, std::byte* destination);
+
 /// What nobody wants, or what something later replaces, must be valid all the same.
 void check_values(const ValueList& list);
 

@@ -360,6 +360,61 @@ TEST(ExampleParser, FeaturesOfVaryingLengthMeanWhatTheyMeanToProtobuf) {
   EXPECT_GT(counts.stricter, kRecords / 400);
 }
 
+// The values of feature `i` that `find_packed` found, read to room for some more; empty where they are not valid.
+template <typename T>
+std::optional<FeatureDefault> read_packed(const ExampleParser& parser, size_t i, std::string_view list, int64_t more) {
+  using Stored = std::conditional_t<std::is_same_v<T, float>, float, int64_t>;
+  const int64_t count = parser.count_packed(i, list);
+  const T kBehind = 77;
+  std::vector<T> room(static_cast<size_t>(count + more) + 1, kBehind);
+  if (!parser.read_packed(i, list, count, count + more, reinterpret_cast<std::byte*>(room.data()))) return {};
+  EXPECT_EQ(room.back(), kBehind);
+  return std::vector<Stored>(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+TEST(ExampleParser, PackedListsHaveTheValuesThatParsingGives) {
+  uint64_t plain = 0;
+  for (uint64_t seed = 0; seed < kRecords; ++seed) {
+    OddWriter writer(seed);
+    std::vector<FeatureDescription> features;
+    for (const char* key : {"a", "b", "c"}) {
+      const DType stored = writer.below(2) == 0 ? DType::kInt64 : DType::kFloat32;
+      FeatureDescription feature = writer.below(2) == 0 ? var_len(key, stored) : fixed_len(key, {3}, stored);
+      if (stored == DType::kInt64 && writer.below(2) == 0) feature = feature.as(DType::kInt32);
+      features.push_back(feature);
+      if (writer.below(2) == 0) break;
+    }
+    const ExampleParser parser(features);
+    ASSERT_TRUE(parser.packs_lists());
+    std::string record = writer.example();
+    if (writer.below(3) == 0) record = writer.damaged(record);
+    std::vector<std::string_view> lists(features.size());
+    if (!parser.find_packed(record, lists)) continue;
+    std::optional<ParsedRecord> found(std::in_place);
+    for (size_t i = 0; i < features.size() && found; ++i) {
+      const auto more = static_cast<int64_t>(writer.below(30));
+      std::optional<FeatureDefault> values;
+      switch (features[i].dtype) {
+        case DType::kInt32: values = read_packed<int32_t>(parser, i, lists[i], more); break;
+        case DType::kInt64: values = read_packed<int64_t>(parser, i, lists[i], more); break;
+        default: values = read_packed<float>(parser, i, lists[i], more);
+      }
+      const int64_t count = parser.count_packed(i, lists[i]);
+      if (!values || (!features[i].shape.empty() && count != 3)) {
+        found.reset();
+      } else {
+        found->values.push_back({{count}, *std::move(values)});
+      }
+    }
+    if (!found) continue;
+    ++plain;
+    const ParsedRecord expected = parse_with_millrace(parser, record);
+    ASSERT_TRUE(same(*found, expected)) << "seed " << seed << ": expected " << to_string(expected) << "\nfound "
+                                        << to_string(*found);
+  }
+  EXPECT_GT(plain, kRecords / 10);
+}
+
 TEST(SequenceExampleParser, OddAndDamagedRecordsMeanWhatTheyMeanToProtobuf) {
   FuzzCounts counts;
   for (uint64_t seed = 0; seed < kRecords; ++seed) {

@@ -146,6 +146,57 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
   for (const int threads : {1, 4}) EXPECT_EQ(run(too_long, threads, true), expected);
 }
 
+// Batches whose records are all plain are decoded at once, the others by way of rows.
+TEST_F(LateParse, APaddedBatchIsTheSameWhateverItsRecordsAre) {
+  const std::string path = (folder_ / "odd.tfrecord").string();
+  RecordWriter writer(path);
+  const auto add = [](ExampleWriter& example, const char* key, std::vector<int64_t> values) {
+    example.add(key, std::span<const int64_t>(values));
+  };
+  for (int r = 0; r < 400; ++r) {
+    ExampleWriter example;
+    add(example, "id", {r});
+    if (r % 11 != 3) add(example, "tokens", std::vector<int64_t>(static_cast<size_t>(r * 7 % 40), r - 100));
+    if (r % 5 != 1) example.add("scores", std::span<const float>(std::vector<float>(static_cast<size_t>(r % 3), 0.5F)));
+    std::string record(example.finish());
+    if (r / 50 % 2 == 0 && r % 9 == 0) record += record;  // each key twice
+    writer.write(record);
+  }
+  writer.close();
+  const Dataset records = Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1});
+  const FeatureDescription tokens = var_len("tokens", DType::kInt64);
+  std::vector<PaddedBatchOptions> options(5);
+  options[1].value = -1;
+  options[2] = {.length = PadLength::multiple_of(16), .features = {{"scores", {.value = 0.25}}}};
+  options[3].length = PadLength::fixed(64);
+  options[4].length = PadLength::fixed(38);  // record 337 has 39
+  for (const FeatureDescription& kind : {tokens, tokens.as(DType::kInt32)}) {
+    const Dataset parsed =
+        records.parse_example({fixed_len("id", {}, DType::kInt64), kind, var_len("scores", DType::kFloat32)});
+    for (const PaddedBatchOptions& option : options) {
+      for (const int64_t size : {1, 3, 17, 400}) {
+        const Dataset padded = parsed.padded_batch(size, option);
+        const Outcome expected = run(padded, 1, false);
+        EXPECT_EQ(expected.error.empty(), &option != &options[4]) << expected.error;
+        for (const int threads : {1, 4}) EXPECT_EQ(run(padded, threads, true), expected) << size;
+      }
+    }
+  }
+  // Too large for the budget: the same error from both.
+  for (const bool rewritten : {false, true}) {
+    StartOptions start{.threads = 1, .memory_budget = 1 << 20};
+    if (!rewritten) start.disabled_rewrites = {"late_parse"};
+    Pipeline pipeline =
+        records.parse_example({tokens}).padded_batch(400, {.length = PadLength::fixed(512)}).start(start);
+    try {
+      (void)pipeline.next();
+      ADD_FAILURE() << "within the budget";
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kMemoryBudget) << error.what();
+    }
+  }
+}
+
 // Examples with two serialized tensors of numbers; some of these are text.
 class LateParseTensor : public LateParse {
  protected:

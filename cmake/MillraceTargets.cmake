@@ -26,8 +26,7 @@ elseif(MILLRACE_SANITIZE)
 endif()
 
 # What nearly every file includes, compiled once for a target of several files (docs/decisions/precompiled_headers.md). A source
-# still includes all that it uses: tests/run.sh --only tidy reads them without this, and so builds
-# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON.
+# still includes all that it uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds as well.
 set(millrace_precompiled_headers
     <algorithm> <array> <atomic> <chrono> <cmath> <cstddef> <cstdint> <cstring> <deque> <functional> <map> <memory>
     <mutex> <optional> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
@@ -57,6 +56,7 @@ function(millrace_library name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:millrace_flags>)
   millrace_precompile(${name})
+  millrace_batch(${name})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${name})
 endfunction()
 

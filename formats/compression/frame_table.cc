@@ -20,14 +20,14 @@ constexpr uint8_t kChecksumFlag = 0x80;
 constexpr uint8_t kReservedFlags = 0x7c;
 constexpr uint32_t kMostFrames = 0x8000000;  // the format's own limit
 constexpr uint64_t kMostTableBytes = 64 << 20;
-constexpr size_t kFrameHeaderBytes = 8;
+constexpr size_t kSkippableHeaderBytes = 8;
 constexpr size_t kEntryBytes = 8;
 constexpr size_t kChecksumBytes = 8;
 
 // The frame in front of the seek table: its magic and size, the mark, a number for each frame, and a checksum over all
 // of these and the seek table.
 constexpr size_t counts_bytes(uint64_t num_frames) {
-  return kFrameHeaderBytes + kShardMark.size() + num_frames * sizeof(uint32_t) + kChecksumBytes;
+  return kSkippableHeaderBytes + kShardMark.size() + num_frames * sizeof(uint32_t) + kChecksumBytes;
 }
 
 [[noreturn]] void refuse(std::string message) {
@@ -62,7 +62,7 @@ std::optional<Footer> read_footer(std::string_view end, uint64_t file_bytes) {
   if ((descriptor & kReservedFlags) != 0) refuse(fmt::format("reserved flags are set in {:02x}", descriptor));
   if (num_frames > kMostFrames) refuse(fmt::format("no file has {} frames", num_frames));
   const size_t entry_bytes = kEntryBytes + ((descriptor & kChecksumFlag) != 0 ? 4 : 0);
-  const uint64_t table_bytes = kFrameHeaderBytes + uint64_t{num_frames} * entry_bytes + FrameTable::kFooterBytes;
+  const uint64_t table_bytes = kSkippableHeaderBytes + uint64_t{num_frames} * entry_bytes + FrameTable::kFooterBytes;
   if (table_bytes > std::min(file_bytes, kMostTableBytes)) {
     refuse(fmt::format("{} frames would take {} bytes, the file has {}, and {} are read at most", num_frames,
                        table_bytes, file_bytes, kMostTableBytes));
@@ -77,8 +77,8 @@ std::string_view find_counts(std::string_view end, const Footer& footer) {
   const std::string_view bytes = end.substr(end.size() - footer.table_bytes - size, size);
   // Either is enough: where one of them is damaged the checksum says so.
   const bool has_magic =
-      load<uint32_t>(bytes, 0) == kShardMagic && load<uint32_t>(bytes, 4) == size - kFrameHeaderBytes;
-  const bool has_mark = bytes.substr(kFrameHeaderBytes, kShardMark.size()) == kShardMark;
+      load<uint32_t>(bytes, 0) == kShardMagic && load<uint32_t>(bytes, 4) == size - kSkippableHeaderBytes;
+  const bool has_mark = bytes.substr(kSkippableHeaderBytes, kShardMark.size()) == kShardMark;
   if (!has_magic && !has_mark) return {};
   XXH3_state_t state;
   XXH3_64bits_reset(&state);
@@ -88,7 +88,7 @@ std::string_view find_counts(std::string_view end, const Footer& footer) {
   if (const auto says = load<uint64_t>(bytes, size - kChecksumBytes); says != found) {
     refuse(fmt::format("its bytes have the checksum {:016x}, their field says {:016x}", found, says));
   }
-  return bytes.substr(kFrameHeaderBytes + kShardMark.size(), footer.num_frames * sizeof(uint32_t));
+  return bytes.substr(kSkippableHeaderBytes + kShardMark.size(), footer.num_frames * sizeof(uint32_t));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ FrameTable FrameTable::parse(std::string_view end, uint64_t file_bytes) {
   if (!footer) refuse("the file does not end like one with a seek table");
   if (end.size() < footer->table_bytes) refuse(fmt::format("only {} of its bytes are there", end.size()));
   const std::string_view table = end.substr(end.size() - footer->table_bytes);
-  if (load<uint32_t>(table, 0) != kSeekTableMagic || load<uint32_t>(table, 4) != table.size() - kFrameHeaderBytes) {
+  if (load<uint32_t>(table, 0) != kSeekTableMagic || load<uint32_t>(table, 4) != table.size() - kSkippableHeaderBytes) {
     refuse(fmt::format("{} frames do not begin {} bytes before the end", footer->num_frames, table.size()));
   }
   const std::string_view counts = find_counts(end, *footer);
@@ -113,7 +113,7 @@ FrameTable FrameTable::parse(std::string_view end, uint64_t file_bytes) {
   Frame next;
   Frame behind;  // the last one that unpacks to something
   for (size_t i = 0; i < footer->num_frames; ++i) {
-    const size_t at = kFrameHeaderBytes + i * footer->entry_bytes;
+    const size_t at = kSkippableHeaderBytes + i * footer->entry_bytes;
     const auto bytes = load<uint32_t>(table, at + 4);
     if (bytes > 0) result.frames_.push_back(next);
     next.begin += load<uint32_t>(table, at);  // below 2^27 times 2^32
@@ -169,7 +169,7 @@ std::string serialize_frame_table(std::span<const FrameTable::Entry> entries) {
   const size_t num_frames = entries.size() + 1;  // and the numbers of records
   std::string counts;
   put(counts, kShardMagic);
-  put(counts, static_cast<uint32_t>(counts_bytes(num_frames) - kFrameHeaderBytes));
+  put(counts, static_cast<uint32_t>(counts_bytes(num_frames) - kSkippableHeaderBytes));
   counts += kShardMark;
   std::string table;
   put(table, kSeekTableMagic);

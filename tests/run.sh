@@ -85,15 +85,18 @@ run_sanitized() {
 run_asan() { run_sanitized asan; }
 run_tsan() { run_sanitized tsan; }
 
+# Several sources at a time, without the precompiled headers, which are GCC's (docs/decisions/batches.md).
 run_tidy() {
-  [ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null || return 1
-  # Without the precompiled headers, which are GCC's, as some warnings are: every source is read as it stands.
-  mkdir -p build/tidy
-  sed 's/ -Winvalid-pch -include [^ ]*cmake_pch.hxx//' build/dev/compile_commands.json >build/tidy/compile_commands.json
+  cmake --fresh --preset tidy >/dev/null || return 1
+  # The generated headers, without the libraries that ninja would build before them.
+  local header
+  for header in $(ninja -C build/tidy -t targets all | sed -n 's/^\(generated.*\.pb\.h\): .*/\1/p'); do
+    bash -c "$(ninja -C build/tidy -t commands -s "$header" | grep -v '^ninja: ')" || return 1
+  done
   # Its stderr only counts suppressed warnings, unless it fails.
-  local log=build/dev/clang_tidy_stderr.txt
-  git ls-files -- '*.cc' | grep -v '^tests/' |
-    xargs -P "$jobs" -n 4 clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-warning-option 2>"$log" && return
+  local log=build/tidy/clang_tidy_stderr.txt
+  sed -n 's/^ *"file": "\(.*\)".*/\1/p' build/tidy/compile_commands.json | grep -v '/generated/' |
+    xargs -P "$jobs" -n 1 clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-warning-option 2>"$log" && return
   grep -v "warnings generated" "$log" >&2
   return 1
 }

@@ -1,5 +1,6 @@
 # Sources of a library compiled several at a time, where what is built is not what users run (docs/decisions/batches.md).
-set(MILLRACE_BATCH 1 CACHE STRING "Sources of a library that are compiled together; 1 compiles each by itself")
+set(MILLRACE_BATCH 0 CACHE STRING
+    "Sources of a library that are compiled together; 1: each by itself; 0: so too, but for what is around the work of programs")
 
 # The names that a source has at the beginning of a line, as those of unnamed namespaces are; more than these do no harm.
 function(millrace_names_of source result)
@@ -22,9 +23,14 @@ function(millrace_names_of source result)
 endfunction()
 
 # millrace_batch(TARGET): no two sources of a batch have a name in common. CMake leaves out sources with options of their own, and
-# this those that Highway includes several times and those that are generated.
+# this those that Highway includes several times and those that are generated. With ALWAYS in each build: what is around a program's
+# work, where no time is spent.
 function(millrace_batch target)
-  if(MILLRACE_BATCH LESS_EQUAL 1)
+  set(most ${MILLRACE_BATCH})
+  if("ALWAYS" IN_LIST ARGN AND most EQUAL 0)
+    set(most 16)
+  endif()
+  if(most LESS_EQUAL 1)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
@@ -48,7 +54,7 @@ function(millrace_batch target)
           set(common TRUE)
         endif()
       endforeach()
-      if(size LESS MILLRACE_BATCH AND NOT common)
+      if(size LESS most AND NOT common)
         break()
       endif()
       math(EXPR batch "${batch} + 1")

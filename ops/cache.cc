@@ -71,26 +71,16 @@ class EncodedRows {
  public:
   EncodedRows(const SchemaPtr& elements, const SchemaPtr& rows, BufferPool& pool, bool kept)
       : pool_(pool), kept_(kept ? new CachedRows(pool) : nullptr), builder_(rows, pool) {
-    if (!RowCodec(elements).is_raw_record()) codec_.emplace(*elements);
+    if (RowCodec(elements).is_raw_record()) return;
+    codec_.emplace(*elements);
+    packed_ = pool.allocate(codec_->most_bytes());
   }
 
   Block encode(const Block& block) {
-    if (codec_) {
-      pack(block);
-    } else {
-      const auto records = block.column(0).values<std::string_view>();
-      encoded_.assign(records.begin(), records.end());
-    }
-    size_t total = 0;
-    for (size_t element = 0; element < block.num_elements(); ++element) {
-      if (!is_error(block, element)) total += encoded_[element].size();
-    }
-    std::byte* place = nullptr;
     Ref<Resource> memory = kept_;
-    if (kept_) {
-      place = kept_->add(total);
-    } else {
-      const Buffer buffer = pool_.allocate(total);
+    std::byte* place = nullptr;
+    if (!kept_) {
+      const Buffer buffer = pool_.allocate(most_bytes(block));
       place = buffer->data();
       memory = buffer;
     }
@@ -99,7 +89,8 @@ class EncodedRows {
         builder_.append_error(block.error_at(element));
         continue;
       }
-      const std::string_view row = encoded_[element];
+      const std::string_view row = row_of(block, element);
+      if (kept_) place = kept_->add(row.size());
       if (!row.empty()) std::memcpy(place, row.data(), row.size());
       builder_.column(0).append_view({reinterpret_cast<const char*>(place), row.size()});
       builder_.added_elements(1);
@@ -122,23 +113,21 @@ class EncodedRows {
     return !block.errors().empty() && block.error_at(element) != nullptr;
   }
 
-  void pack(const Block& block) {
-    packed_.resize(block.num_elements() * codec_->most_bytes());
-    encoded_.assign(block.num_elements(), {});
-    std::byte* place = packed_.data();
-    for (size_t element = 0; element < block.num_elements(); ++element) {
-      if (is_error(block, element)) continue;
-      const size_t bytes = codec_->encode(block, element, place);
-      encoded_[element] = {reinterpret_cast<const char*>(place), bytes};
-      place += bytes;
-    }
+  // What its rows take at most.
+  size_t most_bytes(const Block& block) const {
+    return codec_ ? block.num_elements() * codec_->most_bytes() : static_cast<size_t>(block.column(0).byte_size());
+  }
+
+  // Stays until the next one is asked for.
+  std::string_view row_of(const Block& block, size_t element) {
+    if (!codec_) return block.column(0).values<std::string_view>(element)[0];
+    return {reinterpret_cast<const char*>(packed_->data()), codec_->encode(block, element, packed_->data())};
   }
 
   BufferPool& pool_;
   std::optional<PackedRowCodec> codec_;  // none for raw records
+  Buffer packed_;                        // one row
   Ref<CachedRows> kept_;
-  std::vector<std::byte> packed_;
-  std::vector<std::string_view> encoded_;  // of each element, until it is in the memory
   BlockBuilder builder_;
 };
 

@@ -1,5 +1,6 @@
 #include "ops/packed_rows.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -9,6 +10,8 @@
 namespace millrace {
 
 PackedRowCodec::PackedRowCodec(const Schema& schema) {
+  constexpr int64_t kMostPacked = 8;
+  least_bytes_ = static_cast<size_t>(fixed_bytes(schema) / kMostPacked);
   for (const FeatureSpec& feature : schema.features()) {
     assert(feature.has_fixed_shape() && feature.dtype != DType::kBytes);
     features_.push_back({feature.dtype, static_cast<size_t>(num_values(feature.shape))});
@@ -30,7 +33,10 @@ size_t PackedRowCodec::encode(const Block& block, size_t element, std::byte* out
       case DType::kBytes: break;
     }
   }
-  return static_cast<size_t>(out - begin);
+  const auto bytes = static_cast<size_t>(out - begin);
+  if (bytes >= least_bytes_) return bytes;
+  std::memset(out, 0, least_bytes_ - bytes);
+  return least_bytes_;
 }
 
 void PackedRowCodec::decode(std::string_view row, std::string_view next, std::span<std::byte*> places) const {

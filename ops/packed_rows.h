@@ -11,6 +11,9 @@ namespace millrace {
 
 /// Elements whose features have fixed shapes and are no `bytes`, as rows of bytes that a cache keeps in memory: feature
 /// by feature its values, integers packed (`pack_integers`). Thread-safe.
+///
+/// A row has at least an eighth of the bytes of its values: stages cut blocks by the bytes of rows, and a block may not
+/// become any number of times as large when its rows are decoded.
 class PackedRowCodec {
  public:
   explicit PackedRowCodec(const Schema& schema);
@@ -33,6 +36,7 @@ class PackedRowCodec {
   };
 
   std::vector<Feature> features_;
+  size_t least_bytes_ = 0;
   size_t most_bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "formats/columnar/ask_for_memory.h"
 #include "ops/fill_padding.h"
+#include "ops/padded_column.h"
 
 namespace millrace {
 namespace {

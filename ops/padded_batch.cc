@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ops/fill_padding.h"
+#include "ops/padded_column.h"
 #include "ops/padded_parse.h"
 #include "ops/parse_example.h"
 
@@ -375,7 +376,7 @@ namespace {
 std::optional<PaddedParse> parse_at_once(const MapOperator& first, const Padding& padding, const SchemaPtr& schema,
                                          const StageContext& context) {
   const auto* parse = dynamic_cast<const ParseExampleOperator*>(&first);
-  if (parse == nullptr || !PaddedParse::knows(parse->parser())) return std::nullopt;
+  if (parse == nullptr || !PaddedParse::takes(parse->parser())) return std::nullopt;
   return PaddedParse(parse->parser(), padding.rules(), schema, context.pool, budget_of(context));
 }
 

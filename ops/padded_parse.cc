@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/fill_padding.h"
+#include "ops/padded_column.h"
 
 namespace millrace {
 
@@ -21,7 +22,7 @@ PaddedParse::PaddedParse(const ExampleParser& parser, std::span<const Padding::R
                          BufferPool& pool, int64_t budget)
     : parser_(parser), rules_(rules.begin(), rules.end()), schema_(std::move(schema)), pool_(pool), budget_(budget) {}
 
-bool PaddedParse::knows(const ExampleParser& parser) {
+bool PaddedParse::takes(const ExampleParser& parser) {
   return parser.packs_lists() &&
          std::all_of(parser.columns().begin(), parser.columns().end(),
                      [](const FeatureSpec& column) { return column.shape.size() <= 1 && !column.is_ragged(); });
@@ -72,7 +73,8 @@ std::optional<Column> PaddedParse::decode(size_t feature, const Lists& lists, si
 std::optional<Block> PaddedParse::operator()(const Block& records, size_t rows) const {
   const size_t num_features = parser_.columns().size();
   const std::span<const std::string_view> all = records.column(0).values<std::string_view>();
-  if (!records.errors().empty() || all.empty()) return std::nullopt;
+  constexpr size_t kMostLists = 1 << 20;  // 24 MB that no pool counts
+  if (!records.errors().empty() || all.empty() || all.size() * num_features > kMostLists) return std::nullopt;
   Lists lists(all.size(), num_features);
   std::vector<std::string_view> of_record(num_features);
   for (size_t r = 0; r < all.size(); ++r) {

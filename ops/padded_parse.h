@@ -20,7 +20,7 @@ class PaddedParse {
               int64_t budget);
 
   /// Whether it can: all features are scalars and vectors of numbers.
-  static bool knows(const ExampleParser& parser);
+  static bool takes(const ExampleParser& parser);
   /// Batches of `rows` records each. Nothing where a record is not plain (`ExampleParser::find_packed`) or not valid,
   /// or a batch would be too large: those who parse first and pad then know what to do with it.
   std::optional<Block> operator()(const Block& records, size_t rows) const;

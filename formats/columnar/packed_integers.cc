@@ -87,16 +87,18 @@ HWY_INLINE hn::Vec<D> Widen(D d, V narrow) {
 template <typename Narrow, typename T>
 HWY_INLINE void UnpackFrom(const std::byte* HWY_RESTRICT in, size_t count, T least, T* HWY_RESTRICT values) {
   using Unsigned = std::make_unsigned_t<T>;
+  auto* const out = reinterpret_cast<Unsigned*>(values);
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR  // which reads no numbers that are not aligned
   const hn::ScalableTag<Unsigned> d;
   const hn::Rebind<Narrow, decltype(d)> narrow;
   const size_t lanes = hn::Lanes(d);
   const auto base = hn::Set(d, static_cast<Unsigned>(least));
-  auto* const out = reinterpret_cast<Unsigned*>(values);
-  size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto differences = hn::LoadU(narrow, reinterpret_cast<const Narrow*>(in) + i);
     hn::StoreU(hn::Add(Widen(d, differences), base), d, out + i);
   }
+#endif
   for (; i < count; ++i) {
     Narrow difference = 0;
     std::memcpy(&difference, in + i * sizeof difference, sizeof difference);

@@ -6,15 +6,14 @@
 
 namespace millrace {
 
-/// Integers in memory as their differences to the least of them, each in as few bytes (0, 1, 2 or 4) as the largest
-/// difference needs, or as they are where that is no shorter: "frame of reference" (Goldstein, Ramakrishnan, Shaft:
-/// Compressing relations and indexes, ICDE 1998). Ids of a vocabulary of 65,536 tokens take a quarter of 64 bits, a
-/// constant nothing. In the machine's byte order; not for files.
-
-/// What `count` integers of so many bytes take at most.
+/// What `count` packed integers of `size` bytes each take at most.
 constexpr size_t most_packed_bytes(size_t count, size_t size) { return 1 + count * size; }
 
-/// Writes at most `most_packed_bytes`. Returns their number.
+/// Writes integers as their differences to the least of them, each in as few bytes (0, 1, 2 or 4) as the largest
+/// difference needs, or as they are where that is no shorter: "frame of reference" (Goldstein, Ramakrishnan, Shaft:
+/// Compressing relations and indexes, ICDE 1998). Ids of a vocabulary of 65,536 tokens take a quarter of 64 bits, and a
+/// constant takes 9 bytes however often it stands there. At most `most_packed_bytes`, in the machine's byte order: not
+/// for files. Returns the number of bytes.
 [[nodiscard]] size_t pack_integers(std::span<const int32_t> values, std::byte* out);
 [[nodiscard]] size_t pack_integers(std::span<const int64_t> values, std::byte* out);
 

@@ -40,6 +40,12 @@ ValueList list_of(const WantedEntries& entries, size_t wanted) {
   return list;
 }
 
+void expect_count(const FeatureDescription& feature, int64_t count, int64_t found) {
+  if (found == count) return;
+  throw Malformed{fmt::format("has {} values, shape {} needs {}", found, to_string(feature.shape), count), nullptr,
+                  ErrorCode::kWrongShape, true};
+}
+
 }  // namespace
 
 ExampleParser::ExampleParser(std::vector<FeatureDescription> features)
@@ -130,6 +136,15 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
       const FeatureDescription& feature = features_[i];
       const Place& place = places_[i];
       walk.key = &feature.key;
+      // Mostly a feature is one packed run; what else it may be takes longer to find out.
+      if (place.fixed_len && feature.stored != DType::kBytes && entries.has(place.list) && !entries.has_more()) {
+        const auto run = wire::packed_run(entries.first_part(place.list), feature.stored);
+        if (run && !run->empty()) {
+          expect_count(feature, place.count,
+                       wire::read_packed(*run, feature.dtype, place.count, destinations[place.column]));
+          continue;
+        }
+      }
       ValueList list;
       if (entries.has(place.list)) read_list(entries, place.list, list);
       walk.readers_may_differ |= list.several;
@@ -148,11 +163,7 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
       }
       if (*list.kind != feature.stored) wire::check_kind(list, feature.stored);
       // Numbers behind a packed run make another count than TensorFlow's, so one of the two is wrong.
-      const int64_t found = wire::read_values(list, feature.dtype, place.count, destination).count;
-      if (found != place.count) {
-        throw Malformed{fmt::format("has {} values, shape {} needs {}", found, to_string(feature.shape), place.count),
-                        nullptr, ErrorCode::kWrongShape, true};
-      }
+      expect_count(feature, place.count, wire::read_values(list, feature.dtype, place.count, destination).count);
     }
     walk.key = nullptr;
     size_t different = 0;
@@ -180,7 +191,8 @@ bool ExampleParser::find_packed(std::string_view record, std::span<std::string_v
       ahead.ask_for_part();
       const Place& place = places_[i];
       if (!entries.has(place.list)) {
-        if (place.fixed_len) return false;
+        const bool has_default = !std::holds_alternative<std::monostate>(features_[i].default_values);
+        if (place.fixed_len && !has_default) return false;
         lists[i] = {};
         continue;
       }
@@ -195,11 +207,17 @@ bool ExampleParser::find_packed(std::string_view record, std::span<std::string_v
 }
 
 int64_t ExampleParser::count_packed(size_t i, std::string_view list) const {
+  if (list.empty()) return places_[i].count;
   return wire::count_packed(list, features_[i].stored);
 }
 
 bool ExampleParser::read_packed(size_t i, std::string_view list, int64_t count, int64_t capacity,
                                 std::byte* destination) const {
+  if (list.empty()) {
+    // Only a feature with a default has values then.
+    if (places_[i].fixed_len) wire::write_default(features_[i], destination);
+    return count == places_[i].count;
+  }
   try {
     return wire::read_packed(list, features_[i].dtype, capacity, destination) == count;
   } catch (const Malformed&) {

@@ -48,14 +48,14 @@ class ExampleParser {
                                            std::string_view next = {}) const;
 
   /// For those who must know the number of values before they have a place for them. Finds the packed list of each
-  /// feature in a plain record: each key once, its list one packed run or empty; of var_len it may be missing. False
-  /// for any other record, also for one that is not valid, as far as was looked; `parse` says then what is in it. Only
-  /// where `packs_lists`.
+  /// feature in a plain record: its list is one packed run, or empty; it may be missing where parse allows it (of a key
+  /// that occurs twice the last counts). False for any other record, also for one that is not valid, as far as was
+  /// looked; `parse` says then what is in it. `next`: as in parse. Only where `packs_lists`.
   [[nodiscard]] bool find_packed(std::string_view record, std::span<std::string_view> lists,
                                  std::string_view next = {}) const;
   /// Whether every feature is a list of numbers of its own (fixed_len, var_len), as `find_packed` needs it.
   bool packs_lists() const { return packs_lists_; }
-  /// Values in what it found of feature `i`.
+  /// Values in what it found of feature `i`, or of its default.
   int64_t count_packed(size_t i, std::string_view list) const;
   /// Reads them, all `count`, to where there is room for `capacity`; what is behind them there may be written to.
   /// False where they are not valid.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/batch.h"
 #include "ops/cache.h"
 #include "ops/decode_rows.h"
 
@@ -34,14 +35,25 @@ class Movers {
   // Whether elements would be copied on the way.
   bool copy() const { return copies_; }
   const std::string_view last() const { return nodes_.front()->op->name(); }
-  PlanNodePtr on_top_of(PlanNodePtr plan) const {
+  // On top of a plan of rows, which stand for `elements`.
+  PlanNodePtr on_top_of(PlanNodePtr plan, const SchemaPtr& elements) const {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-      plan = make_plan_node({std::move(plan)}, (*node)->make);
+      plan = make_plan_node({std::move(plan)}, moved(**node, elements));
     }
     return plan;
   }
 
  private:
+  // A batch is told what it becomes, so that its blocks are no larger then than others.
+  static MakeOperator moved(const PlanNode& node, const SchemaPtr& elements) {
+    const auto batch = std::dynamic_pointer_cast<const BatchOperator>(node.op);
+    if (batch == nullptr) return node.make;
+    return [size = batch->size(), options = batch->options(), elements](std::span<const SchemaPtr> inputs) {
+      return std::make_shared<const BatchOperator>(inputs[0], size, options,
+                                                   std::make_shared<const DecodeRowsOperator>(inputs[0], elements));
+    };
+  }
+
   std::vector<PlanNodePtr> nodes_;
   bool batches_ = false;
   bool copies_ = false;
@@ -60,7 +72,7 @@ PlanNodePtr with_rows_as_bytes(const PlanNodePtr& plan, std::vector<AppliedRewri
   PlanNodePtr cache = make_plan_node({late_copy(below->inputs[0], applied)}, [](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const CacheOperator>(inputs[0], /*as_bytes=*/true);
   });
-  return make_plan_node({movers.on_top_of(std::move(cache))}, [elements](std::span<const SchemaPtr> inputs) {
+  return make_plan_node({movers.on_top_of(std::move(cache), elements)}, [elements](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const DecodeRowsOperator>(inputs[0], elements);
   });
 }

@@ -1,9 +1,10 @@
 #include "formats/columnar/packed_integers.h"
 
+#include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace millrace::packed_integers_test {

@@ -380,6 +380,10 @@ TEST(ExampleParser, PackedListsHaveTheValuesThatParsingGives) {
     for (const char* key : {"a", "b", "c"}) {
       const DType stored = writer.below(2) == 0 ? DType::kInt64 : DType::kFloat32;
       FeatureDescription feature = writer.below(2) == 0 ? var_len(key, stored) : fixed_len(key, {3}, stored);
+      if (!feature.shape.empty() && writer.below(2) == 0) {
+        feature = stored == DType::kInt64 ? feature.default_value(std::vector<int64_t>{-1, 2, 3})
+                                          : feature.default_value(std::vector<float>{-1, 2, 3});
+      }
       if (stored == DType::kInt64 && writer.below(2) == 0) feature = feature.as(DType::kInt32);
       features.push_back(feature);
       if (writer.below(2) == 0) break;

@@ -146,48 +146,115 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
   for (const int threads : {1, 4}) EXPECT_EQ(run(too_long, threads, true), expected);
 }
 
-// Batches whose records are all plain are decoded at once, the others by way of rows.
-TEST_F(LateParse, APaddedBatchIsTheSameWhateverItsRecordsAre) {
-  const std::string path = (folder_ / "odd.tfrecord").string();
-  RecordWriter writer(path);
-  const auto add = [](ExampleWriter& example, const char* key, std::vector<int64_t> values) {
-    example.add(key, std::span<const int64_t>(values));
-  };
-  for (int r = 0; r < 400; ++r) {
-    ExampleWriter example;
-    add(example, "id", {r});
-    if (r % 11 != 3) add(example, "tokens", std::vector<int64_t>(static_cast<size_t>(r * 7 % 40), r - 100));
-    if (r % 5 != 1) example.add("scores", std::span<const float>(std::vector<float>(static_cast<size_t>(r % 3), 0.5F)));
-    std::string record(example.finish());
-    if (r / 50 % 2 == 0 && r % 9 == 0) record += record;  // each key twice
-    writer.write(record);
+// Records for padded batches: of most the lists are packed and each key is there once. `odd` adds those that are
+// decoded by way of rows, `last` is the last one.
+class PaddedParse : public LateParse {
+ protected:
+  static std::string field(char tag, const std::string& content) {
+    return std::string{tag, static_cast<char>(content.size())} + content;
   }
-  writer.close();
-  const Dataset records = Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1});
-  const FeatureDescription tokens = var_len("tokens", DType::kInt64);
-  std::vector<PaddedBatchOptions> options(5);
+  // An Example of one Feature; `list`: Int64List or FloatList with its tag.
+  static std::string example_of(const std::string& key, const std::string& list) {
+    return field('\x0a', field('\x0a', field('\x0a', key) + field('\x12', list)));
+  }
+  static std::string unpacked_tokens(int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += std::string{'\x08', static_cast<char>(i)};
+    return example_of("tokens", field('\x1a', list));
+  }
+  static void add(ExampleWriter& example, const char* key, const std::vector<int64_t>& values) {
+    example.add(key, std::span<const int64_t>(values));
+  }
+
+  Dataset records(bool odd, const std::string& last = "") const {
+    const std::string path = (folder_ / "odd.tfrecord").string();
+    RecordWriter writer(path);
+    for (int r = 0; r < 400; ++r) {
+      ExampleWriter example;
+      add(example, "id", {r});
+      if (r % 4 != 2) add(example, "pair", {r, -r});
+      const bool unpacked = odd && (r == 0 || r == 33 || r == 50 || r == 135);
+      if (r % 11 != 3 && !unpacked) {
+        add(example, "tokens", std::vector<int64_t>(static_cast<size_t>(r * 7 % 39), r - 100));
+      }
+      if (r % 5 != 1)
+        example.add("scores", std::span<const float>(std::vector<float>(static_cast<size_t>(r % 3), 0.5F)));
+      std::string record(example.finish());
+      if (r % 90 == 9) record += record;  // of each key the last counts
+      if (unpacked) record += unpacked_tokens(r % 20);
+      if (odd && r == 77) record += example_of("scores", "");  // no list at all
+      writer.write(record);
+    }
+    if (!last.empty()) writer.write(last);
+    writer.close();
+    return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1});
+  }
+
+  static Dataset parsed(const Dataset& records, bool int32_tokens) {
+    const FeatureDescription tokens = var_len("tokens", DType::kInt64);
+    return records.parse_example(
+        {fixed_len("id", {}, DType::kInt64),
+         fixed_len("pair", {2}, DType::kInt64).as(DType::kInt32).default_value(std::vector<int64_t>{-7, 7}),
+         int32_tokens ? tokens.as(DType::kInt32) : tokens, var_len("scores", DType::kFloat32)});
+  }
+
+  static void expect_same(const Dataset& padded, const std::string& error) {
+    const Outcome expected = run(padded, 1, false);
+    EXPECT_EQ(expected.error.substr(0, error.size()), error);
+    EXPECT_EQ(expected.error.empty(), error.empty()) << expected.error;
+    for (const int threads : {1, 4}) EXPECT_EQ(run(padded, threads, true), expected);
+  }
+};
+
+TEST_F(PaddedParse, BatchesAreTheSameWhateverTheirRecordsAre) {
+  std::vector<PaddedBatchOptions> options(4);
   options[1].value = -1;
   options[2] = {.length = PadLength::multiple_of(16), .features = {{"scores", {.value = 0.25}}}};
   options[3].length = PadLength::fixed(64);
-  options[4].length = PadLength::fixed(38);  // record 337 has 39
-  for (const FeatureDescription& kind : {tokens, tokens.as(DType::kInt32)}) {
-    const Dataset parsed =
-        records.parse_example({fixed_len("id", {}, DType::kInt64), kind, var_len("scores", DType::kFloat32)});
-    for (const PaddedBatchOptions& option : options) {
-      for (const int64_t size : {1, 3, 17, 400}) {
-        const Dataset padded = parsed.padded_batch(size, option);
-        const Outcome expected = run(padded, 1, false);
-        EXPECT_EQ(expected.error.empty(), &option != &options[4]) << expected.error;
-        for (const int threads : {1, 4}) EXPECT_EQ(run(padded, threads, true), expected) << size;
+  for (const bool odd : {false, true}) {
+    const Dataset all = records(odd);
+    for (const bool int32_tokens : {false, true}) {
+      for (const PaddedBatchOptions& option : options) {
+        for (const int64_t size : {1, 3, 17, 400}) {
+          expect_same(parsed(all, int32_tokens).padded_batch(size, option), "");
+        }
       }
     }
   }
-  // Too large for the budget: the same error from both.
+}
+
+TEST_F(PaddedParse, TheFirstErrorIsTheSame) {
+  ExampleWriter example;
+  add(example, "id", {400});
+  add(example, "tokens", std::vector<int64_t>(39, 1));
+  const std::string too_long(example.finish());
+  expect_same(parsed(records(false, too_long), true).padded_batch(9, {.length = PadLength::fixed(38)}),
+              "wrong_shape: ");
+  add(example, "id", {400});
+  add(example, "tokens", {1, 2, int64_t{1} << 31});
+  const std::string too_large(example.finish());
+  expect_same(parsed(records(false, too_large), true).padded_batch(9), "parse: ");
+  expect_same(parsed(records(false, too_large), false).padded_batch(9), "");
+  add(example, "tokens", {1});
+  const std::string no_id(example.finish());
+  expect_same(parsed(records(false, no_id), true).padded_batch(9), "missing_feature: ");
+  add(example, "id", {1, 2});
+  const std::string two_ids(example.finish());
+  expect_same(parsed(records(false, two_ids), true).padded_batch(9), "wrong_shape: ");
+  const std::string id = example_of("id", field('\x1a', field('\x0a', "\x05")));
+  const std::string three_bytes = id + example_of("scores", field('\x12', field('\x0a', "abc")));
+  expect_same(parsed(records(false, three_bytes), true).padded_batch(9), "parse: ");
+  const std::string cut_off = id + example_of("tokens", field('\x1a', field('\x0a', "\x05\x85")));
+  expect_same(parsed(records(false, cut_off), true).padded_batch(9), "parse: ");
+  const std::string wrong_kind = id + example_of("tokens", field('\x12', field('\x0a', "abcd")));
+  expect_same(parsed(records(false, wrong_kind), true).padded_batch(9), "parse: ");
+}
+
+TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
   for (const bool rewritten : {false, true}) {
     StartOptions start{.threads = 1, .memory_budget = 1 << 20};
     if (!rewritten) start.disabled_rewrites = {"late_parse"};
-    Pipeline pipeline =
-        records.parse_example({tokens}).padded_batch(400, {.length = PadLength::fixed(512)}).start(start);
+    Pipeline pipeline = parsed(records(false), false).padded_batch(400, {.length = PadLength::fixed(512)}).start(start);
     try {
       (void)pipeline.next();
       ADD_FAILURE() << "within the budget";

@@ -1,6 +1,10 @@
-# Sources of a library compiled several at a time, where what is built is not what users run (docs/decisions/batches.md).
+# Sources of a target compiled several at a time (docs/decisions/batches.md).
 set(MILLRACE_BATCH 0 CACHE STRING
     "Sources of a library that are compiled together; 1: each by itself; 0: so too, but for what is around the work of programs")
+
+if(NOT MILLRACE_BATCH MATCHES "^[0-9]+$")
+  message(FATAL_ERROR "MILLRACE_BATCH is '${MILLRACE_BATCH}', no number of sources")
+endif()
 
 # The names that a source has at the beginning of a line, as those of unnamed namespaces are; more than these do no harm.
 function(millrace_names_of source result)

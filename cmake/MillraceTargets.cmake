@@ -26,7 +26,7 @@ elseif(MILLRACE_SANITIZE)
 endif()
 
 # What nearly every file includes, compiled once for a target of several files (docs/decisions/precompiled_headers.md). A source
-# still includes all that it uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds as well.
+# still includes all that it uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DMILLRACE_BATCH=1 builds as well.
 set(millrace_precompiled_headers
     <algorithm> <array> <atomic> <chrono> <cmath> <cstddef> <cstdint> <cstring> <deque> <functional> <map> <memory>
     <mutex> <optional> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)

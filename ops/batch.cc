@@ -13,7 +13,7 @@ constexpr std::string_view kKind = "batch";
 
 BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size,
                        bool drop_remainder, Assemble assemble, const StageContext& context,
-                       std::shared_ptr<const MapOperator> later)
+                       std::shared_ptr<const MapOperator> later, int64_t row_bytes)
     : schema_(std::move(schema)),
       input_(std::move(input)),
       size_(size),
@@ -24,9 +24,9 @@ BatchStage::BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr
       context_(context),
       builder_(std::move(input_schema), context.pool) {
   making_->assemble = std::move(assemble);
-  const int64_t parsed_bytes = later_ == nullptr ? 0 : fixed_bytes(*later_->schema());
-  if (parsed_bytes == 0) return;
-  making_->batch_bytes = static_cast<int64_t>(std::min<size_t>(size_, kBlockBytes)) * parsed_bytes;
+  if (row_bytes == 0 && later_ != nullptr) row_bytes = fixed_bytes(*later_->schema());
+  if (row_bytes == 0) return;
+  making_->batch_bytes = static_cast<int64_t>(std::min<size_t>(size_, kBlockBytes)) * row_bytes;
   grows_ = true;
 }
 
@@ -264,12 +264,13 @@ Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainde
 }
 
 BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options,
-                             std::shared_ptr<const MapOperator> later)
+                             std::shared_ptr<const MapOperator> later, int64_t row_bytes)
     : StageOperator(batched_schema(*input, options.drop_remainder ? size : kVaries)),
       input_schema_(std::move(input)),
       size_(checked_batch_size("batch", size)),
       options_(options),
-      later_(std::move(later)) {}
+      later_(std::move(later)),
+      row_bytes_(row_bytes) {}
 
 std::string BatchOperator::arguments() const {
   return fmt::format("size={}, drop_remainder={}{}", size_, options_.drop_remainder,
@@ -283,7 +284,7 @@ Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) cons
 std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
                                       options_.drop_remainder, stack_elements(schema(), name(), context.pool), context,
-                                      later_);
+                                      later_, row_bytes_);
 }
 
 }  // namespace millrace

@@ -25,8 +25,10 @@ class BatchStage final : public Stage {
 
   /// `later`: a map of rows that a rewrite has moved behind this stage, or null. Rows that are lost to an error or with
   /// the remainder never reach it, so it looks at them here: its first error goes out as if it still stood before.
+  /// `row_bytes`: what a row takes behind this stage, where it becomes larger there; 0: as `later` says, or as it is.
   BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size, bool drop_remainder,
-             Assemble assemble, const StageContext& context, std::shared_ptr<const MapOperator> later = nullptr);
+             Assemble assemble, const StageContext& context, std::shared_ptr<const MapOperator> later = nullptr,
+             int64_t row_bytes = 0);
   /// Throws `kMemoryBudget` when the rows of the open batch take more than there is.
   Poll next(Block& out) override;
 
@@ -82,9 +84,9 @@ class BatchStage final : public Stage {
 ///     range(7), batch(3, {.drop_remainder = true})   // [0,1,2] [3,4,5]
 class BatchOperator final : public StageOperator {
  public:
-  /// `later`: see BatchStage.
+  /// `later`, `row_bytes`: see BatchStage.
   BatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {},
-                std::shared_ptr<const MapOperator> later = nullptr);
+                std::shared_ptr<const MapOperator> later = nullptr, int64_t row_bytes = 0);
   std::string_view name() const override { return "batch"; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
@@ -100,6 +102,7 @@ class BatchOperator final : public StageOperator {
   size_t size_;
   BatchOptions options_;
   std::shared_ptr<const MapOperator> later_;
+  int64_t row_bytes_;
 };
 
 /// The schema of batches of `rows` elements, or of how many there are (`kVaries`). What varies in the elements of a

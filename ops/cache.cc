@@ -77,32 +77,16 @@ class EncodedRows {
   }
 
   Block encode(const Block& block) {
-    Ref<Resource> memory = kept_;
-    std::byte* place = nullptr;
-    if (!kept_) {
-      const Buffer buffer = pool_.allocate(most_bytes(block));
-      place = buffer->data();
-      memory = buffer;
-    }
+    if (!kept_) return encode_apart(block);
     for (size_t element = 0; element < block.num_elements(); ++element) {
       if (is_error(block, element)) {
         builder_.append_error(block.error_at(element));
         continue;
       }
       const std::string_view row = row_of(block, element);
-      if (kept_) place = kept_->add(row.size());
-      if (!row.empty()) std::memcpy(place, row.data(), row.size());
-      builder_.column(0).append_view({reinterpret_cast<const char*>(place), row.size()});
-      builder_.added_elements(1);
-      place += row.size();
+      append(kept_->add(row.size()), row);
     }
-    builder_.column(0).hold(memory);
-    Block rows = builder_.finish();
-    rows.set_origins(block.origins());
-    rows.rows_per_element = block.rows_per_element;
-    rows.epoch = block.epoch;
-    rows.cursor = block.cursor;
-    return rows;
+    return finish(block, kept_);
   }
 
   /// Bytes of memory that the kept rows take.
@@ -113,9 +97,40 @@ class EncodedRows {
     return !block.errors().empty() && block.error_at(element) != nullptr;
   }
 
-  // What its rows take at most.
-  size_t most_bytes(const Block& block) const {
-    return codec_ ? block.num_elements() * codec_->most_bytes() : static_cast<size_t>(block.column(0).byte_size());
+  // In memory of their own, which has room for them and no more: whoever keeps rows counts their bytes.
+  Block encode_apart(const Block& block) {
+    std::vector<size_t> sizes(block.num_elements());
+    size_t total = 0;
+    for (size_t element = 0; element < sizes.size(); ++element) {
+      if (!is_error(block, element)) total += sizes[element] = row_of(block, element).size();
+    }
+    const Buffer memory = pool_.allocate(total);
+    std::byte* place = memory->data();
+    for (size_t element = 0; element < sizes.size(); ++element) {
+      if (is_error(block, element)) {
+        builder_.append_error(block.error_at(element));
+        continue;
+      }
+      append(place, row_of(block, element));
+      place += sizes[element];
+    }
+    return finish(block, memory);
+  }
+
+  void append(std::byte* place, std::string_view row) {
+    if (!row.empty()) std::memcpy(place, row.data(), row.size());
+    builder_.column(0).append_view({reinterpret_cast<const char*>(place), row.size()});
+    builder_.added_elements(1);
+  }
+
+  Block finish(const Block& like, const Ref<Resource>& memory) {
+    builder_.column(0).hold(memory);
+    Block rows = builder_.finish();
+    rows.set_origins(like.origins());
+    rows.rows_per_element = like.rows_per_element;
+    rows.epoch = like.epoch;
+    rows.cursor = like.cursor;
+    return rows;
   }
 
   // Stays until the next one is asked for.

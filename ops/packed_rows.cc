@@ -1,6 +1,5 @@
 #include "ops/packed_rows.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
 

@@ -48,9 +48,10 @@ class ExampleParser {
                                            std::string_view next = {}) const;
 
   /// For those who must know the number of values before they have a place for them. Finds the packed list of each
-  /// feature in a plain record: its list is one packed run, or empty; it may be missing where parse allows it (of a key
-  /// that occurs twice the last counts). False for any other record, also for one that is not valid, as far as was
-  /// looked; `parse` says then what is in it. `next`: as in parse. Only where `packs_lists`.
+  /// feature in a plain record: its list is one packed run, of var_len it may also be empty, and it may be missing
+  /// where parse allows it (of a key that occurs twice the last counts). False for any other record, also for one that
+  /// is not valid, as far as was looked; `parse` says then what is in it. `next`: as in parse. Only where
+  /// `packs_lists`.
   [[nodiscard]] bool find_packed(std::string_view record, std::span<std::string_view> lists,
                                  std::string_view next = {}) const;
   /// Whether every feature is a list of numbers of its own (fixed_len, var_len), as `find_packed` needs it.

@@ -49,8 +49,7 @@ class Movers {
     const auto batch = std::dynamic_pointer_cast<const BatchOperator>(node.op);
     if (batch == nullptr) return node.make;
     return [size = batch->size(), options = batch->options(), elements](std::span<const SchemaPtr> inputs) {
-      return std::make_shared<const BatchOperator>(inputs[0], size, options,
-                                                   std::make_shared<const DecodeRowsOperator>(inputs[0], elements));
+      return std::make_shared<const BatchOperator>(inputs[0], size, options, /*later=*/nullptr, fixed_bytes(*elements));
     };
   }
 

@@ -153,6 +153,20 @@ TEST(PaddedBatchTest, PadsToTheLongestOfTheBatch) {
               ElementsAre("tokens=[[1,2,-1],[3,-1,-1],[-1,-1,-1],[4,5,6]]", "tokens=[[7,8],[9,-1]]"));
 }
 
+TEST(BatchTest, BlocksAreCutByWhatRowsBecome) {
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const StageContext context{pool, waker, {}, lanes};
+  // 256 KiB are two batches of four rows of 32 KiB, and a batch may be more.
+  for (const auto& [row_bytes, batches] : {std::pair{0, 25U}, {32 << 10, 2U}, {1 << 20, 1U}}) {
+    const auto stage = range(100).then<BatchOperator>(4, BatchOptions{}, nullptr, row_bytes).opener(0)(context);
+    Block block;
+    ASSERT_EQ(stage->next(block), Poll::kBlock);
+    EXPECT_EQ(block.num_elements(), batches) << row_bytes;
+  }
+}
+
 TEST(PaddedBatchTest, BlocksAreCutByWhatBatchesTakeOnceTheyAreMade) {
   // Batches of 64 rows, of 100 values apart from one of 1,000: 512 KB each; and of rows of 10 values: 5 KB each.
   for (const size_t longest : {1000, 10}) {

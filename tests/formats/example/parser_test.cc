@@ -374,6 +374,7 @@ std::optional<FeatureDefault> read_packed(const ExampleParser& parser, size_t i,
 
 TEST(ExampleParser, PackedListsHaveTheValuesThatParsingGives) {
   uint64_t plain = 0;
+  uint64_t defaults = 0;
   for (uint64_t seed = 0; seed < kRecords; ++seed) {
     OddWriter writer(seed);
     std::vector<FeatureDescription> features;
@@ -412,11 +413,13 @@ TEST(ExampleParser, PackedListsHaveTheValuesThatParsingGives) {
     }
     if (!found) continue;
     ++plain;
+    for (size_t i = 0; i < features.size(); ++i) defaults += lists[i].empty() && !features[i].shape.empty() ? 1 : 0;
     const ParsedRecord expected = parse_with_millrace(parser, record);
     ASSERT_TRUE(same(*found, expected)) << "seed " << seed << ": expected " << to_string(expected) << "\nfound "
                                         << to_string(*found);
   }
   EXPECT_GT(plain, kRecords / 10);
+  EXPECT_GT(defaults, kRecords / 20);
 }
 
 TEST(SequenceExampleParser, OddAndDamagedRecordsMeanWhatTheyMeanToProtobuf) {

@@ -146,8 +146,8 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
   for (const int threads : {1, 4}) EXPECT_EQ(run(too_long, threads, true), expected);
 }
 
-// Records for padded batches: of most the lists are packed and each key is there once. `odd` adds those that are
-// decoded by way of rows, `last` is the last one.
+// Records for padded batches, which are plain: their lists are packed. `odd`: those of some are not, so that their
+// batches are made by way of rows. `last`: one more.
 class PaddedParse : public LateParse {
  protected:
   static std::string field(char tag, const std::string& content) {
@@ -181,8 +181,8 @@ class PaddedParse : public LateParse {
         example.add("scores", std::span<const float>(std::vector<float>(static_cast<size_t>(r % 3), 0.5F)));
       std::string record(example.finish());
       if (r % 90 == 9) record += record;  // of each key the last counts
-      if (unpacked) record += unpacked_tokens(r % 20);
-      if (odd && r == 77) record += example_of("scores", "");  // no list at all
+      if (unpacked) record += unpacked_tokens(1 + r % 20);
+      if (r == 77) record += example_of("scores", "");  // no list at all
       writer.write(record);
     }
     if (!last.empty()) writer.write(last);

@@ -67,6 +67,7 @@ function(millrace_batch target)
     list(APPEND names_${batch} ${names})
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP batch_${batch})
   endforeach()
+  # clang-tidy asks of every included .cc whether it was meant to be; here it was, and only that line is excused.
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP
                         UNITY_BUILD_CODE_BEFORE_INCLUDE "// NOLINTNEXTLINE(bugprone-suspicious-include)")
   # A struct of a source with a member of an unnamed namespace: for GCC it is one of a header.

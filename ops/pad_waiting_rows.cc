@@ -60,8 +60,7 @@ bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, Buf
       longest = 0;
       for (const WaitingRow& row : rows) longest = std::max(longest, static_cast<int64_t>(length_of(row, index)));
     }
-    const bool to_boundary = varies && feature.rule.varying.has_value();
-    const int64_t target = to_boundary ? *feature.rule.varying : feature.rule.length.length_for(longest);
+    const int64_t target = feature.rule.length_for(varies, longest);
     if (longest > target) return false;
     shape.push_back(target);
   }

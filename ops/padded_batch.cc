@@ -193,7 +193,7 @@ struct TargetShape {
         target[0] = std::max(target[0], length);
         if (length > most) refuse_row(row, fmt::format("{} values", length), most);
       }
-      target[0] = rule.length_for(feature, target[0]);
+      target[0] = rule.length_for(feature.shape[0] == kVaries, target[0]);
       return target;
     }
     const std::optional<size_t> of_length = dimension_of_length(feature.shape);

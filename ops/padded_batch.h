@@ -76,9 +76,10 @@ class Padding {
     PaddingValue value;
     bool own_length = false;         // from the feature's own options
     std::optional<int64_t> varying;  // what every dimension that varies is padded to, of any rank
-    /// The length of a vector feature in a batch whose longest row has `longest` values, which may be too many.
-    int64_t length_for(const FeatureSpec& vector, int64_t longest) const {
-      return varying && vector.shape[0] == kVaries ? *varying : length.length_for(longest);
+    /// The length of a vector, whose size varies or not, in a batch whose longest row has `longest` values, which may
+    /// be too many.
+    int64_t length_for(bool varies, int64_t longest) const {
+      return varies && varying ? *varying : length.length_for(longest);
     }
   };
   /// By column.

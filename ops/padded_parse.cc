@@ -23,9 +23,8 @@ PaddedParse::PaddedParse(const ExampleParser& parser, std::span<const Padding::R
     : parser_(parser), rules_(rules.begin(), rules.end()), schema_(std::move(schema)), pool_(pool), budget_(budget) {}
 
 bool PaddedParse::takes(const ExampleParser& parser) {
-  return parser.packs_lists() &&
-         std::all_of(parser.columns().begin(), parser.columns().end(),
-                     [](const FeatureSpec& column) { return column.shape.size() <= 1 && !column.is_ragged(); });
+  return parser.packs_lists() && std::all_of(parser.columns().begin(), parser.columns().end(),
+                                             [](const FeatureSpec& column) { return column.shape.size() <= 1; });
 }
 
 std::optional<std::vector<int64_t>> PaddedParse::lengths_of(size_t feature, const Lists& lists, size_t rows) const {
@@ -34,7 +33,7 @@ std::optional<std::vector<int64_t>> PaddedParse::lengths_of(size_t feature, cons
   for (size_t first = 0; first < lists.num_records; first += rows) {
     const int64_t* counts = lists.counts.data() + lists.place(feature, first);
     const int64_t longest = *std::max_element(counts, counts + rows);
-    const int64_t length = column.shape.empty() ? 1 : rules_[feature].length_for(column, longest);
+    const int64_t length = column.shape.empty() ? 1 : rules_[feature].length_for(!column.has_fixed_shape(), longest);
     const int64_t most = std::min(kMostElementValues, budget_ / static_cast<int64_t>(size_of(column.dtype)));
     if (longest > length || length > most / static_cast<int64_t>(rows)) return std::nullopt;
     lengths.push_back(length);

@@ -1,11 +1,11 @@
 #include "benchmarks/floor/token_writer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "benchmarks/workload_features.h"
 #include "formats/error.h"
 #include "formats/example/parser.h"
+#include "ops/fill_padding.h"
 
 namespace millrace {
 namespace {
@@ -26,17 +26,16 @@ class TokenBatchWriter final : public BatchWriter {
       longest = std::max(longest, counts_[row]);
     }
     const std::array<int64_t, 2> shape = {rows, longest};
-    std::byte* tokens = out.begin_column(0, shape);
+    out.begin_column(0, shape);
+    auto* tokens = out.values<int64_t>(0);
     std::byte* label = out.begin_column(1, {&rows, 1});
     for (size_t row = 0; row < records.size(); ++row) {
-      if (!parser_->read_packed(0, lists_[2 * row], counts_[row], longest, tokens) ||
+      if (!parser_->read_packed(0, lists_[2 * row], counts_[row], longest, reinterpret_cast<std::byte*>(tokens)) ||
           !parser_->read_packed(1, lists_[2 * row + 1], 1, 1, label)) {
         refuse();
       }
-      const size_t bytes = static_cast<size_t>(counts_[row]) * sizeof(int64_t);
-      const size_t stride = static_cast<size_t>(longest) * sizeof(int64_t);
-      if (bytes < stride) std::memset(tokens + bytes, 0, stride - bytes);
-      tokens += stride;
+      fill_padding(std::span(tokens + counts_[row], tokens + longest), int64_t{0});
+      tokens += longest;
       label += sizeof(int64_t);
     }
   }

@@ -1,5 +1,6 @@
 #include "formats/example/parser.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include <fmt/format.h>
@@ -64,8 +65,6 @@ ExampleParser::ExampleParser(std::vector<FeatureDescription> features)
                        .list = wanted_.of_feature(places_.size())[0],
                        .column = columns_.size(),
                        .count = fixed_len ? num_values(feature.shape) : 0});
-    packs_lists_ =
-        packs_lists_ && feature.stored != DType::kBytes && (fixed_len || feature.kind == FeatureDescription::kVarLen);
     for (FeatureSpec& column : feature.columns()) columns_.push_back(std::move(column));
   }
 }
@@ -178,9 +177,16 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
   return std::nullopt;
 }
 
+bool ExampleParser::packs_lists() const {
+  return std::all_of(features_.begin(), features_.end(), [](const FeatureDescription& feature) {
+    const bool own_list = feature.kind == FeatureDescription::kFixedLen || feature.kind == FeatureDescription::kVarLen;
+    return own_list && feature.stored != DType::kBytes;
+  });
+}
+
 bool ExampleParser::find_packed(std::string_view record, std::span<std::string_view> lists,
                                 std::string_view next) const {
-  assert(packs_lists_);
+  assert(packs_lists());
   WantedEntries entries(wanted_.size());
   Walk walk;
   try {

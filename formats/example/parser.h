@@ -55,7 +55,7 @@ class ExampleParser {
   [[nodiscard]] bool find_packed(std::string_view record, std::span<std::string_view> lists,
                                  std::string_view next = {}) const;
   /// Whether every feature is a list of numbers of its own (fixed_len, var_len), as `find_packed` needs it.
-  bool packs_lists() const { return packs_lists_; }
+  bool packs_lists() const;
   /// Values in what it found of feature `i`, or of its default.
   int64_t count_packed(size_t i, std::string_view list) const;
   /// Reads them, all `count`, to where there is room for `capacity`; what is behind them there may be written to.
@@ -86,7 +86,6 @@ class ExampleParser {
   std::vector<FeatureSpec> columns_;
   wire::WantedLists wanted_;
   std::vector<Place> places_;  // of each feature
-  bool packs_lists_ = true;
 };
 
 }  // namespace millrace

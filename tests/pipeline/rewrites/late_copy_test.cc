@@ -68,6 +68,14 @@ class LateCopy : public testing::Test {
     return stream;
   }
 
+  // The most bytes of buffers in use while one thread runs all of it.
+  static int64_t peak_bytes(const Dataset& dataset, std::vector<std::string> disabled_rewrites = {}) {
+    Pipeline pipeline = dataset.start({.threads = 1, .disabled_rewrites = std::move(disabled_rewrites)});
+    while (pipeline.next()) {
+    }
+    return pipeline.stats().peak_buffer_bytes;
+  }
+
   static void expect_same(const Dataset& dataset) {
     EXPECT_THAT(dataset.explain(), HasSubstr("late_copy: "));
     EXPECT_THAT(dataset.explain(), HasSubstr("decode_rows"));
@@ -135,30 +143,16 @@ TEST_F(LateCopy, LeavesTheRestAsItIs) {
 // Behind the cache no row is copied before its batch: a shuffle over all of it takes no second copy.
 TEST_F(LateCopy, AShuffleOfCachedRowsHoldsNoneOfThem) {
   const WorkerLimit limit(2);
-  const auto most_bytes = [](const Dataset& dataset) {
-    Pipeline pipeline = dataset.start({.threads = 1});
-    while (pipeline.next()) {
-    }
-    return pipeline.stats().peak_buffer_bytes;
-  };
   constexpr int64_t kRowBytes = 8 + 4 * kValues;
   const Dataset shuffled = parsed().cache().shuffle(kRecords).repeat(4).batch(10);
-  const int64_t with_copies = most_bytes(parsed().cache().batch(10).unbatch().shuffle(kRecords).repeat(4).batch(10));
-  EXPECT_LT(most_bytes(shuffled) + kRecords * kRowBytes / 2, with_copies);
+  const int64_t with_copies = peak_bytes(parsed().cache().batch(10).unbatch().shuffle(kRecords).repeat(4).batch(10));
+  EXPECT_LT(peak_bytes(shuffled) + kRecords * kRowBytes / 2, with_copies);
 }
 
 TEST_F(LateCopy, NarrowIntegersTakeLessMemory) {
-  const auto peak = [](const Dataset& dataset, std::vector<std::string> disabled) {
-    StartOptions options{.threads = 1};
-    options.disabled_rewrites = std::move(disabled);
-    Pipeline pipeline = dataset.start(options);
-    while (pipeline.next()) {
-    }
-    return pipeline.stats().peak_buffer_bytes;
-  };
   // 44,000 rows: 16 bytes each for the views, 60 for tokens of two bytes and marks that are all one, instead of 336.
   const Dataset many = parsed().select({"tokens", "marks"}).repeat(147).cache().shuffle(2).batch(8);
-  EXPECT_LT(peak(many, {}), 2 * peak(many, {"late_copy"}) / 5);
+  EXPECT_LT(peak_bytes(many), 2 * peak_bytes(many, {"late_copy"}) / 5);
 }
 
 // What a block of packed rows becomes is bounded: rows of zeros are cut into blocks as others are.
@@ -177,10 +171,7 @@ TEST_F(LateCopy, BlocksOfRowsThatPackWellStaySmall) {
                            .cache();
   constexpr int64_t kAll = 4 * kRecords * kZeros * 8;  // 39 MB
   for (const Dataset& dataset : {rows.shuffle(2).repeat(3).batch(4), rows.shuffle(2).repeat(3)}) {
-    Pipeline pipeline = dataset.start({.threads = 1});
-    while (pipeline.next()) {
-    }
-    EXPECT_LT(pipeline.stats().peak_buffer_bytes, kAll / 2);
+    EXPECT_LT(peak_bytes(dataset), kAll / 2);
   }
 }
 

@@ -63,6 +63,11 @@ class LateParse : public testing::Test {
     return Dataset::tfrecord(Shards::files({path}), {.cycle_length = 1}).parse_example(features_);
   }
 
+  // A field of a protobuf message: up to 127 bytes.
+  static std::string field(char tag, const std::string& content) {
+    return std::string{tag, static_cast<char>(content.size())} + content;
+  }
+
   static Outcome run(const Dataset& dataset, int threads, bool rewritten) {
     const WorkerLimit limit(threads);
     StartOptions options{.threads = threads};
@@ -150,9 +155,6 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
 // batches are made by way of rows. `last`: one more.
 class PaddedParse : public LateParse {
  protected:
-  static std::string field(char tag, const std::string& content) {
-    return std::string{tag, static_cast<char>(content.size())} + content;
-  }
   // An Example of one Feature; `list`: Int64List or FloatList with its tag.
   static std::string example_of(const std::string& key, const std::string& list) {
     return field('\x0a', field('\x0a', field('\x0a', key) + field('\x12', list)));
@@ -267,9 +269,6 @@ TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
 // Examples with two serialized tensors of numbers; some of these are text.
 class LateParseTensor : public LateParse {
  protected:
-  static std::string field(char tag, const std::string& content) {
-    return std::string{tag, static_cast<char>(content.size())} + content;
-  }
   // A float32 tensor, see tensorflow/core/framework/tensor.proto.
   static std::string tensor(const std::vector<float>& values) {
     const std::string size = field('\x12', std::string{'\x08', static_cast<char>(values.size())});

@@ -56,41 +56,92 @@ HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT draw
 }
 #endif
 
+#if HWY_TARGET != HWY_SCALAR
+// More special tokens than this are gone through in a loop.
+constexpr size_t kMostUnrolled = 5;
+
+// Masks as many positions as whole vectors have, and returns how many. `kSpecial`: how many special tokens there are;
+// above kMostUnrolled, any number.
+template <size_t kSpecial>
+size_t MaskVectors(const MaskRule& rule, const int32_t* original, const int64_t* HWY_RESTRICT attention,
+                   const uint32_t* HWY_RESTRICT words, size_t length, int32_t* ids, int32_t* HWY_RESTRICT labels,
+                   uint8_t* HWY_RESTRICT drawn) {
+  // By value: what is stored could be part of the rule, for all the compiler knows.
+  const std::span<const int32_t> special_tokens = rule.special_tokens;
+  const hn::ScalableTag<int32_t> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Repartition<int64_t, decltype(d)> d64;
+  const size_t lanes = hn::Lanes(d);
+  const auto mask_below = hn::Set(du, static_cast<uint32_t>(rule.mask_below));
+  const auto random_below = hn::Set(du, static_cast<uint32_t>(rule.random_below));
+  const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
+  const auto mask_token = hn::Set(d, rule.mask_token);
+  const auto no_label = hn::Set(d, -100);
+  HWY_ALIGN int32_t unrolled[(kMostUnrolled + 1) * hn::MaxLanes(d)];
+  constexpr size_t kUnrolled = kSpecial <= kMostUnrolled ? kSpecial : 0;
+  for (size_t s = 0; s < kUnrolled; ++s) hn::Store(hn::Set(d, special_tokens[s]), d, unrolled + s * lanes);
+
+  const auto mask_vector = [&](size_t begin, bool may_lack_tokens) HWY_ATTR {
+    const auto id = hn::LoadU(d, original + begin);
+    const auto word = hn::LoadU(du, words + begin);
+    auto chosen = hn::RebindMask(d, hn::Lt(word, chosen_below));
+    if (may_lack_tokens) {
+      const auto is_zero = [&](size_t at) HWY_ATTR {
+        return hn::BitCast(d, hn::VecFromMask(d64, hn::Eq(hn::LoadU(d64, attention + at), hn::Zero(d64))));
+      };
+      const auto none = hn::ConcatEven(d, is_zero(begin + lanes / 2), is_zero(begin));
+      chosen = hn::AndNot(hn::MaskFromVec(none), chosen);
+    }
+    if constexpr (kSpecial <= kMostUnrolled) {
+#pragma GCC unroll 8
+      for (size_t s = 0; s < kUnrolled; ++s) {
+        chosen = hn::AndNot(hn::Eq(id, hn::Load(d, unrolled + s * lanes)), chosen);
+      }
+    } else {
+      for (const int32_t special : special_tokens) chosen = hn::AndNot(hn::Eq(id, hn::Set(d, special)), chosen);
+    }
+    const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));
+    const auto random = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
+    hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
+    hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
+    StoreDrawn(d, random, begin, drawn);
+  };
+  // Most rows are full. Where one bit is 1 in all of some values, none of them is 0; they are taken for 1s mostly.
+  const auto may_lack_tokens = [&](size_t begin) HWY_ATTR {
+    auto all = hn::LoadU(d64, attention + begin);
+#pragma GCC unroll 4
+    for (size_t part = 1; part < 4; ++part) all = hn::And(all, hn::LoadU(d64, attention + begin + part * lanes / 2));
+    return !hn::AllFalse(d64, hn::Eq(all, hn::Zero(d64)));
+  };
+  size_t begin = 0;
+  for (; begin + 2 * lanes <= length; begin += 2 * lanes) {
+    const bool may_lack = attention != nullptr && may_lack_tokens(begin);
+    mask_vector(begin, may_lack);
+    mask_vector(begin + lanes, may_lack);
+  }
+  for (; begin + lanes <= length; begin += lanes) mask_vector(begin, attention != nullptr);
+  return begin;
+}
+#endif
+
 void MaskRow(const MaskRule& rule, const int32_t* original, const int64_t* HWY_RESTRICT attention,
              const uint32_t* HWY_RESTRICT words, size_t length, int32_t* ids, int32_t* HWY_RESTRICT labels,
              uint8_t* HWY_RESTRICT drawn) {
   size_t begin = 0;
 #if HWY_TARGET != HWY_SCALAR
-  // By value: what is stored could be part of the rule, for all the compiler knows.
-  const std::span<const int32_t> special_tokens = rule.special_tokens;
+  const auto mask = [&](auto vectors) {
+    begin = vectors(rule, original, attention, words, length, ids, labels, drawn);
+  };
   // A word is below 2^32 always; vectors compare 32 bits.
   if (rule.chosen_below <= UINT32_MAX) {
-    const hn::ScalableTag<int32_t> d;
-    const hn::RebindToUnsigned<decltype(d)> du;
-    const hn::Repartition<int64_t, decltype(d)> d64;
-    const size_t lanes = hn::Lanes(d);
-    const auto mask_below = hn::Set(du, static_cast<uint32_t>(rule.mask_below));
-    const auto random_below = hn::Set(du, static_cast<uint32_t>(rule.random_below));
-    const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
-    const auto mask_token = hn::Set(d, rule.mask_token);
-    const auto no_label = hn::Set(d, -100);
-    for (; begin + lanes <= length; begin += lanes) {
-      const auto id = hn::LoadU(d, original + begin);
-      const auto word = hn::LoadU(du, words + begin);
-      auto chosen = hn::RebindMask(d, hn::Lt(word, chosen_below));
-      if (attention != nullptr) {
-        const auto is_zero = [&](size_t at) HWY_ATTR {
-          return hn::BitCast(d, hn::VecFromMask(d64, hn::Eq(hn::LoadU(d64, attention + at), hn::Zero(d64))));
-        };
-        const auto none = hn::ConcatEven(d, is_zero(begin + lanes / 2), is_zero(begin));
-        chosen = hn::AndNot(hn::MaskFromVec(none), chosen);
-      }
-      for (const int32_t special : special_tokens) chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, special)));
-      const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));
-      const auto random = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
-      hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
-      hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-      StoreDrawn(d, random, begin, drawn);
+    switch (rule.special_tokens.size()) {
+      case 0: mask(MaskVectors<0>); break;
+      case 1: mask(MaskVectors<1>); break;
+      case 2: mask(MaskVectors<2>); break;
+      case 3: mask(MaskVectors<3>); break;
+      case 4: mask(MaskVectors<4>); break;
+      case 5: mask(MaskVectors<5>); break;
+      default: mask(MaskVectors<kMostUnrolled + 1>);
     }
   }
 #endif
@@ -134,7 +185,7 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
 
 // No vectors, but instructions that count bits.
 size_t ListDrawn(std::span<const uint8_t> drawn, uint32_t* positions) {
-  constexpr size_t kAtOnce = 4;
+  constexpr size_t kAtOnce = 2;
   uint32_t* next = positions;
   for (size_t byte = 0; byte < drawn.size(); byte += sizeof(uint64_t)) {
     uint64_t bits = 0;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -28,8 +29,9 @@ struct VarintSteps {
   std::array<uint8_t, 256> num_bytes{};
 };
 
+constexpr uint8_t kZero = 0x80;  // of a shuffle: a byte that becomes 0
+
 constexpr VarintSteps make_steps() {
-  constexpr uint8_t kZero = 0x80;
   VarintSteps table;
   for (size_t pattern = 0; pattern < 256; ++pattern) {
     auto& shuffle = table.steps[pattern].shuffle;
@@ -50,6 +52,17 @@ constexpr VarintSteps make_steps() {
 }
 
 constexpr VarintSteps kSteps = make_steps();
+
+// Where 16 bytes go that become so many values of `kSize` bytes.
+template <size_t kSize>
+constexpr std::array<uint8_t, 16 * kSize> make_spread() {
+  std::array<uint8_t, 16 * kSize> shuffle{};
+  for (uint8_t& byte : shuffle) byte = kZero;
+  for (size_t value = 0; value < 16; ++value) shuffle[value * kSize] = static_cast<uint8_t>(value);
+  return shuffle;
+}
+template <size_t kSize>
+alignas(32) constexpr std::array<uint8_t, 16 * kSize> kSpread = make_spread<kSize>();
 
 }  // namespace
 }  // namespace millrace
@@ -103,9 +116,8 @@ constexpr hn::CappedTag<uint8_t, 32> kBytes;
 constexpr hn::Repartition<uint32_t, decltype(kBytes)> kLanes;
 constexpr size_t kStep = 8;
 constexpr size_t kChunk = 64;
-constexpr size_t kPiece = 512;  // bytes whose ends are found at once
-constexpr size_t kStepsAtOnce = 7;
-constexpr size_t kWindow = kStepsAtOnce * kStep;  // bytes, beyond which so many steps do not look
+constexpr size_t kStepsAtOnce = 8;
+constexpr size_t kWindow = 56;  // bytes; varints of up to two are decoded in so many steps, of at least 7 bytes each
 
 template <class V>
 HWY_INLINE void StoreValues(V lanes, int32_t* out) {
@@ -149,12 +161,19 @@ HWY_INLINE void DecodeStep(uint64_t eight, size_t pattern, T* values) {
   }
 }
 
-// As many varints of one byte each as a window has bytes: masks, and lengths.
+// As many varints of one byte each as a chunk has bytes: masks, and lengths.
 template <typename T>
 HWY_INLINE void Widen(const uint8_t* at, T* values) {
-  const hn::Rebind<uint8_t, decltype(kLanes)> narrow;
-  for (size_t i = 0; i < kWindow; i += hn::Lanes(kLanes)) {
-    StoreValues(hn::PromoteTo(kLanes, hn::LoadU(narrow, at + i)), values + i);
+  constexpr size_t kSixteen = 16;
+  const hn::Repartition<std::make_unsigned_t<T>, decltype(kBytes)> lanes;
+  const size_t step = hn::Lanes(lanes);
+  for (size_t i = 0; i < kChunk; i += kSixteen) {
+    const auto bytes = hn::LoadDup128(kBytes, at + i);
+    for (size_t value = 0; value < kSixteen; value += step) {
+      const auto shuffle = hn::Load(kBytes, kSpread<sizeof(T)>.data() + value * sizeof(T));
+      hn::StoreU(hn::BitCast(lanes, hn::TableLookupBytesOr0(bytes, shuffle)), lanes,
+                 reinterpret_cast<hn::TFromD<decltype(lanes)>*>(values + i + value));
+    }
   }
 }
 
@@ -189,54 +208,39 @@ HWY_INLINE bool HasLong(uint64_t ends, size_t size) {
   return (continues & continues >> 1 & continues >> 2 & continues >> 3) != 0;
 }
 
-// Where the varints of a piece end, a bit for each byte. No varint ends behind the piece.
-class Ends {
- public:
-  // `size`: from kChunk to kPiece.
-  HWY_INLINE Ends(const uint8_t* at, size_t size) {
-    size_t begin = 0;
-    for (; begin + kChunk <= size; begin += kChunk) words_[begin / kChunk] = EndsOfChunk(at + begin);
-    const size_t rest = size - begin;
-    words_[begin / kChunk] = rest == 0 ? 0 : EndsOfChunk(at + size - kChunk) >> (kChunk - rest);
-    words_[begin / kChunk + 1] = 0;
-  }
-
-  // Those of 64 bytes from `begin` on. From whole words: others would have to wait until what was just stored is in the
-  // cache.
-  HWY_INLINE uint64_t From(size_t begin) const {
-    const size_t bit = begin % kChunk;
-    return words_[begin / kChunk] >> bit | words_[begin / kChunk + 1] << 1 << (kChunk - 1 - bit);
-  }
-
- private:
-  uint64_t words_[kPiece / kChunk + 2];
-};
-
-// Decodes a window, if there is one, room for its values, and no long varint in it.
+// Decodes a window, or as many varints of one byte each as a chunk has bytes. False where there is not that much, no
+// room for the values, or a long varint.
 template <typename T>
-HWY_INLINE bool DecodeWindow(const Ends& ends, const uint8_t* piece, size_t size, size_t& begin, VarintRun<T>& run) {
-  if (size - begin < kWindow) return false;
-  constexpr uint64_t kAll = (uint64_t{1} << kWindow) - 1;
-  uint64_t window = ends.From(begin) & kAll;
-  const auto count = static_cast<size_t>(std::popcount(window));  // the last of them may be left
-  if (static_cast<size_t>(run.last - run.values) < count + kStep) return false;
-  if (window == kAll) {
-    Widen(piece + begin, run.values);
-    run.values += kWindow;
-    begin += kWindow;
+HWY_INLINE bool DecodeWindow(VarintRun<T>& run) {
+  if (run.end - run.at < static_cast<int64_t>(kChunk)) return false;
+  const uint64_t chunk = EndsOfChunk(run.at);
+  const auto room = static_cast<size_t>(run.last - run.values);
+  if (chunk == ~uint64_t{0} && room >= kChunk) {
+    Widen(run.at, run.values);
+    run.values += kChunk;
+    run.at += kChunk;
     return true;
   }
-  if (HasLong(window, kWindow)) return false;
-#pragma GCC unroll 7
-  for (size_t step = 0; step < kStepsAtOnce; ++step) {
-    const auto pattern = static_cast<uint32_t>(window & 0xff);
-    DecodeStep(EightBytes(piece + begin), pattern, run.values);
+  uint64_t window = chunk & ((uint64_t{1} << kWindow) - 1);
+  const auto count = static_cast<size_t>(std::popcount(window));
+  if (room < count + kStep || HasLong(window, kWindow)) return false;
+  // Where the next window begins follows from this one's bits, so that its steps need not wait for those here.
+  const uint8_t* at = run.at;
+  T* values = run.values;
+  run.at += 64 - std::countl_zero(window);
+  run.values += count;
+  const auto step = [&]() HWY_ATTR {
+    const uint64_t pattern = window & 0xff;
+    DecodeStep(EightBytes(at), pattern, values);
     // Not from a table: each step waits for where the one before ended.
-    const auto num_bytes = static_cast<size_t>(std::bit_width(pattern));
-    run.values += std::popcount(pattern);
-    begin += num_bytes;
+    const uint64_t num_bytes = 64 - static_cast<uint64_t>(std::countl_zero(pattern));
+    values += std::popcount(pattern);
+    at += num_bytes;
     window >>= num_bytes;
-  }
+  };
+#pragma GCC unroll 8
+  for (size_t i = 0; i < kStepsAtOnce; ++i) step();
+  while (window != 0) step();  // of three and four bytes some are more
   return true;
 }
 
@@ -255,17 +259,7 @@ void Decode(VarintRun<T>& result) {
   };
   size_t count = 1;  // of a step; 0: a long varint is next
   while (count > 0 && goes_on(kStep)) {
-    // Little at first: where long varints lie in between, the ends behind them are found once more.
-    size_t most = kChunk;
-    while (goes_on(kChunk) && !HasLong(EndsOfEight(EightBytes(run.at)), kStep)) {
-      const size_t size = std::min(static_cast<size_t>(run.end - run.at), most);
-      const Ends ends(run.at, size);
-      size_t begin = 0;
-      while (DecodeWindow(ends, run.at, size, begin, run)) {
-      }
-      run.at += begin;
-      if (size - begin >= kWindow) break;
-      most = kPiece;
+    while (DecodeWindow(run)) {
     }
     // What windows leave: the last bytes and values, and what is before a long varint.
     for (size_t step = 0; step < kStepsAtOnce && goes_on(kStep); ++step) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,9 +104,8 @@ void mask_plainly(const Block& block, const MaskTokensOptions& options, std::vec
 }
 
 template <typename Id>
-void expect_as_defined(size_t length, MaskTokensOptions options) {
+void expect_as_defined(Block block, const MaskTokensOptions& options) {
   BufferPool pool;
-  Block block = rows_of<Id>(pool, 9, length, length);
   block.first_row = (int64_t{1} << 33) + 5;
   block.iteration = {.epoch = 3, .path = 77};
   const MaskTokensOperator mask(block.schema(), options);
@@ -114,10 +114,45 @@ void expect_as_defined(size_t length, MaskTokensOptions options) {
   std::vector<Id> ids;
   std::vector<Id> labels;
   mask_plainly(block, options, ids, labels);
-  EXPECT_EQ(all_values<Id>(masked, "input_ids"), ids) << length;
-  EXPECT_EQ(all_values<Id>(masked, "labels"), labels) << length;
+  const std::string where =
+      fmt::format("{} positions, {} special tokens", block.column(0).num_values(0), options.special_tokens.size());
+  EXPECT_EQ(all_values<Id>(masked, "input_ids"), ids) << where;
+  EXPECT_EQ(all_values<Id>(masked, "labels"), labels) << where;
   EXPECT_EQ(all_values<Id>(block, "input_ids"), before) << "the input is shared and must stay";
   EXPECT_EQ(all_values<int64_t>(masked, "attention_mask"), all_values<int64_t>(block, "attention_mask"));
+}
+
+template <typename Id>
+void expect_as_defined(size_t length, const MaskTokensOptions& options) {
+  BufferPool pool;
+  expect_as_defined<Id>(rows_of<Id>(pool, 9, length, length), options);
+}
+
+// Full rows, but for one position that has no token: another one in each row, and none in the last.
+template <typename Id>
+Block rows_that_lack_one(BufferPool& pool, size_t length) {
+  Block rows = rows_of<Id>(pool, length + 1, length);
+  for (size_t row = 0; row < rows.num_elements(); ++row) {
+    const auto attention = rows.mutable_columns()[1].mutable_values<int64_t>(row);
+    for (size_t p = 0; p < length; ++p) attention[p] = p == row ? 0 : 1;
+  }
+  return rows;
+}
+
+TEST(MaskTokens, APositionWithoutATokenIsSeenWhereverItIsAndSoIsEverySpecialToken) {
+  test::for_each_instruction_set([] {
+    BufferPool pool;
+    for (size_t count = 0; count <= 9; ++count) {
+      MaskTokensOptions options = options_with_seed(count);
+      options.probability = 0.7;
+      options.special_tokens.clear();
+      for (size_t token = 0; token < count; ++token) {
+        options.special_tokens.push_back(static_cast<int64_t>(token < 5 ? token : 100 * token));
+      }
+      expect_as_defined<int32_t>(rows_that_lack_one<int32_t>(pool, 75), options);
+      expect_as_defined<int64_t>(rows_that_lack_one<int64_t>(pool, 20), options);
+    }
+  });
 }
 
 TEST(MaskTokens, VectorsDoWhatTheDefinitionSaysAtEveryLength) {

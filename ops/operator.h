@@ -110,6 +110,9 @@ class StageOperator : public Operator {
   virtual bool assembles_later() const { return false; }
   /// What its stages leave to `StageContext::job_runner`, as statistics name it. Default: nothing, they need none.
   virtual std::string_view name_of_jobs() const { return ""; }
+  /// Whether its stages do no more than move rows on: they call no function of a user, and compute nothing for long.
+  /// Who waits for blocks may then be woken for those of some calls at a time. Default: no.
+  virtual bool only_moves_rows() const { return false; }
   /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
   std::string unsavable() const override { return "its stages have no states"; }
 };

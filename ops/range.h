@@ -18,6 +18,7 @@ class RangeOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
+  bool only_moves_rows() const override { return true; }
 
  private:
   int64_t start_;

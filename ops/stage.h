@@ -19,6 +19,9 @@ enum class Poll {
 class Waker {
  public:
   virtual void wake() noexcept = 0;
+  /// Whether a thread sleeps, so that to wake it costs a call of the system: better once for some blocks than for each.
+  /// Default: no.
+  [[nodiscard]] virtual bool wakes_thread() const noexcept { return false; }
 
  protected:
   ~Waker() = default;

@@ -49,6 +49,7 @@ class TfrecordOperator final : public StageOperator {
   int64_t memory_needed() const override;
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
+  bool only_moves_rows() const override { return true; }
 
  private:
   std::unique_ptr<Stage> open_records(const StageContext& context) const;

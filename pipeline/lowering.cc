@@ -158,6 +158,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   options.assembly_stage = segment.assembly_stage;
   options.ordered = options_.ordered;
   options.meters_maps = options_.statistics;
+  options.only_moves_rows = segment.only_moves_rows && !has_body;
   options.schema = below->op->schema();
   options.statistics = &segment.statistics;
   for (const PlanNodePtr& map : maps) {
@@ -196,6 +197,7 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   entry.statistics.arguments = node->op->arguments();
   segment.chain.push_back(entry.statistics.name);
+  segment.only_moves_rows = false;
   return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     NumberedRows numbered(0, {context.state, 0});
     if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
@@ -251,6 +253,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
+  segment.only_moves_rows = segment.only_moves_rows && op->only_moves_rows();
   const bool assembles_later = last && op->assembles_later();
   if (assembles_later) {
     OperatorRecord& assembly = record_operator(fmt::format("{}.assemble", op->name()), segment);

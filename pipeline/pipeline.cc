@@ -34,6 +34,7 @@ class ConsumerWaker final : public Waker {
     }
     changed_.notify_one();
   }
+  bool wakes_thread() const noexcept override { return true; }
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return woken_; });

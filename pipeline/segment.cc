@@ -11,6 +11,9 @@
 namespace millrace {
 namespace {
 
+// So long may whoever sleeps wait for each block that a chain makes before it is woken for all of them.
+constexpr int64_t kQuickNs = 20'000;
+
 // In a `catch`: what ends a chain.
 std::shared_ptr<const Error> end_of_chain() {
   Error error = *current_exception_as_error("");
@@ -141,8 +144,15 @@ void Segment::run_node() noexcept {
   for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
     end_wait();
     if (executor_.stopping()) return;
-    if (poll_until_blocked()) return submit();
-    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -now_ns() : now_ns());
+    const int64_t begin = options_.only_moves_rows ? now_ns() : 0;
+    const uint64_t first = next_position_;
+    const bool goes_on = poll_until_blocked();
+    if (std::exchange(wake_due_, false)) wake_reader();
+    if (goes_on && !options_.only_moves_rows) return submit();
+    const int64_t end = now_ns();
+    is_quick_ = end - begin < kQuickNs * static_cast<int64_t>(std::max(next_position_ - first, uint64_t{1}));
+    if (goes_on) return submit();
+    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -end : end);
     if (wakes_.fetch_sub(seen) == seen) return;
     if (is_fruitless()) return submit();
   }
@@ -353,7 +363,9 @@ void Segment::fill(Slot& slot, Block block, bool end) {
            static_cast<int64_t>(next_position_ - tail_.load(std::memory_order_relaxed)));
   if (end || (options_.maps.empty() && !slot.block.assemble)) {
     if (!end) large_.made(slot.block.byte_size(), 0);
-    publish(slot);
+    if (!publish(slot)) return;
+    if (end || !may_wake_later()) return wake_reader();
+    wake_due_ = true;
     return;
   }
   if (large_.bytes_of_last() < 0) large_.expect(slot.block.byte_size());
@@ -367,7 +379,7 @@ void Segment::run_body(size_t index) noexcept {
   slots_[index].state.store(SlotState::kInBody);
   if (tail_.load() == slots_[index].position.load(std::memory_order_relaxed)) wake_for_large();
   run_maps(slots_[index]);
-  publish(slots_[index]);
+  if (publish(slots_[index])) wake_reader();
   if (!options_.ordered && in_bodies_.fetch_sub(1) == 1) wake();
 }
 
@@ -407,16 +419,25 @@ void Segment::run_maps(Slot& slot) {
   large_.made(block.byte_size(), started > 0 ? now_ns() - started : 0);
 }
 
-void Segment::publish(Slot& slot) {
+// Whether the reader waits for this block, and is to be woken. Reader: flag, then look; here: publish, then look at the
+// flag.
+bool Segment::publish(Slot& slot) {
   const uint64_t position = options_.ordered ? slot.position.load(std::memory_order_relaxed) : completed_.fetch_add(1);
   const auto index = static_cast<uint32_t>(&slot - slots_.get());
   handoff_release(&slot);
   ready_[position % options_.credits].store(index + 1);
-  // Only the block that the reader waits for wakes it. Reader: flag, then look; here: publish, then look at the flag.
-  if (reader_starved_.load() && tail_.load() == position && reader_starved_.exchange(false)) {
-    reader_waker_.load()->wake();
-  }
-  if (tail_.load() != position) wake_for_large();
+  if (tail_.load() == position) return reader_starved_.load();
+  wake_for_large();
+  return false;
+}
+
+// A thread that is woken for a block, and sleeps again until the next, takes the processor from those who make it.
+bool Segment::may_wake_later() const noexcept {
+  return options_.only_moves_rows && is_quick_ && reader_waker_.load()->wakes_thread();
+}
+
+void Segment::wake_reader() noexcept {
+  if (reader_starved_.exchange(false)) reader_waker_.load()->wake();
 }
 
 // Where there is room for another large block, see usable_slots(), or blocks are no longer large.

@@ -28,6 +28,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   struct Options {
     size_t credits = 4;                   ///< slots: blocks polled and not yet taken
     LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
+    bool only_moves_rows = false;         ///< all stages of the chain, see StageOperator
     bool ordered = true;                  ///< readers see the chain's order; otherwise the order in which bodies end
     SchemaPtr schema;                     ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
@@ -113,7 +114,9 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   bool has_body() const { return !options_.maps.empty() || options_.assembly != nullptr; }
   void fill(Slot& slot, Block block, bool end);
   void run_body(size_t index) noexcept;
-  void publish(Slot& slot);
+  bool publish(Slot& slot);
+  bool may_wake_later() const noexcept;
+  void wake_reader() noexcept;
   void run_maps(Slot& slot);
 
   Executor& executor_;
@@ -135,6 +138,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   size_t next_slot_ = 0;
   bool waiting_for_output_ = false;
   bool turn_over_ = false;  // the last poll ended with its turn
+  bool wake_due_ = false;   // of the reader, when the poller has made what it can
+  bool is_quick_ = true;    // blocks of the last turn, each of which took less than a wake may be late
 
   // Written by the poller, read by stats(): when the wait that goes on began, in nanoseconds of the clock; negative:
   // for output; 0: none.

@@ -221,7 +221,7 @@ HWY_INLINE bool DecodeWindow(VarintRun<T>& run) {
     run.at += kChunk;
     return true;
   }
-  uint64_t window = chunk & ((uint64_t{1} << kWindow) - 1);
+  const uint64_t window = chunk & ((uint64_t{1} << kWindow) - 1);
   const auto count = static_cast<size_t>(std::popcount(window));
   if (room < count + kStep || HasLong(window, kWindow)) return false;
   // Where the next window begins follows from this one's bits, so that its steps need not wait for those here.
@@ -229,18 +229,19 @@ HWY_INLINE bool DecodeWindow(VarintRun<T>& run) {
   T* values = run.values;
   run.at += 64 - std::countl_zero(window);
   run.values += count;
-  const auto step = [&]() HWY_ATTR {
-    const uint64_t pattern = window & 0xff;
+  const auto step = [&at, &values](uint64_t ends) HWY_ATTR {
+    const uint64_t pattern = ends & 0xff;
     DecodeStep(EightBytes(at), pattern, values);
     // Not from a table: each step waits for where the one before ended.
     const uint64_t num_bytes = 64 - static_cast<uint64_t>(std::countl_zero(pattern));
     values += std::popcount(pattern);
     at += num_bytes;
-    window >>= num_bytes;
+    return ends >> num_bytes;
   };
+  uint64_t left = window;
 #pragma GCC unroll 8
-  for (size_t i = 0; i < kStepsAtOnce; ++i) step();
-  while (window != 0) step();  // of three and four bytes some are more
+  for (size_t i = 0; i < kStepsAtOnce; ++i) left = step(left);
+  while (left != 0) left = step(left);  // of three and four bytes some are more
   return true;
 }
 

@@ -54,9 +54,7 @@ HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT draw
     drawn[begin / 8] = static_cast<uint8_t>(drawn[begin / 8] | bits[0] << begin % 8);
   }
 }
-#endif
 
-#if HWY_TARGET != HWY_SCALAR
 // More special tokens than this are gone through in a loop.
 constexpr size_t kMostUnrolled = 5;
 
@@ -77,7 +75,7 @@ size_t MaskVectors(const MaskRule& rule, const int32_t* original, const int64_t*
   const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
   const auto mask_token = hn::Set(d, rule.mask_token);
   const auto no_label = hn::Set(d, -100);
-  HWY_ALIGN int32_t unrolled[(kMostUnrolled + 1) * hn::MaxLanes(d)];
+  HWY_ALIGN int32_t unrolled[kMostUnrolled * hn::MaxLanes(d)];
   constexpr size_t kUnrolled = kSpecial <= kMostUnrolled ? kSpecial : 0;
   for (size_t s = 0; s < kUnrolled; ++s) hn::Store(hn::Set(d, special_tokens[s]), d, unrolled + s * lanes);
 
@@ -185,7 +183,7 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
 
 // No vectors, but instructions that count bits.
 size_t ListDrawn(std::span<const uint8_t> drawn, uint32_t* positions) {
-  constexpr size_t kAtOnce = 2;
+  constexpr size_t kAtOnce = 4;
   uint32_t* next = positions;
   for (size_t byte = 0; byte < drawn.size(); byte += sizeof(uint64_t)) {
     uint64_t bits = 0;

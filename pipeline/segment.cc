@@ -11,9 +11,6 @@
 namespace millrace {
 namespace {
 
-// So long may whoever sleeps wait for each block that a chain makes before it is woken for all of them.
-constexpr int64_t kQuickNs = 20'000;
-
 // In a `catch`: what ends a chain.
 std::shared_ptr<const Error> end_of_chain() {
   Error error = *current_exception_as_error("");
@@ -147,12 +144,12 @@ void Segment::run_node() noexcept {
     const int64_t begin = options_.only_moves_rows ? now_ns() : 0;
     const uint64_t first = next_position_;
     const bool goes_on = poll_until_blocked();
-    if (std::exchange(wake_due_, false)) wake_reader();
-    if (goes_on && !options_.only_moves_rows) return submit();
-    const int64_t end = now_ns();
-    is_quick_ = end - begin < kQuickNs * static_cast<int64_t>(std::max(next_position_ - first, uint64_t{1}));
+    if (wake_due_since_ns_ != 0) wake_reader();
+    if (const auto made = static_cast<int64_t>(next_position_ - first); options_.only_moves_rows && made > 0) {
+      is_quick_ = (now_ns() - begin) / made < options_.quick_ns;
+    }
     if (goes_on) return submit();
-    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -end : end);
+    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -now_ns() : now_ns());
     if (wakes_.fetch_sub(seen) == seen) return;
     if (is_fruitless()) return submit();
   }
@@ -312,6 +309,7 @@ Poll Segment::poll_chain(Block& out) {
 // Answers true when the poller's turn is over but it could go on.
 bool Segment::poll_until_blocked() {
   for (int blocks = 0; blocks < kBlocksPerTurn; ++blocks) {
+    if (wake_due_since_ns_ != 0 && now_ns() - wake_due_since_ns_ >= options_.late_ns) wake_reader();
     if (has_request_.load()) take_request();
     if (ended_ && !end_due_) return false;
     // An unordered end must not overtake blocks that bodies still hold; the last body wakes us.
@@ -365,7 +363,7 @@ void Segment::fill(Slot& slot, Block block, bool end) {
     if (!end) large_.made(slot.block.byte_size(), 0);
     if (!publish(slot)) return;
     if (end || !may_wake_later()) return wake_reader();
-    wake_due_ = true;
+    wake_due_since_ns_ = now_ns();
     return;
   }
   if (large_.bytes_of_last() < 0) large_.expect(slot.block.byte_size());
@@ -379,7 +377,7 @@ void Segment::run_body(size_t index) noexcept {
   slots_[index].state.store(SlotState::kInBody);
   if (tail_.load() == slots_[index].position.load(std::memory_order_relaxed)) wake_for_large();
   run_maps(slots_[index]);
-  if (publish(slots_[index])) wake_reader();
+  if (publish(slots_[index])) wake_starved_reader();
   if (!options_.ordered && in_bodies_.fetch_sub(1) == 1) wake();
 }
 
@@ -437,6 +435,11 @@ bool Segment::may_wake_later() const noexcept {
 }
 
 void Segment::wake_reader() noexcept {
+  wake_due_since_ns_ = 0;
+  wake_starved_reader();
+}
+
+void Segment::wake_starved_reader() noexcept {
   if (reader_starved_.exchange(false)) reader_waker_.load()->wake();
 }
 

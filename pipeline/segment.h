@@ -29,8 +29,11 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     size_t credits = 4;                   ///< slots: blocks polled and not yet taken
     LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
     bool only_moves_rows = false;         ///< all stages of the chain, see StageOperator
-    bool ordered = true;                  ///< readers see the chain's order; otherwise the order in which bodies end
-    SchemaPtr schema;                     ///< of the chain's blocks
+    int64_t quick_ns = 20'000;  ///< a thread that sleeps is woken for some blocks at a time when those of the last turn
+                                ///< took less than so long each,
+    int64_t late_ns = 100'000;  ///< and not later than so long and one block
+    bool ordered = true;        ///< readers see the chain's order; otherwise the order in which bodies end
+    SchemaPtr schema;           ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
     bool meters_maps = true;                       ///< whether these are counted
@@ -116,7 +119,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   void run_body(size_t index) noexcept;
   bool publish(Slot& slot);
   bool may_wake_later() const noexcept;
-  void wake_reader() noexcept;
+  void wake_reader() noexcept;  // by the poller
+  void wake_starved_reader() noexcept;
   void run_maps(Slot& slot);
 
   Executor& executor_;
@@ -137,9 +141,9 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   uint64_t next_position_ = 0;
   size_t next_slot_ = 0;
   bool waiting_for_output_ = false;
-  bool turn_over_ = false;  // the last poll ended with its turn
-  bool wake_due_ = false;   // of the reader, when the poller has made what it can
-  bool is_quick_ = true;    // blocks of the last turn, each of which took less than a wake may be late
+  bool turn_over_ = false;         // the last poll ended with its turn
+  bool is_quick_ = true;           // it was in the last turn that made blocks
+  int64_t wake_due_since_ns_ = 0;  // since when the reader is to be woken; 0: it is not
 
   // Written by the poller, read by stats(): when the wait that goes on began, in nanoseconds of the clock; negative:
   // for output; 0: none.

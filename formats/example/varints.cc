@@ -3,7 +3,6 @@
 #define HWY_TARGET_INCLUDE "formats/example/varints.cc"
 #include "formats/example/varints.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -117,7 +116,8 @@ constexpr hn::Repartition<uint32_t, decltype(kBytes)> kLanes;
 constexpr size_t kStep = 8;
 constexpr size_t kChunk = 64;
 constexpr size_t kStepsAtOnce = 8;
-constexpr size_t kWindow = 56;  // bytes; varints of up to two are decoded in so many steps, of at least 7 bytes each
+// A window is 56 bytes: varints of up to two bytes are decoded in so many steps, of at least 7 bytes each.
+constexpr uint64_t kWindowBits = (uint64_t{1} << 56) - 1;
 
 template <class V>
 HWY_INLINE void StoreValues(V lanes, int32_t* out) {
@@ -201,10 +201,9 @@ size_t Count(const uint8_t* at, const uint8_t* end) {
   return count + CountShort(at, end);
 }
 
-// Whether a varint of more than four bytes is among those that end, by the bits `ends`, in `size` bytes, or begins
-// there.
-HWY_INLINE bool HasLong(uint64_t ends, size_t size) {
-  const uint64_t continues = ~ends & ((uint64_t{1} << size) - 1);
+// Whether a varint of more than four bytes is among those that end, by the bits `ends`, in a window, or begins there.
+HWY_INLINE bool HasLong(uint64_t ends) {
+  const uint64_t continues = ~ends & kWindowBits;
   return (continues & continues >> 1 & continues >> 2 & continues >> 3) != 0;
 }
 
@@ -221,9 +220,9 @@ HWY_INLINE bool DecodeWindow(VarintRun<T>& run) {
     run.at += kChunk;
     return true;
   }
-  const uint64_t window = chunk & ((uint64_t{1} << kWindow) - 1);
+  const uint64_t window = chunk & kWindowBits;
   const auto count = static_cast<size_t>(std::popcount(window));
-  if (room < count + kStep || HasLong(window, kWindow)) return false;
+  if (room < count + kStep || HasLong(window)) return false;
   // Where the next window begins follows from this one's bits, so that its steps need not wait for those here.
   const uint8_t* at = run.at;
   T* values = run.values;

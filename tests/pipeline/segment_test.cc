@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "pipeline/dataset.h"
 #include "pipeline/executor.h"
+#include "pipeline/pipeline.h"
 #include "pipeline/worker_limit.h"
 
 namespace millrace::segment_test {
@@ -67,9 +69,11 @@ class TurnStage final : public Stage {
   size_t calls_ = 0;
 };
 
-// How often the reader was woken when the second block of each turn was made. `slow`: the first call of each takes
-// long.
-std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread, bool slow) {
+constexpr int64_t kForEver = INT64_MAX / 2;
+
+// How often the reader was woken when the second block of each turn was made.
+std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread, int64_t quick_ns = kForEver,
+                                        int64_t late_ns = kForEver) {
   constexpr size_t kTurns = 2;
   const WorkerLimit limit(1);
   Executor executor(1, int64_t{1} << 30);
@@ -79,15 +83,18 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
   InlineLanes lanes;
   Sleeper sleeper(wakes_thread);
   Turns turns(kTurns);
-  Segment segment(
-      executor, {.credits = kCredits, .only_moves_rows = only_moves_rows, .schema = schema, .statistics = &statistics});
+  Segment segment(executor, {.credits = kCredits,
+                             .only_moves_rows = only_moves_rows,
+                             .quick_ns = quick_ns,
+                             .late_ns = late_ns,
+                             .schema = schema,
+                             .statistics = &statistics});
   auto reader = segment.open([&](const StageContext&) { return std::make_unique<TurnStage>(block, turns, sleeper); },
                              {executor.pool(), sleeper, {}, lanes});
   Block out;
   for (size_t turn = 0; turn < kTurns; ++turn) {
     const int seen = sleeper.wakes();
     EXPECT_EQ(reader->next(out), Poll::kPending);
-    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     turns.reader_waits[turn]->count_down();
     for (size_t taken = 0; taken < kCredits; ++taken) {
       for (int woken = seen; reader->next(out) == Poll::kPending; ++woken) sleeper.wait(woken);
@@ -102,19 +109,82 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
 }
 
 TEST(Segment, ASleepingThreadIsWokenWhenAChainThatOnlyMovesRowsHasMadeWhatItCan) {
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/true, /*slow=*/false).front(), 0);
+  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/true), (std::vector{0, 1}));
 }
 
 TEST(Segment, OthersAreWokenAtOnce) {
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/false, /*wakes_thread=*/true, /*slow=*/false).front(), 1);
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/false, /*slow=*/false).front(), 1);
+  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/false, /*wakes_thread=*/true).front(), 1);
+  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/false).front(), 1);
 }
 
-// 2 ms for the 4 blocks of the turn before.
-TEST(Segment, SoIsASleepingThreadWhenBlocksTookLong) {
-  const std::vector<int> wakes = wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/true, /*slow=*/true);
-  EXPECT_EQ(wakes[0], 0);
-  EXPECT_GT(wakes[1], 1);
+TEST(Segment, SoIsASleepingThreadBehindATurnWhoseBlocksTookLong) {
+  EXPECT_EQ(wakes_at_second_blocks(true, true, /*quick_ns=*/0), (std::vector{0, 2}));
+}
+
+TEST(Segment, NoBlockIsBegunWhenTheThreadWouldBeWokenLate) {
+  EXPECT_EQ(wakes_at_second_blocks(true, true, kForEver, /*late_ns=*/0).front(), 1);
+}
+
+/// Two elements, the second of which is only made when the first was delivered.
+struct Steps {
+  std::atomic<bool> asked{false};
+  std::latch delivered{1};
+  std::atomic<bool> was_delivered{false};
+};
+
+class StepStage final : public Stage {
+ public:
+  StepStage(SchemaPtr schema, BufferPool& pool, Steps& steps)
+      : block_(std::move(schema), {Column::fixed(pool, DType::kInt64, {}, 1)}, 1), steps_(steps) {}
+  Poll next(Block& out) override {
+    if (calls_ == 2) return Poll::kEnd;
+    if (calls_ == 0) {
+      while (!steps_.asked.load()) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by then the caller sleeps, mostly
+    } else {
+      for (int i = 0; i < 10'000 && !steps_.delivered.try_wait(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      steps_.was_delivered = steps_.delivered.try_wait();
+    }
+    ++calls_;
+    out = block_;
+    return Poll::kBlock;
+  }
+
+ private:
+  const Block block_;
+  Steps& steps_;
+  int calls_ = 0;
+};
+
+class StepOperator final : public StageOperator {
+ public:
+  explicit StepOperator(Steps& steps)
+      : StageOperator(std::make_shared<const Schema>(std::vector<FeatureSpec>{{"value", DType::kInt64, {}}})),
+        steps_(steps) {}
+  std::string_view name() const override { return "steps"; }
+  Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(2); }
+  std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
+    return std::make_unique<StepStage>(schema(), context.pool, steps_);
+  }
+
+ private:
+  Steps& steps_;
+};
+
+// Such as one whose function waits for the world outside.
+TEST(Segment, AnElementOfAnOperatorThatMayTakeLongIsDeliveredWhileItMakesTheNext) {
+  Steps steps;
+  const Dataset dataset =
+      Dataset::from_operator({}, [&](auto) { return std::make_shared<StepOperator>(steps); }).repeat(1);
+  Pipeline pipeline = dataset.start({.threads = 1});
+  steps.asked = true;
+  EXPECT_TRUE(pipeline.next());
+  steps.delivered.count_down();
+  EXPECT_TRUE(pipeline.next());
+  EXPECT_FALSE(pipeline.next());
+  EXPECT_TRUE(steps.was_delivered);
 }
 
 }  // namespace

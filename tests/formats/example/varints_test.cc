@@ -69,10 +69,10 @@ void expect_decodes_random_lists(Decoder<T> decode) {
   }
 }
 
-// Long lists, which are looked at in pieces, of lengths around where these end: of varints of one size, the last of
+// Long lists of lengths that leave every number of bytes behind their windows: of varints of one size, the last of
 // another so that the bytes come out, with room for all values, for some fewer, and for many more.
 template <typename T>
-void expect_decodes_pieces(Decoder<T> decode) {
+void expect_decodes_every_rest(Decoder<T> decode) {
   for (const size_t size : {1, 2, 3, 4}) {
     for (const auto& [first, last] : {std::pair<size_t, size_t>{500, 580}, {1010, 1080}, {1600, 1603}}) {
       for (size_t bytes = first; bytes <= last; ++bytes) {
@@ -106,8 +106,8 @@ TEST(Varints, ThePortableDecoderKeepsItsPromises) {
   test::for_each_instruction_set([] {
     expect_decodes_random_lists<int32_t>(decode_varints_portable);
     expect_decodes_random_lists<int64_t>(decode_varints_portable);
-    expect_decodes_pieces<int32_t>(decode_varints_portable);
-    expect_decodes_pieces<int64_t>(decode_varints_portable);
+    expect_decodes_every_rest<int32_t>(decode_varints_portable);
+    expect_decodes_every_rest<int64_t>(decode_varints_portable);
     expect_stops_before_long_varints<int32_t>(decode_varints_portable);
     expect_stops_before_long_varints<int64_t>(decode_varints_portable);
   });
@@ -117,8 +117,8 @@ TEST(Varints, TheAvx512DecoderKeepsItsPromises) {
   if (!has_avx512_varints()) GTEST_SKIP() << "this machine has no AVX-512 VBMI2";
   expect_decodes_random_lists<int32_t>(decode_varints_avx512);
   expect_decodes_random_lists<int64_t>(decode_varints_avx512);
-  expect_decodes_pieces<int32_t>(decode_varints_avx512);
-  expect_decodes_pieces<int64_t>(decode_varints_avx512);
+  expect_decodes_every_rest<int32_t>(decode_varints_avx512);
+  expect_decodes_every_rest<int64_t>(decode_varints_avx512);
   expect_stops_before_long_varints<int32_t>(decode_varints_avx512);
   expect_stops_before_long_varints<int64_t>(decode_varints_avx512);
 }

@@ -96,8 +96,9 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
     const int seen = sleeper.wakes();
     EXPECT_EQ(reader->next(out), Poll::kPending);
     turns.reader_waits[turn]->count_down();
+    sleeper.wait(seen);
     for (size_t taken = 0; taken < kCredits; ++taken) {
-      for (int woken = seen; reader->next(out) == Poll::kPending; ++woken) sleeper.wait(woken);
+      for (int woken = sleeper.wakes(); reader->next(out) == Poll::kPending; ++woken) sleeper.wait(woken);
       EXPECT_EQ(out.first_row, static_cast<int64_t>(turn * kCredits + taken));
     }
   }

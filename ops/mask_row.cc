@@ -55,6 +55,18 @@ HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT draw
   }
 }
 
+// What becomes of the positions from `begin` on, of which `chosen` are: below the bounds of MaskRule they are masked,
+// or drawn.
+template <class D, class V, class M, typename Id>
+HWY_INLINE void StoreFates(D d, V id, M chosen, M below_mask, M below_random, V mask_token, size_t begin, Id* ids,
+                           Id* HWY_RESTRICT labels, uint8_t* HWY_RESTRICT drawn) {
+  const auto masked = hn::And(chosen, below_mask);
+  const auto random = hn::AndNot(masked, hn::And(chosen, below_random));
+  hn::StoreU(hn::IfThenElse(chosen, id, hn::Set(d, Id{-100})), d, labels + begin);
+  hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
+  StoreDrawn(d, random, begin, drawn);
+}
+
 // More special tokens than this are gone through in a loop.
 constexpr size_t kMostUnrolled = 5;
 
@@ -74,7 +86,6 @@ size_t MaskVectors(const MaskRule& rule, const int32_t* original, const int64_t*
   const auto random_below = hn::Set(du, static_cast<uint32_t>(rule.random_below));
   const auto chosen_below = hn::Set(du, static_cast<uint32_t>(rule.chosen_below));
   const auto mask_token = hn::Set(d, rule.mask_token);
-  const auto no_label = hn::Set(d, -100);
   HWY_ALIGN int32_t unrolled[kMostUnrolled * hn::MaxLanes(d)];
   constexpr size_t kUnrolled = kSpecial <= kMostUnrolled ? kSpecial : 0;
   for (size_t s = 0; s < kUnrolled; ++s) hn::Store(hn::Set(d, special_tokens[s]), d, unrolled + s * lanes);
@@ -98,11 +109,9 @@ size_t MaskVectors(const MaskRule& rule, const int32_t* original, const int64_t*
     } else {
       for (const int32_t special : special_tokens) chosen = hn::AndNot(hn::Eq(id, hn::Set(d, special)), chosen);
     }
-    const auto masked = hn::And(chosen, hn::RebindMask(d, hn::Lt(word, mask_below)));
-    const auto random = hn::AndNot(masked, hn::And(chosen, hn::RebindMask(d, hn::Lt(word, random_below))));
-    hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
-    hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-    StoreDrawn(d, random, begin, drawn);
+    const auto below_mask = hn::RebindMask(d, hn::Lt(word, mask_below));
+    const auto below_random = hn::RebindMask(d, hn::Lt(word, random_below));
+    StoreFates(d, id, chosen, below_mask, below_random, mask_token, begin, ids, labels, drawn);
   };
   // Most rows are full. Where one bit is 1 in all of some values, none of them is 0; they are taken for 1s mostly.
   const auto may_lack_tokens = [&](size_t begin) HWY_ATTR {
@@ -162,7 +171,6 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
   const auto random_below = hn::Set(d, static_cast<int64_t>(rule.random_below));
   const auto chosen_below = hn::Set(d, static_cast<int64_t>(rule.chosen_below));
   const auto mask_token = hn::Set(d, int64_t{rule.mask_token});
-  const auto no_label = hn::Set(d, int64_t{-100});
   for (; begin + lanes <= length; begin += lanes) {
     const auto id = hn::LoadU(d, original + begin);
     const auto word = hn::BitCast(d, hn::PromoteTo(du, hn::LoadU(d_words, words + begin)));
@@ -171,11 +179,8 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
     for (const int32_t special : special_tokens) {
       chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
     }
-    const auto masked = hn::And(chosen, hn::Lt(word, mask_below));
-    const auto random = hn::AndNot(masked, hn::And(chosen, hn::Lt(word, random_below)));
-    hn::StoreU(hn::IfThenElse(chosen, id, no_label), d, labels + begin);
-    hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
-    StoreDrawn(d, random, begin, drawn);
+    StoreFates(d, id, chosen, hn::Lt(word, mask_below), hn::Lt(word, random_below), mask_token, begin, ids, labels,
+               drawn);
   }
 #endif
   mask_positions(rule, original, attention, words, begin, length, ids, labels, drawn);

@@ -145,11 +145,11 @@ void Segment::run_node() noexcept {
     const uint64_t first = next_position_;
     const bool goes_on = poll_until_blocked();
     if (wake_due_since_ns_ != 0) wake_reader();
-    if (const auto made = static_cast<int64_t>(next_position_ - first); options_.only_moves_rows && made > 0) {
-      is_quick_ = (now_ns() - begin) / made < options_.quick_ns;
-    }
+    const int64_t end = now_ns();
+    const auto made = static_cast<int64_t>(next_position_ - first);
+    if (options_.only_moves_rows && made > 0) is_quick_ = (end - begin) / made < options_.quick_ns;
     if (goes_on) return submit();
-    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -now_ns() : now_ns());
+    if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -end : end);
     if (wakes_.fetch_sub(seen) == seen) return;
     if (is_fruitless()) return submit();
   }

@@ -37,6 +37,12 @@ class Sleeper final : public Waker {
   std::atomic<int> wakes_{0};
 };
 
+SchemaPtr value_schema() {
+  return std::make_shared<const Schema>(std::vector<FeatureSpec>{{"value", DType::kInt64, {}}});
+}
+
+Block one_value(BufferPool& pool) { return {value_schema(), {Column::fixed(pool, DType::kInt64, {}, 1)}, 1}; }
+
 /// Turns of as many blocks as the segment has credits. The first call of a turn returns when the reader waits for it,
 /// the second notes how often that was woken.
 struct Turns {
@@ -77,8 +83,7 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
   constexpr size_t kTurns = 2;
   const WorkerLimit limit(1);
   Executor executor(1, int64_t{1} << 30);
-  const auto schema = std::make_shared<const Schema>(std::vector<FeatureSpec>{{"value", DType::kInt64, {}}});
-  const Block block(schema, {Column::fixed(executor.pool(), DType::kInt64, {}, 1)}, 1);
+  const Block block = one_value(executor.pool());
   SegmentStatistics statistics;
   InlineLanes lanes;
   Sleeper sleeper(wakes_thread);
@@ -87,7 +92,7 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
                              .only_moves_rows = only_moves_rows,
                              .quick_ns = quick_ns,
                              .late_ns = late_ns,
-                             .schema = schema,
+                             .schema = block.schema(),
                              .statistics = &statistics});
   auto reader = segment.open([&](const StageContext&) { return std::make_unique<TurnStage>(block, turns, sleeper); },
                              {executor.pool(), sleeper, {}, lanes});
@@ -140,8 +145,7 @@ struct Steps {
 
 class StepStage final : public Stage {
  public:
-  StepStage(SchemaPtr schema, BufferPool& pool, Steps& steps)
-      : block_(std::move(schema), {Column::fixed(pool, DType::kInt64, {}, 1)}, 1), steps_(steps) {}
+  StepStage(BufferPool& pool, Steps& steps) : block_(one_value(pool)), steps_(steps) {}
   Poll next(Block& out) override {
     if (calls_ == 2) return Poll::kEnd;
     if (calls_ == 0) {
@@ -166,13 +170,11 @@ class StepStage final : public Stage {
 
 class StepOperator final : public StageOperator {
  public:
-  explicit StepOperator(Steps& steps)
-      : StageOperator(std::make_shared<const Schema>(std::vector<FeatureSpec>{{"value", DType::kInt64, {}}})),
-        steps_(steps) {}
+  explicit StepOperator(Steps& steps) : StageOperator(value_schema()), steps_(steps) {}
   std::string_view name() const override { return "steps"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(2); }
   std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
-    return std::make_unique<StepStage>(schema(), context.pool, steps_);
+    return std::make_unique<StepStage>(context.pool, steps_);
   }
 
  private:

@@ -76,8 +76,9 @@ std::optional<Block> PaddedParse::operator()(const Block& records, size_t rows) 
   if (!records.errors().empty() || all.empty() || all.size() * num_features > kMostLists) return std::nullopt;
   Lists lists(all.size(), num_features);
   std::vector<std::string_view> of_record(num_features);
+  constexpr size_t kAhead = 4;  // rows whose memory is on its way
   for (size_t r = 0; r < all.size(); ++r) {
-    const std::string_view next = r + 1 < all.size() ? all[r + 1] : std::string_view();
+    const std::string_view next = r + kAhead < all.size() ? all[r + kAhead] : std::string_view();
     if (!parser_.find_packed(all[r], of_record, next)) return std::nullopt;
     for (size_t f = 0; f < num_features; ++f) {
       const FeatureSpec& column = parser_.columns()[f];

@@ -54,7 +54,6 @@ ordered_json stages_json(const Statistics& statistics) {
                       {"segment", stage.segment},
                       {"inputs", stage.inputs},
                       {"parallel", stage.parallel},
-                      {"beside", stage.beside},
                       {"copies", stage.copies},
                       {"rows", stage.rows},
                       {"bytes", stage.bytes},

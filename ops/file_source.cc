@@ -7,6 +7,7 @@
 #include "formats/records/record_file.h"
 #include "formats/tfrecord/skipped_region.h"
 #include "ops/damage_budget.h"
+#include "ops/row_store.h"
 #include "ops/shard_lanes.h"
 
 namespace millrace {
@@ -27,7 +28,8 @@ class FileStage final : public Stage {
         epoch_(context.iteration.epoch),
         memory_(limited_by_memory ? context.memory : nullptr),
         names_(context.shard_names),
-        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
+        row_store_(context.row_store) {
     options.memory = context.memory;
     // A record that the memory budget has no room for is no damage.
     options.passes_long_records = !limited_by_memory;
@@ -87,7 +89,7 @@ class FileStage final : public Stage {
   Block views() {
     Column column = Column::fixed(pool_, DType::kBytes, {}, records_.size());
     std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());
-    column.hold(records_.buffer);
+    hold_rows(column, records_.buffer, row_store_.get());
     Block::Columns columns{std::move(column)};
     if (schema_->size() > 1) {
       Column lines = Column::fixed(pool_, DType::kInt64, {}, records_.size());
@@ -115,6 +117,7 @@ class FileStage final : public Stage {
   const MemoryGate* const memory_;  // where it is what bounds a record
   const std::shared_ptr<const ShardNames> names_;
   const uint32_t shard_;
+  const std::shared_ptr<RowStore> row_store_;  // or null
   CutRecords records_;
   std::optional<RecordFileReader> reader_;
 };

@@ -108,8 +108,6 @@ class StageOperator : public Operator {
   /// Whether its stages make use of `StageContext::assembles_later`: what they do for whole blocks then runs in
   /// parallel where no other stage follows in the chain. Default: no.
   virtual bool assembles_later() const { return false; }
-  /// What its stages leave to `StageContext::job_runner`, as statistics name it. Default: nothing, they need none.
-  virtual std::string_view name_of_jobs() const { return ""; }
   /// Whether its stages do no more than move rows on: they call no function of a user, and compute nothing for long.
   /// Who waits for blocks may then be woken for those of some calls at a time. Default: no.
   virtual bool only_moves_rows() const { return false; }

@@ -8,10 +8,10 @@
 
 #include "formats/columnar/ask_for_memory.h"
 #include "formats/columnar/row_codec.h"
-#include "ops/arriving_rows.h"
 #include "ops/cached_rows.h"
 #include "ops/calendar.h"
 #include "ops/row_slab.h"
+#include "ops/row_store.h"
 #include "ops/shuffle_keys.h"
 
 namespace millrace {
@@ -26,12 +26,13 @@ class ShuffleStage final : public Stage {
   static constexpr std::string_view kKind = "shuffle";
 
   ShuffleStage(const SchemaPtr& schema, std::unique_ptr<Stage> input, const ShuffleKeys& keys,
-               const StageContext& context)
+               std::shared_ptr<RowStore> store, const StageContext& context)
       : input_(std::move(input)),
         keys_(keys),
         codec_(schema),
+        store_(std::move(store)),
+        taker_(*store_),
         slab_(context.pool),
-        arriving_rows_(slab_, context.job_runner, context.memory),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
         waiting_(context.pool),
@@ -41,7 +42,6 @@ class ShuffleStage final : public Stage {
 
   // Throws `kMemoryBudget` when the rows take more than there is.
   Poll next(Block& out) override {
-    arriving_rows_.forget_copied();
     slab_.collect();
     if (held_bytes_ > most_bytes_) refuse_row();
     while (true) {
@@ -64,7 +64,6 @@ class ShuffleStage final : public Stage {
       if (taken_ == block_.num_elements()) {
         taken_ = 0;
         block_ = Block();
-        arriving_rows_.end_block();
         const Poll poll = input_->next(block_);
         if (poll == Poll::kPending) return builder_.empty() ? poll : deliver(out);
         if (poll == Poll::kEnd) {
@@ -75,8 +74,7 @@ class ShuffleStage final : public Stage {
         note_label();
         note_place();
         draw_keys();
-        arrives_ = codec_.is_raw_record() && origins_bytes_ == 0 && !labels_[block_label_].cached &&
-                   arriving_rows_.begin_block(block_.column(0), position_);
+        if (codec_.is_raw_record()) taker_.begin_block(block_.column(0));
       }
       if (position_ <= last_row_gone_ && is_gone()) {
         ++position_;
@@ -108,11 +106,11 @@ class ShuffleStage final : public Stage {
     Origin origin;  // of a single row
     union {
       RowSlab::Slot slot{};  // or, of an error, its index in `errors_`
-      const char* cached;    // where the label says that the row stays where it is
+      const char* row;       // of the store's, or where the label says that the row stays where it is
     };
-    int64_t place = 0;  // in the stage's input
     uint32_t next = 0;
-    uint32_t label = 0;
+    uint32_t label : 31 = 0;
+    uint32_t is_in_store : 1 = 0;
   };
   static_assert(sizeof(Held) + 5 * sizeof(uint32_t) == kEntryBytes);
   // Where the next row goes.
@@ -218,7 +216,7 @@ class ShuffleStage final : public Stage {
     constexpr size_t kAhead = 8;
     if (element + kAhead < block_keys_.size()) waiting_.expect(block_keys_[element + kAhead]);
     Held& row = waiting_.add(block_keys_[element]);
-    row.place = position_++;
+    ++position_;
     row.label = block_label_;
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
       if (free_errors_.empty()) {
@@ -232,12 +230,14 @@ class ShuffleStage final : public Stage {
     } else if (labels_[block_label_].cached) {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
       row.bytes = bytes.size();
-      row.cached = bytes.data();
+      row.row = bytes.data();
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
-    } else if (arrives_) {
+    } else if (origins_bytes_ == 0 && taker_.may_take() &&
+               taker_.take(block_.column(0).values<std::string_view>()[element])) {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
+      row.is_in_store = 1;
       row.bytes = bytes.size();
-      row.slot = arriving_rows_.add(bytes);
+      row.row = bytes.data();
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
     } else {
       if (!room_.taken) take_room(element);
@@ -245,7 +245,8 @@ class ShuffleStage final : public Stage {
       row.slot = room_.slot;
       room_.taken = false;
       // The memory for the next row is on its way while this one is copied.
-      if (element + 1 < block_.num_elements() && block_.errors().empty() && position_ > last_row_gone_) {
+      if (element + 1 < block_.num_elements() && block_.errors().empty() && position_ > last_row_gone_ &&
+          !taker_.may_take()) {
         take_room(element + 1);
       }
       std::byte* memory = slab_.data(row.slot);
@@ -262,6 +263,7 @@ class ShuffleStage final : public Stage {
   }
 
   int64_t bytes_taken_by(const Held& row) const {
+    if (row.is_in_store != 0) return bytes_with_slot(static_cast<int64_t>(RowStore::kHeaderBytes + row.bytes));
     const bool has_slot = row.bytes != kError && !labels_[row.label].cached;
     return has_slot ? bytes_with_slot(static_cast<int64_t>(row.bytes)) : kEntryBytes;
   }
@@ -285,12 +287,14 @@ class ShuffleStage final : public Stage {
     const Label& label = labels_[row.label];
     if (label.cached) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      append_view({row.cached, row.bytes}, label.cached);
+      append_view({row.row, row.bytes}, label.cached);
       return;
     }
-    if (ArrivingRows::Uncopied there; arriving_rows_.take_uncopied(row.place, row.slot, there)) {
+    if (row.is_in_store != 0) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      append_view(there.record, there.keeps);
+      if (!store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+      store_loan_->add(row.row);
+      append_view({row.row, row.bytes}, store_loan_);
       return;
     }
     std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
@@ -316,6 +320,7 @@ class ShuffleStage final : public Stage {
   }
 
   Poll deliver(Block& out) {
+    store_loan_ = {};
     if (loan_) codec_.hold(std::exchange(loan_, {}), builder_);
     out = builder_.finish();
     out.epoch = labels_[label_].epoch;
@@ -327,13 +332,13 @@ class ShuffleStage final : public Stage {
   std::unique_ptr<Stage> input_;
   ShuffleKeys keys_;
   RowCodec codec_;
+  const std::shared_ptr<RowStore> store_;
+  RowStore::Taker taker_;
   RowSlab slab_;
-  ArrivingRows arriving_rows_;
   const MemoryGate* memory_;
   const int64_t most_bytes_;          // of the rows that wait
   int64_t held_bytes_ = 0;            // those that wait; rows that are lent to blocks are not
   Block block_;                       // of the input
-  bool arrives_ = false;              // the rows of `block_` are copied later
   size_t taken_ = 0;                  // elements of `block_` that are in the buffer
   std::vector<uint64_t> block_keys_;  // of the elements of `block_`
   int64_t position_ = 0;              // elements read
@@ -354,6 +359,7 @@ class ShuffleStage final : public Stage {
   size_t origins_bytes_ = 0;  // before each element of `block_`
   uint32_t label_ = 0;        // of the elements in `builder_`
   Ref<RowSlab::Loan> loan_;
+  Ref<RowStore::Loan> store_loan_;
   BlockBuilder builder_;
 };
 
@@ -379,8 +385,6 @@ std::string ShuffleOperator::arguments() const {
                      occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
 }
 
-std::string_view ShuffleOperator::name_of_jobs() const { return RowCodec(schema()).is_raw_record() ? "copy" : ""; }
-
 int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   int64_t row = fixed_bytes(*schema());
   if (row == 0 || input.is_unknown()) return 0;
@@ -394,7 +398,10 @@ int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
 std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration,
                          occurrence_);
-  return std::make_unique<ShuffleStage>(schema(), open_input(inputs[0], context), keys, context);
+  StageContext of_input = context;
+  const auto store = std::make_shared<RowStore>(context.pool);
+  if (RowCodec(schema()).is_raw_record()) of_input.row_store = store;
+  return std::make_unique<ShuffleStage>(schema(), open_input(inputs[0], of_input), keys, store, context);
 }
 
 }  // namespace millrace

@@ -29,7 +29,6 @@ class ShuffleOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   /// The copies of raw records.
-  std::string_view name_of_jobs() const override;
   std::string unsavable() const override { return ""; }
   /// What is needed for so many elements of the input: the rows of the buffer, where the schema fixes their size, and a
   /// third more, as they may take three quarters of the budget. 0 where nobody knows how many there are: a large buffer

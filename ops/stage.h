@@ -49,8 +49,8 @@ class Stage {
   virtual Poll next(Block& out) = 0;
 };
 
-class JobRunner;
 class Lanes;
+class RowStore;
 class Storage;
 struct LocalDisk;
 
@@ -80,8 +80,9 @@ struct StageContext {
   std::shared_ptr<SharedByRuns> shared = nullptr;
   /// Whether blocks may come with columns still to be made (`Block::assemble`). Default: no.
   bool assembles_later = false;
-  JobRunner* job_runner = nullptr;  ///< takes the stage's jobs (`StageOperator::name_of_jobs`); null: there is nobody
-  LocalDisk* disk = nullptr;        ///< where stages keep files of their own; null where they keep none
+  /// Where sources put the rows that they have read, for a stage that keeps them long; null: nobody asked for it.
+  std::shared_ptr<RowStore> row_store = nullptr;
+  LocalDisk* disk = nullptr;  ///< where stages keep files of their own; null where they keep none
 };
 
 /// Opens the stage of one input for one iteration.

@@ -5,6 +5,7 @@
 #include "formats/tfrecord/index_loader.h"
 #include "formats/tfrecord/shard_reader.h"
 #include "ops/damage_budget.h"
+#include "ops/row_store.h"
 #include "ops/shard_lanes.h"
 
 namespace millrace {
@@ -28,7 +29,8 @@ class ShardStage final : public Stage {
         names_(context.shard_names),
         memory_(context.memory),
         limited_by_memory_(memory_ != nullptr && options.max_record_bytes == largest_record(*memory_)),
-        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)) {
+        shard_(names_ == nullptr ? 0 : context.shard_names->add(path)),
+        row_store_(context.row_store) {
     options_.memory = context.memory;
     if (context.state != nullptr) resume(*context.state);
     const bool compressed = options_.compression.value_or(Compression::kNone) != Compression::kNone;
@@ -188,7 +190,7 @@ class ShardStage final : public Stage {
   Block views() {
     Column column = Column::fixed(pool_, DType::kBytes, {}, records_.size());
     std::copy(records_.payloads.begin(), records_.payloads.end(), column.mutable_values<std::string_view>().begin());
-    column.hold(records_.buffer);
+    hold_rows(column, records_.buffer, row_store_.get());
     Block block(record_schema(), {std::move(column)}, records_.size());
     if (names_ != nullptr) {
       Origins origins(pool_, names_, records_.size());
@@ -198,6 +200,7 @@ class ShardStage final : public Stage {
       block.set_origins(std::move(origins));
     }
     records_.clear();
+    if (row_store_) reader_->leave_buffer();
     return block;
   }
 
@@ -212,6 +215,7 @@ class ShardStage final : public Stage {
   const MemoryGate* const memory_;
   const bool limited_by_memory_;
   const uint32_t shard_;
+  const std::shared_ptr<RowStore> row_store_;  // or null
   RecordBatch records_;
   std::optional<ShardReader> reader_;
   std::optional<IndexLoader> loader_;  // while the index is read

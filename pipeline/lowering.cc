@@ -66,6 +66,7 @@ class LoweredPlan::LaneSet final : public Lanes {
                                   .shard_names = lane_context.shard_names,
                                   .memory = lane_context.memory,
                                   .state = lane_context.state,
+                                  .row_store = lane_context.row_store,
                                   .disk = lane_context.disk};
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
@@ -241,16 +242,6 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading));
     lanes = lane_sets_.back().get();
   }
-  // Nested stages run side by side as it is.
-  JobRunner* job_runner = nullptr;
-  if (!nested && !op->name_of_jobs().empty()) {
-    OperatorRecord& jobs = record_operator(fmt::format("{}.{}", op->name(), op->name_of_jobs()), segment);
-    jobs.parallel = jobs.beside = true;
-    segment.jobs.push_back(jobs.statistics.name);
-    job_nodes_.push_back(std::make_unique<JobNode>(executor_, blocks_for_workers(executor_.threads()),
-                                                   options_.statistics ? &jobs.statistics : nullptr));
-    job_runner = job_nodes_.back().get();
-  }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
   segment.only_moves_rows = segment.only_moves_rows && op->only_moves_rows();
@@ -263,7 +254,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     segment.body.push_back(assembly.statistics.name);
   }
   shared_.push_back({op, op->share()});
-  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, job_runner,
+  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     const StageContext inner = {.pool = context.pool,
                                 .waker = context.waker,
@@ -275,7 +266,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
-                                .job_runner = job_runner,
+                                .row_store = op->only_moves_rows() ? context.row_store : nullptr,
                                 .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);
@@ -331,7 +322,6 @@ std::vector<StageReport> LoweredPlan::report() const {
          .segment = entry.segment->number,
          .inputs = entry.segment->inputs,
          .parallel = entry.parallel,
-         .beside = entry.beside,
          .copies = std::max(1, static_cast<int>(entry.segment->lanes)),
          .rows = counted.rows.load(std::memory_order_relaxed),
          .bytes = counted.bytes.load(std::memory_order_relaxed),
@@ -355,7 +345,6 @@ std::string LoweredPlan::to_string() const {
                         segment->lanes > 0 ? fmt::format(", {} lanes", segment->lanes) : "",
                         fmt::join(segment->chain, " | "));
     if (!segment->body.empty()) text += fmt::format(" -> parallel body [{}]", fmt::join(segment->body, " + "));
-    if (!segment->jobs.empty()) text += fmt::format(", jobs [{}]", fmt::join(segment->jobs, " + "));
     text += fmt::format(" -> ring of {} slots, of large blocks from {} on\n", segment->credits, segment->large_slots);
   }
   return text;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "pipeline/executor.h"
-#include "pipeline/job_node.h"
 #include "pipeline/plan.h"
 #include "pipeline/segment.h"
 #include "pipeline/stage_statistics.h"
@@ -60,7 +59,6 @@ class LoweredPlan {
     int number = 0;
     std::vector<std::string> chain;
     std::vector<std::string> body;
-    std::vector<std::string> jobs;
     size_t credits = 0;
     bool only_moves_rows = true;           // all that is in the chain
     size_t large_slots = 1;                // of these at least, while blocks are large
@@ -74,7 +72,6 @@ class LoweredPlan {
     StageStatistics statistics;
     SegmentRecord* segment = nullptr;
     bool parallel = false;
-    bool beside = false;  // parallel, and no part of the segment's body
   };
   // An operator, and what its runs share.
   struct Shared {
@@ -99,7 +96,6 @@ class LoweredPlan {
   std::vector<SegmentRecord*> numbered_segments_;
   std::deque<OperatorRecord> operators_;
   std::vector<std::unique_ptr<LaneSet>> lane_sets_;
-  std::vector<std::unique_ptr<JobNode>> job_nodes_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Shared> shared_;
   OpenStage output_;

@@ -193,6 +193,7 @@ void Segment::take_request() {
                           .shard_names = request->context->shard_names,
                           .memory = this,
                           .assembles_later = options_.assembly != nullptr,
+                          .row_store = options_.maps.empty() ? request->context->row_store : nullptr,
                           .disk = request->context->disk};
   failure_ = nullptr;
   try {

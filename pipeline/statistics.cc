@@ -32,7 +32,7 @@ std::string Statistics::bottleneck() const {
     const StageReport* chain = nullptr;  // the busiest operator of its serial chain, or of its lanes
     const StageReport* body = nullptr;   // the busiest map of its body
     for (const StageReport& stage : stages) {
-      if (stage.segment != segment || stage.beside) continue;
+      if (stage.segment != segment) continue;
       const StageReport*& busiest = stage.parallel ? body : chain;
       if (busiest == nullptr || stage.busy_seconds > busiest->busy_seconds) busiest = &stage;
     }

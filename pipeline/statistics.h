@@ -14,7 +14,6 @@ struct StageReport {
   int segment = 0;                        ///< operators of one segment share its waits and its queue
   std::vector<int> inputs;                ///< segments that this one takes blocks from
   bool parallel = false;                  ///< run by any number of workers at once, as maps are
-  bool beside = false;                    ///< jobs that a stage of the segment leaves to others, and never waits for
   int copies = 1;                         ///< lanes that run side by side
   int64_t rows = 0;                       ///< rows that came out, without errors
   int64_t bytes = 0;                      ///< their bytes

@@ -36,14 +36,18 @@ bool ByteWindow::go_on_in(Buffer& chunk, size_t begin, size_t end) {
   return true;
 }
 
-void ByteWindow::leave_large_buffer() {
-  constexpr size_t kLarge = 1 << 20;
-  if (!buffer_ || buffer_->capacity() <= kLarge || size() > buffer_->capacity() / 16) return;
+void ByteWindow::leave_buffer() {
+  if (!buffer_ || size() > buffer_->capacity() / 16) return;
   if (size() > 0) {
     move_to_room_for(0);
   } else {
     clear();
   }
+}
+
+void ByteWindow::leave_large_buffer() {
+  constexpr size_t kLarge = 1 << 20;
+  if (buffer_ && buffer_->capacity() > kLarge) leave_buffer();
 }
 
 }  // namespace millrace

@@ -36,8 +36,10 @@ class ByteWindow {
   /// done, when it has no place there. The chunk must have no other reader.
   bool go_on_in(Buffer& chunk, size_t begin, size_t end);
 
-  /// Leaves a buffer that a long record was read into to those who have views of it, so that it does not stay here
-  /// until the reader is asked again.
+  /// Leaves the buffer to those who have views of it, or to the pool, where little of it is still at hand: it does not
+  /// stay here until the reader is asked again.
+  void leave_buffer();
+  /// The same of a buffer that a long record was read into.
   void leave_large_buffer();
 
  private:

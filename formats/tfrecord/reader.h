@@ -141,6 +141,9 @@ class RecordReader {
   uint64_t num_missing() const { return num_missing_; }
   /// Whether they have their place already: `prepare` takes no memory for them.
   bool has_room_for_missing() const { return num_missing_ <= bytes_.room().size(); }
+  /// Lets go of the memory that the last records are in, where little else is there: for who has copied them. Not while
+  /// somebody writes to what `prepare` gave.
+  void leave_buffer() { bytes_.leave_buffer(); }
   /// The memory that `prepare` gave a part of: keep a reference while somebody else writes to it.
   const Buffer& buffer() const { return bytes_.buffer(); }
   /// Bytes at hand that `next` has not delivered.

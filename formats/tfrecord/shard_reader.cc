@@ -87,6 +87,11 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   return Step::kEnd;
 }
 
+// A read ahead goes to the same memory.
+void ShardReader::leave_buffer() {
+  if (records_ && feed_->is_idle()) records_->leave_buffer();
+}
+
 ShardReader::Step ShardReader::refuse_index(std::string message) {
   fault_ = {.error = {.code = ErrorCode::kIndex,
                       .message = std::move(message) + "; reading goes on without it",

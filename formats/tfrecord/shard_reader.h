@@ -85,6 +85,9 @@ class ShardReader {
 
   /// The next records, at most `max_records`. Records before an error come first.
   Step next(RecordBatch& batch, size_t max_records = SIZE_MAX);
+  /// Lets go of the memory of the last records as soon as the batch does: for who has copied them. The next reader that
+  /// needs such memory finds it in the core's cache.
+  void leave_buffer();
   /// The last error. Valid after kError.
   const RecordFault& fault() const { return fault_; }
   /// The record that `next` gives next.

@@ -1,16 +1,19 @@
 #include "ops/shuffle.h"
 
-#include <deque>
-#include <thread>
+#include <array>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/batch.h"
-#include "ops/job.h"
 #include "ops/range.h"
+#include "ops/row_store.h"
 #include "ops/rows.h"
+#include "ops/shard.h"
 #include "ops/shuffle_keys.h"
+#include "ops/skip.h"
+#include "ops/take.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::shuffle_test {
@@ -148,7 +151,8 @@ TEST(ShuffleTest, TakesTheMemoryOfItsEntriesFromThePool) {
   EXPECT_EQ(pool.bytes_in_use(), 0);
 }
 
-// Records in memory that others use again as soon as nobody holds it; now and then there are none for now.
+// Records that are read to memory which others use again as soon as nobody holds it, three shards in turn; now and then
+// there are none for now.
 class PooledRecords final : public StageOperator {
  public:
   explicit PooledRecords(std::vector<std::string> records)
@@ -173,115 +177,146 @@ class PooledRecords final : public StageOperator {
         context_.waker.wake();
         return Poll::kPending;
       }
-      BlockBuilder builder(schema_, context_.pool);
-      for (size_t i = 0; i < 7 && next_ < records_.size(); ++i) {
-        builder.column(0).append_view(builder.column(0).store(records_[next_++]));
-        builder.added_elements(1);
+      // Record i is of shard i % 3; a shard's are read some at a time.
+      Column column = Column::fixed(context_.pool, DType::kBytes, {}, std::min<size_t>(7, records_.size() - next_));
+      for (std::string_view& row : column.mutable_values<std::string_view>()) {
+        Column& read = read_[next_ % 3];
+        size_t& taken = taken_[next_ % 3];
+        if (taken == read.num_elements()) {
+          read = read_from(next_);
+          taken = 0;
+        }
+        row = read.values<std::string_view>()[taken++];
+        read.holds().for_each([&column](const Ref<Resource>& resource) { column.hold(resource); });
+        ++next_;
       }
-      out = builder.finish();
+      const size_t count = column.num_elements();
+      out = Block(schema_, {std::move(column)}, count);
       return Poll::kBlock;
     }
 
    private:
+    Column read_from(size_t record) const {
+      constexpr size_t kAtOnce = 5;
+      const size_t count = std::min(kAtOnce, (records_.size() - record + 2) / 3);
+      Column column = Column::fixed(context_.pool, DType::kBytes, {}, count);
+      size_t bytes = 0;
+      for (size_t i = 0; i < count; ++i) bytes += records_[record + 3 * i].size();
+      const Buffer buffer = context_.pool.allocate(bytes);
+      char* to = reinterpret_cast<char*>(buffer->data());
+      for (size_t i = 0; i < count; ++i) {
+        const std::string& from = records_[record + 3 * i];
+        column.mutable_values<std::string_view>()[i] = {to, from.size()};
+        to = std::copy(from.begin(), from.end(), to);
+      }
+      hold_rows(column, buffer, context_.row_store.get());
+      return column;
+    }
+
     const std::vector<std::string>& records_;
     SchemaPtr schema_;
     StageContext context_;
+    std::array<Column, 3> read_;
+    std::array<size_t, 3> taken_ = {};
     size_t next_ = 0;
     int polls_ = 0;
   };
   std::vector<std::string> records_;
 };
 
-// Has each job run by a thread, when so many came after it.
-class JobThread final : public JobRunner {
- public:
-  explicit JobThread(size_t most_waiting) : most_waiting_(most_waiting) {}
-  ~JobThread() {
-    while (!jobs_.empty()) run_first();
-    join();
-  }
-  size_t most_jobs() const noexcept override { return most_waiting_ + 1; }
-  [[nodiscard]] bool take(const Ref<Job>& job) noexcept override {
-    jobs_.push_back(job);
-    if (jobs_.size() > most_waiting_) run_first();
-    return true;
-  }
-  int64_t rows_copied() {
-    join();
-    return rows_;
-  }
-
- private:
-  void run_first() {
-    join();
-    running_ = std::thread([this, job = jobs_.front()] { rows_ += job->run().rows; });
-    jobs_.pop_front();
-  }
-  void join() {
-    if (running_.joinable()) running_.join();
-  }
-  const size_t most_waiting_;
-  std::deque<Ref<Job>> jobs_;
-  std::thread running_;
-  int64_t rows_ = 0;
-};
-
-// Jobs copy rows soon, late, or when the stage is gone: what the rows are and their order do not depend on it.
-TEST(ShuffleTest, RowsThatJobsCopyArriveWholeAndInOrder) {
+std::vector<std::string> numbered_records(int count) {
   std::vector<std::string> records;
-  for (int i = 0; i < 1500; ++i) records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 90), '.'));
+  for (int i = 0; i < count; ++i) {
+    records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 400 == 7 ? 40'000 : i % 90), '.'));
+  }
+  return records;
+}
+
+// Sources put their rows into the shuffle's store; what stands between drops some of them.
+TEST(ShuffleTest, RowsThatSourcesHaveStoredArriveWholeAndInOrder) {
+  const std::vector<std::string> records = numbered_records(1500);
   const Chain source = Chain::source<PooledRecords>(records);
-  for (const int64_t buffer_size : {1, 5, 40, 300, 5000}) {
-    const auto order = expected_order(1500, buffer_size, 3);
-    for (const size_t waiting : {0, 1, 4, 1000}) {
-      const auto opener = source.then<ShuffleOperator>(buffer_size, ShuffleOptions{.seed = 3}).opener(0);
-      BufferPool pool;
-      test::CountingWaker waker;
-      InlineLanes lanes;
-      size_t next = 0;
-      {
-        JobThread jobs(waiting);
-        const auto stage = opener({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .job_runner = &jobs});
-        Block block;
-        while (true) {
-          const Poll poll = stage->next(block);
-          if (poll == Poll::kEnd) break;
-          if (poll != Poll::kBlock) continue;
-          for (const std::string_view record : block.column(0).values<std::string_view>()) {
-            ASSERT_EQ(record, records[static_cast<size_t>(order[next])]) << next << ", buffer of " << buffer_size;
-            ++next;
+  struct Case {
+    const char* what;
+    Chain chain;
+    std::function<bool(size_t)> passes;
+  };
+  const std::vector<Case> cases = {
+      {"all", source, [](size_t) { return true; }},
+      {"skip", source.then<SkipOperator>(100), [](size_t i) { return i >= 100; }},
+      {"take", source.then<TakeOperator>(1001), [](size_t i) { return i < 1001; }},
+      {"shard", source.then<ShardOperator>(4, 1), [](size_t i) { return i % 4 == 1; }},
+      {"most dropped", source.then<ShardOperator>(97, 3), [](size_t i) { return i % 97 == 3; }},
+  };
+  for (const Case& of : cases) {
+    std::vector<std::string> passing;
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (of.passes(i)) passing.push_back(records[i]);
+    }
+    for (const int64_t buffer_size : {1, 5, 40, 300, 5000}) {
+      for (const uint64_t jitter : {0, 7}) {
+        const auto order = expected_order(static_cast<int64_t>(passing.size()), buffer_size, 3);
+        BufferPool pool;
+        test::CountingWaker waker;
+        InlineLanes lanes;
+        size_t next = 0;
+        std::vector<Block> kept;
+        {
+          const auto stage = of.chain.then<ShuffleOperator>(buffer_size, ShuffleOptions{.seed = 3})
+                                 .opener(jitter)({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes});
+          Block block;
+          for (Poll poll = stage->next(block); poll != Poll::kEnd; poll = stage->next(block)) {
+            if (poll != Poll::kBlock) continue;
+            for (const std::string_view record : block.column(0).values<std::string_view>()) {
+              ASSERT_EQ(record, passing[static_cast<size_t>(order[next])]) << of.what << ", buffer of " << buffer_size;
+              ++next;
+            }
+            if (kept.size() < 2) kept.push_back(block);
+            block = Block();
           }
         }
-        EXPECT_EQ(jobs.rows_copied() > 0, waiting < 1000);
+        EXPECT_EQ(next, passing.size()) << of.what << ", buffer of " << buffer_size;
+        // What is lent outlives the stage.
+        size_t again = 0;
+        for (const Block& block : kept) {
+          for (const std::string_view record : block.column(0).values<std::string_view>()) {
+            ASSERT_EQ(record, passing[static_cast<size_t>(order[again++])]) << of.what;
+          }
+        }
+        kept.clear();
+        EXPECT_EQ(pool.bytes_in_use(), 0) << of.what;
       }
-      EXPECT_EQ(next, records.size()) << waiting << " waiting, buffer of " << buffer_size;
-      EXPECT_EQ(pool.bytes_in_use(), 0);
     }
   }
 }
 
-TEST(ShuffleTest, KeepsNothingOfItsInputWhenTheRowsAreCopied) {
-  class RunAtOnce final : public JobRunner {
-   public:
-    size_t most_jobs() const noexcept override { return 100; }
-    [[nodiscard]] bool take(const Ref<Job>& job) noexcept override {
-      job->run();
-      return true;
-    }
-  } at_once;
-  const Chain shuffled =
-      Chain::source<PooledRecords>(std::vector<std::string>(70, std::string(10000, 'x'))).then<ShuffleOperator>(200);
-  const auto bytes_at_the_end = [&](JobRunner* job_runner) {
+TEST(ShuffleTest, TakesNoMoreMemoryForRowsThatAreDroppedBeforeIt) {
+  const auto peak = [](const Chain& chain) {
     BufferPool pool;
     test::CountingWaker waker;
     InlineLanes lanes;
     const auto stage =
-        shuffled.opener(0)({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes, .job_runner = job_runner});
+        chain.then<ShuffleOperator>(50).opener(0)({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes});
     for (Block block; stage->next(block) != Poll::kEnd; block = Block()) {
     }
-    return pool.bytes_in_use();
+    return pool.peak_bytes_in_use();
   };
-  EXPECT_EQ(bytes_at_the_end(&at_once), bytes_at_the_end(nullptr));
+  const Chain source = Chain::source<PooledRecords>(std::vector<std::string>(5000, std::string(1000, 'x')));
+  EXPECT_LE(peak(source.then<ShardOperator>(5, 2)), peak(source));
+  EXPECT_LT(peak(source), 500'000);
+}
+
+TEST(ShuffleTest, KeepsNothingOfWhatRowsWereReadTo) {
+  const Chain shuffled =
+      Chain::source<PooledRecords>(std::vector<std::string>(70, std::string(10'000, 'x'))).then<ShuffleOperator>(200);
+  BufferPool pool;
+  test::CountingWaker waker;
+  InlineLanes lanes;
+  const auto stage = shuffled.opener(0)({.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes});
+  Block block;
+  while (stage->next(block) != Poll::kBlock) {
+  }
+  EXPECT_LT(pool.bytes_in_use(), 70 * 10'000 * 5 / 4 + 300'000) << "slots, some of them free, and the entries";
 }
 
 TEST(ShuffleTest, RefusesABufferBelowOneAndKeepsCardinality) {

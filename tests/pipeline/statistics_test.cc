@@ -78,15 +78,6 @@ TEST(Bottleneck, IsTheBusiestMapOfABodyThatKeepsItsRingFull) {
   EXPECT_EQ(statistics.bottleneck(), "0:source");
 }
 
-TEST(Bottleneck, IsNotAJobBesideAFullRing) {
-  Statistics statistics = ten_seconds();
-  set_waits(statistics, 1, 9, 0);
-  statistics.stages.insert(statistics.stages.begin() + 1,
-                           {.name = "1:copy", .segment = 0, .parallel = true, .beside = true, .busy_seconds = 7});
-  set_waits(statistics, 0, 0, 3.1);
-  EXPECT_EQ(statistics.bottleneck(), "3:mask");
-}
-
 TEST(Bottleneck, IsWhatTheWorkersDoMostWhenAllHaveWork) {
   Statistics statistics = ten_seconds();
   set_waits(statistics, 1, 9, 0);
@@ -337,37 +328,16 @@ TEST(Statistics, CountThePaddingOfBatchesWhereItIsDone) {
   EXPECT_EQ(stage("2:padded_batch.assemble").bytes, 80'000);
 }
 
-Dataset ten_thousand_records(const test::TemporaryFolder& folder) {
+TEST(Statistics, EndWithTheRowsThatWereDelivered) {
+  const test::TemporaryFolder folder;
   RecordWriter writer(folder.path("a.tfrecord"));
   for (int i = 0; i < 10'000; ++i) writer.write(std::string(100, 'x'));
   writer.close();
-  return Dataset::tfrecord(Shards::glob(folder.path("*")));
-}
-
-TEST(Statistics, CountTheCopiesOfAShuffleByThemselves) {
-  const test::TemporaryFolder folder;
-  const Dataset records = ten_thousand_records(folder);
-  const Dataset batches = records.shuffle(5'000).repeat().batch(10);
-  EXPECT_NE(batches.explain().find("jobs [2:shuffle.copy]"), std::string::npos) << batches.explain();
-  Pipeline pipeline = batches.start({.threads = 2});
-  StageReport copy;
-  do {
-    ASSERT_TRUE(pipeline.next());
-    copy = pipeline.stats().stages.at(2);
-    ASSERT_EQ(copy.name, "2:shuffle.copy");
-  } while (copy.rows == 0 || copy.bytes == 0);
-  EXPECT_TRUE(copy.parallel);
-  EXPECT_TRUE(copy.beside);
-  EXPECT_GT(copy.busy_seconds, 0);
-}
-
-TEST(Statistics, EndWithTheRowsThatWereDelivered) {
-  const test::TemporaryFolder folder;
-  const Dataset records = ten_thousand_records(folder);
+  const Dataset records = Dataset::tfrecord(Shards::glob(folder.path("*")));
   Pipeline pipeline = records.shuffle(1'000).start({.threads = 2});
   while (pipeline.next()) {
   }
-  EXPECT_EQ(pipeline.stats().stages.back().name, "3:shuffle");
+  EXPECT_EQ(pipeline.stats().stages.back().name, "2:shuffle");
   EXPECT_EQ(pipeline.stats().stages.back().rows, 10'000) << pipeline.stats().to_string();
 }
 

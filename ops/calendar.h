@@ -77,6 +77,19 @@ class Calendar {
   /// Whether every entry with a key below `limit` that is still here is known to be so, and the next bucket ends there.
   bool bucket_ends_by(uint64_t limit) const { return (next_bucket_ + 1) << shift_ <= limit; }
 
+  /// Calls the function with each entry, in no order.
+  template <typename Function>
+  void for_each(Function&& function) const {
+    if (size_ == 0) return;
+    if (!started()) {
+      for (uint32_t i = 0; i < num_entries_; ++i) function(*entry_at(i));
+      return;
+    }
+    for (uint64_t bucket = 0; bucket <= mask_; ++bucket) {
+      for (uint32_t i = heads_[bucket]; i != kNone; i = entry_at(i)->next) function(*entry_at(i));
+    }
+  }
+
   /// Moves the entries of the next bucket to `out`, in order.
   void take_bucket(std::vector<Entry>& out) {
     // Its entries lie anywhere in memory: ask for those of the buckets to come.

@@ -17,6 +17,7 @@ class ConcatenateOperator final : public StageOperator {
   /// The sum; infinite with an infinite input, else unknown with an unknown one.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

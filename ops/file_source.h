@@ -40,6 +40,7 @@ class FileSourceOperator : public StageOperator {
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const final;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
+  bool hands_on_rows() const final { return true; }
   std::string unsavable() const final { return options_.ordered ? "" : "its inputs are not ordered"; }
   /// A chunk for each file that is open.
   int64_t memory_needed() const final;

@@ -13,8 +13,8 @@ namespace millrace {
 
 /// Memory for many rows that come and go in any order: slots of 64 bytes to 32 KiB in size classes, eight to each power
 /// of two, in chunks that go back to the pool when they are empty; a larger row has a buffer of its own. One thread
-/// owns the slab. Rows can be lent to blocks: when the last block that needs them is gone, on whichever thread, they
-/// come back with one push, without a lock. Lent rows outlive the slab.
+/// owns the slab, or several behind a lock. Rows can be lent to blocks: when the last block that needs them is gone, on
+/// whichever thread, they come back with one push, without a lock. Lent rows outlive the slab.
 class RowSlab {
   struct Shared;
 
@@ -54,8 +54,6 @@ class RowSlab {
   void free(Slot slot);
 
   [[nodiscard]] Ref<Loan> lend();
-  /// The memory of the slots. Whoever keeps it may write to those that were not freed, also when the slab is gone.
-  std::shared_ptr<const void> memory() const { return shared_; }
   /// Takes back what blocks have released since the last call. `allocate` does so before it takes fresh memory.
   void collect();
   /// Memory of the slab, free slots included.

@@ -8,7 +8,7 @@
 namespace millrace {
 
 bool RowStore::Arrivals::take(const char* row, size_t looked_at) {
-  const size_t end = std::min(rows_.size(), next_ + looked_at);
+  const size_t end = std::min(rows_.size() - next_, looked_at) + next_;
   for (size_t i = next_; i < end; ++i) {
     if (rows_[i] != row) continue;
     rows_[i] = nullptr;
@@ -24,34 +24,40 @@ void RowStore::Arrivals::release() noexcept {
   delete this;
 }
 
-void RowStore::put(Column& column) {
-  struct Place {
+void RowStore::put(Column& column, const Ref<Resource>& read_to) {
+  struct Copy {
+    std::string_view* row;
     Header header;
     std::byte* memory;
   };
-  thread_local std::vector<Place> places;
+  thread_local std::vector<Copy> copies;
+  copies.clear();
   const std::span<std::string_view> rows = column.mutable_values<std::string_view>();
-  places.resize(rows.size());
+  for (std::string_view& row : rows) {
+    if (row.size() <= kLongest) copies.push_back({&row, {}, nullptr});
+  }
+  if (copies.size() < rows.size()) column.hold(read_to);
+  if (copies.empty()) return;
   std::vector<const char*> put;
-  put.reserve(rows.size());
+  put.reserve(copies.size());
   {
-    const tbb::spin_mutex::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      places[i].header = slab_.allocate(sizeof(Header) + rows[i].size());
-      places[i].memory = slab_.data(places[i].header);
+    const std::lock_guard lock(mutex_);
+    for (Copy& copy : copies) {
+      copy.header = slab_.allocate(sizeof(Header) + copy.row->size());
+      copy.memory = slab_.data(copy.header);
     }
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < copies.size(); ++i) {
     // The memory for the next row is on its way while this one is copied.
-    if (i + 1 < rows.size()) {
-      ask_for_memory</*kForWrite=*/true>(places[i + 1].memory, sizeof(Header) + rows[i + 1].size());
+    if (i + 1 < copies.size()) {
+      ask_for_memory</*kForWrite=*/true>(copies[i + 1].memory, sizeof(Header) + copies[i + 1].row->size());
     }
-    const auto& [header, memory] = places[i];
+    const auto& [row, header, memory] = copies[i];
     std::memcpy(memory, &header, sizeof header);
-    char* const row = reinterpret_cast<char*>(memory) + sizeof header;
-    if (!rows[i].empty()) std::memcpy(row, rows[i].data(), rows[i].size());
-    rows[i] = {row, rows[i].size()};
-    put.push_back(row);
+    char* const to = reinterpret_cast<char*>(memory) + sizeof header;
+    if (!row->empty()) std::memcpy(to, row->data(), row->size());
+    *row = {to, row->size()};
+    put.push_back(to);
   }
   column.hold(Ref<Arrivals>(new Arrivals(shared_from_this(), std::move(put))));
 }
@@ -61,7 +67,7 @@ void RowStore::free(std::span<const char* const> rows) noexcept {
   thread_local std::vector<Header> headers;
   headers.resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) std::memcpy(&headers[i], rows[i] - sizeof(Header), sizeof(Header));
-  const tbb::spin_mutex::scoped_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (const Header& header : headers) slab_.free(header);
 }
 
@@ -80,8 +86,6 @@ void RowStore::Taker::begin_block(const Column& rows) {
 }
 
 bool RowStore::Taker::take(std::string_view row) {
-  // Rows before it that were dropped are looked over; shards that take turns do so in the same order again and again.
-  constexpr size_t kMostDropped = 16;
   if (origins_.empty()) return false;
   size_t& then = origins_[last_].then;
   const auto is_at = [&](size_t at, size_t looked_at) {
@@ -89,8 +93,10 @@ bool RowStore::Taker::take(std::string_view row) {
     last_ = then = at;
     return true;
   };
-  if (is_at(then, kMostDropped)) return true;
-  for (const size_t looked_at : {size_t{1}, kMostDropped}) {
+  // Shards that take turns do so in the same order again and again; some rows before this one may have been dropped.
+  constexpr size_t kSome = 16;
+  if (is_at(then, kSome)) return true;
+  for (const size_t looked_at : {size_t{1}, SIZE_MAX}) {
     for (size_t at = 0; at < origins_.size(); ++at) {
       if (is_at((then + at) % origins_.size(), looked_at)) return true;
     }

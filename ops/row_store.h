@@ -3,11 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
-
-#include <tbb/spin_mutex.h>
 
 #include "formats/columnar/column.h"
 #include "ops/row_slab.h"
@@ -32,7 +31,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
    public:
     Arrivals(std::shared_ptr<RowStore> store, std::vector<const char*> rows)
         : store_(std::move(store)), rows_(std::move(rows)) {}
-    bool are_in(const RowStore& store) const { return store_.get() == &store; }
+    bool are_in(const RowStore* store) const { return store_.get() == store; }
     // Takes a row that is among the next so many behind the last one that was taken.
     bool take(const char* row, size_t looked_at);
 
@@ -50,20 +49,28 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// To be made with `std::make_shared`.
   explicit RowStore(BufferPool& pool) : slab_(pool) {}
 
+  /// Bytes of the longest row that is put here: of longer ones each thread that reads would have a second copy, of
+  /// which the memory budget knows nothing before.
+  static constexpr size_t kLongest = 256 << 10;
+
   /// Copies the rows of a `bytes` column, which has one writer, and lets it point to the copies and hold what they
-  /// need. What they were read to need not stay. Throws std::bad_alloc when the system has no memory.
-  void put(Column& column);
+  /// need. Those longer than `kLongest` stay in `read_to`, which the column holds then. Throws std::bad_alloc when the
+  /// system has no memory.
+  void put(Column& column, const Ref<Resource>& read_to);
 
   /// Takes rows out of one block after the other. One thread.
   class Taker {
    public:
-    explicit Taker(const RowStore& store) : store_(store) {}
+    /// `store`: null: there is nothing to take.
+    explicit Taker(const RowStore* store) : store_(store) {}
     /// Goes on with a block, whose rows these are. They must stay until the last of them is taken.
     void begin_block(const Column& rows);
+    /// What was not taken is the block's alone again. Without a block, nothing.
+    void end_block() { origins_.clear(); }
     /// Whether rows of the block are in the store.
     bool may_take() const { return !origins_.empty(); }
     /// The row, in the order of the block, belongs to the caller from now on, who lends it. False where it is not in
-    /// the store, or so many before it were dropped that it is not worth the search: then it stays the block's.
+    /// the store: then it stays the block's.
     [[nodiscard]] bool take(std::string_view row);
 
    private:
@@ -72,7 +79,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
       size_t then;  // in `origins_`: where the row behind one of these was found the last time
     };
 
-    const RowStore& store_;
+    const RowStore* const store_;
     std::vector<Origin> origins_;
     size_t last_ = 0;  // where the last row was found
   };
@@ -93,14 +100,14 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
  private:
   void free(std::span<const char* const> rows) noexcept;
 
-  tbb::spin_mutex mutex_;
+  std::mutex mutex_;
   RowSlab slab_;
 };
 
 /// Has a column hold the memory of its rows, which were read to `read_to`, or puts them into the store, if there is
 /// one.
 inline void hold_rows(Column& column, const Ref<Resource>& read_to, RowStore* store) {
-  store == nullptr ? column.hold(read_to) : store->put(column);
+  store == nullptr ? column.hold(read_to) : store->put(column, read_to);
 }
 
 }  // namespace millrace

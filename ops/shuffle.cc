@@ -31,13 +31,24 @@ class ShuffleStage final : public Stage {
         keys_(keys),
         codec_(schema),
         store_(std::move(store)),
-        taker_(*store_),
+        taker_(store_.get()),
         slab_(context.pool),
         memory_(context.memory),
         most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
         waiting_(context.pool),
         builder_(schema, context.pool) {
     if (context.state != nullptr) resume(*context.state);
+  }
+
+  ~ShuffleStage() override {
+    // Blocks of the input may wait somewhere, and keep the store.
+    if (store_ == nullptr) return;
+    const Ref<RowStore::Loan> given_up(new RowStore::Loan(store_));
+    const auto give_up = [&given_up](const Held& row) {
+      if (row.is_in_store != 0) given_up->add(row.row);
+    };
+    waiting_.for_each(give_up);
+    std::for_each(leaving_.begin() + static_cast<std::ptrdiff_t>(next_leaving_), leaving_.end(), give_up);
   }
 
   // Throws `kMemoryBudget` when the rows take more than there is.
@@ -63,6 +74,7 @@ class ShuffleStage final : public Stage {
 
       if (taken_ == block_.num_elements()) {
         taken_ = 0;
+        taker_.end_block();
         block_ = Block();
         const Poll poll = input_->next(block_);
         if (poll == Poll::kPending) return builder_.empty() ? poll : deliver(out);
@@ -92,7 +104,7 @@ class ShuffleStage final : public Stage {
     int64_t epoch;
     int64_t rows_per_element;
     std::shared_ptr<const ShardNames> names;  // of the rows' origins; null: they have none
-    Ref<Resource> cached;                     // what keeps the rows, which then stay where they are; null: the slab
+    Ref<Resource> cached;                     // what keeps the rows, which then stay where they are; or null
     // The origins of many rows stand before their element in its slot. That of a single row does not: when it leaves,
     // nobody has touched the slot, and to look there would wait for memory.
     size_t origins_bytes() const {
@@ -218,6 +230,7 @@ class ShuffleStage final : public Stage {
     Held& row = waiting_.add(block_keys_[element]);
     ++position_;
     row.label = block_label_;
+    row.is_in_store = 0;
     if (auto error = block_.errors().empty() ? nullptr : block_.error_at(element)) {
       if (free_errors_.empty()) {
         free_errors_.push_back(static_cast<uint32_t>(errors_.size()));
@@ -399,9 +412,8 @@ std::unique_ptr<Stage> ShuffleOperator::open(std::vector<OpenStage> inputs, cons
   const ShuffleKeys keys(buffer_size_, options_.seed, context.iteration, options_.reshuffle_each_iteration,
                          occurrence_);
   StageContext of_input = context;
-  const auto store = std::make_shared<RowStore>(context.pool);
-  if (RowCodec(schema()).is_raw_record()) of_input.row_store = store;
-  return std::make_unique<ShuffleStage>(schema(), open_input(inputs[0], of_input), keys, store, context);
+  of_input.row_store = RowCodec(schema()).is_raw_record() ? std::make_shared<RowStore>(context.pool) : nullptr;
+  return std::make_unique<ShuffleStage>(schema(), open_input(inputs[0], of_input), keys, of_input.row_store, context);
 }
 
 }  // namespace millrace

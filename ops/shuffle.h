@@ -18,8 +18,9 @@ struct ShuffleOptions {
 /// input. Data that fits the buffer comes out as a uniform permutation. Error elements move like any other. Elements of
 /// two epochs mix only behind a repeat.
 ///
-/// Rows are copied into the stage's own memory: a view would keep the chunk it came in. Only rows that a cache keeps as
-/// bytes stay where they are (`CachedRows`). About `buffer_size` rows are held, now and then 2 √`buffer_size` more.
+/// Rows are copied into the stage's own memory: a view would keep the chunk it came in. Raw records are put there by
+/// their source, where it can (`RowStore`); rows that a cache keeps as bytes stay where they are (`CachedRows`). About
+/// `buffer_size` rows are held, now and then 2 √`buffer_size` more.
 class ShuffleOperator final : public StageOperator {
  public:
   /// `occurrence`: how many shuffles stand before this one. Each has its own order, with the same seed too.
@@ -28,7 +29,6 @@ class ShuffleOperator final : public StageOperator {
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  /// The copies of raw records.
   std::string unsavable() const override { return ""; }
   /// What is needed for so many elements of the input: the rows of the buffer, where the schema fixes their size, and a
   /// third more, as they may take three quarters of the budget. 0 where nobody knows how many there are: a large buffer

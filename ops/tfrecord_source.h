@@ -50,6 +50,7 @@ class TfrecordOperator final : public StageOperator {
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
   bool only_moves_rows() const override { return true; }
+  bool hands_on_rows() const override { return true; }
 
  private:
   std::unique_ptr<Stage> open_records(const StageContext& context) const;

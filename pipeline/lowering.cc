@@ -202,7 +202,9 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     NumberedRows numbered(0, {context.state, 0});
     if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
-    return metered(std::make_unique<InlineMapStage>(open_at(input, context, numbered.input), map, context,
+    StageContext of_input = context;
+    of_input.row_store = nullptr;  // a map makes other rows, or some of them twice
+    return metered(std::make_unique<InlineMapStage>(open_at(input, of_input, numbered.input), map, context,
                                                     entry.statistics, numbered.next_row),
                    entry.statistics);
   };
@@ -266,7 +268,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
-                                .row_store = op->only_moves_rows() ? context.row_store : nullptr,
+                                .row_store = row_store_for(*op, context),
                                 .disk = context.disk};
     try {
       return metered(op->open(inputs, inner), entry.statistics);

@@ -1,8 +1,11 @@
 #include "ops/row_store.h"
 
+#include <array>
 #include <atomic>
+#include <memory>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace millrace::row_store_test {
@@ -11,7 +14,7 @@ namespace {
 Column in_store(BufferPool& pool, RowStore& store, const std::vector<std::string>& records) {
   Column column = Column::fixed(pool, DType::kBytes, {}, records.size());
   std::copy(records.begin(), records.end(), column.mutable_values<std::string_view>().begin());
-  store.put(column);
+  store.put(column, {});
   return column;
 }
 
@@ -31,7 +34,7 @@ class RowStoreTest : public ::testing::Test {
  protected:
   BufferPool pool_;
   std::shared_ptr<RowStore> store_ = std::make_shared<RowStore>(pool_);
-  RowStore::Taker taker_{*store_};
+  RowStore::Taker taker_{store_.get()};
 };
 
 TEST_F(RowStoreTest, WhatIsTakenOutlivesItsBlockAndTheStore) {
@@ -52,7 +55,8 @@ TEST_F(RowStoreTest, WhatIsTakenOutlivesItsBlockAndTheStore) {
     loan = Ref<RowStore::Loan>(new RowStore::Loan(store_));
     loan->add(row.data());
     loan->add(row_of(rows, 3).data());
-    taker_.begin_block(in_store(pool_, *store_, {"another"}));
+    taker_.end_block();
+    EXPECT_FALSE(taker_.may_take());
   }
   in_store(pool_, *store_, {"others", "take", std::string(100'000, 'y'), "what is free"});
   EXPECT_EQ(row, large);
@@ -75,7 +79,7 @@ TEST_F(RowStoreTest, WhatNobodyTookIsFreeWithItsBlock) {
     left = row_of(rows, 0).data();
     taken = row_of(rows, 1).data();
     loan->add(taken);
-    taker_.begin_block(Column::fixed(pool_, DType::kBytes, {}, 0));
+    taker_.end_block();
   }
   const Column others = in_store(pool_, *store_, {"a", "b", "c"});
   EXPECT_EQ(row_of(others, 0).data(), left);
@@ -96,7 +100,7 @@ TEST_F(RowStoreTest, ShardsThatTakeTurnsAreFollowedOverDroppedRowsAndBlocksThatE
   const Column d = shard('d', 40);  // goes on where b ends
   const auto second = [&](size_t turn) { return turn < 2 ? std::pair(&b, turn) : std::pair(&d, turn - 2); };
   for (const size_t step : {1, 3}) {
-    RowStore::Taker taker(*store_);
+    RowStore::Taker taker(store_.get());
     std::vector<std::pair<const Column*, size_t>> order;
     const size_t first = step == 1 ? 0 : 10;
     for (size_t turn = first; turn < first + 10; ++turn) {
@@ -109,14 +113,28 @@ TEST_F(RowStoreTest, ShardsThatTakeTurnsAreFollowedOverDroppedRowsAndBlocksThatE
     taker.begin_block(block);
     for (size_t i = 0; i < order.size(); ++i) EXPECT_TRUE(taker.take(row_of(block, i))) << row_of(block, i);
   }
-  // Too many were dropped: the row stays its block's.
   taker_.begin_block(d);
   EXPECT_FALSE(taker_.take(row_of(shard('e', 1), 0)));
   const Column long_shard = shard('f', 100);
   taker_.begin_block(long_shard);
   EXPECT_TRUE(taker_.take(row_of(long_shard, 10)));
-  EXPECT_FALSE(taker_.take(row_of(long_shard, 90)));
-  EXPECT_TRUE(taker_.take(row_of(long_shard, 11)));
+  EXPECT_TRUE(taker_.take(row_of(long_shard, 90)));
+  EXPECT_FALSE(taker_.take(row_of(long_shard, 11)));
+  EXPECT_TRUE(taker_.take(row_of(long_shard, 91)));
+}
+
+TEST_F(RowStoreTest, LongRowsStayWhereTheyWereRead) {
+  const Buffer read_to = pool_.allocate(400'000);
+  const char* bytes = reinterpret_cast<const char*>(read_to->data());
+  Column rows = Column::fixed(pool_, DType::kBytes, {}, 2);
+  rows.mutable_values<std::string_view>()[0] = {bytes, RowStore::kLongest + 1};
+  rows.mutable_values<std::string_view>()[1] = {bytes, RowStore::kLongest};
+  store_->put(rows, read_to);
+  EXPECT_TRUE(rows.holds().contains(read_to));
+  EXPECT_EQ(row_of(rows, 0).data(), bytes);
+  taker_.begin_block(rows);
+  EXPECT_FALSE(taker_.take(row_of(rows, 0)));
+  EXPECT_TRUE(taker_.take(row_of(rows, 1)));
 }
 
 TEST_F(RowStoreTest, RowsOfAnotherStoreAreNotTaken) {

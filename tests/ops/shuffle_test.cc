@@ -2,6 +2,8 @@
 
 #include <array>
 #include <functional>
+#include <memory>
+#include <unordered_set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -155,22 +157,26 @@ TEST(ShuffleTest, TakesTheMemoryOfItsEntriesFromThePool) {
 // there are none for now.
 class PooledRecords final : public StageOperator {
  public:
-  explicit PooledRecords(std::vector<std::string> records)
+  PooledRecords(std::vector<std::string> records, std::shared_ptr<std::unordered_set<const char*>> given)
       : StageOperator(std::make_shared<const Schema>(std::vector<FeatureSpec>{{"record", DType::kBytes, {}}})),
-        records_(std::move(records)) {}
+        records_(std::move(records)),
+        given_(std::move(given)) {}
   std::string_view name() const override { return "pooled_records"; }
   Cardinality cardinality(std::span<const Cardinality>) const override {
     return Cardinality::known(static_cast<int64_t>(records_.size()));
   }
+  bool hands_on_rows() const override { return true; }
   std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
-    return std::make_unique<Records>(records_, schema(), context);
+    given_->clear();
+    return std::make_unique<Records>(records_, schema(), context, *given_);
   }
 
  private:
   class Records final : public Stage {
    public:
-    Records(const std::vector<std::string>& records, SchemaPtr schema, const StageContext& context)
-        : records_(records), schema_(std::move(schema)), context_(context) {}
+    Records(const std::vector<std::string>& records, SchemaPtr schema, const StageContext& context,
+            std::unordered_set<const char*>& given)
+        : records_(records), schema_(std::move(schema)), context_(context), given_(given) {}
     Poll next(Block& out) override {
       if (next_ == records_.size()) return Poll::kEnd;
       if (++polls_ % 3 == 0) {
@@ -197,7 +203,7 @@ class PooledRecords final : public StageOperator {
 
    private:
     Column read_from(size_t record) const {
-      constexpr size_t kAtOnce = 5;
+      constexpr size_t kAtOnce = 40;
       const size_t count = std::min(kAtOnce, (records_.size() - record + 2) / 3);
       Column column = Column::fixed(context_.pool, DType::kBytes, {}, count);
       size_t bytes = 0;
@@ -210,24 +216,27 @@ class PooledRecords final : public StageOperator {
         to = std::copy(from.begin(), from.end(), to);
       }
       hold_rows(column, buffer, context_.row_store.get());
+      for (const std::string_view row : column.values<std::string_view>()) given_.insert(row.data());
       return column;
     }
 
     const std::vector<std::string>& records_;
     SchemaPtr schema_;
     StageContext context_;
+    std::unordered_set<const char*>& given_;  // where rows lay that were given
     std::array<Column, 3> read_;
     std::array<size_t, 3> taken_ = {};
     size_t next_ = 0;
     int polls_ = 0;
   };
   std::vector<std::string> records_;
+  const std::shared_ptr<std::unordered_set<const char*>> given_;
 };
 
 std::vector<std::string> numbered_records(int count) {
   std::vector<std::string> records;
   for (int i = 0; i < count; ++i) {
-    records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 400 == 7 ? 40'000 : i % 90), '.'));
+    records.push_back(std::to_string(i) + std::string(static_cast<size_t>(i % 300 == 7 ? 300'000 : i % 90), '.'));
   }
   return records;
 }
@@ -235,7 +244,8 @@ std::vector<std::string> numbered_records(int count) {
 // Sources put their rows into the shuffle's store; what stands between drops some of them.
 TEST(ShuffleTest, RowsThatSourcesHaveStoredArriveWholeAndInOrder) {
   const std::vector<std::string> records = numbered_records(1500);
-  const Chain source = Chain::source<PooledRecords>(records);
+  const auto given = std::make_shared<std::unordered_set<const char*>>();
+  const Chain source = Chain::source<PooledRecords>(records, given);
   struct Case {
     const char* what;
     Chain chain;
@@ -269,6 +279,7 @@ TEST(ShuffleTest, RowsThatSourcesHaveStoredArriveWholeAndInOrder) {
             if (poll != Poll::kBlock) continue;
             for (const std::string_view record : block.column(0).values<std::string_view>()) {
               ASSERT_EQ(record, passing[static_cast<size_t>(order[next])]) << of.what << ", buffer of " << buffer_size;
+              ASSERT_EQ(given->contains(record.data()), record.size() <= RowStore::kLongest) << "copied once more";
               ++next;
             }
             if (kept.size() < 2) kept.push_back(block);
@@ -301,14 +312,42 @@ TEST(ShuffleTest, TakesNoMoreMemoryForRowsThatAreDroppedBeforeIt) {
     }
     return pool.peak_bytes_in_use();
   };
-  const Chain source = Chain::source<PooledRecords>(std::vector<std::string>(5000, std::string(1000, 'x')));
-  EXPECT_LE(peak(source.then<ShardOperator>(5, 2)), peak(source));
+  const Chain source = Chain::source<PooledRecords>(std::vector<std::string>(5000, std::string(1000, 'x')),
+                                                    std::make_shared<std::unordered_set<const char*>>());
   EXPECT_LT(peak(source), 500'000);
+  EXPECT_LT(peak(source.then<ShardOperator>(5, 2)), 1'000'000) << "of 5,000,000 bytes";
+}
+
+// Blocks of its input may wait elsewhere, in the ring of a lane.
+TEST(ShuffleTest, GivesItsRowsBackWhenItIsDestroyedWhoeverKeepsTheStore) {
+  const auto source = std::make_shared<PooledRecords>(std::vector<std::string>(3000, std::string(1000, 'x')),
+                                                      std::make_shared<std::unordered_set<const char*>>());
+  for (const int64_t buffer_size : {100'000, 2000}) {  // no row has left, or some
+    const ShuffleOperator shuffle(source->schema(), buffer_size);
+    BufferPool pool;
+    test::CountingWaker waker;
+    InlineLanes lanes;
+    std::shared_ptr<RowStore> store;
+    {
+      const OpenStage input = [&](const StageContext& context) {
+        store = context.row_store;
+        return source->open({}, context);
+      };
+      const auto stage = shuffle.open({input}, {.pool = pool, .waker = waker, .iteration = {}, .lanes = lanes});
+      Block block;
+      for (int polls = 0; polls < 500 && stage->next(block) != Poll::kBlock; ++polls) {
+      }
+      EXPECT_GT(pool.bytes_in_use(), 1'000'000);
+    }
+    ASSERT_NE(store, nullptr);
+    EXPECT_LT(pool.bytes_in_use(), 600'000) << buffer_size << ": an empty chunk of each size stays";
+  }
 }
 
 TEST(ShuffleTest, KeepsNothingOfWhatRowsWereReadTo) {
-  const Chain shuffled =
-      Chain::source<PooledRecords>(std::vector<std::string>(70, std::string(10'000, 'x'))).then<ShuffleOperator>(200);
+  const Chain shuffled = Chain::source<PooledRecords>(std::vector<std::string>(70, std::string(10'000, 'x')),
+                                                      std::make_shared<std::unordered_set<const char*>>())
+                             .then<ShuffleOperator>(200);
   BufferPool pool;
   test::CountingWaker waker;
   InlineLanes lanes;

@@ -195,11 +195,15 @@ class Chain {
     return [chain = *this, inputs, shared, jitter](const StageContext& context) -> std::unique_ptr<Stage> {
       std::unique_ptr<Stage> stage;
       if (const auto* map = dynamic_cast<const MapOperator*>(chain.op_.get())) {
-        stage = std::make_unique<MapStage>(inputs[0](context), *map, context);
+        StageContext of_input = context;
+        of_input.row_store = nullptr;
+        stage = std::make_unique<MapStage>(inputs[0](of_input), *map, context);
       } else {
         StageContext inner = context;
         inner.shared = shared;
-        stage = dynamic_cast<const StageOperator&>(*chain.op_).open(inputs, inner);
+        const auto& op = dynamic_cast<const StageOperator&>(*chain.op_);
+        inner.row_store = row_store_for(op, context);
+        stage = op.open(inputs, inner);
       }
       if (jitter != 0) stage = std::make_unique<JitterStage>(std::move(stage), jitter, context.waker);
       return stage;

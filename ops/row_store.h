@@ -58,6 +58,9 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// system has no memory.
   void put(Column& column, const Ref<Resource>& read_to);
 
+  /// A row that was taken and will not be lent.
+  void give_back(const char* row) noexcept { free({&row, 1}); }
+
   /// Takes rows out of one block after the other. One thread.
   class Taker {
    public:

@@ -43,12 +43,11 @@ class ShuffleStage final : public Stage {
   ~ShuffleStage() override {
     // Blocks of the input may wait somewhere, and keep the store.
     if (store_ == nullptr) return;
-    const Ref<RowStore::Loan> given_up(new RowStore::Loan(store_));
-    const auto give_up = [&given_up](const Held& row) {
-      if (row.is_in_store != 0) given_up->add(row.row);
+    const auto give_back = [this](const Held& row) {
+      if (row.is_in_store != 0) store_->give_back(row.row);
     };
-    waiting_.for_each(give_up);
-    std::for_each(leaving_.begin() + static_cast<std::ptrdiff_t>(next_leaving_), leaving_.end(), give_up);
+    waiting_.for_each(give_back);
+    std::for_each(leaving_.begin() + static_cast<std::ptrdiff_t>(next_leaving_), leaving_.end(), give_back);
   }
 
   // Throws `kMemoryBudget` when the rows take more than there is.

@@ -65,12 +65,22 @@ class Operator {
   virtual uint64_t content_digest() const { return 0; }
   /// Bytes that it is known to need before it reads anything, in all; 0: nothing is known. What it holds at a time.
   virtual int64_t memory_needed() const { return 0; }
+  /// Whether its stages hand on what a source has put into a `StageContext::row_store`, or are such a source: each row
+  /// at most once, in its input's order, as the same views, and none is read after it was handed on. Default: no, its
+  /// inputs put nothing there: a map makes other rows, or one several times.
+  virtual bool hands_on_rows() const { return false; }
   /// Why a pipeline with this operator cannot be saved; empty when it can.
   virtual std::string unsavable() const { return ""; }
 
  private:
   SchemaPtr schema_;
 };
+
+/// The context of a run of this operator, or of the input of a map.
+[[nodiscard]] inline StageContext context_for(const Operator& op, StageContext context) {
+  if (!op.hands_on_rows()) context.row_store = nullptr;
+  return context;
+}
 
 /// What an operator works with before any run.
 struct Preparation {
@@ -111,18 +121,9 @@ class StageOperator : public Operator {
   /// Whether its stages do no more than move rows on: they call no function of a user, and compute nothing for long.
   /// Who waits for blocks may then be woken for those of some calls at a time. Default: no.
   virtual bool only_moves_rows() const { return false; }
-  /// Whether its stages hand on what a source has put into a `StageContext::row_store`, or are such a source: each row
-  /// at most once, in its input's order, as the same views, and none is read after it was handed on. Default: no, its
-  /// inputs put nothing there.
-  virtual bool hands_on_rows() const { return false; }
   /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
   std::string unsavable() const override { return "its stages have no states"; }
 };
-
-/// What an operator's stages get as `StageContext::row_store`.
-inline std::shared_ptr<RowStore> row_store_for(const StageOperator& op, const StageContext& context) {
-  return op.hands_on_rows() ? context.row_store : nullptr;
-}
 
 /// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order behind it.
 class MapOperator : public Operator {

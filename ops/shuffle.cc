@@ -239,15 +239,9 @@ class ShuffleStage final : public Stage {
       row.slot = {0, free_errors_.back()};
       errors_[free_errors_.back()] = std::move(error);
       free_errors_.pop_back();
-    } else if (labels_[block_label_].cached) {
+    } else if (labels_[block_label_].cached || take_stored(element)) {
       const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
-      row.bytes = bytes.size();
-      row.row = bytes.data();
-      if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
-    } else if (origins_bytes_ == 0 && taker_.may_take() &&
-               taker_.take(block_.column(0).values<std::string_view>()[element])) {
-      const std::string_view bytes = block_.column(0).values<std::string_view>()[element];
-      row.is_in_store = 1;
+      row.is_in_store = labels_[block_label_].cached ? 0 : 1;
       row.bytes = bytes.size();
       row.row = bytes.data();
       if (labels_[block_label_].names != nullptr) row.origin = block_.origins().data()[element];
@@ -274,6 +268,12 @@ class ShuffleStage final : public Stage {
     if (!waiting_.started() && position_ >= keys_.buffer_size()) start();
   }
 
+  // Whether the row is in the store, and no longer its block's.
+  bool take_stored(size_t element) {
+    if (origins_bytes_ > 0 || !taker_.may_take()) return false;
+    return taker_.take(block_.column(0).values<std::string_view>()[element]);
+  }
+
   int64_t bytes_taken_by(const Held& row) const {
     if (row.is_in_store != 0) return bytes_with_slot(static_cast<int64_t>(RowStore::kHeaderBytes + row.bytes));
     const bool has_slot = row.bytes != kError && !labels_[row.label].cached;
@@ -297,16 +297,9 @@ class ShuffleStage final : public Stage {
       return;
     }
     const Label& label = labels_[row.label];
-    if (label.cached) {
+    if (label.cached || row.is_in_store != 0) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      append_view({row.row, row.bytes}, label.cached);
-      return;
-    }
-    if (row.is_in_store != 0) {
-      if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      if (!store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
-      store_loan_->add(row.row);
-      append_view({row.row, row.bytes}, store_loan_);
+      append_view({row.row, row.bytes}, row.is_in_store == 0 ? label.cached : Ref<Resource>(lent(row.row)));
       return;
     }
     std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
@@ -323,6 +316,12 @@ class ShuffleStage final : public Stage {
     }
     if (!loan_) loan_ = slab_.lend();
     loan_->add(row.slot);
+  }
+
+  const Ref<RowStore::Loan>& lent(const char* row) {
+    if (!store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+    store_loan_->add(row);
+    return store_loan_;
   }
 
   void append_view(std::string_view record, const Ref<Resource>& keeps) {

@@ -19,10 +19,8 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
     return [map, input = std::move(inputs[0]), &statistics](const StageContext& context) {
       NumberedRows numbered(0, {context.state, 0});
       if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
-      StageContext of_input = context;
-      of_input.row_store = nullptr;  // a map makes other rows, or some of them twice
-      return std::make_unique<InlineMapStage>(open_at(input, of_input, numbered.input), map, context, statistics,
-                                              numbered.next_row);
+      return std::make_unique<InlineMapStage>(open_at(input, context_for(*map, context), numbered.input), map, context,
+                                              statistics, numbered.next_row);
     };
   }
   if (const std::string why = plan.op->unsavable(); !why.empty()) {
@@ -44,9 +42,7 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
   }
   return [op, inputs = std::move(inputs), files = std::move(files)](const StageContext& context) {
     if (context.disk != nullptr && context.disk->opened != nullptr) context.disk->opened->add(files);
-    StageContext of_op = context;
-    of_op.row_store = row_store_for(*op, context);
-    return std::make_unique<Kept>(op, op->open(inputs, of_op));
+    return std::make_unique<Kept>(op, op->open(inputs, context_for(*op, context)));
   };
 }
 

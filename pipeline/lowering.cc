@@ -202,10 +202,8 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     NumberedRows numbered(0, {context.state, 0});
     if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
-    StageContext of_input = context;
-    of_input.row_store = nullptr;  // a map makes other rows, or some of them twice
-    return metered(std::make_unique<InlineMapStage>(open_at(input, of_input, numbered.input), map, context,
-                                                    entry.statistics, numbered.next_row),
+    return metered(std::make_unique<InlineMapStage>(open_at(input, context_for(*map, context), numbered.input), map,
+                                                    context, entry.statistics, numbered.next_row),
                    entry.statistics);
   };
 }
@@ -268,10 +266,10 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
                                 .state = context.state,
                                 .shared = shared,
                                 .assembles_later = assembles_later,
-                                .row_store = row_store_for(*op, context),
+                                .row_store = context.row_store,
                                 .disk = context.disk};
     try {
-      return metered(op->open(inputs, inner), entry.statistics);
+      return metered(op->open(inputs, context_for(*op, inner)), entry.statistics);
     } catch (...) {
       throw ErrorException(*current_exception_as_error(op->name()));
     }

@@ -195,15 +195,12 @@ class Chain {
     return [chain = *this, inputs, shared, jitter](const StageContext& context) -> std::unique_ptr<Stage> {
       std::unique_ptr<Stage> stage;
       if (const auto* map = dynamic_cast<const MapOperator*>(chain.op_.get())) {
-        StageContext of_input = context;
-        of_input.row_store = nullptr;
-        stage = std::make_unique<MapStage>(inputs[0](of_input), *map, context);
+        stage = std::make_unique<MapStage>(inputs[0](context_for(*map, context)), *map, context);
       } else {
         StageContext inner = context;
         inner.shared = shared;
         const auto& op = dynamic_cast<const StageOperator&>(*chain.op_);
-        inner.row_store = row_store_for(op, context);
-        stage = op.open(inputs, inner);
+        stage = op.open(inputs, context_for(op, inner));
       }
       if (jitter != 0) stage = std::make_unique<JitterStage>(std::move(stage), jitter, context.waker);
       return stage;

@@ -105,6 +105,7 @@ class FileStage final : public Stage {
       block.set_origins(std::move(origins));
     }
     records_.clear();
+    if (row_store_) reader_->leave_buffer();
     return block;
   }
 

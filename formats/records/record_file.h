@@ -71,6 +71,9 @@ class RecordFileReader {
 
   /// The next records, at most `max_records`, all from one buffer. Records before an error come first.
   Step next(CutRecords& records, size_t max_records = SIZE_MAX);
+  /// Lets go of the memory of the last records as soon as they do, for who has copied them. Not where more than a
+  /// sixteenth of it is still to be given.
+  void leave_buffer() { bytes_.leave_buffer(); }
   /// The error, with shard, offset and record. Valid after kError.
   const Error& error() const { return error_; }
   /// Whether reading goes on behind the error, at `place()`. Valid after kError.

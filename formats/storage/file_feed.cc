@@ -69,6 +69,11 @@ bool FileFeed::is_idle() {
   return !busy_ && !direct_bytes_ && chunks_.empty();
 }
 
+bool FileFeed::reads_directly() {
+  const std::lock_guard lock(mutex_);
+  return direct_ || direct_bytes_;
+}
+
 std::optional<size_t> FileFeed::take_direct() {
   const std::lock_guard lock(mutex_);
   return std::exchange(direct_bytes_, std::nullopt);

@@ -60,6 +60,8 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   Now look();
   /// Like `look` for somebody who does not wait.
   bool is_idle();
+  /// Whether a direct read is in flight, or was not taken yet.
+  bool reads_directly();
 
   /// What a direct read brought, if one is done.
   std::optional<size_t> take_direct();

@@ -87,9 +87,8 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
   return Step::kEnd;
 }
 
-// A read ahead goes to the same memory.
 void ShardReader::leave_buffer() {
-  if (records_ && feed_->is_idle()) records_->leave_buffer();
+  if (records_ && !feed_->reads_directly()) records_->leave_buffer();
 }
 
 ShardReader::Step ShardReader::refuse_index(std::string message) {

@@ -85,8 +85,9 @@ class ShardReader {
 
   /// The next records, at most `max_records`. Records before an error come first.
   Step next(RecordBatch& batch, size_t max_records = SIZE_MAX);
-  /// Lets go of the memory of the last records as soon as the batch does: for who has copied them. The next reader that
-  /// needs such memory finds it in the core's cache.
+  /// Lets go of the memory of the last records as soon as the batch does, for who has copied them: the next reader that
+  /// needs such memory finds it in the core's cache. Not where more than a sixteenth of it is still to be given, nor
+  /// while a long record is read into it.
   void leave_buffer();
   /// The last error. Valid after kError.
   const RecordFault& fault() const { return fault_; }

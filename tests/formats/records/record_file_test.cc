@@ -103,6 +103,31 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
   expect_goes_on_everywhere(content, [&] { return std::make_unique<CsvCutter>(format); });
 }
 
+TEST(RecordFileReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
+  std::string content;
+  std::vector<std::string> lines;
+  for (int i = 0; i < 3000; ++i) {
+    lines.push_back(fmt::format("line {}{}", i, std::string(i % 97 == 0 ? 1500 : i % 40, '.')));
+    content += lines.back() + '\n';
+  }
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+    test::MemoryStorage memory;
+    memory.add("file", test::packed(content, compression));
+    BufferPool pool;
+    RecordFileReader reader(memory, pool, "file", std::make_unique<LineCutter>(),
+                            {.compression = compression, .chunk_bytes = 16 << 10}, [] {});
+    std::vector<std::string> read;
+    CutRecords records;
+    while (reader.next(records) == Step::kRecords) {
+      for (const std::string_view line : records.payloads) read.emplace_back(line);
+      records.clear();
+      reader.leave_buffer();
+      EXPECT_LT(pool.bytes_in_use(), 10'000) << "the part of a line";
+    }
+    EXPECT_EQ(read, lines);
+  }
+}
+
 TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
   for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     test::MemoryStorage memory;

@@ -230,6 +230,74 @@ TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
   }
 }
 
+// Who copies what it gets: the memory is left behind each batch, also with a part of a record at hand, and while others
+// are read ahead.
+TEST_F(ShardReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
+  const auto mixed =
+      many_records([](size_t i) { return i % 11 == 0  ? 40000 + i * 300
+                                         : i % 5 == 0 ? 15900 + i
+                                                      : i % 200; }, 300);
+  const auto small = many_records([](size_t i) { return 70 + i % 50; }, 5000);
+  for (const auto& records : {mixed, small}) {
+    for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+      const std::string path = write("a.tfrecord", records, {.compression = compression});
+      for (const size_t read_ahead : {0, 1, 2}) {
+        for (const int latency_us : {0, 100}) {
+          InjectingStorage storage(local_, {.seed = read_ahead,
+                                            .min_latency = microseconds(0),
+                                            .max_latency = microseconds(latency_us),
+                                            .max_read_bytes = 60000});
+          for (const size_t max_records : {size_t{50}, SIZE_MAX}) {
+            WakeFlag flag;
+            ShardReader reader(storage, pool_, path, {.chunk_bytes = 20000, .read_ahead = read_ahead},
+                               [&flag] { flag.wake(); });
+            std::vector<std::string> read;
+            RecordBatch batch;
+            for (Step step = reader.next(batch, max_records); step != Step::kEnd;
+                 step = reader.next(batch, max_records)) {
+              ASSERT_NE(step, Step::kError) << reader.fault().error.to_string();
+              if (step == Step::kPending) {
+                ASSERT_TRUE(flag.wait());
+                continue;
+              }
+              for (const std::string_view payload : batch.payloads) read.emplace_back(payload);
+              batch.clear();
+              reader.leave_buffer();
+            }
+            ASSERT_EQ(read, records);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ShardReaderTest, KeepsOnlyWhatIsReadAheadOfRecordsThatWereCopied) {
+  const std::string path = write("a.tfrecord", many_records([](size_t i) { return 70 + i % 50; }, 20000));
+  // The most memory behind a batch.
+  const auto most = [&](Storage& storage, bool leaves) {
+    BufferPool pool;
+    WakeFlag flag;
+    ShardReader reader(storage, pool, path, {.chunk_bytes = 64 << 10, .read_ahead = 1}, [&flag] { flag.wake(); });
+    RecordBatch batch;
+    int64_t bytes = 0;
+    for (Step step = reader.next(batch); step != Step::kEnd; step = reader.next(batch)) {
+      if (step == Step::kPending) {
+        EXPECT_TRUE(flag.wait());
+        continue;
+      }
+      batch.clear();
+      if (leaves) reader.leave_buffer();
+      bytes = std::max(bytes, pool.bytes_in_use());
+    }
+    return bytes;
+  };
+  EXPECT_LT(most(local_, true), 1000);
+  EXPECT_GT(most(local_, false), 64 << 10);
+  InjectingStorage slow(local_, {.min_latency = microseconds(50), .max_latency = microseconds(100)});
+  EXPECT_LT(most(slow, true) * 5 / 3, most(slow, false)) << "one chunk, not two";
+}
+
 TEST_F(ShardReaderTest, ReadingCanBeginAtAnyRecord) {
   const auto records = many_records([](size_t i) { return i % 13 * 100; }, 120);
   for (const Compression compression : {Compression::kNone, Compression::kZlib, Compression::kZstd}) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "formats/columnar/buffer.h"
@@ -97,9 +98,9 @@ class Calendar {
     if (first != kNone) __builtin_prefetch(entry_at(first));
     const uint32_t arrived = heads_[(next_bucket_ + 4) & mask_];
     if (arrived != kNone && entry_at(arrived)->next != kNone) __builtin_prefetch(entry_at(entry_at(arrived)->next));
-    uint32_t& head = heads_[next_bucket_++ & mask_];
     out.clear();
-    for (uint32_t i = head; i != kNone;) {
+    // Should there be no memory for `out`, nothing is here twice.
+    for (uint32_t i = std::exchange(heads_[next_bucket_++ & mask_], kNone); i != kNone;) {
       Entry& entry = *entry_at(i);
       const uint32_t next = entry.next;
       // The list has the last one put in first: of equal keys this one goes before those that are there.
@@ -111,7 +112,6 @@ class Calendar {
       --size_;
       i = next;
     }
-    head = kNone;
   }
 
  private:

@@ -8,6 +8,10 @@ namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
 
+void reserve(std::vector<uint32_t>& ids, size_t count) {
+  if (ids.capacity() < count) ids.reserve(std::max(count, 2 * ids.capacity()));
+}
+
 }  // namespace
 
 RowSlab::Shared::~Shared() {
@@ -44,6 +48,9 @@ void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
   chunk.slot_bytes = slot_bytes;
   chunk.num_slots = chunk.num_fresh = static_cast<uint32_t>(wanted);
   chunk.free.reserve(wanted);
+  // As `free` may not fail.
+  reserve(slots.with_room, shared_->chunks.size());
+  reserve(unused_chunks_, shared_->chunks.size());
   chunk.size_class = size_class;
   chunk.place = static_cast<uint32_t>(slots.with_room.size());
   slots.with_room.push_back(id);
@@ -52,7 +59,7 @@ void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
   bytes_ += static_cast<int64_t>(chunk.buffer->capacity());
 }
 
-void RowSlab::forget_room(uint32_t id) {
+void RowSlab::forget_room(uint32_t id) noexcept {
   std::vector<uint32_t>& with_room = classes_[static_cast<size_t>(chunks()[id].size_class)].with_room;
   const uint32_t place = chunks()[id].place;
   with_room[place] = with_room.back();
@@ -60,7 +67,7 @@ void RowSlab::forget_room(uint32_t id) {
   with_room.pop_back();
 }
 
-void RowSlab::remove_chunk(uint32_t id) {
+void RowSlab::remove_chunk(uint32_t id) noexcept {
   forget_room(id);
   Chunk& chunk = shared_->chunks[id];
   classes_[static_cast<size_t>(chunk.size_class)].num_slots -= chunk.num_slots;
@@ -100,7 +107,7 @@ RowSlab::Slot RowSlab::allocate(size_t bytes) {
   return slot;
 }
 
-void RowSlab::free(Slot slot) {
+void RowSlab::free(Slot slot) noexcept {
   Chunk& chunk = shared_->chunks[slot.chunk];
   SizeClass& slots = classes_[static_cast<size_t>(chunk.size_class)];
   if (chunk.room() == 0) {

@@ -51,7 +51,7 @@ class RowSlab {
     const Chunk& chunk = chunks()[slot.chunk];
     return chunk.data + static_cast<size_t>(slot.index) * chunk.slot_bytes;
   }
-  void free(Slot slot);
+  void free(Slot slot) noexcept;
 
   [[nodiscard]] Ref<Loan> lend();
   /// Takes back what blocks have released since the last call. `allocate` does so before it takes fresh memory.
@@ -84,8 +84,8 @@ class RowSlab {
 
   const std::vector<Chunk>& chunks() const { return shared_->chunks; }
   void add_chunk(int size_class, size_t slot_bytes);
-  void remove_chunk(uint32_t id);
-  void forget_room(uint32_t id);
+  void remove_chunk(uint32_t id) noexcept;
+  void forget_room(uint32_t id) noexcept;
 
   // 64 B to 32 KiB are 9 doublings.
   static constexpr int kStepsPerDoubling = 8;

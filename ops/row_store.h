@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/columnar/column.h"
@@ -32,6 +33,8 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
     Arrivals(std::shared_ptr<RowStore> store, std::vector<const char*> rows)
         : store_(std::move(store)), rows_(std::move(rows)) {}
     bool are_in(const RowStore* store) const { return store_.get() == store; }
+    // False when this was said of the same block before.
+    bool begin(uint64_t block) { return std::exchange(block_, block) != block; }
     // Takes a row that is among the next so many behind the last one that was taken.
     bool take(const char* row, size_t looked_at);
 
@@ -41,6 +44,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
     const std::shared_ptr<RowStore> store_;
     std::vector<const char*> rows_;  // null: taken
     size_t next_ = 0;
+    uint64_t block_ = 0;  // of the taker
   };
 
  public:
@@ -49,8 +53,8 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// To be made with `std::make_shared`.
   explicit RowStore(BufferPool& pool) : slab_(pool) {}
 
-  /// Bytes of the longest row that is put here: of longer ones each thread that reads would have a second copy, of
-  /// which the memory budget knows nothing before.
+  /// Bytes of the longest row that is put here. While it is copied there are two of each row; of rows that fit into the
+  /// chunk of a read the memory budget has room for that, of longer ones it would know nothing before.
   static constexpr size_t kLongest = 256 << 10;
 
   /// Copies the rows of a `bytes` column, which has one writer, and lets it point to the copies and hold what they
@@ -58,10 +62,10 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// system has no memory.
   void put(Column& column, const Ref<Resource>& read_to);
 
-  /// A row that was taken and will not be lent.
-  void give_back(const char* row) noexcept { free({&row, 1}); }
+  /// Rows that were taken and will not be lent. Allocates nothing; the cheaper the more there are.
+  void give_back(std::span<const char* const> rows) noexcept { free(rows); }
 
-  /// Takes rows out of one block after the other. One thread.
+  /// Takes rows out of one block after the other. The only one of its store; one thread.
   class Taker {
    public:
     /// `store`: null: there is nothing to take.
@@ -73,7 +77,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
     /// Whether rows of the block are in the store.
     bool may_take() const { return !origins_.empty(); }
     /// The row, in the order of the block, belongs to the caller from now on, who lends it. False where it is not in
-    /// the store: then it stays the block's.
+    /// the store, or was not found soon among many that are not: then it stays the block's.
     [[nodiscard]] bool take(std::string_view row);
 
    private:
@@ -83,8 +87,10 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
     };
 
     const RowStore* const store_;
+    uint64_t block_ = 0;  // its number, from 1
     std::vector<Origin> origins_;
-    size_t last_ = 0;  // where the last row was found
+    size_t last_ = 0;   // where the last row was found
+    int searches_ = 0;  // of all rows of the block, that found nothing
   };
 
   /// Rows that were taken, for as long as a block points into them. One thread adds them.

@@ -1,6 +1,7 @@
 #include "ops/shuffle.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 
@@ -43,11 +44,16 @@ class ShuffleStage final : public Stage {
   ~ShuffleStage() override {
     // Blocks of the input may wait somewhere, and keep the store.
     if (store_ == nullptr) return;
-    const auto give_back = [this](const Held& row) {
-      if (row.is_in_store != 0) store_->give_back(row.row);
+    std::array<const char*, 128> rows;
+    size_t count = 0;
+    const auto give_back = [&](const Held& row) {
+      if (row.is_in_store == 0) return;
+      rows[count++] = row.row;
+      if (count == rows.size()) store_->give_back({rows.data(), std::exchange(count, 0)});
     };
     waiting_.for_each(give_back);
     std::for_each(leaving_.begin() + static_cast<std::ptrdiff_t>(next_leaving_), leaving_.end(), give_back);
+    store_->give_back({rows.data(), count});
   }
 
   // Throws `kMemoryBudget` when the rows take more than there is.
@@ -65,8 +71,8 @@ class ShuffleStage final : public Stage {
       if (full()) return deliver(out);
       if (waiting_.started() && waiting_.size() > 0 &&
           (ended_ || waiting_.bucket_ends_by(static_cast<uint64_t>(position_) << ShuffleKeys::kFractionBits))) {
-        waiting_.take_bucket(leaving_);
         next_leaving_ = 0;
+        waiting_.take_bucket(leaving_);
         continue;
       }
       if (ended_) return builder_.empty() ? Poll::kEnd : deliver(out);
@@ -299,7 +305,10 @@ class ShuffleStage final : public Stage {
     const Label& label = labels_[row.label];
     if (label.cached || row.is_in_store != 0) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      append_view({row.row, row.bytes}, row.is_in_store == 0 ? label.cached : Ref<Resource>(lent(row.row)));
+      if (row.is_in_store != 0 && !store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+      append_view({row.row, row.bytes}, row.is_in_store == 0 ? label.cached : Ref<Resource>(store_loan_));
+      // At last, since who has added it does not give it back.
+      if (row.is_in_store != 0) store_loan_->add(row.row);
       return;
     }
     std::span<const std::byte> memory(slab_.data(row.slot), row.bytes);
@@ -316,12 +325,6 @@ class ShuffleStage final : public Stage {
     }
     if (!loan_) loan_ = slab_.lend();
     loan_->add(row.slot);
-  }
-
-  const Ref<RowStore::Loan>& lent(const char* row) {
-    if (!store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
-    store_loan_->add(row);
-    return store_loan_;
   }
 
   void append_view(std::string_view record, const Ref<Resource>& keeps) {

@@ -100,7 +100,6 @@ TEST_F(RowStoreTest, ShardsThatTakeTurnsAreFollowedOverDroppedRowsAndBlocksThatE
   const Column d = shard('d', 40);  // goes on where b ends
   const auto second = [&](size_t turn) { return turn < 2 ? std::pair(&b, turn) : std::pair(&d, turn - 2); };
   for (const size_t step : {1, 3}) {
-    RowStore::Taker taker(store_.get());
     std::vector<std::pair<const Column*, size_t>> order;
     const size_t first = step == 1 ? 0 : 10;
     for (size_t turn = first; turn < first + 10; ++turn) {
@@ -110,8 +109,8 @@ TEST_F(RowStoreTest, ShardsThatTakeTurnsAreFollowedOverDroppedRowsAndBlocksThatE
       order.emplace_back(&c, at);
     }
     const Column block = of_rows(pool_, order);
-    taker.begin_block(block);
-    for (size_t i = 0; i < order.size(); ++i) EXPECT_TRUE(taker.take(row_of(block, i))) << row_of(block, i);
+    taker_.begin_block(block);
+    for (size_t i = 0; i < order.size(); ++i) EXPECT_TRUE(taker_.take(row_of(block, i))) << row_of(block, i);
   }
   taker_.begin_block(d);
   EXPECT_FALSE(taker_.take(row_of(shard('e', 1), 0)));
@@ -121,6 +120,21 @@ TEST_F(RowStoreTest, ShardsThatTakeTurnsAreFollowedOverDroppedRowsAndBlocksThatE
   EXPECT_TRUE(taker_.take(row_of(long_shard, 90)));
   EXPECT_FALSE(taker_.take(row_of(long_shard, 11)));
   EXPECT_TRUE(taker_.take(row_of(long_shard, 91)));
+}
+
+// Each row of a mix that is in no store would be compared with all rows that wait for their turn.
+TEST_F(RowStoreTest, IsNotSearchedAgainAndAgainForRowsThatAreInNone) {
+  std::vector<std::string> records;
+  for (int i = 0; i < 200; ++i) records.push_back(std::to_string(i));
+  const Column rows = in_store(pool_, *store_, records);
+  taker_.begin_block(rows);
+  EXPECT_TRUE(taker_.take(row_of(rows, 50))) << "others were dropped";
+  EXPECT_FALSE(taker_.take("in none"));
+  EXPECT_FALSE(taker_.take("in none either"));
+  EXPECT_TRUE(taker_.take(row_of(rows, 60)));
+  EXPECT_FALSE(taker_.take(row_of(rows, 100)));
+  taker_.begin_block(rows);
+  EXPECT_TRUE(taker_.take(row_of(rows, 100)));
 }
 
 TEST_F(RowStoreTest, LongRowsStayWhereTheyWereRead) {

@@ -19,6 +19,7 @@ class AssertCardinalityOperator final : public StageOperator {
     return count_ == -1 ? Cardinality::infinite() : Cardinality::known(count_);
   }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

@@ -33,6 +33,7 @@ class FilterOperator final : public MapOperator {
   std::string_view name() const override { return "filter"; }
   std::string arguments() const override { return "predicate '" + function_name_ + "'"; }
   Block apply(Block block, BufferPool& pool) const override;
+  bool hands_on_rows() const override { return true; }
   bool one_to_one() const override { return false; }
   /// Unknown, also of an infinite input, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

@@ -30,6 +30,7 @@ class InPlaceStage final : public Stage {
             .shard_names = context.shard_names,
             .memory = context.memory,
             .state = context.state,
+            .row_store = context.row_store,
             .disk = context.disk};
   }
 

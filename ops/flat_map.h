@@ -18,6 +18,7 @@ class FlatMapInputsOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
   size_t num_lanes() const override { return options_.num_lanes(); }
 
@@ -45,6 +46,7 @@ class FlatMapOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

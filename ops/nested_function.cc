@@ -45,6 +45,7 @@ void NestedFunction::check(std::string_view operator_name) const {
 FunctionInputs::FunctionInputs(std::string_view operator_name, const NestedFunction& function, OpenStage input,
                                const StageContext& context)
     : operator_name_(operator_name), function_(function), open_input_(std::move(input)), context_(context) {
+  context_.row_store = nullptr;  // that of the nested datasets: these elements go no further
   if (context_.state == nullptr) input_.emplace(open_input_, context_, Cursor());
   // Else whoever reads the state seeks.
   context_.state = nullptr;

@@ -65,9 +65,9 @@ class Operator {
   virtual uint64_t content_digest() const { return 0; }
   /// Bytes that it is known to need before it reads anything, in all; 0: nothing is known. What it holds at a time.
   virtual int64_t memory_needed() const { return 0; }
-  /// Whether its stages hand on what a source has put into a `StageContext::row_store`, or are such a source: each row
-  /// at most once, in its input's order, as the same views, and none is read after it was handed on. Default: no, its
-  /// inputs put nothing there: a map makes other rows, or one several times.
+  /// Whether it hands on what a source has put into a `StageContext::row_store`, or is such a source: each row at most
+  /// once, in its input's order, as the same views, and none is read after it was handed on. A stage that keeps rows
+  /// long, such as a shuffle, then need not copy them itself. Default: no, its inputs put nothing there.
   virtual bool hands_on_rows() const { return false; }
   /// Why a pipeline with this operator cannot be saved; empty when it can.
   virtual std::string unsavable() const { return ""; }

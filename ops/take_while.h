@@ -16,6 +16,7 @@ class TakeWhileOperator final : public StageOperator {
   std::string arguments() const override { return "predicate '" + predicate_.name + "'"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

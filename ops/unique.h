@@ -24,6 +24,7 @@ class UniqueOperator final : public StageOperator {
   std::string arguments() const override { return "feature=" + (*schema())[column_].name; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
+  bool hands_on_rows() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

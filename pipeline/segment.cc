@@ -185,6 +185,8 @@ void Segment::take_request() {
   iteration_ = request->context->iteration;
   next_row_ = 0;
   chain_place_ = {};
+  const bool hands_on_rows =
+      std::all_of(options_.maps.begin(), options_.maps.end(), [](const auto& map) { return map->hands_on_rows(); });
   StageContext context = {.pool = executor_.pool(),
                           .waker = *this,
                           .iteration = iteration_,
@@ -193,7 +195,7 @@ void Segment::take_request() {
                           .shard_names = request->context->shard_names,
                           .memory = this,
                           .assembles_later = options_.assembly != nullptr,
-                          .row_store = options_.maps.empty() ? request->context->row_store : nullptr,
+                          .row_store = hands_on_rows ? request->context->row_store : nullptr,
                           .disk = request->context->disk};
   failure_ = nullptr;
   try {

@@ -11,6 +11,7 @@
 #include "ops/batch.h"
 #include "ops/interleave.h"
 #include "ops/rejection_resample.h"
+#include "ops/row_store.h"
 #include "ops/shuffle.h"
 #include "ops/take.h"
 
@@ -48,8 +49,33 @@ class Records final : public Stage {
   size_t next_ = 0;
 };
 
+// The same, copied to the store of who keeps them, as sources do.
+class StoredRecords final : public Stage {
+ public:
+  StoredRecords(std::unique_ptr<Stage> records, const StageContext& context)
+      : records_(std::move(records)), context_(context) {}
+  Poll next(Block& out) override {
+    const Poll poll = records_->next(out);
+    const auto rows = out.column(0).values<std::string_view>();
+    Column column = Column::fixed(context_.pool, DType::kBytes, {}, rows.size());
+    std::copy(rows.begin(), rows.end(), column.mutable_values<std::string_view>().begin());
+    context_.row_store->put(column, {});
+    out = Block(out.schema(), {std::move(column)}, rows.size());
+    return poll;
+  }
+
+ private:
+  const std::unique_ptr<Stage> records_;
+  const StageContext context_;
+};
+
 class Bench {
  public:
+  OpenStage stored_records(size_t record_bytes, size_t chunk_bytes, size_t num_chunks) {
+    return [open = records(record_bytes, chunk_bytes, num_chunks)](const StageContext& context) {
+      return std::make_unique<StoredRecords>(open(context), context);
+    };
+  }
   OpenStage records(size_t record_bytes, size_t chunk_bytes, size_t num_chunks) {
     return [=, this](const StageContext&) {
       return std::make_unique<Records>(pool_, record_bytes, chunk_bytes, num_chunks);
@@ -142,14 +168,18 @@ void interleave_16_batch_128(benchmark::State& state) {
 BENCHMARK(interleave_16_batch_128);
 
 // rows in the buffer, bytes of a record
-void shuffle(benchmark::State& state) {
+void run_shuffle(benchmark::State& state, bool stored) {
   Bench bench;
   const auto record_bytes = static_cast<size_t>(state.range(1));
   const auto shuffle = std::make_shared<ShuffleOperator>(record_schema(), state.range(0));
   // 16 MB of chunks: more than a core's cache holds.
-  bench.run(state, bench.stage(shuffle, {bench.records(record_bytes, 256 << 10, 64)}), 3 * state.range(0),
-            record_bytes);
+  const OpenStage source =
+      stored ? bench.stored_records(record_bytes, 256 << 10, 64) : bench.records(record_bytes, 256 << 10, 64);
+  bench.run(state, bench.stage(shuffle, {source}), 3 * state.range(0), record_bytes);
 }
+void shuffle(benchmark::State& state) { run_shuffle(state, false); }
+// What lanes copy is in these, too.
+void shuffle_stored(benchmark::State& state) { run_shuffle(state, true); }
 
 void shuffle_floor(benchmark::State& state) {
   const auto num_rows = static_cast<size_t>(state.range(0));
@@ -198,6 +228,8 @@ void buffers(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(shuffle)->Apply(buffers);
 BENCHMARK(shuffle_floor)->Apply(buffers);
+BENCHMARK(shuffle_stored)->Apply(buffers);
+BENCHMARK(shuffle_floor)->Apply(buffers)->Name("shuffle_stored_floor");
 
 void interleave_shuffle_batch(benchmark::State& state) {
   Bench bench;

@@ -35,35 +35,45 @@ MadeWorkload global_shuffle_workload(const BenchOptions& options) {
               .prefetch(options.prefetch)};
 }
 
-// What the records are like is found out: all features of them, as they are.
+// What the records are like is found out: all features of them, or the records as they are where there are none.
 MadeWorkload examples_workload(const BenchOptions& options) {
   constexpr int64_t kLookedAt = 256;
   ExampleSurvey survey;
+  std::optional<Error> refused;
+  int64_t num_records = 0;
   Pipeline pipeline = records(options).take(kLookedAt).start({.threads = 1});
-  while (const std::optional<Batch> batch = pipeline.next()) {
+  for (; const std::optional<Batch> batch = pipeline.next(); ++num_records) {
     try {
       survey.add(batch->values<std::string_view>("record")[0]);
     } catch (const ErrorException& exception) {
-      Error error = exception.error();
-      error.message +=
-          "; what the first records are like cannot be told: measure them as they are with the workload "
-          "read, or write the pipeline down for --pipeline";
-      error.shard = options.shards;
-      throw ErrorException(std::move(error));
+      if (!refused) refused = exception.error();
     }
   }
   const std::vector<FeatureDescription> proposal = survey.proposal();
+  Dataset rows = records(options, /*shuffle_shards=*/true);
   if (proposal.empty()) {
-    throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                          .message = fmt::format("the first {} records have no feature with values; measure them as "
-                                                 "they are with the workload read",
-                                                 survey.num_records()),
-                          .shard = options.shards});
+    if (num_records == 0) {
+      throw ErrorException(
+          {.code = ErrorCode::kInvalidArgument, .message = "there are no records", .shard = options.shards});
+    }
+    rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
+    return {
+        rows.batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch),
+        fmt::format("{} records looked at; they are no tensorflow.Examples with features ({}): shuffled and batched "
+                    "as they are\n",
+                    num_records, refused ? refused->message : "without a value")};
+  }
+  if (refused) {
+    refused->message +=
+        "; what the first records are like cannot be told: measure them as they are with the workload read, or write "
+        "the pipeline down for --pipeline";
+    refused->shard = options.shards;
+    throw ErrorException(std::move(*refused));
   }
   const bool fixed = std::all_of(proposal.begin(), proposal.end(), [](const FeatureDescription& feature) {
     return feature.kind == FeatureDescription::kFixedLen;
   });
-  Dataset rows = records(options, /*shuffle_shards=*/true).parse_example(proposal);
+  rows = rows.parse_example(proposal);
   rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
   rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
                : rows.padded_batch(options.batch, {.drop_remainder = true});
@@ -150,7 +160,7 @@ std::span<const Workload> all_workloads() {
                "the same in one random order of all shards, which dataset_index has indexed",
                {.batch = 128, .takes_seed = true},
                global_shuffle_workload},
-      Workload{"examples", "any tensorflow.Examples: all features, found out from the first records; shuffled",
+      Workload{"examples", "any TFRecords: all features of their tensorflow.Examples, or as they are; shuffled",
                kShuffled, examples_workload},
       Workload{"mlm", "masked language model: parse 512 ids and mask, shuffle, batch 128, mask tokens", kShuffled,
                mlm_workload},

@@ -260,8 +260,22 @@ TEST_F(DatasetBench, FindsOutWhatExamplesAreLike) {
                 .at("stream_hash"));
 }
 
-TEST_F(DatasetBench, SaysWhatToDoAboutRecordsThatAreNoExamples) {
+TEST_F(DatasetBench, MeasuresRecordsThatAreNoExamplesAsTheyAre) {
   RecordWriter writer(path("c"), {});
+  for (int i = 0; i < 20; ++i) writer.write("no protobuf");
+  writer.close();
+  const ChildResult result = bench({path("c"), "--batch", "5", "--batches", "3", "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(
+      result.err,
+      "20 records looked at; they are no tensorflow.Examples with features (an invalid wire type at byte 1 of the "
+      "record): shuffled and batched as they are\n");
+  EXPECT_EQ(ordered_json::parse(result.out).at("records"), 15);
+}
+
+TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {
+  RecordWriter writer(path("c"), {});
+  writer.write(record({{"x", {1}}}));
   writer.write("no protobuf");
   writer.close();
   expect_refused(bench({path("c"), "--batches", "3"}),
@@ -269,6 +283,9 @@ TEST_F(DatasetBench, SaysWhatToDoAboutRecordsThatAreNoExamples) {
                  "like cannot be told: measure them as they are with the workload read, or write the pipeline down "
                  "for --pipeline (shard " +
                      path("c") + ")");
+  RecordWriter(path("empty"), {}).close();
+  expect_refused(bench({path("empty"), "--batches", "3"}),
+                 "invalid_argument: there are no records (shard " + path("empty") + ")");
 }
 
 TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {

@@ -61,6 +61,7 @@ void read_workload_options(const po::variables_map& given, BenchOptions& options
   };
   fill("batch", defaults.batch, options.batch);
   fill("shuffle", defaults.shuffle, options.shuffle);
+  options.shuffle_was_given = given.contains("shuffle");
   fill("cycle-length", defaults.cycle_length, options.cycle_length);
   if (!defaults.takes_seed) refuse_together(given, with, {"seed"});
   if (!defaults.takes_cache) refuse_together(given, with, {"cache"});

@@ -26,6 +26,7 @@ struct BenchOptions {
   // Of a workload, its own where they are not given.
   int64_t batch = 1;
   int64_t shuffle = 1;
+  bool shuffle_was_given = false;  ///< else a workload may take fewer rows
   int64_t cycle_length = 1;
   int64_t block_length = 1;
   int64_t chunk_bytes = TfrecordOptions().chunk_bytes;

@@ -33,7 +33,7 @@ int most_threads(const millrace::BenchOptions& options) {
 
 int run(int argc, char** argv) {
   using namespace millrace;
-  const auto options = parse_bench_options(argc, argv);
+  auto options = parse_bench_options(argc, argv);
   if (!options) return 0;
   if (!options->compare.empty()) {
     const ResultComparison comparison = compare_result_files(options->compare[0], options->compare[1]);
@@ -50,7 +50,8 @@ int run(int argc, char** argv) {
     std::cout << (options->json ? to_json(sweep) + "\n" : to_table(sweep));
     return 0;
   }
-  const auto [dataset, remark] = make_workload(*options);
+  const auto [dataset, remark, shuffle] = make_workload(*options);
+  options->shuffle = shuffle.value_or(options->shuffle);
   std::cerr << remark;
   if (options->explain) {
     std::cout << dataset.explain(start_options(*options));

@@ -26,7 +26,10 @@ constexpr std::array kKeys = {
     Key{"batch", 1, true, [](const Workload::Defaults& w) { return w.batch.has_value(); },
         [](BenchOptions& o, int64_t v) { o.batch = v; }},
     Key{"shuffle", 1, true, [](const Workload::Defaults& w) { return w.shuffle.has_value(); },
-        [](BenchOptions& o, int64_t v) { o.shuffle = v; }},
+        [](BenchOptions& o, int64_t v) {
+          o.shuffle = v;
+          o.shuffle_was_given = true;
+        }},
     Key{"cycle-length", 1, true, [](const Workload::Defaults& w) { return w.cycle_length.has_value(); },
         [](BenchOptions& o, int64_t v) { o.cycle_length = v; }},
     Key{"block-length", 1, true, [](const Workload::Defaults& w) { return w.takes_shards; },

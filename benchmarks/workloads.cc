@@ -8,6 +8,7 @@
 #include "benchmarks/workload_features.h"
 #include "formats/example/survey.h"
 #include "pipeline/definition/pipeline_def.h"
+#include "pipeline/memory_budget.h"
 
 namespace millrace {
 namespace {
@@ -35,33 +36,46 @@ MadeWorkload global_shuffle_workload(const BenchOptions& options) {
               .prefetch(options.prefetch)};
 }
 
+// Unless the user has said how many rows of this mean size are shuffled: fewer where they would take more than a
+// quarter of the memory budget.
+int64_t rows_to_shuffle(const BenchOptions& options, int64_t row_bytes) {
+  if (options.shuffle_was_given) return options.shuffle;
+  return std::clamp<int64_t>(checked_memory_budget(options.memory_mb << 20) / 4 / std::max<int64_t>(row_bytes, 1), 1,
+                             options.shuffle);
+}
+
 // What the records are like is found out: all features of them, or the records as they are where there are none.
 MadeWorkload examples_workload(const BenchOptions& options) {
   constexpr int64_t kLookedAt = 256;
   ExampleSurvey survey;
   std::optional<Error> refused;
   int64_t num_records = 0;
+  int64_t bytes = 0;
   Pipeline pipeline = records(options).take(kLookedAt).start({.threads = 1});
   for (; const std::optional<Batch> batch = pipeline.next(); ++num_records) {
+    const std::string_view record = batch->values<std::string_view>("record")[0];
+    bytes += static_cast<int64_t>(record.size());
     try {
-      survey.add(batch->values<std::string_view>("record")[0]);
+      survey.add(record);
     } catch (const ErrorException& exception) {
       if (!refused) refused = exception.error();
     }
   }
   const std::vector<FeatureDescription> proposal = survey.proposal();
   Dataset rows = records(options, /*shuffle_shards=*/true);
+  if (num_records == 0) {
+    throw ErrorException(
+        {.code = ErrorCode::kInvalidArgument, .message = "there are no records", .shard = options.shards});
+  }
+  const int64_t shuffled = rows_to_shuffle(options, bytes / num_records);
+  const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
   if (proposal.empty()) {
-    if (num_records == 0) {
-      throw ErrorException(
-          {.code = ErrorCode::kInvalidArgument, .message = "there are no records", .shard = options.shards});
-    }
-    rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
-    return {
-        rows.batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch),
-        fmt::format("{} records looked at; they are no tensorflow.Examples with features ({}): shuffled and batched "
-                    "as they are\n",
-                    num_records, refused ? refused->message : "without a value")};
+    rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
+    return {rows.batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch),
+            fmt::format("{} records looked at; they are no tensorflow.Examples with features ({}): {} and batched "
+                        "as they are\n",
+                        num_records, refused ? refused->message : "without a value", by),
+            shuffled};
   }
   if (refused) {
     refused->message +=
@@ -74,12 +88,13 @@ MadeWorkload examples_workload(const BenchOptions& options) {
     return feature.kind == FeatureDescription::kFixedLen;
   });
   rows = rows.parse_example(proposal);
-  rows = rows.shuffle(options.shuffle, {.seed = options.seed}).repeat();
+  rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
   rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
                : rows.padded_batch(options.batch, {.drop_remainder = true});
   return {rows.prefetch(options.prefetch),
-          fmt::format("{} records looked at; all features are parsed, shuffled and {}:\n{}", survey.num_records(),
-                      fixed ? "batched" : "batched with padding", survey.to_string())};
+          fmt::format("{} records looked at; all features are parsed, {} and {}:\n{}", survey.num_records(), by,
+                      fixed ? "batched" : "batched with padding", survey.to_string()),
+          shuffled};
 }
 
 // The masked language model of RoBERTa as trained from scratch: ids and mask of 512 positions, new masks each epoch.

@@ -15,6 +15,7 @@ namespace millrace {
 struct MadeWorkload {
   Dataset dataset;
   std::string remark = {};
+  std::optional<int64_t> shuffle = {};  ///< rows in the shuffle buffer, where that is not what the options say
 };
 
 /// A dataset that `dataset_bench` knows by name.

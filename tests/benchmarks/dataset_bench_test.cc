@@ -273,6 +273,23 @@ TEST_F(DatasetBench, MeasuresRecordsThatAreNoExamplesAsTheyAre) {
   EXPECT_EQ(ordered_json::parse(result.out).at("records"), 15);
 }
 
+// Records of 4 MB, of which 16,384 have no place.
+TEST_F(DatasetBench, ShufflesAsManyRecordsOfAGlobAsHaveAPlace) {
+  RecordWriter writer(path("c"), {});
+  const std::string record(4 << 20, '\xff');
+  for (int i = 0; i < 40; ++i) writer.write(record);
+  writer.close();
+  const std::vector<std::string> options = {path("c"), "--batch",     "2",   "--batches",
+                                            "15",      "--memory-mb", "100", "--json"};
+  const ChildResult result = bench(options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("shuffled by 6 and batched"));
+  EXPECT_EQ(ordered_json::parse(result.out).at("options").at("shuffle"), 6);
+  std::vector<std::string> with_shuffle = options;
+  with_shuffle.insert(with_shuffle.end(), {"--shuffle", "30"});
+  EXPECT_THAT(bench(with_shuffle).err, HasSubstr("memory_budget"));
+}
+
 TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {
   RecordWriter writer(path("c"), {});
   writer.write(record({{"x", {1}}}));

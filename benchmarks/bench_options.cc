@@ -113,7 +113,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("pipeline", po::value(&options.pipeline),
        "measure the pipeline of this definition, in the place of a workload: JSON in a file *.json, else protobuf's text")
       ("batch", po::value(&options.batch), "rows in a batch; the default is the workload's")
-      ("shuffle", po::value(&options.shuffle), "rows in the shuffle buffer; the default is the workload's")
+      ("shuffle", po::value(&options.shuffle), "rows in the shuffle buffer; the default is the workload's, of a GLOB no more than take 1 GiB")
       ("cycle-length", po::value(&options.cycle_length), "shards read in turn; the default is the workload's")
       ("block-length", po::value(&options.block_length)->default_value(options.block_length),
        "records that a shard gives in its turn")

@@ -74,7 +74,8 @@ SweepResult run_sweep(const BenchOptions& options) {
   for (const Values& values : combinations(options.sweep)) {
     BenchOptions of_run = options;
     for (const auto& [key, value] : values) set_swept_option(of_run, key, value);
-    const Dataset dataset = make_workload(of_run).dataset;
+    const auto [dataset, remark, shuffle] = make_workload(of_run);
+    of_run.shuffle = shuffle.value_or(of_run.shuffle);
     std::string hash = options.ordered ? hash_of(dataset, of_run) : "";
     sweep.runs.push_back({values, run_rounds(dataset, of_run), std::move(hash)});
   }

@@ -8,7 +8,6 @@
 #include "benchmarks/workload_features.h"
 #include "formats/example/survey.h"
 #include "pipeline/definition/pipeline_def.h"
-#include "pipeline/memory_budget.h"
 
 namespace millrace {
 namespace {
@@ -36,12 +35,11 @@ MadeWorkload global_shuffle_workload(const BenchOptions& options) {
               .prefetch(options.prefetch)};
 }
 
-// Unless the user has said how many rows of this mean size are shuffled: fewer where they would take more than a
-// quarter of the memory budget.
+// Unless the user has said how many rows of this mean size are shuffled: no more than take a gibibyte, on any machine.
 int64_t rows_to_shuffle(const BenchOptions& options, int64_t row_bytes) {
+  constexpr int64_t kMostBytes = 1 << 30;
   if (options.shuffle_was_given) return options.shuffle;
-  return std::clamp<int64_t>(checked_memory_budget(options.memory_mb << 20) / 4 / std::max<int64_t>(row_bytes, 1), 1,
-                             options.shuffle);
+  return std::clamp<int64_t>(kMostBytes / std::max<int64_t>(row_bytes, 1), 1, options.shuffle);
 }
 
 // What the records are like is found out: all features of them, or the records as they are where there are none.
@@ -51,7 +49,9 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   std::optional<Error> refused;
   int64_t num_records = 0;
   int64_t bytes = 0;
-  Pipeline pipeline = records(options).take(kLookedAt).start({.threads = 1});
+  BenchOptions in_order = options;
+  in_order.ordered = true;  // the same records each time
+  Pipeline pipeline = records(in_order).take(kLookedAt).start({.threads = 1});
   for (; const std::optional<Batch> batch = pipeline.next(); ++num_records) {
     const std::string_view record = batch->values<std::string_view>("record")[0];
     bytes += static_cast<int64_t>(record.size());

@@ -38,8 +38,9 @@ void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
   SizeClass& slots = classes_[static_cast<size_t>(size_class)];
   const size_t wanted = size_class == kOwnBuffer ? 1 : std::clamp(slots.num_slots, size_t{8}, kChunkBytes / slot_bytes);
   if (unused_chunks_.empty()) {
-    unused_chunks_.push_back(static_cast<uint32_t>(shared_->chunks.size()));
+    reserve(unused_chunks_, shared_->chunks.size() + 1);
     shared_->chunks.emplace_back();
+    unused_chunks_.push_back(static_cast<uint32_t>(shared_->chunks.size() - 1));
   }
   const uint32_t id = unused_chunks_.back();
   Chunk& chunk = shared_->chunks[id];

@@ -273,21 +273,28 @@ TEST_F(DatasetBench, MeasuresRecordsThatAreNoExamplesAsTheyAre) {
   EXPECT_EQ(ordered_json::parse(result.out).at("records"), 15);
 }
 
-// Records of 4 MB, of which 16,384 have no place.
-TEST_F(DatasetBench, ShufflesAsManyRecordsOfAGlobAsHaveAPlace) {
+// Of which 16,384 take more.
+TEST_F(DatasetBench, ShufflesAsManyRecordsOfAGlobAsTakeAGibibyte) {
   RecordWriter writer(path("c"), {});
-  const std::string record(4 << 20, '\xff');
-  for (int i = 0; i < 40; ++i) writer.write(record);
+  const std::string record(100'000, '\xff');
+  for (int i = 0; i < 8; ++i) writer.write(record);
   writer.close();
-  const std::vector<std::string> options = {path("c"), "--batch",     "2",   "--batches",
-                                            "15",      "--memory-mb", "100", "--json"};
-  const ChildResult result = bench(options);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("shuffled by 6 and batched"));
-  EXPECT_EQ(ordered_json::parse(result.out).at("options").at("shuffle"), 6);
-  std::vector<std::string> with_shuffle = options;
-  with_shuffle.insert(with_shuffle.end(), {"--shuffle", "30"});
-  EXPECT_THAT(bench(with_shuffle).err, HasSubstr("memory_budget"));
+  const std::vector<std::string> options = {path("c"), "--batch", "2", "--batches", "3", "--json"};
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = options;
+    all.insert(all.end(), more.begin(), more.end());
+    return bench(all);
+  };
+  const ChildResult by_default = run({});
+  EXPECT_THAT(by_default.err, HasSubstr("shuffled by 10737 and batched"));
+  EXPECT_EQ(ordered_json::parse(by_default.out).at("options").at("shuffle"), 10737);
+  EXPECT_EQ(ordered_json::parse(run({"--shuffle", "300"}).out).at("options").at("shuffle"), 300);
+  // One stream, whatever the budget is.
+  const ChildResult swept = run({"--sweep", "memory-mb=100,200", "--rounds", "1"});
+  EXPECT_EQ(swept.exit_code, 0) << swept.err;
+  for (const auto& one : ordered_json::parse(swept.out).at("runs")) {
+    EXPECT_EQ(one.at("result").at("options").at("shuffle"), 10737);
+  }
 }
 
 TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {

@@ -61,23 +61,13 @@ MadeWorkload examples_workload(const BenchOptions& options) {
       if (!refused) refused = exception.error();
     }
   }
-  const std::vector<FeatureDescription> proposal = survey.proposal();
-  Dataset rows = records(options, /*shuffle_shards=*/true);
   if (num_records == 0) {
     throw ErrorException(
         {.code = ErrorCode::kInvalidArgument, .message = "there are no records", .shard = options.shards});
   }
-  const int64_t shuffled = rows_to_shuffle(options, bytes / num_records);
-  const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
-  if (proposal.empty()) {
-    rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
-    return {rows.batch(options.batch, {.drop_remainder = true}).prefetch(options.prefetch),
-            fmt::format("{} records looked at; they are no tensorflow.Examples with features ({}): {} and batched "
-                        "as they are\n",
-                        num_records, refused ? refused->message : "without a value", by),
-            shuffled};
-  }
-  if (refused) {
+  const std::vector<FeatureDescription> proposal = survey.proposal();
+  const bool has_examples = !proposal.empty();
+  if (refused && has_examples) {
     refused->message +=
         "; what the first records are like cannot be told: measure them as they are with the workload read, or write "
         "the pipeline down for --pipeline";
@@ -87,14 +77,21 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   const bool fixed = std::all_of(proposal.begin(), proposal.end(), [](const FeatureDescription& feature) {
     return feature.kind == FeatureDescription::kFixedLen;
   });
-  rows = rows.parse_example(proposal);
+  const int64_t shuffled = rows_to_shuffle(options, bytes / num_records);
+  Dataset rows = records(options, /*shuffle_shards=*/true);
+  if (has_examples) rows = rows.parse_example(proposal);
   rows = rows.shuffle(shuffled, {.seed = options.seed}).repeat();
   rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
                : rows.padded_batch(options.batch, {.drop_remainder = true});
-  return {rows.prefetch(options.prefetch),
-          fmt::format("{} records looked at; all features are parsed, {} and {}:\n{}", survey.num_records(), by,
-                      fixed ? "batched" : "batched with padding", survey.to_string()),
-          shuffled};
+  const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
+  std::string remark = has_examples
+                           ? fmt::format("{} records looked at; all features are parsed, {} and {}:\n{}", num_records,
+                                         by, fixed ? "batched" : "batched with padding", survey.to_string())
+                           : fmt::format(
+                                 "{} records looked at; they are no tensorflow.Examples with features ({}): {} and "
+                                 "batched as they are\n",
+                                 num_records, refused ? refused->message : "without a value", by);
+  return {rows.prefetch(options.prefetch), std::move(remark), shuffled};
 }
 
 // The masked language model of RoBERTa as trained from scratch: ids and mask of 512 positions, new masks each epoch.

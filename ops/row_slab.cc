@@ -38,7 +38,7 @@ void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
   SizeClass& slots = classes_[static_cast<size_t>(size_class)];
   const size_t wanted = size_class == kOwnBuffer ? 1 : std::clamp(slots.num_slots, size_t{8}, kChunkBytes / slot_bytes);
   if (unused_chunks_.empty()) {
-    reserve(unused_chunks_, shared_->chunks.size() + 1);
+    reserve(unused_chunks_, shared_->chunks.size() + 1);  // `free` puts ids there, and may not fail
     shared_->chunks.emplace_back();
     unused_chunks_.push_back(static_cast<uint32_t>(shared_->chunks.size() - 1));
   }
@@ -49,9 +49,7 @@ void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
   chunk.slot_bytes = slot_bytes;
   chunk.num_slots = chunk.num_fresh = static_cast<uint32_t>(wanted);
   chunk.free.reserve(wanted);
-  // As `free` may not fail.
-  reserve(slots.with_room, shared_->chunks.size());
-  reserve(unused_chunks_, shared_->chunks.size());
+  reserve(slots.with_room, shared_->chunks.size());  // and here
   chunk.size_class = size_class;
   chunk.place = static_cast<uint32_t>(slots.with_room.size());
   slots.with_room.push_back(id);

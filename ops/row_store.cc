@@ -21,7 +21,7 @@ bool RowStore::Arrivals::take(const char* row, size_t looked_at) {
 
 void RowStore::Arrivals::release() noexcept {
   std::erase(rows_, nullptr);
-  if (!rows_.empty()) store_->free(rows_);
+  if (!rows_.empty()) store_->give_back(rows_);
   delete this;
 }
 
@@ -63,7 +63,7 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
   column.hold(Ref<Arrivals>(new Arrivals(shared_from_this(), std::move(put))));
 }
 
-void RowStore::free(std::span<const char* const> rows) noexcept {
+void RowStore::give_back(std::span<const char* const> rows) noexcept {
   // Who frees a row has just read it, or it waits here for its memory; not where others wait for the lock.
   std::array<Header, 128> headers;
   while (!rows.empty()) {
@@ -118,7 +118,7 @@ bool RowStore::Taker::take(std::string_view row) {
 
 void RowStore::Loan::release() noexcept {
   const std::shared_ptr<RowStore> store = std::move(store_);
-  store->free(rows_);
+  store->give_back(rows_);
   delete this;
 }
 

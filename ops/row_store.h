@@ -63,7 +63,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   void put(Column& column, const Ref<Resource>& read_to);
 
   /// Rows that were taken and will not be lent. Allocates nothing; the cheaper the more there are.
-  void give_back(std::span<const char* const> rows) noexcept { free(rows); }
+  void give_back(std::span<const char* const> rows) noexcept;
 
   /// Takes rows out of one block after the other. The only one of its store; one thread.
   class Taker {
@@ -107,8 +107,6 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   };
 
  private:
-  void free(std::span<const char* const> rows) noexcept;
-
   std::mutex mutex_;
   RowSlab slab_;
 };

@@ -18,7 +18,7 @@ bool WakeFlag::wait() {
 }
 
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
-                     bool stop_at_error, size_t max_records) {
+                     bool stop_at_error, size_t max_records, bool leave_buffer) {
   ReadShard read;
   WakeFlag flag;
   ShardReader reader(storage, pool, path, options, [&flag] { flag.wake(); });
@@ -28,6 +28,10 @@ ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path
       case ShardReader::Step::kRecords:
         for (size_t i = 0; i < batch.size(); ++i) {
           read.records.push_back({batch.first_record + i, batch.offsets[i], std::string(batch.payloads[i])});
+        }
+        if (leave_buffer) {
+          batch.clear();
+          reader.leave_buffer();
         }
         break;
       case ShardReader::Step::kPending:

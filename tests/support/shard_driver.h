@@ -37,8 +37,8 @@ struct ReadShard {
 };
 
 /// Reads a whole shard, blocking while it is pending. `stop_at_error`: the policy `fail`, which ends at the first
-/// error; otherwise reading goes on as far as it can.
+/// error; otherwise reading goes on as far as it can. `leave_buffer`: behind each batch, whose records are copied.
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
-                     bool stop_at_error, size_t max_records = SIZE_MAX);
+                     bool stop_at_error, size_t max_records = SIZE_MAX, bool leave_buffer = false);
 
 }  // namespace millrace::test

@@ -248,23 +248,11 @@ TEST_F(ShardReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
                                             .max_latency = microseconds(latency_us),
                                             .max_read_bytes = 60000});
           for (const size_t max_records : {size_t{50}, SIZE_MAX}) {
-            WakeFlag flag;
-            ShardReader reader(storage, pool_, path, {.chunk_bytes = 20000, .read_ahead = read_ahead},
-                               [&flag] { flag.wake(); });
-            std::vector<std::string> read;
-            RecordBatch batch;
-            for (Step step = reader.next(batch, max_records); step != Step::kEnd;
-                 step = reader.next(batch, max_records)) {
-              ASSERT_NE(step, Step::kError) << reader.fault().error.to_string();
-              if (step == Step::kPending) {
-                ASSERT_TRUE(flag.wait());
-                continue;
-              }
-              for (const std::string_view payload : batch.payloads) read.emplace_back(payload);
-              batch.clear();
-              reader.leave_buffer();
-            }
-            ASSERT_EQ(read, records);
+            const ReadShard read = read_shard(storage, pool_, path, {.chunk_bytes = 20000, .read_ahead = read_ahead},
+                                              true, max_records, /*leave_buffer=*/true);
+            ASSERT_TRUE(read.faults.empty()) << read.faults[0].error.to_string();
+            ASSERT_FALSE(read.hung);
+            ASSERT_EQ(payloads(read), records);
           }
         }
       }

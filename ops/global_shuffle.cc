@@ -409,7 +409,7 @@ std::shared_ptr<SharedByRuns> GlobalShuffleOperator::share() const {
 
 int64_t GlobalShuffleOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
   auto indexes = std::make_shared<const CheckedIndexes>(
-      load_shard_indexes(with.storage, shards_, with.most_bytes, with.look_after, with.look), with.most_bytes);
+      load_shard_indexes(with.storage, shards_, with.most_bytes, with.wait), with.most_bytes);
   const int64_t bytes = indexes->all->memory_bytes();
   dynamic_cast<SharedFiles&>(*shared).set_indexes(std::move(indexes));
   return bytes;

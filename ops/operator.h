@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "formats/columnar/block.h"
+#include "formats/storage/answer.h"
 #include "formats/tfrecord/shards.h"
 #include "ops/stage.h"
 
@@ -85,9 +85,8 @@ class Operator {
 /// What an operator works with before any run.
 struct Preparation {
   Storage& storage;
-  int64_t most_bytes = INT64_MAX;            ///< that may be kept for all runs
-  std::chrono::nanoseconds look_after = {};  ///< how long a wait for the storage may last until `look` is called
-  std::function<void()> look = nullptr;      ///< throws when the wait must end; null: it goes on for ever
+  int64_t most_bytes = INT64_MAX;  ///< that may be kept for all runs
+  StorageWait wait = {};           ///< for the storage
 };
 
 /// An operator with state from row to row. It runs as a poll stage in the serial chain of a segment, so a row must cost

@@ -117,7 +117,8 @@ class Pipeline::Impl {
         lowered_(executor_, plan_,
                  {.ordered = options.ordered, .statistics = options.statistics, .trace = trace_.get()}),
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
-        shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage)),
+        shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage, options.watchdog,
+                                                          options.on_stall)),
         unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
         on_skip_(options.on_skip),
         started_ns_(now_ns()) {
@@ -142,8 +143,8 @@ class Pipeline::Impl {
     }
     Preparation with{.storage = *storage_, .most_bytes = executor_.memory().bytes() / 2};
     if (watchdog_) {
-      with.look_after = watchdog_->interval();
-      with.look = [this] { watchdog_->look_at_start(started_ns_); };
+      with.wait.look_after = watchdog_->interval();
+      with.wait.look = [this] { watchdog_->look_at_start(started_ns_); };
     }
     keep_for_all_runs(lowered_.prepare(with));
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };

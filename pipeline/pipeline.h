@@ -79,6 +79,7 @@ struct StartOptions {
   /// moves still. It may throw, which leaves `next()` and loses nothing: calling that again waits on; it may end the
   /// process (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on standard
   /// error and `kStalled` is thrown. The destructor of a pipeline waits for functions and reads that do not return.
+  /// The same inside `PipelineState::serialize()`, on the thread that calls it, while it reads the ends of the shards.
   std::function<void(const Stall&)> on_stall = nullptr;
   /// False: stages count and time nothing, `stats()` has no numbers of them, and an exception that a stage throws names
   /// no operator; to measure what the counters cost. Not together with `watchdog`. Default: true

@@ -95,7 +95,7 @@ std::string PipelineState::serialize() const {
     out.set_arguments(op.arguments);
     out.set_digest(op.digest);
   }
-  const ShardDigest& digest = shards_->digest();
+  const ShardDigest& digest = shards_->digest("PipelineState::serialize()");
   state::Shards& shards = *content.mutable_shards();
   shards.set_num_shards(digest.num_shards);
   shards.mutable_names()->Add(digest.names.begin(), digest.names.end());
@@ -155,7 +155,8 @@ void PipelineState::check(const PlanDigest& plan, ShardDigestReader& shards) con
   if (const std::string text = plan.difference(*plan_); !text.empty()) {
     refuse("the state is of another dataset: " + text);
   }
-  if (const std::string text = shards.digest().difference(shards_->digest(), shards.paths()); !text.empty()) {
+  if (const std::string text = shards.digest("start()").difference(shards_->digest("start()"), shards.paths());
+      !text.empty()) {
     refuse("the state is of other shards: " + text);
   }
 }

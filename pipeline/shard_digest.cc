@@ -10,9 +10,16 @@
 
 #include "formats/storage/local.h"
 #include "formats/tfrecord/shard_fingerprint.h"
+#include "pipeline/io_threads.h"
+#include "pipeline/stage_statistics.h"
+#include "pipeline/stall_report.h"
+#include "pipeline/still_time.h"
+#include "pipeline/watched_storage.h"
 
 namespace millrace {
 namespace {
+
+constexpr int kIoThreads = 2;
 
 size_t num_groups(size_t num_shards) { return std::min(num_shards, ShardDigest::kMostGroups); }
 size_t first_of_group(size_t group, size_t num_shards) { return group * num_shards / num_groups(num_shards); }
@@ -22,8 +29,8 @@ void mix(uint64_t& digest, uint64_t value) {
   digest = XXH3_64bits(pair.data(), sizeof pair);
 }
 
-ShardDigest read_digest(Storage& storage, const std::vector<std::string>& paths) {
-  const std::vector<ShardFingerprint> shards = read_shard_fingerprints(storage, paths);
+ShardDigest read_digest(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait) {
+  const std::vector<ShardFingerprint> shards = read_shard_fingerprints(storage, paths, wait);
   ShardDigest digest;
   digest.num_shards = static_cast<int64_t>(shards.size());
   for (size_t group = 0; group < num_groups(shards.size()); ++group) {
@@ -65,13 +72,45 @@ std::string ShardDigest::difference(const ShardDigest& saved, const std::vector<
   return unlike(contents, saved.contents, "another content");
 }
 
-const ShardDigest& ShardDigestReader::digest() {
+// A read that never returns keeps its threads, as those of a pipeline.
+struct ShardDigestReader::Reading {
+  explicit Reading(std::shared_ptr<Storage> storage)
+      : watched(storage != nullptr ? std::move(storage) : std::make_shared<LocalStorage>(threads)) {}
+  ~Reading() { threads.stop(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  IoThreads threads{kIoThreads};
+  WatchedStorage watched;
+};
+
+ShardDigestReader::ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage, double watchdog,
+                                     std::function<void(const Stall&)> on_stall)
+    : paths_(std::move(paths)), storage_(std::move(storage)), watchdog_(watchdog), on_stall_(std::move(on_stall)) {}
+
+ShardDigestReader::ShardDigestReader(ShardDigest digest) : digest_(std::move(digest)) {}
+
+ShardDigestReader::~ShardDigestReader() = default;
+
+const ShardDigest& ShardDigestReader::digest(std::string_view caller) {
   const std::lock_guard lock(mutex_);
-  if (!digest_) {
-    InlineExecutor executor;
-    LocalStorage local(executor);
-    digest_ = read_digest(storage_ != nullptr ? *storage_ : local, paths_);
+  if (digest_) return *digest_;
+  if (!reading_) reading_ = std::make_unique<Reading>(storage_);
+  StorageWait wait;
+  std::optional<StillTime> still;
+  if (watchdog_ != 0) {
+    still.emplace(watchdog_, on_stall_);
+    wait.look_after = still->interval();
+    wait.look = [&, began = now_ns()] {
+      const WatchedStorage& watched = reading_->watched;
+      if (!still->look(watched.answers())) return;
+      still->tell(describe_stall({.call = caller,
+                                  .still_seconds = still->seconds(),
+                                  .waiting_seconds = 1e-9 * static_cast<double>(now_ns() - began),
+                                  .files = watched.files()}));
+    };
   }
+  digest_ = read_digest(reading_->watched, paths_, wait);
+  reading_.reset();
   return *digest_;
 }
 

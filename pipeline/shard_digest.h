@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "pipeline/stall.h"
 
 namespace millrace {
 
@@ -28,20 +32,27 @@ struct ShardDigest {
 /// Reads the digest of the shards when it is first asked for, which takes some microseconds a shard. Any thread.
 class ShardDigestReader {
  public:
-  /// `storage`: null for local files.
-  ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage)
-      : paths_(std::move(paths)), storage_(std::move(storage)) {}
+  /// `storage`: null for local files. `watchdog`, `on_stall`: as in StartOptions.
+  ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage, double watchdog = 0,
+                    std::function<void(const Stall&)> on_stall = nullptr);
   /// A digest that is known.
-  explicit ShardDigestReader(ShardDigest digest) : digest_(std::move(digest)) {}
+  explicit ShardDigestReader(ShardDigest digest);
+  /// Waits for reads in flight, after a stall that was thrown.
+  ~ShardDigestReader();
 
-  /// Blocks while the files are read. Throws `kIo` naming the shard.
-  const ShardDigest& digest();
+  /// Blocks while the files are read. Throws `kIo` naming the shard, and what the watchdog throws; both leave it as it
+  /// was. `caller`: whom the watchdog calls the one who waits.
+  const ShardDigest& digest(std::string_view caller);
   const std::vector<std::string>& paths() const { return paths_; }
 
  private:
   const std::vector<std::string> paths_;
   const std::shared_ptr<Storage> storage_;
+  const double watchdog_ = 0;
+  const std::function<void(const Stall&)> on_stall_;
   std::mutex mutex_;
+  struct Reading;
+  std::unique_ptr<Reading> reading_;  // null: not begun, or done
   std::optional<ShardDigest> digest_;
 };
 

@@ -4,8 +4,8 @@
 
 namespace millrace {
 
-/// What the watchdog found: somebody waits in `Pipeline::next()`, or in `Dataset::start()` for the storage, and nothing
-/// has moved for longer than `StartOptions::watchdog`.
+/// What the watchdog found: somebody waits in `Pipeline::next()`, or in `Dataset::start()` or
+/// `PipelineState::serialize()` for the storage, and nothing has moved for longer than `StartOptions::watchdog`.
 struct Stall {
   double seconds = 0;  ///< nothing has moved for so long, at least
   /// One line: what everybody waits for, as in "next() waits for 2:map (row function 'decode'), which has been running

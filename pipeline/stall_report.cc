@@ -189,8 +189,9 @@ Stall describe_stall(const StalledPipeline& pipeline) {
   std::string cause = is_running ? cause_behind(pipeline, pipeline.segments.back()) : storage_text(pipeline);
   if (cause.empty()) cause = "nothing that is known";
   stall.cause = fmt::format("{} waits for {}", pipeline.call, cause);
-  stall.report = fmt::format("nothing has moved for {:.1f} s; the caller of {} has waited for {:.1f} s, {} threads\n",
-                             pipeline.still_seconds, pipeline.call, pipeline.waiting_seconds, pipeline.threads);
+  stall.report = fmt::format("nothing has moved for {:.1f} s; the caller of {} has waited for {:.1f} s{}\n",
+                             pipeline.still_seconds, pipeline.call, pipeline.waiting_seconds,
+                             pipeline.threads > 0 ? fmt::format(", {} threads", pipeline.threads) : "");
   for (const SegmentStates& segment : pipeline.segments) stall.report += segment_text(segment);
   stall.report += files_text(pipeline.files);
   stall.report += stall.cause + "\n";

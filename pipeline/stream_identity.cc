@@ -64,7 +64,7 @@ StreamIdentity identity_of(std::string_view keeper, const PlanNodePtr& plan) {
                 // Not owned: it is there during the call.
                 ShardDigestReader reader(shard_paths(*plan),
                                          std::shared_ptr<Storage>(std::shared_ptr<void>(), &storage));
-                const ShardDigest& shards = reader.digest();
+                const ShardDigest& shards = reader.digest("start()");
                 parts.push_back(static_cast<uint64_t>(shards.num_shards));
                 for (const std::vector<uint64_t>* of : {&shards.names, &shards.sizes, &shards.contents}) {
                   parts.insert(parts.end(), of->begin(), of->end());

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string_view>
 
-#include "pipeline/stall.h"
+#include "pipeline/still_time.h"
 
 namespace millrace {
 
@@ -27,7 +25,7 @@ class Watchdog {
            const WatchedStorage& storage, const OutputThread& output, int threads);
 
   /// How long to wait at most until the next look.
-  std::chrono::nanoseconds interval() const { return interval_; }
+  std::chrono::nanoseconds interval() const { return still_.interval(); }
   /// After `interval()` without being woken. `waiting_since_ns`: begin of the wait. When nothing has moved for the
   /// limit, tells `on_stall`, whose exceptions pass. The end of a wait is a move too: a block was delivered.
   void look(int64_t waiting_since_ns) { look("next()", waiting_since_ns); }
@@ -36,19 +34,12 @@ class Watchdog {
 
  private:
   void look(std::string_view call, int64_t waiting_since_ns);
-  uint64_t progress() const;
-  void bark(std::string_view call, int64_t waiting_since_ns);
 
-  const int64_t limit_ns_;
-  const std::chrono::nanoseconds interval_;
-  const std::function<void(const Stall&)> on_stall_;
   const LoweredPlan& plan_;
   const WatchedStorage& storage_;
   const OutputThread& output_;
   const int threads_;
-  int64_t looked_ns_ = 0;  // 0: not yet
-  int64_t still_ns_ = 0;
-  uint64_t seen_ = 0;
+  StillTime still_;
 };
 
 }  // namespace millrace

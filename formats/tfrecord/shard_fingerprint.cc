@@ -11,7 +11,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/storage/answer.h"
 #include "formats/storage/retry.h"
 #include "formats/storage/storage.h"
 
@@ -31,7 +30,7 @@ class FingerprintReader final : public OpenSink,
   void start(Storage& storage) { open_with_retries(storage, path_, kDefaultMaxAttempts, shared_from_this()); }
 
   /// Sleeps until the ends are read. Once.
-  [[nodiscard]] std::optional<Error> wait() { return answer_.wait(); }
+  [[nodiscard]] std::optional<Error> wait(const StorageWait& with) { return answer_.wait(with); }
   ShardFingerprint fingerprint() const {
     return {.name = path_.substr(path_.rfind('/') + 1), .bytes = bytes_, .first = first_, .last = last_};
   }
@@ -85,7 +84,8 @@ class FingerprintReader final : public OpenSink,
 
 }  // namespace
 
-std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::span<const std::string> paths) {
+std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::span<const std::string> paths,
+                                                      const StorageWait& wait) {
   std::vector<ShardFingerprint> fingerprints;
   fingerprints.reserve(paths.size());
   std::deque<std::shared_ptr<FingerprintReader>> in_flight;
@@ -96,7 +96,7 @@ std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::spa
       in_flight.back()->start(storage);
     }
     if (in_flight.empty()) break;
-    std::optional<Error> later = in_flight.front()->wait();
+    std::optional<Error> later = in_flight.front()->wait(wait);
     if (!error) error = std::move(later);
     fingerprints.push_back(in_flight.front()->fingerprint());
     in_flight.pop_front();

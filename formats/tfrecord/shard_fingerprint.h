@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/storage/answer.h"
+
 namespace millrace {
 
 class Storage;
@@ -23,9 +25,11 @@ struct ShardFingerprint {
 };
 
 /// Reads both ends of the files, several at once; waits for the storage. The order is that of `paths`. Throws the
-/// storage's error for the first file that has one.
+/// storage's error for the first file that has one, and at once what `wait` throws: the storage must then outlive the
+/// reads in flight.
 [[nodiscard]] std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage,
-                                                                    std::span<const std::string> paths);
+                                                                    std::span<const std::string> paths,
+                                                                    const StorageWait& wait = {});
 [[nodiscard]] ShardFingerprint read_shard_fingerprint(Storage& storage, const std::string& path);
 
 /// What differs between the shard that an index was made of and the one that was found, in words; nothing when all is

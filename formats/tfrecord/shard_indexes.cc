@@ -153,8 +153,7 @@ std::shared_ptr<const ShardIndexes> ShardIndexesLoader::take() {
 }
 
 std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards, int64_t most_bytes,
-                                                       std::chrono::nanoseconds look_after,
-                                                       const std::function<void()>& look) {
+                                                       const StorageWait& wait) {
   std::mutex mutex;
   std::condition_variable changed;
   bool woken = false;
@@ -166,13 +165,7 @@ std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const S
   });
   while (!loader.done()) {
     std::unique_lock lock(mutex);
-    const auto is_woken = [&] { return woken; };
-    while (look && !changed.wait_for(lock, look_after, is_woken)) {
-      lock.unlock();
-      look();
-      lock.lock();
-    }
-    changed.wait(lock, is_woken);
+    wait.wait(changed, lock, [&] { return woken; });
     woken = false;
   }
   return loader.take();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/storage/answer.h"
 #include "formats/storage/storage.h"
 #include "formats/tfrecord/index.h"
 #include "formats/tfrecord/index_loader.h"
@@ -78,11 +78,9 @@ class ShardIndexesLoader {
   std::vector<std::optional<Error>> problems_;
 };
 
-/// The same; waits for the storage, and calls `look` each time that it has waited for `look_after`. What that throws
-/// ends the wait. Defaults: all the memory that they take, nobody.
+/// The same; waits for the storage. What `wait` throws ends it. Default: all the memory that they take.
 [[nodiscard]] std::shared_ptr<const ShardIndexes> load_shard_indexes(Storage& storage, const Shards& shards,
                                                                      int64_t most_bytes = INT64_MAX,
-                                                                     std::chrono::nanoseconds look_after = {},
-                                                                     const std::function<void()>& look = nullptr);
+                                                                     const StorageWait& wait = {});
 
 }  // namespace millrace

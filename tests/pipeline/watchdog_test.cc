@@ -89,6 +89,8 @@ class SilentStorage final : public Storage {
     wrapped_.open(path, std::make_shared<Wrap>(held_, std::move(sink)));
   }
   std::vector<std::string> glob(const std::string& pattern) override { return wrapped_.glob(pattern); }
+  /// Answers no read from now on.
+  void hold() const { held_->hold(); }
   void release() const { held_->release(); }
 
  private:
@@ -103,6 +105,10 @@ class SilentStorage final : public Storage {
         }
       }
       read();
+    }
+    void hold() {
+      const std::lock_guard lock(mutex);
+      left = 0;
     }
     void release() {
       std::vector<std::function<void()>> due;
@@ -209,6 +215,49 @@ TEST_F(WatchdogTest, NamesTheOpensThatAStorageDoesNotAnswer) {
   EXPECT_THROW((void)pipeline.next(), ErrorException);
   EXPECT_TRUE(stalls.found) << stalls.causes();
   EXPECT_EQ(storage.counts().reads, 0U);
+}
+
+// A checkpoint reads the ends of the shards, when the training has all the batches that it needs.
+TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
+  const std::string a = shard("a", 3, 100);
+  SilentStorage storage(local_, std::numeric_limits<int64_t>::max());
+  Stalls stalls;
+  stalls.expected =
+      "^PipelineState::serialize\\(\\) waits for the storage: reading bytes 0 to 348 of .*/a\\.tfrecord has not been "
+      "answered for [0-9.]+ s(, nor have 1 other requests)?$";
+  stalls.then = [] { throw ErrorException(ErrorCode::kIo, "given up"); };
+  const auto options = [&](std::optional<PipelineState> state = std::nullopt) {
+    return StartOptions{.threads = 1,
+                        .storage = lend(storage),
+                        .state = std::move(state),
+                        .watchdog = 0.05,
+                        .on_stall = stalls.collect()};
+  };
+  std::optional<Pipeline> pipeline = records().start(options());
+  ASSERT_TRUE(pipeline->next());
+  const PipelineState state = pipeline->save();
+  EXPECT_EQ(count(*pipeline), 2);
+  storage.hold();
+  EXPECT_THROW((void)state.serialize(), ErrorException);
+  ASSERT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_THAT(stalls.found->report,
+              ContainsRegex("^nothing has moved for [0-9.]+ s; the caller of PipelineState::serialize\\(\\) has "
+                            "waited for [0-9.]+ s\nfiles: 1 open\n"));
+
+  // Nothing is lost, also without the pipeline.
+  pipeline.reset();
+  stalls.found.reset();
+  stalls.then = [&] { storage.release(); };
+  const std::string bytes = state.serialize();
+  EXPECT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_EQ(bytes, state.serialize());
+
+  storage.hold();
+  stalls.found.reset();
+  stalls.expected = "^start\\(\\) waits for the storage: reading bytes 0 to 348 of ";
+  Pipeline resumed = records().start(options(PipelineState::parse(bytes)));
+  EXPECT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_EQ(count(resumed), 2);
 }
 
 TEST_F(WatchdogTest, NamesTheFunctionThatDoesNotReturnAndLosesNothing) {

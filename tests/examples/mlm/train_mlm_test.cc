@@ -698,15 +698,20 @@ TEST_F(TrainMlm, ListsWhatItLeftOutBeforeTheErrorThatEndsIt) {
 
 TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
   std::string out;
-  const auto with_watchdog = [&](double seconds, int run) {
-    out = fmt::format("hangs-{}", run);
-    std::vector<std::string> arguments = command(out, {"--steps", "100000", "--shuffle", "50", "--checkpoint-every",
-                                                       "5", "--watchdog", std::to_string(seconds)});
-    arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
-    return arguments;
+  const auto stalled = [&](int read, int checkpoint_every) {
+    const auto with_watchdog = [&](double seconds, int run) {
+      out = fmt::format("hangs-{}-{}", read, run);
+      std::vector<std::string> arguments =
+          command(out, {"--steps", "100000", "--shuffle", "50", "--checkpoint-every", std::to_string(checkpoint_every),
+                        "--watchdog", std::to_string(seconds)});
+      arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
+      return arguments;
+    };
+    return run_stalled_child(with_watchdog, {.environment = {fmt::format("MILLRACE_HANG_READS={}", read)}},
+                             "the storage: reading bytes ");
   };
-  const ChildResult result =
-      run_stalled_child(with_watchdog, {.environment = {"MILLRACE_HANG_READS=12"}}, "the storage: reading bytes ");
+  // After some epochs, so also after the first checkpoint, which reads the ends of the shards.
+  const ChildResult result = stalled(60, 50);
   EXPECT_EQ(result.exit_code, 75) << result.err;
   EXPECT_THAT(result.err,
               ContainsRegex("\nmillrace: nothing has moved for [0-9.]+ s; the caller of next\\(\\) has waited "));
@@ -714,6 +719,12 @@ TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
               ContainsRegex("\nnext\\(\\) waits for .*the storage: reading bytes .*has not been answered for "));
   EXPECT_FALSE(std::filesystem::exists(folder_.path(out + "/model")));
   EXPECT_FALSE(std::filesystem::is_empty(folder_.path(out + "/checkpoints"))) << "those of the steps before stay";
+
+  // In the first checkpoint, or before it where the batches come that slowly.
+  const ChildResult early = stalled(8, 5);
+  EXPECT_EQ(early.exit_code, 75) << early.err;
+  EXPECT_THAT(early.err, ContainsRegex("\n(next|PipelineState::serialize)\\(\\) waits for .*the storage: reading bytes "
+                                       ".*has not been answered for "));
 }
 
 TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {

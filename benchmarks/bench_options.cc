@@ -119,7 +119,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "records that a shard gives in its turn")
       ("chunk-bytes", po::value(&options.chunk_bytes)->default_value(options.chunk_bytes),
        "bytes that are asked of the storage at a time, from 16384 to 2^30; of plain shards in the page cache at most "
-       "131072; changes speed only")
+       "131072 to 262144, a quarter of a core's second-level cache; changes speed only")
       ("read-ahead", po::value(&options.read_ahead)->default_value(options.read_ahead),
        "such chunks of each open shard that are read before they are needed, where the storage does not answer at once")
       ("prefetch", po::value(&options.prefetch)->default_value(options.prefetch), "blocks ready before they are asked for")

@@ -23,8 +23,9 @@ struct TfrecordOptions {
                               << 30;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 1 GiB
   DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error
   /// Bytes that are asked of the storage at a time, from 16 KiB to 1 GiB; a longer record is read in one piece. Less
-  /// where the memory budget is small; of a plain shard in the page cache no more than 128 KiB after the first read.
-  /// More helps where each read takes long to begin. Changes speed only. Default: 256 KiB
+  /// where the memory budget is small; of a plain shard in the page cache no more than 128 to 256 KiB (a quarter of a
+  /// core's second-level cache) after the first read. More helps where each read takes long to begin. Changes speed
+  /// only. Default: 256 KiB
   size_t chunk_bytes = 256 << 10;
   /// Chunks of each open shard that are read before they are needed, where the storage does not answer at once; at most
   /// 1,024. Changes speed only. Default: 2

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "formats/tfrecord/index.h"
 #include "formats/tfrecord/recognition.h"
@@ -15,9 +16,6 @@ namespace {
 constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
 constexpr size_t kUnpackedBytes = 256 << 10;
-// What the page cache answers is not asked for in larger parts: while 16 shards are read in turn, their chunks shall
-// not fill a cache that the batches need too.
-constexpr size_t kWarmBytes = 128 << 10;
 // Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
 constexpr size_t kPieceBytes = 512 << 10;
 
@@ -27,6 +25,14 @@ uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
 }
 
 }  // namespace
+
+size_t most_warm_chunk_bytes() {
+  static const size_t bytes = [] {
+    const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where the system does not know
+    return std::clamp<size_t>(cache > 0 ? static_cast<size_t>(cache) / 4 : 0, 128 << 10, 256 << 10);
+  }();
+  return bytes;
+}
 
 ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
                          std::function<void()> wake)
@@ -446,7 +452,7 @@ ShardReader::Got ShardReader::fetch_plain() {
   }
   if (feed_->at_end()) return Got::kNothing;
   const bool is_slow = feed_->is_slow();
-  auto room = prepare(is_slow ? options_.chunk_bytes : std::min(options_.chunk_bytes, kWarmBytes));
+  auto room = prepare(is_slow ? options_.chunk_bytes : std::min(options_.chunk_bytes, most_warm_chunk_bytes()));
   if (!room) return Got::kPending;
   if (!is_slow) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());

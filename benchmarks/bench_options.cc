@@ -119,7 +119,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "records that a shard gives in its turn")
       ("chunk-bytes", po::value(&options.chunk_bytes)->default_value(options.chunk_bytes),
        "bytes that are asked of the storage at a time, from 16384 to 2^30; of plain shards in the page cache at most "
-       "131072 to 262144, a quarter of a core's second-level cache; changes speed only")
+       "131072 to 262144, a quarter of a core's L2 cache; changes speed only")
       ("read-ahead", po::value(&options.read_ahead)->default_value(options.read_ahead),
        "such chunks of each open shard that are read before they are needed, where the storage does not answer at once")
       ("prefetch", po::value(&options.prefetch)->default_value(options.prefetch), "blocks ready before they are asked for")
@@ -152,7 +152,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("memory-mb", po::value(&options.memory_mb)->default_value(options.memory_mb),
        "MiB for everything between the files and the consumer; 0: half of the machine's memory")
       ("watchdog", po::value(&options.watchdog)->default_value(options.watchdog),
-       "when nothing has moved for so many seconds while a batch is waited for, say what is waited for and exit with 75; "
+       "when nothing has moved for so many seconds while a batch or a shard is waited for, say what is waited for and exit with 75; "
        "0: wait for ever")
       ("no-statistics", "without the counters of stages, to see what they cost; then no watchdog either");
   po::options_description results("what comes out of it");

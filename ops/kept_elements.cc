@@ -162,8 +162,9 @@ std::shared_ptr<SharedByRuns> KeptElementsOperator::share() const {
 
 int64_t KeptElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
   auto& folder = dynamic_cast<KeptFolder&>(*shared);
-  const uint64_t digest = identity_.digest(with.storage);
-  folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest, with.storage);
+  const uint64_t digest = identity_.digest(with.storage, with.wait);
+  folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest, with.storage,
+             with.wait);
   return folder.memory_bytes();
 }
 

@@ -13,8 +13,9 @@ namespace millrace {
 /// What a dataset gives, as far as that is known without running it: by which elements that were written are told
 /// from those of another dataset.
 struct StreamIdentity {
-  /// Of the operators as written, with arguments and seeds, and of the files that they read. Blocks.
-  std::function<uint64_t(Storage&)> digest;
+  /// Of the operators as written, with arguments and seeds, and of the files that they read. Blocks;
+  /// what the wait throws passes.
+  std::function<uint64_t(Storage&, const StorageWait&)> digest;
   Cardinality cardinality = Cardinality::unknown();
 };
 

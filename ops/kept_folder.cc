@@ -16,10 +16,10 @@ namespace millrace {
 namespace {
 
 // Of what tells the files from other ones, in their order.
-uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths) {
+uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait = {}) {
   if (paths.empty()) return 0;
   std::string text;
-  for (const ShardFingerprint& file : read_shard_fingerprints(storage, paths)) {
+  for (const ShardFingerprint& file : read_shard_fingerprints(storage, paths, wait)) {
     text += fmt::format("{}: {} bytes, {:016x}, {:016x}\n", file.name, file.bytes, file.first, file.last);
   }
   return XXH3_64bits(text.data(), text.size());
@@ -30,11 +30,11 @@ uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths
 KeptFolder::KeptFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality)
     : name_(name), schema_(std::move(schema)), cardinality_(cardinality) {}
 
-void KeptFolder::set(std::string folder, uint64_t digest, Storage& storage) {
+void KeptFolder::set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait) {
   folder_ = std::move(folder);
   digest_ = digest;
   make_folder(folder_);
-  (void)look(storage, true);
+  (void)look(storage, true, wait);
 }
 
 int64_t KeptFolder::memory_bytes() const { return index_ == nullptr ? 0 : index_->memory_bytes(); }
@@ -76,11 +76,11 @@ LocalDisk* KeptFolder::disk_of_input(const LocalDisk& disk) {
   return &*disk_;
 }
 
-KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write) {
+KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write, const StorageWait& wait) {
   // Before it reads: whoever wrote may have come to the end just now.
   std::shared_ptr<FolderLock> lock = to_write ? FolderLock::try_lock(folder_) : nullptr;
   const std::shared_ptr<const ElementsIndex> there = found();
-  const bool whole = there != nullptr && take(there, storage);
+  const bool whole = there != nullptr && take(there, storage, wait);
   if (lock == nullptr) return {};
   remove_other_elements(folder_, there.get());
   if (whole) return {};
@@ -98,7 +98,7 @@ std::shared_ptr<const ElementsIndex> KeptFolder::found() const {
 }
 
 // Whether they are what is wanted.
-bool KeptFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage) {
+bool KeptFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage, const StorageWait& wait) {
   const ElementsIndex::About& about = index->about();
   if (about.written_by != name_) {
     throw ErrorException(ErrorCode::kInvalidArgument,
@@ -108,8 +108,9 @@ bool KeptFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage
   if (about.digest != digest_ || !(*index->schema() == *schema_)) return false;
   if (cardinality_.is_known() && cardinality_.count() != index->num_elements()) return false;
   try {
-    if (digest_of_files(storage, about.nested_files) != about.nested_digest) return false;
-  } catch (const ErrorException&) {
+    if (digest_of_files(storage, about.nested_files, wait) != about.nested_digest) return false;
+  } catch (const ErrorException& exception) {
+    if (exception.error().code == ErrorCode::kStalled) throw;
     return false;  // what is not there any more is told where somebody still needs it
   }
   const std::lock_guard lock(mutex_);

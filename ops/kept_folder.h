@@ -22,7 +22,7 @@ class KeptFolder final : public SharedByRuns {
   KeptFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality);
 
   /// Blocks. Before any run. `digest`: of the dataset. `storage`: where its sources read.
-  void set(std::string folder, uint64_t digest, Storage& storage);
+  void set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait);
   bool is_set() const { return !folder_.empty(); }
   int64_t memory_bytes() const;
 
@@ -35,7 +35,7 @@ class KeptFolder final : public SharedByRuns {
   };
   /// Reads what the folder holds now. Blocks. Throws what is wrong with it. `to_write`: false leaves the lock to
   /// others, and gives no permit.
-  [[nodiscard]] Permit look(Storage& storage, bool to_write);
+  [[nodiscard]] Permit look(Storage& storage, bool to_write, const StorageWait& wait = {});
   /// Writes the elements of the path that was looked for last. `self`: this, for what outlives the run.
   static std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<KeptFolder>& self, Permit permit,
                                                        const StageContext& context);
@@ -44,7 +44,7 @@ class KeptFolder final : public SharedByRuns {
 
  private:
   std::shared_ptr<const ElementsIndex> found() const;
-  bool take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage);
+  bool take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage, const StorageWait& wait);
   void commit(ElementsWriter& written, Storage& storage);
 
   const std::string name_;

@@ -24,7 +24,7 @@ struct TfrecordOptions {
   DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error
   /// Bytes that are asked of the storage at a time, from 16 KiB to 1 GiB; a longer record is read in one piece. Less
   /// where the memory budget is small; of a plain shard in the page cache no more than 128 to 256 KiB (a quarter of a
-  /// core's second-level cache) after the first read. More helps where each read takes long to begin. Changes speed
+  /// core's L2 cache) after the first read. More helps where each read takes long to begin. Changes speed
   /// only. Default: 256 KiB
   size_t chunk_bytes = 256 << 10;
   /// Chunks of each open shard that are read before they are needed, where the storage does not answer at once; at most

@@ -15,7 +15,7 @@ namespace millrace {
 /// that is submitted: files in the page cache never need them.
 class IoThreads final : public IoExecutor {
  public:
-  explicit IoThreads(int num_threads) : num_threads_(num_threads) {}
+  explicit IoThreads(int num_threads = 2) : num_threads_(num_threads) {}
   /// Runs what was submitted, then joins.
   ~IoThreads() override;
   void submit(std::function<void()> function) override;

@@ -22,8 +22,6 @@
 namespace millrace {
 namespace {
 
-constexpr int kIoThreads = 2;
-
 /// Where the caller of `next()` sleeps.
 class ConsumerWaker final : public Waker {
  public:
@@ -109,8 +107,7 @@ std::string why_unsavable(const PlanNode& plan) {
 class Pipeline::Impl {
  public:
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options)
-      : io_threads_(kIoThreads),
-        storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
+      : storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget)),
         plan_(std::move(plan)),
         trace_(options.trace),

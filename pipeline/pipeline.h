@@ -71,15 +71,17 @@ struct StartOptions {
   /// thread, when the stream comes to it: before the element behind it, in an order that is always the same. What it
   /// throws leaves `next()`. Default: null
   std::function<void(const SkippedRegion&)> on_skip = nullptr;
-  /// Seconds after which a wait in `next()` during which nothing has moved is a stall: no operator delivered anything,
-  /// no function of single elements came through one, the storage answered nothing. It is noticed after 1 to 1.5 times
-  /// as long. No thread is made for it. Default: 0, never.
+  /// Seconds after which a wait during which nothing has moved is a stall: no operator delivered anything, no function
+  /// of single elements came through one, the storage answered nothing. Waits in `next()`, those in `Dataset::start()`
+  /// for the storage, and those of the pipeline's states in `PipelineState::serialize()`, which reads the ends of the
+  /// shards. It is noticed after 1 to 1.5 times as long. No thread is made for it. Default: 0, never.
   double watchdog = 0;
-  /// What to do about a stall, called inside `next()` on the caller's thread, and again after as much time if nothing
-  /// moves still. It may throw, which leaves `next()` and loses nothing: calling that again waits on; it may end the
-  /// process (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on standard
-  /// error and `kStalled` is thrown. The destructor of a pipeline waits for functions and reads that do not return.
-  /// The same inside `PipelineState::serialize()`, on the thread that calls it, while it reads the ends of the shards.
+  /// What to do about a stall, called inside the call that waits, on its thread, and again after as much time if
+  /// nothing moves still. It may throw, which leaves `next()` and loses nothing: calling that again waits on; it may
+  /// end the process (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on
+  /// standard error and `kStalled` is thrown. The destructors of a pipeline, which `start()` comes to when it throws,
+  /// and of the last copy of its states wait for functions and reads of local files that do not return. States keep it:
+  /// it may be called when the pipeline is gone, and on the thread that serializes while another one waits in `next()`.
   std::function<void(const Stall&)> on_stall = nullptr;
   /// False: stages count and time nothing, `stats()` has no numbers of them, and an exception that a stage throws names
   /// no operator; to measure what the counters cost. Not together with `watchdog`. Default: true

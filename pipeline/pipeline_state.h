@@ -30,7 +30,8 @@ class PipelineState {
   [[nodiscard]] static PipelineState parse(std::string_view bytes);
   /// The state as bytes: a protobuf (pipeline_state.proto) with a version and a digest of its own. The first call of a
   /// pipeline's states reads the digest of its shards, some microseconds a shard, and throws `kIo` when one is gone;
-  /// the watchdog of the pipeline is there meanwhile, and what it throws passes: the next call reads them again.
+  /// the pipeline's watchdog looks after it, and what that throws passes: the next call reads them again. Not inside
+  /// the `on_stall` of such a call.
   [[nodiscard]] std::string serialize() const;
 
   /// What the bytes of `serialize` are for.

@@ -19,8 +19,6 @@
 namespace millrace {
 namespace {
 
-constexpr int kIoThreads = 2;
-
 size_t num_groups(size_t num_shards) { return std::min(num_shards, ShardDigest::kMostGroups); }
 size_t first_of_group(size_t group, size_t num_shards) { return group * num_shards / num_groups(num_shards); }
 
@@ -29,7 +27,9 @@ void mix(uint64_t& digest, uint64_t value) {
   digest = XXH3_64bits(pair.data(), sizeof pair);
 }
 
-ShardDigest read_digest(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait) {
+}  // namespace
+
+ShardDigest read_shard_digest(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait) {
   const std::vector<ShardFingerprint> shards = read_shard_fingerprints(storage, paths, wait);
   ShardDigest digest;
   digest.num_shards = static_cast<int64_t>(shards.size());
@@ -50,8 +50,6 @@ ShardDigest read_digest(Storage& storage, const std::vector<std::string>& paths,
   }
   return digest;
 }
-
-}  // namespace
 
 std::string ShardDigest::difference(const ShardDigest& saved, const std::vector<std::string>& paths) const {
   if (num_shards != saved.num_shards) {
@@ -79,7 +77,7 @@ struct ShardDigestReader::Reading {
   ~Reading() { threads.stop(); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
-  IoThreads threads{kIoThreads};
+  IoThreads threads;
   WatchedStorage watched;
 };
 
@@ -92,6 +90,10 @@ ShardDigestReader::ShardDigestReader(ShardDigest digest) : digest_(std::move(dig
 ShardDigestReader::~ShardDigestReader() = default;
 
 const ShardDigest& ShardDigestReader::digest(std::string_view caller) {
+  if (telling_ == std::this_thread::get_id()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} was called inside the on_stall that it had called: it waits already", caller));
+  }
   const std::lock_guard lock(mutex_);
   if (digest_) return *digest_;
   if (!reading_) reading_ = std::make_unique<Reading>(storage_);
@@ -103,14 +105,27 @@ const ShardDigest& ShardDigestReader::digest(std::string_view caller) {
     wait.look = [&, began = now_ns()] {
       const WatchedStorage& watched = reading_->watched;
       if (!still->look(watched.answers())) return;
-      still->tell(describe_stall({.call = caller,
-                                  .still_seconds = still->seconds(),
-                                  .waiting_seconds = 1e-9 * static_cast<double>(now_ns() - began),
-                                  .files = watched.files()}));
+      telling_ = std::this_thread::get_id();
+      try {
+        still->tell(describe_stall({.call = caller,
+                                    .still_seconds = still->seconds(),
+                                    .waiting_seconds = 1e-9 * static_cast<double>(now_ns() - began),
+                                    .files = watched.files()}));
+      } catch (...) {
+        telling_ = std::thread::id();
+        left_in_flight_ = true;
+        throw;
+      }
+      telling_ = std::thread::id();
     };
   }
-  digest_ = read_digest(reading_->watched, paths_, wait);
-  reading_.reset();
+  try {
+    digest_ = read_shard_digest(reading_->watched, paths_, wait);
+  } catch (...) {
+    if (!left_in_flight_) reading_.reset();
+    throw;
+  }
+  if (!left_in_flight_) reading_.reset();
   return *digest_;
 }
 

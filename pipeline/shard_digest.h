@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -7,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "formats/storage/answer.h"
 #include "pipeline/stall.h"
 
 namespace millrace {
@@ -29,6 +32,10 @@ struct ShardDigest {
   [[nodiscard]] std::string difference(const ShardDigest& saved, const std::vector<std::string>& paths) const;
 };
 
+/// Waits for the storage. Throws its error for the first shard that has one, and what `wait` throws.
+[[nodiscard]] ShardDigest read_shard_digest(Storage& storage, const std::vector<std::string>& paths,
+                                            const StorageWait& wait = {});
+
 /// Reads the digest of the shards when it is first asked for, which takes some microseconds a shard. Any thread.
 class ShardDigestReader {
  public:
@@ -37,11 +44,12 @@ class ShardDigestReader {
                     std::function<void(const Stall&)> on_stall = nullptr);
   /// A digest that is known.
   explicit ShardDigestReader(ShardDigest digest);
-  /// Waits for reads in flight, after a stall that was thrown.
+  /// Waits for reads of local files in flight, after a stall that was thrown.
   ~ShardDigestReader();
 
-  /// Blocks while the files are read. Throws `kIo` naming the shard, and what the watchdog throws; both leave it as it
-  /// was. `caller`: whom the watchdog calls the one who waits.
+  /// Blocks while the files are read. Throws `kIo` naming the shard, and what the watchdog throws: the next call reads
+  /// them again. Inside the watchdog's `on_stall` that this very call made it throws `kInvalidArgument`. `caller`: whom
+  /// the watchdog calls the one who waits.
   const ShardDigest& digest(std::string_view caller);
   const std::vector<std::string>& paths() const { return paths_; }
 
@@ -52,7 +60,9 @@ class ShardDigestReader {
   const std::function<void(const Stall&)> on_stall_;
   std::mutex mutex_;
   struct Reading;
-  std::unique_ptr<Reading> reading_;  // null: not begun, or done
+  std::unique_ptr<Reading> reading_;      // while files are read, and after a stall that was thrown
+  bool left_in_flight_ = false;           // reads, by a call that the watchdog ended: they may never return
+  std::atomic<std::thread::id> telling_;  // the thread inside `on_stall`
   std::optional<ShardDigest> digest_;
 };
 

@@ -29,9 +29,9 @@ class StateWriter {
   /// Waits for a write that is going on; a state that was not begun is lost.
   ~StateWriter();
 
-  /// Hands a state over. Throws `kIo` when an earlier one could not be written.
+  /// Hands a state over. Throws when an earlier one could not be written: `kIo`, or what the watchdog threw.
   void write(PipelineState state);
-  /// Waits until the last state is on the disk. Throws `kIo` when it could not be written.
+  /// Waits until the last state is on the disk. Throws when it could not be written, as `write`.
   void finish();
 
   /// What was written, for measurements: valid after `finish`.

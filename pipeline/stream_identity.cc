@@ -57,14 +57,11 @@ StreamIdentity identity_of(std::string_view keeper, const PlanNodePtr& plan) {
                                      keeper, method));
   }
   return {.digest =
-              [plan](Storage& storage) {
+              [plan](Storage& storage, const StorageWait& wait) {
                 std::vector<uint64_t> parts;
                 for (const PlanDigest::Operator& op : digest_of(*plan).operators) parts.push_back(op.digest);
                 add_rules(*plan, parts);
-                // Not owned: it is there during the call.
-                ShardDigestReader reader(shard_paths(*plan),
-                                         std::shared_ptr<Storage>(std::shared_ptr<void>(), &storage));
-                const ShardDigest& shards = reader.digest("start()");
+                const ShardDigest shards = read_shard_digest(storage, shard_paths(*plan), wait);
                 parts.push_back(static_cast<uint64_t>(shards.num_shards));
                 for (const std::vector<uint64_t>* of : {&shards.names, &shards.sizes, &shards.contents}) {
                   parts.insert(parts.end(), of->begin(), of->end());

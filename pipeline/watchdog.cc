@@ -4,6 +4,7 @@
 
 #include "pipeline/lowering.h"
 #include "pipeline/output_thread.h"
+#include "pipeline/stage_statistics.h"
 #include "pipeline/stall_report.h"
 
 namespace millrace {

@@ -76,8 +76,8 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("seed", value(options.seed), "of start weights, order, masks and dropout")
       ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same")
       ("watchdog", value(options.watchdog),
-       "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while a step waits "
-       "for its batch and exit with 75; 0: wait for ever");
+       "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while its "
+       "batch or a shard is waited for and exit with 75; 0: wait for ever");
   po::options_description reports("reports");
   reports.add_options()
       ("report-every", value(options.report_every), "steps")

@@ -15,6 +15,8 @@ namespace {
 // Deflate packs at most 258 bytes into two bits, zstd a block of 128 KiB into four bytes.
 constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
+constexpr size_t kLeastWarmBytes = 128 << 10;
+constexpr size_t kMostWarmBytes = 256 << 10;
 constexpr size_t kUnpackedBytes = 256 << 10;
 // Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
 constexpr size_t kPieceBytes = 512 << 10;
@@ -29,7 +31,7 @@ uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
 size_t most_warm_chunk_bytes() {
   static const size_t bytes = [] {
     const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where the system does not know
-    return std::clamp<size_t>(cache > 0 ? static_cast<size_t>(cache) / 4 : 0, 128 << 10, 256 << 10);
+    return std::clamp(cache > 0 ? static_cast<size_t>(cache) / 4 : 0, kLeastWarmBytes, kMostWarmBytes);
   }();
   return bytes;
 }

@@ -49,7 +49,7 @@ struct ShardReaderOptions {
 };
 
 /// Bytes that are asked at a time of storage that answers at once, where more are allowed: a quarter of a core's
-/// second-level cache, for the checksums come behind, 128 KiB to 256 KiB.
+/// L2 cache, for the checksums come behind, 128 KiB to 256 KiB.
 [[nodiscard]] size_t most_warm_chunk_bytes();
 
 /// Reads the records of one TFRecord shard from a storage without ever blocking: file, decompression and frames tied

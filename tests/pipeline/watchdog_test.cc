@@ -225,7 +225,6 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   stalls.expected =
       "^PipelineState::serialize\\(\\) waits for the storage: reading bytes 0 to 348 of .*/a\\.tfrecord has not been "
       "answered for [0-9.]+ s(, nor have 1 other requests)?$";
-  stalls.then = [] { throw ErrorException(ErrorCode::kIo, "given up"); };
   const auto options = [&](std::optional<PipelineState> state = std::nullopt) {
     return StartOptions{.threads = 1,
                         .storage = lend(storage),
@@ -238,8 +237,18 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   const PipelineState state = pipeline->save();
   EXPECT_EQ(count(*pipeline), 2);
   storage.hold();
+  std::string refused;
+  stalls.then = [&] {
+    try {
+      (void)state.serialize();
+    } catch (const ErrorException& error) {
+      refused = error.what();
+    }
+    throw ErrorException(ErrorCode::kIo, "given up");
+  };
   EXPECT_THROW((void)state.serialize(), ErrorException);
   ASSERT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_THAT(refused, HasSubstr("PipelineState::serialize() was called inside the on_stall that it had called"));
   EXPECT_THAT(stalls.found->report,
               ContainsRegex("^nothing has moved for [0-9.]+ s; the caller of PipelineState::serialize\\(\\) has "
                             "waited for [0-9.]+ s\nfiles: 1 open\n"));
@@ -248,8 +257,14 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   pipeline.reset();
   stalls.found.reset();
   stalls.then = [&] { storage.release(); };
-  const std::string bytes = state.serialize();
+  std::string other;
+  std::string bytes;
+  {
+    const std::jthread thread([&] { other = state.serialize(); });
+    bytes = state.serialize();
+  }
   EXPECT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_EQ(bytes, other);
   EXPECT_EQ(bytes, state.serialize());
 
   storage.hold();
@@ -258,6 +273,42 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   Pipeline resumed = records().start(options(PipelineState::parse(bytes)));
   EXPECT_TRUE(stalls.found) << stalls.causes();
   EXPECT_EQ(count(resumed), 2);
+}
+
+TEST_F(WatchdogTest, AStateWhoseReadsAreNeverAnsweredIsAnErrorAndCanGo) {
+  const std::string a = shard("a", 3, 100);
+  SilentStorage storage(local_, std::numeric_limits<int64_t>::max());
+  {
+    Pipeline pipeline = records().start({.threads = 1, .storage = lend(storage), .watchdog = 0.05});
+    EXPECT_EQ(count(pipeline), 3);
+    const PipelineState state = pipeline.save();
+    storage.hold();
+    testing::internal::CaptureStderr();
+    std::string thrown;
+    try {
+      (void)state.serialize();
+    } catch (const ErrorException& error) {
+      EXPECT_EQ(error.error().code, ErrorCode::kStalled);
+      thrown = error.what();
+    }
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), StartsWith("millrace: nothing has moved for "));
+    EXPECT_THAT(thrown, HasSubstr("PipelineState::serialize() waits for the storage: reading bytes 0 to 348 of "));
+  }
+  storage.release();  // an answer that nobody waits for any more
+}
+
+TEST_F(WatchdogTest, SeesThatTheStartOfACacheOnDiskWaitsForTheStorage) {
+  const std::string a = shard("a", 3, 100);
+  SilentStorage storage(local_, 0);
+  Stalls stalls;
+  stalls.expected = "^start\\(\\) waits for the storage: reading bytes 0 to 348 of ";
+  stalls.then = [&] { storage.release(); };
+  Pipeline pipeline =
+      records()
+          .cache({.directory = folder_.path("cache")})
+          .start({.threads = 1, .storage = lend(storage), .watchdog = 0.05, .on_stall = stalls.collect()});
+  EXPECT_TRUE(stalls.found) << stalls.causes();
+  EXPECT_EQ(count(pipeline), 3);
 }
 
 TEST_F(WatchdogTest, NamesTheFunctionThatDoesNotReturnAndLosesNothing) {

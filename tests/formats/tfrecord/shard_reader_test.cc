@@ -151,6 +151,8 @@ TEST_F(ShardReaderTest, SmallPartsAreReadWhereThatIsFastAndElseWhatWasAskedFor) 
     EXPECT_EQ(payloads(read_shard(storage, pool_, path, options, true, max_records)), records);
     return storage.counts().reads;
   };
+  EXPECT_GE(most_warm_chunk_bytes(), size_t{128} << 10);
+  EXPECT_LE(most_warm_chunk_bytes(), size_t{256} << 10);
   for (const size_t max_records : {size_t{1}, SIZE_MAX}) {
     EXPECT_GE(reads(milliseconds(0), 1 << 20, max_records), 1 + (3 << 20) / most_warm_chunk_bytes())
         << "1 MiB, and less of the rest at a time";

@@ -81,8 +81,8 @@ TEST_F(SideBySide, TheTableHasTheMeasuredRatios) {
   EXPECT_THAT(
       calls,
       AllOf(
-          HasSubstr("mlm --seconds 1.0 --json --shards /a/set/mlm/*.tfrecord --threads 2\n"),
-          HasSubstr("images --seconds 1.0 --json --shards /a/set/images/*.tfrecord --threads 1 --floor --rounds 1\n")));
+          HasSubstr("mlm --json --shards /a/set/mlm/*.tfrecord --threads 2 --seconds 1.0\n"),
+          HasSubstr("images --json --shards /a/set/images/*.tfrecord --threads 1 --floor --rounds 3 --seconds 0.5\n")));
   EXPECT_EQ(std::count(calls.begin(), calls.end(), '\n'), 3 * 2 * 3);
 }
 

@@ -93,11 +93,15 @@ class Calendar {
 
   /// Moves the entries of the next bucket to `out`, in order.
   void take_bucket(std::vector<Entry>& out) {
-    // Its entries lie anywhere in memory: ask for those of the buckets to come.
-    const uint32_t first = heads_[(next_bucket_ + 8) & mask_];
-    if (first != kNone) __builtin_prefetch(entry_at(first));
-    const uint32_t arrived = heads_[(next_bucket_ + 4) & mask_];
-    if (arrived != kNone && entry_at(arrived)->next != kNone) __builtin_prefetch(entry_at(entry_at(arrived)->next));
+    // Its entries lie anywhere in memory, and each says where the next one of its bucket is: ask for the first four of
+    // buckets to come (one in twenty has more), a later one when those before it have arrived.
+    constexpr uint64_t kApart = 3;
+    constexpr uint32_t kAskedFor = 4;
+    for (uint32_t n = 0; n < kAskedFor; ++n) {
+      uint32_t entry = heads_[(next_bucket_ + kApart * (kAskedFor - n)) & mask_];
+      for (uint32_t i = 0; i < n && entry != kNone; ++i) entry = entry_at(entry)->next;
+      if (entry != kNone) __builtin_prefetch(entry_at(entry));
+    }
     out.clear();
     // Should there be no memory for `out`, nothing is here twice.
     for (uint32_t i = std::exchange(heads_[next_bucket_++ & mask_], kNone); i != kNone;) {

@@ -3,10 +3,21 @@
 #include <algorithm>
 #include <bit>
 
+#include "formats/columnar/ask_for_memory.h"
+
 namespace millrace {
 namespace {
 
+// Chunks grow with what their class has, so that a class with few rows stays small, and one with many has few chunks:
+// what is noted of each moves from core to core with every row that comes back.
+constexpr size_t kFewestSlots = 8;
 constexpr size_t kChunkBytes = 256 << 10;
+constexpr size_t kLargeChunkBytes = 2 << 20;  // a huge page
+
+size_t slots_of_chunk(size_t num_slots, size_t slot_bytes) {
+  if (num_slots * slot_bytes >= 2 * kLargeChunkBytes) return kLargeChunkBytes / slot_bytes;
+  return std::clamp(num_slots, kFewestSlots, kChunkBytes / slot_bytes);
+}
 
 void reserve(std::vector<uint32_t>& ids, size_t count) {
   if (ids.capacity() < count) ids.reserve(std::max(count, 2 * ids.capacity()));
@@ -34,9 +45,8 @@ RowSlab::RowSlab(BufferPool& pool) : pool_(pool), shared_(std::make_shared<Share
 RowSlab::~RowSlab() = default;
 
 void RowSlab::add_chunk(int size_class, size_t slot_bytes) {
-  // Chunks grow with what their class already has, so that a class with few rows stays small.
   SizeClass& slots = classes_[static_cast<size_t>(size_class)];
-  const size_t wanted = size_class == kOwnBuffer ? 1 : std::clamp(slots.num_slots, size_t{8}, kChunkBytes / slot_bytes);
+  const size_t wanted = size_class == kOwnBuffer ? 1 : slots_of_chunk(slots.num_slots, slot_bytes);
   if (unused_chunks_.empty()) {
     reserve(unused_chunks_, shared_->chunks.size() + 1);  // `free` puts ids there, and may not fail
     shared_->chunks.emplace_back();
@@ -77,6 +87,7 @@ void RowSlab::remove_chunk(uint32_t id) noexcept {
 }
 
 RowSlab::Slot RowSlab::allocate(size_t bytes) {
+  static_assert(kWholeLines % (kStepsPerDoubling * kCacheLine) == 0);
   int size_class = kOwnBuffer;
   size_t slot_bytes = bytes;
   if (bytes <= kSmallest) {
@@ -114,10 +125,10 @@ void RowSlab::free(Slot slot) noexcept {
     slots.with_room.push_back(slot.chunk);
   }
   chunk.free.push_back(slot.index);
-  // One empty chunk stays, so that a class that goes up and down by a row does not allocate.
-  if (chunk.room() == chunk.num_slots && (slots.with_room.size() > 1 || chunk.size_class == kOwnBuffer)) {
-    remove_chunk(slot.chunk);
-  }
+  // One empty chunk stays, so that a class that goes up and down by a row does not allocate; not one that is large.
+  const bool is_kept = slots.with_room.size() == 1 && chunk.size_class != kOwnBuffer &&
+                       chunk.num_slots * chunk.slot_bytes <= kChunkBytes;
+  if (chunk.room() == chunk.num_slots && !is_kept) remove_chunk(slot.chunk);
 }
 
 Ref<RowSlab::Loan> RowSlab::lend() {

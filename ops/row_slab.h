@@ -20,6 +20,8 @@ class RowSlab {
 
  public:
   static constexpr int kSmallest = 64;  ///< bytes that a slot has at least
+  /// Slots for so many bytes or more are whole cache lines.
+  static constexpr size_t kWholeLines = 512;
 
   struct Slot {
     uint32_t chunk = 0;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "formats/columnar/ask_for_memory.h"
+#include "ops/stream_row.h"
 
 namespace millrace {
 
@@ -48,18 +50,24 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
       copy.memory = slab_.data(copy.header);
     }
   }
+  const auto fills_lines = [](const Copy& copy) { return sizeof(Header) + copy.row->size() >= RowSlab::kWholeLines; };
   for (size_t i = 0; i < copies.size(); ++i) {
     // The memory for the next row is on its way while this one is copied.
-    if (i + 1 < copies.size()) {
+    if (i + 1 < copies.size() && !fills_lines(copies[i + 1])) {
       ask_for_memory</*kForWrite=*/true>(copies[i + 1].memory, sizeof(Header) + copies[i + 1].row->size());
     }
     const auto& [row, header, memory] = copies[i];
-    std::memcpy(memory, &header, sizeof header);
     char* const to = reinterpret_cast<char*>(memory) + sizeof header;
-    if (!row->empty()) std::memcpy(to, row->data(), row->size());
+    if (fills_lines(copies[i])) {
+      stream_row(memory, std::bit_cast<uint64_t>(header), *row);
+    } else {
+      std::memcpy(memory, &header, sizeof header);
+      if (!row->empty()) std::memcpy(to, row->data(), row->size());
+    }
     *row = {to, row->size()};
     put.push_back(to);
   }
+  flush_streamed_rows();
   column.hold(Ref<Arrivals>(new Arrivals(shared_from_this(), std::move(put))));
 }
 

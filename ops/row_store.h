@@ -96,10 +96,11 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// Rows that were taken, for as long as a block points into them. One thread adds them.
   class Loan final : public Resource {
    public:
-    explicit Loan(std::shared_ptr<RowStore> store) : store_(std::move(store)) {}
+    explicit Loan(std::shared_ptr<RowStore> store) : store_(std::move(store)) { rows_.reserve(kMostly); }
     void add(const char* row) { rows_.push_back(row); }
 
    private:
+    static constexpr size_t kMostly = 128;  // rows of a block
     void release() noexcept override;
 
     std::shared_ptr<RowStore> store_;

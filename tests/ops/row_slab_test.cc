@@ -55,6 +55,23 @@ TEST(RowSlabTest, EmptyChunksGoBackSoThatOtherSizesCanUseTheirMemory) {
   EXPECT_LT(most, 4 * (4 << 20)) << "43 sizes, one after the other";
 }
 
+TEST(RowSlabTest, AClassWithManyRowsHasFewChunksAndKeepsNoneThatIsLarge) {
+  BufferPool pool;
+  RowSlab slab(pool);
+  std::vector<RowSlab::Slot> slots;
+  uint32_t chunks = 0;
+  while (slots.size() < (64 << 10)) {
+    slots.push_back(slab.allocate(1000));
+    chunks = std::max(chunks, slots.back().chunk + 1);
+    ASSERT_EQ(reinterpret_cast<uintptr_t>(slab.data(slots.back())) % 64, 0U);
+    const auto used = static_cast<int64_t>(slots.size() * 1024);
+    ASSERT_LE(slab.bytes(), used + std::max<int64_t>(used / 2, 256 << 10)) << slots.size() << " rows";
+  }
+  EXPECT_LT(chunks, 60U);
+  for (const RowSlab::Slot slot : slots) slab.free(slot);
+  EXPECT_LE(slab.bytes(), 256 << 10);
+}
+
 TEST(RowSlabTest, LentRowsComeBackFromOtherThreadsAndOutliveTheSlab) {
   BufferPool pool;
   {

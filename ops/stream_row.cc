@@ -1,0 +1,60 @@
+// Compiled once for each instruction set that Highway knows here; see HWY_EXPORT at the end.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/stream_row.cc"
+#include "ops/stream_row.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "formats/columnar/ask_for_memory.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace millrace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kLine = kCacheLine;
+
+HWY_INLINE void StreamLine(const char* from, std::byte* to) {
+  const hn::CappedTag<uint8_t, kLine> d;
+  for (size_t at = 0; at < kLine; at += hn::Lanes(d)) {
+    hn::Stream(hn::LoadU(d, reinterpret_cast<const uint8_t*>(from) + at), d, reinterpret_cast<uint8_t*>(to) + at);
+  }
+}
+
+void StreamRow(std::byte* to, uint64_t header, std::string_view row) {
+  alignas(kLine) std::array<char, kLine> line;
+  std::memcpy(line.data(), &header, sizeof header);
+  const size_t first = std::min(row.size(), kLine - sizeof header);
+  std::memcpy(line.data() + sizeof header, row.data(), first);
+  StreamLine(line.data(), to);
+  row.remove_prefix(first);
+  for (to += kLine; row.size() >= kLine; to += kLine, row.remove_prefix(kLine)) StreamLine(row.data(), to);
+  if (row.empty()) return;
+  std::memcpy(line.data(), row.data(), row.size());
+  StreamLine(line.data(), to);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace millrace
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace millrace {
+
+HWY_EXPORT(StreamRow);
+
+void stream_row(std::byte* to, uint64_t header, std::string_view row) {
+  HWY_DYNAMIC_DISPATCH(StreamRow)(to, header, row);
+}
+
+void flush_streamed_rows() { hwy::FlushStream(); }
+
+}  // namespace millrace
+#endif  // HWY_ONCE

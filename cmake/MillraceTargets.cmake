@@ -2,9 +2,11 @@
 add_library(millrace_flags INTERFACE)
 target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                                                 $<$<BOOL:${MILLRACE_WERROR}>:-Werror>)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-mprfchw MILLRACE_HAS_PREFETCHW)
+if(MILLRACE_HAS_PREFETCHW)
   # Without it __builtin_prefetch(p, 1) asks for a line to read, and the store behind it waits once more, for the right to write.
-  # x86-64 processors that do not know the instruction pass over it.
+  # An x86-64 processor since 2005 has the instruction or passes over it.
   target_compile_options(millrace_flags INTERFACE -mprfchw)
 endif()
 if(MILLRACE_SANITIZE STREQUAL "address")

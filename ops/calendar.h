@@ -95,10 +95,10 @@ class Calendar {
   void take_bucket(std::vector<Entry>& out) {
     // Its entries lie anywhere in memory, and each says where the next one of its bucket is: ask for the first four of
     // buckets to come (one in twenty has more), a later one when those before it have arrived.
-    constexpr uint64_t kApart = 3;
-    constexpr uint32_t kAskedFor = 4;
-    for (uint32_t n = 0; n < kAskedFor; ++n) {
-      uint32_t entry = heads_[(next_bucket_ + kApart * (kAskedFor - n)) & mask_];
+    constexpr uint64_t kStride = 3;  // buckets: the time that an entry takes to arrive
+    constexpr uint32_t kPrefetched = 4;
+    for (uint32_t n = 0; n < kPrefetched; ++n) {
+      uint32_t entry = heads_[(next_bucket_ + kStride * (kPrefetched - n)) & mask_];
       for (uint32_t i = 0; i < n && entry != kNone; ++i) entry = entry_at(entry)->next;
       if (entry != kNone) __builtin_prefetch(entry_at(entry));
     }

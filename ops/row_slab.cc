@@ -3,20 +3,18 @@
 #include <algorithm>
 #include <bit>
 
-#include "formats/columnar/ask_for_memory.h"
-
 namespace millrace {
 namespace {
 
-// Chunks grow with what their class has, so that a class with few rows stays small, and one with many has few chunks:
-// what is noted of each moves from core to core with every row that comes back.
 constexpr size_t kFewestSlots = 8;
 constexpr size_t kChunkBytes = 256 << 10;
-constexpr size_t kLargeChunkBytes = 2 << 20;  // a huge page
+constexpr size_t kLargestChunkBytes = 2 << 20;  // a huge page
 
+// Of the next chunk of a class that has so many. A class with few rows stays small, and grows by an eighth at most when
+// it has many; then it has few chunks, whose bookkeeping goes from core to core with the rows that come back.
 size_t slots_of_chunk(size_t num_slots, size_t slot_bytes) {
-  if (num_slots * slot_bytes >= 2 * kLargeChunkBytes) return kLargeChunkBytes / slot_bytes;
-  return std::clamp(num_slots, kFewestSlots, kChunkBytes / slot_bytes);
+  const size_t bytes = std::clamp(std::bit_floor(num_slots * slot_bytes / 8), kChunkBytes, kLargestChunkBytes);
+  return std::clamp(num_slots, kFewestSlots, bytes / slot_bytes);
 }
 
 void reserve(std::vector<uint32_t>& ids, size_t count) {
@@ -87,9 +85,8 @@ void RowSlab::remove_chunk(uint32_t id) noexcept {
 }
 
 RowSlab::Slot RowSlab::allocate(size_t bytes) {
-  static_assert(kWholeLines % (kStepsPerDoubling * kCacheLine) == 0);
   int size_class = kOwnBuffer;
-  size_t slot_bytes = bytes;
+  size_t slot_bytes = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
   if (bytes <= kSmallest) {
     size_class = 0;
     slot_bytes = kSmallest;
@@ -125,7 +122,8 @@ void RowSlab::free(Slot slot) noexcept {
     slots.with_room.push_back(slot.chunk);
   }
   chunk.free.push_back(slot.index);
-  // One empty chunk stays, so that a class that goes up and down by a row does not allocate; not one that is large.
+  // One empty chunk stays, so that a class that goes up and down by a row does not allocate. One that is large goes to
+  // the pool, which keeps it if there is room for it.
   const bool is_kept = slots.with_room.size() == 1 && chunk.size_class != kOwnBuffer &&
                        chunk.num_slots * chunk.slot_bytes <= kChunkBytes;
   if (chunk.room() == chunk.num_slots && !is_kept) remove_chunk(slot.chunk);

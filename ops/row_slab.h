@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "formats/columnar/ask_for_memory.h"
 #include "formats/columnar/buffer.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ class RowSlab {
 
  public:
   static constexpr int kSmallest = 64;  ///< bytes that a slot has at least
-  /// Slots for so many bytes or more are whole cache lines.
+  /// Slots for so many bytes or more start and end at the borders of cache lines.
   static constexpr size_t kWholeLines = 512;
 
   struct Slot {
@@ -93,6 +94,7 @@ class RowSlab {
   static constexpr int kStepsPerDoubling = 8;
   static constexpr size_t kLargest = 32 << 10;
   static constexpr int kOwnBuffer = 9 * kStepsPerDoubling + 1;
+  static_assert(kWholeLines % (kStepsPerDoubling * kCacheLine) == 0);
 
   BufferPool& pool_;
   std::shared_ptr<Shared> shared_;

@@ -50,15 +50,17 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
       copy.memory = slab_.data(copy.header);
     }
   }
-  const auto fills_lines = [](const Copy& copy) { return sizeof(Header) + copy.row->size() >= RowSlab::kWholeLines; };
+  const auto is_streamed = [](const Copy& copy) {
+    return kStreamsRows && sizeof(Header) + copy.row->size() >= RowSlab::kWholeLines;
+  };
   for (size_t i = 0; i < copies.size(); ++i) {
     // The memory for the next row is on its way while this one is copied.
-    if (i + 1 < copies.size() && !fills_lines(copies[i + 1])) {
+    if (i + 1 < copies.size() && !is_streamed(copies[i + 1])) {
       ask_for_memory</*kForWrite=*/true>(copies[i + 1].memory, sizeof(Header) + copies[i + 1].row->size());
     }
     const auto& [row, header, memory] = copies[i];
     char* const to = reinterpret_cast<char*>(memory) + sizeof header;
-    if (fills_lines(copies[i])) {
+    if (is_streamed(copies[i])) {
       stream_row(memory, std::bit_cast<uint64_t>(header), *row);
     } else {
       std::memcpy(memory, &header, sizeof header);
@@ -67,7 +69,7 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
     *row = {to, row->size()};
     put.push_back(to);
   }
-  flush_streamed_rows();
+  fence_streamed_rows();
   column.hold(Ref<Arrivals>(new Arrivals(shared_from_this(), std::move(put))));
 }
 

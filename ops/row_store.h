@@ -96,11 +96,11 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   /// Rows that were taken, for as long as a block points into them. One thread adds them.
   class Loan final : public Resource {
    public:
-    explicit Loan(std::shared_ptr<RowStore> store) : store_(std::move(store)) { rows_.reserve(kMostly); }
+    explicit Loan(std::shared_ptr<RowStore> store) : store_(std::move(store)) { rows_.reserve(kExpectedRows); }
     void add(const char* row) { rows_.push_back(row); }
 
    private:
-    static constexpr size_t kMostly = 128;  // rows of a block
+    static constexpr size_t kExpectedRows = 128;  // a vector that doubles from one row on allocates eight times
     void release() noexcept override;
 
     std::shared_ptr<RowStore> store_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 
 #include <hwy/cache_control.h>
@@ -29,10 +30,11 @@ HWY_INLINE void StreamLine(const char* from, std::byte* to) {
 }
 
 void StreamRow(std::byte* to, uint64_t header, std::string_view row) {
+  assert(reinterpret_cast<uintptr_t>(to) % kLine == 0);
   alignas(kLine) std::array<char, kLine> line;
   std::memcpy(line.data(), &header, sizeof header);
   const size_t first = std::min(row.size(), kLine - sizeof header);
-  std::memcpy(line.data() + sizeof header, row.data(), first);
+  if (first > 0) std::memcpy(line.data() + sizeof header, row.data(), first);
   StreamLine(line.data(), to);
   row.remove_prefix(first);
   for (to += kLine; row.size() >= kLine; to += kLine, row.remove_prefix(kLine)) StreamLine(row.data(), to);
@@ -54,7 +56,7 @@ void stream_row(std::byte* to, uint64_t header, std::string_view row) {
   HWY_DYNAMIC_DISPATCH(StreamRow)(to, header, row);
 }
 
-void flush_streamed_rows() { hwy::FlushStream(); }
+void fence_streamed_rows() { hwy::FlushStream(); }
 
 }  // namespace millrace
 #endif  // HWY_ONCE

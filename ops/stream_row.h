@@ -6,12 +6,20 @@
 
 namespace millrace {
 
-/// Copies eight bytes and a row behind them past the caches (non-temporal stores), for rows that are read long after
-/// and most likely by another core. An ordinary store first fetches the line that it writes, out of the cache of
-/// whoever read it last; this one does not, and leaves the caches to what is read soon. `to` is the begin of a cache
-/// line, and all of the last line that is begun may be written. Others see the row after `flush_streamed_rows`.
+/// Whether there are non-temporal stores here. ThreadSanitizer does not see them, so it gets ordinary ones.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+constexpr bool kStreamsRows = true;
+#else
+constexpr bool kStreamsRows = false;
+#endif
+
+/// Copies eight bytes and a row behind them with non-temporal stores, past the caches: for rows that are read long
+/// after, and most likely by another core. An ordinary store first fetches the cache line that it writes, out of the
+/// cache of whoever read it last; this one does not, and leaves the caches to what is read soon. `to` is the start of a
+/// cache line, and all of the last line that is begun may be written. Before another thread is told of the row, the one
+/// that streamed it calls `fence_streamed_rows`.
 void stream_row(std::byte* to, uint64_t header, std::string_view row);
-/// To be called by the thread that streamed rows, before others learn of them.
-void flush_streamed_rows();
+/// Orders the stores of `stream_row` before all that follow.
+void fence_streamed_rows();
 
 }  // namespace millrace

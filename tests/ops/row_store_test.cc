@@ -1,5 +1,6 @@
 #include "ops/row_store.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -29,6 +30,13 @@ Column of_rows(BufferPool& pool, const std::vector<std::pair<const Column*, size
 }
 
 std::string_view row_of(const Column& column, size_t row) { return column.values<std::string_view>()[row]; }
+
+// Bytes of which no line is like the one before.
+std::string text_of(size_t length, size_t seed) {
+  std::string text(length, ' ');
+  for (size_t i = 0; i < length; ++i) text[i] = static_cast<char>(i * 7 + i / 64 + seed);
+  return text;
+}
 
 class RowStoreTest : public ::testing::Test {
  protected:
@@ -66,6 +74,27 @@ TEST_F(RowStoreTest, WhatIsTakenOutlivesItsBlockAndTheStore) {
   EXPECT_EQ(row, large);
   loan = {};
   EXPECT_EQ(pool_.bytes_in_use(), 0);
+}
+
+TEST_F(RowStoreTest, RowsOfAllLengthsKeepTheirBytesBesideOthers) {
+  std::vector<std::string> records;
+  for (size_t length : {0,        1,      55,     56,      57,
+                        63,       64,     65,     500,     503,
+                        504,      505,    511,    512,     513,
+                        567,      568,    569,    1376,    4096,
+                        32'759,   32'760, 32'761, 100'000, (256 << 10) - 1,
+                        256 << 10}) {
+    for (size_t i = 0; i < 3; ++i) records.push_back(text_of(length, records.size()));
+  }
+  for (int round = 0; round < 3; ++round) {
+    const Column rows = in_store(pool_, *store_, records);
+    const Column others = in_store(pool_, *store_, records);
+    for (size_t i = 0; i < records.size(); ++i) {
+      ASSERT_EQ(row_of(rows, i), records[i]) << records[i].size() << " bytes";
+      ASSERT_EQ(row_of(others, i), records[i]) << records[i].size() << " bytes";
+    }
+    std::reverse(records.begin(), records.end());
+  }
 }
 
 TEST_F(RowStoreTest, WhatNobodyTookIsFreeWithItsBlock) {
@@ -168,7 +197,8 @@ TEST_F(RowStoreTest, ThreadsPutTakeAndFreeAtOnce) {
     std::thread thread;
   };
   const auto record = [](size_t lane, size_t block, size_t row) {
-    return fmt::format("{} {} {}", lane, block, row) + std::string((row * 37 + block) % 300, '.');
+    // Some go past the caches, and some do not.
+    return fmt::format("{} {} {}", lane, block, row) + text_of((row * 37 + block) % 1200, lane + block + row);
   };
   std::array<Lane, 3> lanes;
   for (size_t lane = 0; lane < lanes.size(); ++lane) {

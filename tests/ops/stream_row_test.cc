@@ -25,7 +25,7 @@ TEST(StreamRowTest, RowsOfEveryLengthFromAnywhereLieBehindTheirHeader) {
       std::fill_n(slot, memory->capacity(), kBefore);
       const uint64_t header = 0x0123456789abcdef + length;
       stream_row(memory->data(), header, row);
-      flush_streamed_rows();
+      fence_streamed_rows();
       uint64_t written = 0;
       std::memcpy(&written, slot, sizeof written);
       ASSERT_EQ(written, header);

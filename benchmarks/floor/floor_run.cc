@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/bench_run.h"
+#include "benchmarks/floor/line_hand_off.h"
 #include "benchmarks/process_usage.h"
 #include "command_line/terminal_line.h"
 #include "formats/error.h"
@@ -79,6 +80,7 @@ FloorResult run_floor(const Dataset& dataset, const BenchOptions& options) {
   require_same_content(*floor);
   for (int64_t i = 0; i < options.rounds; ++i) {
     FloorResult::Round round;
+    round.line_hand_off_ns = line_hand_off_ns();
     {
       const BenchResult engine = run_bench(dataset, options);
       const auto records = static_cast<double>(engine.records);
@@ -88,6 +90,7 @@ FloorResult run_floor(const Dataset& dataset, const BenchOptions& options) {
     TerminalLine line;
     if (line.due()) line.show(fmt::format("{}: the floor, round {} of {}", options.workload, i + 1, options.rounds));
     measure_floor(*floor, options.seconds, round);
+    round.line_hand_off_ns = std::max(round.line_hand_off_ns, line_hand_off_ns());
     result.rounds.push_back(round);
   }
   return result;
@@ -103,18 +106,20 @@ std::string to_json(const FloorResult& result) {
     json["rounds"].push_back({{"engine_us_wall_per_record", round.engine_wall_us},
                               {"engine_us_cpu_per_record", round.engine_cpu_us},
                               {"floor_us_wall_per_record", round.floor_wall_us},
-                              {"floor_us_cpu_per_record", round.floor_cpu_us}});
+                              {"floor_us_cpu_per_record", round.floor_cpu_us},
+                              {"line_hand_off_ns", round.line_hand_off_ns}});
   }
   return json.dump();
 }
 
 std::string to_table(const FloorResult& result) {
   using Round = FloorResult::Round;
-  std::string text = fmt::format("{:<8} {:>12} {:>12} {:>8} {:>12} {:>12} {:>8}\n", "", "engine us", "floor us",
-                                 "ratio", "engine CPU", "floor CPU", "ratio");
+  std::string text = fmt::format("{:<8} {:>12} {:>12} {:>8} {:>12} {:>12} {:>8} {:>8}\n", "", "engine us", "floor us",
+                                 "ratio", "engine CPU", "floor CPU", "ratio", "line ns");
   const auto row = [&text](const std::string& name, const Round& round, double wall, double cpu) {
-    text += fmt::format("{:<8} {:>12.4f} {:>12.4f} {:>8.2f} {:>12.4f} {:>12.4f} {:>8.2f}\n", name, round.engine_wall_us,
-                        round.floor_wall_us, wall, round.engine_cpu_us, round.floor_cpu_us, cpu);
+    text += fmt::format("{:<8} {:>12.4f} {:>12.4f} {:>8.2f} {:>12.4f} {:>12.4f} {:>8.2f} {:>8.0f}\n", name,
+                        round.engine_wall_us, round.floor_wall_us, wall, round.engine_cpu_us, round.floor_cpu_us, cpu,
+                        round.line_hand_off_ns);
   };
   for (size_t i = 0; i < result.rounds.size(); ++i) {
     const Round& round = result.rounds[i];
@@ -125,7 +130,8 @@ std::string to_table(const FloorResult& result) {
       .engine_wall_us = median_of(result.rounds, [](const Round& round) { return round.engine_wall_us; }),
       .engine_cpu_us = median_of(result.rounds, [](const Round& round) { return round.engine_cpu_us; }),
       .floor_wall_us = median_of(result.rounds, [](const Round& round) { return round.floor_wall_us; }),
-      .floor_cpu_us = median_of(result.rounds, [](const Round& round) { return round.floor_cpu_us; })};
+      .floor_cpu_us = median_of(result.rounds, [](const Round& round) { return round.floor_cpu_us; }),
+      .line_hand_off_ns = median_of(result.rounds, [](const Round& round) { return round.line_hand_off_ns; })};
   row("median", medians, result.wall_ratio(), result.cpu_ratio());
   text += fmt::format("{} on {} threads, for a record; {} batches of the floor had the engine's content\n",
                       result.workload, result.threads, result.compared_batches);

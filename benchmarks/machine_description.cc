@@ -18,11 +18,8 @@ MachineDescription describe_machine() {
     if (colon != std::string::npos) machine.processor = line.substr(colon + 2);
     break;
   }
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  machine.cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0
-                      ? CPU_COUNT(&allowed)
-                      : static_cast<int>(std::thread::hardware_concurrency());
+  const size_t cores = cores_of_process().size();
+  machine.cores = static_cast<int>(cores > 0 ? cores : std::thread::hardware_concurrency());
   machine.memory_mb = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE) >> 20;
   utsname system = {};
   if (::uname(&system) == 0) {
@@ -30,6 +27,17 @@ MachineDescription describe_machine() {
     if (machine.processor.empty()) machine.processor = system.machine;
   }
   return machine;
+}
+
+std::vector<int> cores_of_process() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  return cores;
 }
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace millrace {
 
@@ -14,5 +15,7 @@ struct MachineDescription {
 };
 
 [[nodiscard]] MachineDescription describe_machine();
+/// Numbers of the cores that this process may use; none where the system does not say.
+[[nodiscard]] std::vector<int> cores_of_process();
 
 }  // namespace millrace

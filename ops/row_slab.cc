@@ -122,11 +122,12 @@ void RowSlab::free(Slot slot) noexcept {
     slots.with_room.push_back(slot.chunk);
   }
   chunk.free.push_back(slot.index);
+  if (chunk.room() < chunk.num_slots) return;
   // One empty chunk stays, so that a class that goes up and down by a row does not allocate. One that is large goes to
   // the pool, which keeps it if there is room for it.
   const bool is_kept = slots.with_room.size() == 1 && chunk.size_class != kOwnBuffer &&
                        chunk.num_slots * chunk.slot_bytes <= kChunkBytes;
-  if (chunk.room() == chunk.num_slots && !is_kept) remove_chunk(slot.chunk);
+  if (!is_kept) remove_chunk(slot.chunk);
 }
 
 Ref<RowSlab::Loan> RowSlab::lend() {

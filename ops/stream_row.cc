@@ -20,24 +20,27 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kLine = kCacheLine;
-
 HWY_INLINE void StreamLine(const char* from, std::byte* to) {
-  const hn::CappedTag<uint8_t, kLine> d;
-  for (size_t at = 0; at < kLine; at += hn::Lanes(d)) {
+  const hn::CappedTag<uint8_t, kCacheLine> d;
+  for (size_t at = 0; at < kCacheLine; at += hn::Lanes(d)) {
     hn::Stream(hn::LoadU(d, reinterpret_cast<const uint8_t*>(from) + at), d, reinterpret_cast<uint8_t*>(to) + at);
   }
 }
 
 void StreamRow(std::byte* to, uint64_t header, std::string_view row) {
-  assert(reinterpret_cast<uintptr_t>(to) % kLine == 0);
-  alignas(kLine) std::array<char, kLine> line;
+  assert(reinterpret_cast<uintptr_t>(to) % kCacheLine == 0);
+  alignas(kCacheLine) std::array<char, kCacheLine> line;
   std::memcpy(line.data(), &header, sizeof header);
-  const size_t first = std::min(row.size(), kLine - sizeof header);
+  const size_t first = std::min(row.size(), kCacheLine - sizeof header);
   if (first > 0) std::memcpy(line.data() + sizeof header, row.data(), first);
   StreamLine(line.data(), to);
   row.remove_prefix(first);
-  for (to += kLine; row.size() >= kLine; to += kLine, row.remove_prefix(kLine)) StreamLine(row.data(), to);
+  to += kCacheLine;
+  while (row.size() >= kCacheLine) {
+    StreamLine(row.data(), to);
+    to += kCacheLine;
+    row.remove_prefix(kCacheLine);
+  }
   if (row.empty()) return;
   std::memcpy(line.data(), row.data(), row.size());
   StreamLine(line.data(), to);

@@ -10,21 +10,11 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "benchmarks/machine_description.h"
 #include "formats/columnar/ask_for_memory.h"
 
 namespace millrace {
 namespace {
-
-std::vector<int> cores_of_process() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  }
-  return cores;
-}
 
 void stay_on(int core) {
   cpu_set_t only;

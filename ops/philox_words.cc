@@ -70,29 +70,26 @@ HWY_INLINE void NextRound(D d, V key0, V key1, Counters<V>& c) {
 
 constexpr size_t kRounds = 10;
 
-// The keys of each round, in all lanes.
+// The keys of each round. A load to all lanes takes no more than one of a vector, and ten pairs are put down sooner than
+// twenty vectors.
 struct RoundKeys {
   RoundKeys(uint32_t key0, uint32_t key1) {
-    const hn::ScalableTag<uint64_t> d;
     for (size_t round = 0; round < kRounds; ++round) {
-      hn::Store(hn::Set(d, uint64_t{key0}), d, keys + 2 * round * hn::MaxLanes(d));
-      hn::Store(hn::Set(d, uint64_t{key1}), d, keys + (2 * round + 1) * hn::MaxLanes(d));
-      key0 += kWeyl0;
-      key1 += kWeyl1;
+      keys[2 * round] = key0 + static_cast<uint32_t>(round) * kWeyl0;
+      keys[2 * round + 1] = key1 + static_cast<uint32_t>(round) * kWeyl1;
     }
   }
-  HWY_ALIGN uint64_t keys[2 * kRounds * hn::MaxLanes(hn::ScalableTag<uint64_t>())];
+  uint64_t keys[2 * kRounds];
 };
 
 // All rounds from `first` on, on each of `counters`, side by side, since each round waits for the multiply of the one
 // before. A loop, which the compiler must not unroll: it would keep more at hand than there are registers.
 template <class D, class... C>
 HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... counters) {
-  const uint64_t* keys = round_keys.keys + 2 * first * hn::MaxLanes(d);
 #pragma GCC unroll 1
-  for (size_t round = first; round < kRounds; ++round, keys += 2 * hn::MaxLanes(d)) {
-    const auto key0 = hn::Load(d, keys);
-    const auto key1 = hn::Load(d, keys + hn::MaxLanes(d));
+  for (size_t round = first; round < kRounds; ++round) {
+    const auto key0 = hn::Set(d, round_keys.keys[2 * round]);
+    const auto key1 = hn::Set(d, round_keys.keys[2 * round + 1]);
     (NextRound(d, key0, key1, counters), ...);
   }
 }
@@ -264,49 +261,60 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
 
 #else
 
-// Counters after the rounds of `row`, of as many draws as there are lanes.
+// Counters after the rounds of `row`, from the products of their draws with the second multiplier.
 template <class D, class V>
-HWY_INLINE Counters<V> CountersOf(D d, const RowPart& row, V draws) {
-  const V product1 = Multiply(d, draws, kMultiplier1);
-  const V word0 = hn::Xor(High(d, product1), hn::Set(d, row.xor_first));
+HWY_INLINE Counters<V> CountersOf(D d, const RowPart& row, V products) {
+  const V word0 = hn::Xor(High(d, products), hn::Set(d, row.xor_first));
   const V product0 = Multiply(d, word0, kMultiplier0);
-  return {hn::Xor(product1, hn::Set(d, row.xor_word0)), hn::Set(d, row.product1),
+  return {hn::Xor(products, hn::Set(d, row.xor_word0)), hn::Set(d, row.product1),
           hn::Xor(High(d, product0), hn::Set(d, row.xor_word2)), product0};
+}
+
+// The draw of each lane, less that of the first. Each 128 bits of two vectors will hold the words of one counter, those of
+// even lanes in the first vector and of odd ones in the second: so these are next to each other.
+template <class D>
+HWY_INLINE hn::Vec<D> DrawsOfLanes(D d) {
+  const auto lane = hn::Iota(d, 0);
+  const auto is_odd = hn::And(lane, hn::Set(d, uint64_t{1}));
+  const auto of_odd = hn::And(hn::Sub(hn::Zero(d), is_odd), hn::Set(d, uint64_t{hn::Lanes(d) / 2}));
+  return hn::Add(hn::ShiftRight<1>(lane), of_odd);
 }
 
 void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draws, uint32_t* HWY_RESTRICT words) {
   const hn::ScalableTag<uint64_t> d;
   const size_t lanes = hn::Lanes(d);
   const RoundKeys keys(key0, key1);
+  const RowPart row(key0, key1, ordinal);
+  auto products = Multiply(d, DrawsOfLanes(d), kMultiplier1);
+  const auto next_products = hn::Set(d, lanes * kMultiplier1);
+  const auto counters = [&]() HWY_ATTR {
+    const auto some = CountersOf(d, row, products);
+    products = hn::Add(products, next_products);
+    return some;
+  };
   // The low halves of both, side by side.
   const auto pair = [&](auto low, auto high) HWY_ATTR {
     const hn::Repartition<uint32_t, decltype(d)> d32;
-    return hn::BitCast(d, hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(high)), hn::BitCast(d32, low)));
+    return hn::BitCast(d, hn::OddEven(hn::Shuffle2301(hn::BitCast(d32, high)), hn::BitCast(d32, low)));
   };
   const auto store = [&](size_t draw, const auto& c) HWY_ATTR {
-    const auto first = pair(c.c0, c.c1);
-    const auto second = pair(c.c2, c.c3);
-    if (draw + lanes <= num_draws) {
-      hn::StoreInterleaved2(first, second, d, reinterpret_cast<uint64_t*>(words + 4 * draw));
-    } else if (draw < num_draws) {
-      HWY_ALIGN uint64_t tail[2 * hn::MaxLanes(d)];
-      hn::StoreInterleaved2(first, second, d, tail);
-      std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));
-    }
-  };
-  const RowPart row(key0, key1, ordinal);
-  const auto first_draws = hn::Iota(d, 0);
-  const auto counters = [&](size_t first_draw) HWY_ATTR {
-    return CountersOf(d, row, hn::Add(first_draws, hn::Set(d, uint64_t{first_draw})));
+    const auto words01 = pair(c.c0, c.c1);
+    const auto words23 = pair(c.c2, c.c3);
+    HWY_ALIGN uint64_t tail[2 * hn::MaxLanes(d)];
+    const bool whole = draw + lanes <= num_draws;
+    uint64_t* to = whole ? reinterpret_cast<uint64_t*>(words + 4 * draw) : tail;
+    hn::StoreU(hn::InterleaveLower(d, words01, words23), d, to);
+    hn::StoreU(hn::InterleaveUpper(d, words01, words23), d, to + lanes);
+    if (!whole && draw < num_draws) std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));
   };
   // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 or so without.
   constexpr bool kFour = hn::MaxLanes(d) >= 8;
   for (size_t draw = 0; draw < num_draws; draw += (kFour ? 4 : 3) * lanes) {
-    auto a = counters(draw);
-    auto b = counters(draw + lanes);
-    auto e = counters(draw + 2 * lanes);
+    auto a = counters();
+    auto b = counters();
+    auto e = counters();
     if constexpr (kFour) {
-      auto f = counters(draw + 3 * lanes);
+      auto f = counters();
       Rounds(d, keys, RowPart::kRoundsDone, a, b, e, f);
       store(draw + 3 * lanes, f);
     } else {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -55,13 +56,32 @@ HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT draw
   }
 }
 
+// Those of the lanes `among` where a < b, and where a != b. AVX-512 compares some lanes in one instruction.
+template <class M, class V>
+HWY_INLINE M LtAmong(M among, V a, V b) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof a == 64 && std::is_same_v<hn::TFromV<V>, uint32_t>) {
+    return M{_mm512_mask_cmplt_epu32_mask(among.raw, a.raw, b.raw)};
+  }
+#endif
+  return hn::And(among, hn::Lt(a, b));
+}
+template <class M, class V>
+HWY_INLINE M NeAmong(M among, V a, V b) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof a == 64 && sizeof(hn::TFromV<V>) == 4) {
+    return M{_mm512_mask_cmpneq_epi32_mask(among.raw, a.raw, b.raw)};
+  }
+#endif
+  return hn::AndNot(hn::Eq(a, b), among);
+}
+
 // What becomes of the positions from `begin` on, of which `chosen` are: below the bounds of MaskRule they are masked,
 // or drawn.
 template <class D, class V, class M, typename Id>
-HWY_INLINE void StoreFates(D d, V id, M chosen, M below_mask, M below_random, V mask_token, size_t begin, Id* ids,
+HWY_INLINE void StoreFates(D d, V id, M chosen, M masked, M below_random, V mask_token, size_t begin, Id* ids,
                            Id* HWY_RESTRICT labels, uint8_t* HWY_RESTRICT drawn) {
-  const auto masked = hn::And(chosen, below_mask);
-  const auto random = hn::AndNot(masked, hn::And(chosen, below_random));
+  const auto random = hn::AndNot(masked, below_random);
   hn::StoreU(hn::IfThenElse(chosen, id, hn::Set(d, Id{-100})), d, labels + begin);
   hn::StoreU(hn::IfThenElse(masked, mask_token, id), d, ids + begin);
   StoreDrawn(d, random, begin, drawn);
@@ -104,14 +124,15 @@ size_t MaskVectors(const MaskRule& rule, const int32_t* original, const int64_t*
     if constexpr (kSpecial <= kMostUnrolled) {
 #pragma GCC unroll 8
       for (size_t s = 0; s < kUnrolled; ++s) {
-        chosen = hn::AndNot(hn::Eq(id, hn::Load(d, unrolled + s * lanes)), chosen);
+        chosen = NeAmong(chosen, id, hn::Load(d, unrolled + s * lanes));
       }
     } else {
-      for (const int32_t special : special_tokens) chosen = hn::AndNot(hn::Eq(id, hn::Set(d, special)), chosen);
+      for (const int32_t special : special_tokens) chosen = NeAmong(chosen, id, hn::Set(d, special));
     }
-    const auto below_mask = hn::RebindMask(d, hn::Lt(word, mask_below));
-    const auto below_random = hn::RebindMask(d, hn::Lt(word, random_below));
-    StoreFates(d, id, chosen, below_mask, below_random, mask_token, begin, ids, labels, drawn);
+    const auto chosen_words = hn::RebindMask(du, chosen);
+    const auto masked = hn::RebindMask(d, LtAmong(chosen_words, word, mask_below));
+    const auto below_random = hn::RebindMask(d, LtAmong(chosen_words, word, random_below));
+    StoreFates(d, id, chosen, masked, below_random, mask_token, begin, ids, labels, drawn);
   };
   // Most rows are full. Where one bit is 1 in all of some values, none of them is 0; they are taken for 1s mostly.
   const auto may_lack_tokens = [&](size_t begin) HWY_ATTR {
@@ -179,8 +200,8 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
     for (const int32_t special : special_tokens) {
       chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
     }
-    StoreFates(d, id, chosen, hn::Lt(word, mask_below), hn::Lt(word, random_below), mask_token, begin, ids, labels,
-               drawn);
+    StoreFates(d, id, chosen, hn::And(chosen, hn::Lt(word, mask_below)), hn::And(chosen, hn::Lt(word, random_below)),
+               mask_token, begin, ids, labels, drawn);
   }
 #endif
   mask_positions(rule, original, attention, words, begin, length, ids, labels, drawn);

@@ -70,8 +70,8 @@ HWY_INLINE void NextRound(D d, V key0, V key1, Counters<V>& c) {
 
 constexpr size_t kRounds = 10;
 
-// The keys of each round. A load to all lanes takes no more than one of a vector, and ten pairs are put down sooner than
-// twenty vectors.
+// The keys of each round. A load to all lanes takes no more than one of a vector, and ten pairs are put down sooner
+// than twenty vectors.
 struct RoundKeys {
   RoundKeys(uint32_t key0, uint32_t key1) {
     for (size_t round = 0; round < kRounds; ++round) {
@@ -270,8 +270,8 @@ HWY_INLINE Counters<V> CountersOf(D d, const RowPart& row, V products) {
           hn::Xor(High(d, product0), hn::Set(d, row.xor_word2)), product0};
 }
 
-// The draw of each lane, less that of the first. Each 128 bits of two vectors will hold the words of one counter, those of
-// even lanes in the first vector and of odd ones in the second: so these are next to each other.
+// The draw of each lane, less that of the first. Each 128 bits of two vectors will hold the words of one counter, those
+// of even lanes in the first vector and of odd ones in the second: so these are next to each other.
 template <class D>
 HWY_INLINE hn::Vec<D> DrawsOfLanes(D d) {
   const auto lane = hn::Iota(d, 0);

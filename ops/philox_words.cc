@@ -28,6 +28,13 @@ void PhiloxFirstWords(uint32_t key0, uint32_t key1, const Draw* HWY_RESTRICT dra
   }
 }
 
+void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t count, uint64_t* HWY_RESTRICT bits) {
+  for (size_t i = 0; i < count; ++i) {
+    const CounterRng::Words random = CounterRng::philox(first_ordinal + i, 0, {key0, key1});
+    bits[i] = random[0] | uint64_t{random[1]} << 32;
+  }
+}
+
 #else
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -66,6 +73,13 @@ HWY_INLINE void NextRound(D d, V key0, V key1, Counters<V>& c) {
   c.c2 = hn::Xor3(High(d, product0), c.c3, key1);
   c.c1 = product1;
   c.c3 = product0;
+}
+
+// The low halves of both, side by side.
+template <class D, class V>
+HWY_INLINE V Pair(D d, V low, V high) {
+  const hn::Repartition<uint32_t, D> d32;
+  return hn::BitCast(d, hn::OddEven(hn::Shuffle2301(hn::BitCast(d32, high)), hn::BitCast(d32, low)));
 }
 
 constexpr size_t kRounds = 10;
@@ -292,14 +306,9 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     products = hn::Add(products, next_products);
     return some;
   };
-  // The low halves of both, side by side.
-  const auto pair = [&](auto low, auto high) HWY_ATTR {
-    const hn::Repartition<uint32_t, decltype(d)> d32;
-    return hn::BitCast(d, hn::OddEven(hn::Shuffle2301(hn::BitCast(d32, high)), hn::BitCast(d32, low)));
-  };
   const auto store = [&](size_t draw, const auto& c) HWY_ATTR {
-    const auto words01 = pair(c.c0, c.c1);
-    const auto words23 = pair(c.c2, c.c3);
+    const auto words01 = Pair(d, c.c0, c.c1);
+    const auto words23 = Pair(d, c.c2, c.c3);
     HWY_ALIGN uint64_t tail[2 * hn::MaxLanes(d)];
     const bool whole = draw + lanes <= num_draws;
     uint64_t* to = whole ? reinterpret_cast<uint64_t*>(words + 4 * draw) : tail;
@@ -350,6 +359,33 @@ void PhiloxFirstWords(uint32_t key0, uint32_t key1, const Draw* HWY_RESTRICT dra
   }
 }
 
+void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t count, uint64_t* HWY_RESTRICT bits) {
+  const hn::ScalableTag<uint64_t> d;
+  const size_t lanes = hn::Lanes(d);
+  const RoundKeys keys(key0, key1);
+  const auto zero = hn::Zero(d);
+  const auto store = [&](size_t at, const auto& c) HWY_ATTR {
+    const auto words01 = Pair(d, c.c0, c.c1);
+    if (at + lanes <= count) return hn::StoreU(words01, d, bits + at);
+    HWY_ALIGN uint64_t tail[hn::MaxLanes(d)];
+    hn::Store(words01, d, tail);
+    for (; at < count; ++at) bits[at] = tail[at % lanes];
+  };
+  for (size_t i = 0; i < count; i += 3 * lanes) {
+    const auto counters = [&](size_t behind) HWY_ATTR {
+      const auto ordinals = hn::Add(hn::Iota(d, 0), hn::Set(d, first_ordinal + i + behind));
+      return Counters<hn::Vec<decltype(d)> >{ordinals, hn::ShiftRight<32>(ordinals), zero, zero};
+    };
+    auto a = counters(0);
+    auto b = counters(lanes);
+    auto e = counters(2 * lanes);
+    Rounds(d, keys, 0, a, b, e);
+    store(i, a);
+    store(i + lanes, b);
+    store(i + 2 * lanes, e);
+  }
+}
+
 #endif
 
 }  // namespace HWY_NAMESPACE
@@ -361,6 +397,7 @@ namespace millrace {
 
 HWY_EXPORT(PhiloxWords);
 HWY_EXPORT(PhiloxFirstWords);
+HWY_EXPORT(PhiloxBits);
 
 void philox_words(const CounterRng& rng, uint64_t ordinal, size_t num_draws, std::span<uint32_t> words) {
   HWY_DYNAMIC_DISPATCH(PhiloxWords)(rng.key()[0], rng.key()[1], ordinal, num_draws, words.data());
@@ -368,6 +405,10 @@ void philox_words(const CounterRng& rng, uint64_t ordinal, size_t num_draws, std
 
 void philox_first_words(const CounterRng& rng, std::span<const Draw> draws, std::span<uint32_t> words) {
   HWY_DYNAMIC_DISPATCH(PhiloxFirstWords)(rng.key()[0], rng.key()[1], draws.data(), draws.size(), words.data());
+}
+
+void philox_bits(const CounterRng& rng, uint64_t first_ordinal, std::span<uint64_t> bits) {
+  HWY_DYNAMIC_DISPATCH(PhiloxBits)(rng.key()[0], rng.key()[1], first_ordinal, bits.size(), bits.data());
 }
 
 }  // namespace millrace

@@ -21,4 +21,7 @@ struct Draw {
 /// The first words of any draws, in the same way: `words[i] = rng.words(draws[i].ordinal, draws[i].draw)[0]`.
 void philox_first_words(const CounterRng& rng, std::span<const Draw> draws, std::span<uint32_t> words);
 
+/// 64 bits for each of some neighbouring rows, in the same way: `bits[i] = rng.bits(first_ordinal + i)`.
+void philox_bits(const CounterRng& rng, uint64_t first_ordinal, std::span<uint64_t> bits);
+
 }  // namespace millrace

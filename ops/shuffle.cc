@@ -186,7 +186,7 @@ class ShuffleStage final : public Stage {
 
   void draw_keys() {
     block_keys_.resize(block_.num_elements());
-    for (size_t i = 0; i < block_keys_.size(); ++i) block_keys_[i] = keys_.key(position_ + static_cast<int64_t>(i));
+    keys_.keys(position_, block_keys_);
   }
 
   Cursor place_of_block() {

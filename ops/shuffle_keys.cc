@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "ops/philox_words.h"
+
 namespace millrace {
 namespace {
 
@@ -69,10 +71,15 @@ uint64_t ShuffleKeys::negative_log(uint64_t bits) {
   return static_cast<uint64_t>(zeros + 1) * kLogarithms[1 << kTableBits] - log;
 }
 
-uint64_t ShuffleKeys::key(int64_t row) const {
+void ShuffleKeys::keys(int64_t first_row, std::span<uint64_t> keys) const {
+  philox_bits(rng_, static_cast<uint64_t>(first_row), keys);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = key_of(first_row + static_cast<int64_t>(i), keys[i]);
+}
+
+uint64_t ShuffleKeys::key_of(int64_t row, uint64_t random_bits) const {
   // 16 + 32 bits behind the point. An exponential number beyond a limit is, less the limit, again an exponential
   // number: the remainder has exactly the distribution that is cut off there.
-  Wide distance = static_cast<Wide>(mean_) * negative_log(rng_.bits(static_cast<uint64_t>(row)));
+  Wide distance = static_cast<Wide>(mean_) * negative_log(random_bits);
   const Wide limit = static_cast<Wide>(longest_wait() - (row < buffer_size_ ? buffer_size_ : 0)) << 48;
   if (distance >= limit) [[unlikely]] {
     distance %= limit;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "ops/counter_rng.h"
 
@@ -30,7 +31,9 @@ class ShuffleKeys {
   ShuffleKeys(int64_t buffer_size, uint64_t seed, Iteration iteration, bool reshuffle_each_iteration,
               uint64_t occurrence = 0);
 
-  uint64_t key(int64_t row) const;
+  uint64_t key(int64_t row) const { return key_of(row, rng_.bits(static_cast<uint64_t>(row))); }
+  /// The keys of neighbouring rows, many at once: `keys[i] = key(first_row + i)`.
+  void keys(int64_t first_row, std::span<uint64_t> keys) const;
   /// Every row before this one has left when those with keys below `key` have.
   int64_t first_row_left(uint64_t key) const {
     return std::max<int64_t>(0, static_cast<int64_t>(key >> kFractionBits) - longest_wait());
@@ -43,6 +46,8 @@ class ShuffleKeys {
   static uint64_t negative_log(uint64_t bits);
 
  private:
+  uint64_t key_of(int64_t row, uint64_t random_bits) const;
+
   int64_t buffer_size_;
   uint64_t mean_;  // 16 bits behind the point
   CounterRng rng_;

@@ -150,6 +150,15 @@ TEST(ShuffleKeysTest, ABufferOfOneMovesNothing) {
   EXPECT_TRUE(std::is_sorted(order.rows.begin(), order.rows.end()));
 }
 
+TEST(ShuffleKeysTest, KeysOfManyRowsAreThoseOfEach) {
+  const ShuffleKeys keys(50, 1, {.epoch = 3, .path = 0}, true);
+  for (const int64_t first : {int64_t{0}, int64_t{45}, (int64_t{1} << 32) - 7}) {
+    std::vector<uint64_t> some(100);
+    keys.keys(first, some);
+    for (size_t i = 0; i < some.size(); ++i) ASSERT_EQ(some[i], keys.key(first + static_cast<int64_t>(i))) << i;
+  }
+}
+
 TEST(ShuffleKeysTest, KeysAreTheSameOnEveryMachine) {
   // Pinned: states of running pipelines rely on them.
   const ShuffleKeys keys(16384, 42, {.epoch = 3, .path = 0}, true);

@@ -106,7 +106,13 @@ void append_no_rows(ColumnBuilder& column, const FeatureSpec& feature) {
 class ColumnWriter {
  public:
   ColumnWriter(std::span<const ParsedColumn> columns, size_t num_records, BufferPool& pool) {
-    builders_storage_.reserve(columns.size());
+    const auto num_varying = std::count_if(columns.begin(), columns.end(),
+                                           [](const auto& column) { return !column.spec.has_fixed_shape(); });
+    builders_storage_.reserve(static_cast<size_t>(num_varying));
+    fixed_.reserve(columns.size());
+    builders_.reserve(columns.size());
+    destinations_.reserve(columns.size());
+    row_bytes_.reserve(columns.size());
     for (const ParsedColumn& column : columns) {
       const bool fixed = column.spec.has_fixed_shape();
       fixed_.push_back(fixed ? Column::fixed(pool, column.spec.dtype, column.spec.shape, num_records) : Column());
@@ -286,11 +292,12 @@ Block parse_records(const Block& block, const SchemaPtr& schema, std::span<const
     writer.skip_records(records_per_element - parsed);
   }
   Block::Columns made;
+  made.reserve(columns.size());
   for (size_t c = 0; c < columns.size(); ++c) {
     Column column = writer.finish(c, records.holds());
     if (columns[c].views_parser) column.hold(parser);
     if (batched && columns[c].spec.has_fixed_shape()) {
-      column = column.grouped(records_per_element);
+      column = std::move(column).grouped(records_per_element);
     } else if (batched && columns[c].padded) {
       column = padded(columns[c], column, records_per_element, pool);
     } else if (batched) {

@@ -163,14 +163,13 @@ Column Column::slice(size_t first, size_t count) const {
   return part;
 }
 
-Column Column::grouped(size_t rows) const {
+Column Column::grouped(size_t rows) && {
   assert(has_fixed_shape() && rows > 0 && num_elements_ % rows == 0);
-  Column batches = *this;
-  batches.shape_.insert(batches.shape_.begin(), static_cast<int64_t>(rows));
-  batches.rank_ += 1;
-  batches.stride_ *= static_cast<int64_t>(rows);
-  batches.num_elements_ /= rows;
-  return batches;
+  shape_.insert(shape_.begin(), static_cast<int64_t>(rows));
+  rank_ += 1;
+  stride_ *= static_cast<int64_t>(rows);
+  num_elements_ /= rows;
+  return std::move(*this);
 }
 
 Column Column::grouped(size_t rows, BufferPool& pool) const {

@@ -177,7 +177,8 @@ class Column {
 
   /// Each `rows` neighbours become one element: k elements of shape [s…] become k / rows elements of shape [rows, s…],
   /// the values not copied. Needs a fixed shape and k divisible by rows.
-  [[nodiscard]] Column grouped(size_t rows) const;
+  [[nodiscard]] Column grouped(size_t rows) const& { return Column(*this).grouped(rows); }
+  [[nodiscard]] Column grouped(size_t rows) &&;
   /// The same where shapes may vary from group to group but not inside one: a group of unlike shapes becomes a flat
   /// element of no meaning, [values, 1…].
   [[nodiscard]] Column grouped(size_t rows, BufferPool& pool) const;

@@ -43,7 +43,7 @@ Block DecodeRowsOperator::apply(Block block, BufferPool& pool) const {
     }
   }
   if (batched) {
-    for (Column& column : columns) column = column.grouped(rows);
+    for (Column& column : columns) column = std::move(column).grouped(rows);
   }
   return block.with_columns(schema(), std::move(columns));
 }

@@ -56,28 +56,36 @@ HWY_INLINE void StoreDrawn(D d, M mask, size_t begin, uint8_t* HWY_RESTRICT draw
   }
 }
 
-// Those of the lanes `among` where a < b, and where a != b. AVX-512 compares some lanes in one instruction.
+// Those of the lanes `among` where a < b, and where a != b. AVX-512 compares some lanes of a vector in one instruction.
 template <class M, class V>
 HWY_INLINE M LtAmong(M among, V a, V b) {
 #if HWY_TARGET <= HWY_AVX3
-  if constexpr (sizeof a == 64 && std::is_same_v<hn::TFromV<V>, uint32_t>) {
+  if constexpr (std::is_same_v<hn::TFromV<V>, uint32_t>) {
     return M{_mm512_mask_cmplt_epu32_mask(among.raw, a.raw, b.raw)};
+  } else {
+    static_assert(std::is_same_v<hn::TFromV<V>, int64_t>);
+    return M{_mm512_mask_cmplt_epi64_mask(among.raw, a.raw, b.raw)};
   }
-#endif
+#else
   return hn::And(among, hn::Lt(a, b));
+#endif
 }
 template <class M, class V>
 HWY_INLINE M NeAmong(M among, V a, V b) {
 #if HWY_TARGET <= HWY_AVX3
-  if constexpr (sizeof a == 64 && sizeof(hn::TFromV<V>) == 4) {
+  if constexpr (std::is_same_v<hn::TFromV<V>, int32_t>) {
     return M{_mm512_mask_cmpneq_epi32_mask(among.raw, a.raw, b.raw)};
+  } else {
+    static_assert(std::is_same_v<hn::TFromV<V>, int64_t>);
+    return M{_mm512_mask_cmpneq_epi64_mask(among.raw, a.raw, b.raw)};
   }
-#endif
+#else
   return hn::AndNot(hn::Eq(a, b), among);
+#endif
 }
 
-// What becomes of the positions from `begin` on, of which `chosen` are: below the bounds of MaskRule they are masked,
-// or drawn.
+// What becomes of the positions from `begin` on, of which `chosen` are. `masked` and `below_random` are among these:
+// those with words below the bounds of MaskRule. What is below the second one only is drawn.
 template <class D, class V, class M, typename Id>
 HWY_INLINE void StoreFates(D d, V id, M chosen, M masked, M below_random, V mask_token, size_t begin, Id* ids,
                            Id* HWY_RESTRICT labels, uint8_t* HWY_RESTRICT drawn) {
@@ -196,12 +204,10 @@ void MaskRow64(const MaskRule& rule, const int64_t* original, const int64_t* HWY
     const auto id = hn::LoadU(d, original + begin);
     const auto word = hn::BitCast(d, hn::PromoteTo(du, hn::LoadU(d_words, words + begin)));
     auto chosen = hn::Lt(word, chosen_below);
-    if (attention != nullptr) chosen = hn::And(chosen, hn::Ne(hn::LoadU(d, attention + begin), hn::Zero(d)));
-    for (const int32_t special : special_tokens) {
-      chosen = hn::And(chosen, hn::Ne(id, hn::Set(d, int64_t{special})));
-    }
-    StoreFates(d, id, chosen, hn::And(chosen, hn::Lt(word, mask_below)), hn::And(chosen, hn::Lt(word, random_below)),
-               mask_token, begin, ids, labels, drawn);
+    if (attention != nullptr) chosen = NeAmong(chosen, hn::LoadU(d, attention + begin), hn::Zero(d));
+    for (const int32_t special : special_tokens) chosen = NeAmong(chosen, id, hn::Set(d, int64_t{special}));
+    StoreFates(d, id, chosen, LtAmong(chosen, word, mask_below), LtAmong(chosen, word, random_below), mask_token, begin,
+               ids, labels, drawn);
   }
 #endif
   mask_positions(rule, original, attention, words, begin, length, ids, labels, drawn);

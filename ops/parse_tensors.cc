@@ -108,7 +108,7 @@ Block ParseTensorsOperator::apply(Block block, BufferPool& pool) const {
   }
   for (size_t t = 0; t < writers.size(); ++t) {
     Column& made = writers[t].column();
-    columns[tensors_[t]->column()] = batched_ ? made.grouped(rows) : std::move(made);
+    columns[tensors_[t]->column()] = batched_ ? std::move(made).grouped(rows) : std::move(made);
   }
   Block parsed = block.with_columns(schema(), std::move(columns));
   for (ElementError& entry : errors) parsed.add_error(entry.element, std::move(entry.error));

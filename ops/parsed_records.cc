@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -107,8 +108,8 @@ class ColumnWriter {
  public:
   ColumnWriter(std::span<const ParsedColumn> columns, size_t num_records, BufferPool& pool) {
     const auto num_varying = std::count_if(columns.begin(), columns.end(),
-                                           [](const auto& column) { return !column.spec.has_fixed_shape(); });
-    builders_storage_.reserve(static_cast<size_t>(num_varying));
+                                           [](const ParsedColumn& column) { return !column.spec.has_fixed_shape(); });
+    builders_storage_.reserve(static_cast<size_t>(num_varying));  // it must not grow: `builders_` points into it
     fixed_.reserve(columns.size());
     builders_.reserve(columns.size());
     destinations_.reserve(columns.size());
@@ -119,6 +120,7 @@ class ColumnWriter {
       builders_.push_back(fixed ? nullptr : &builders_storage_.emplace_back(pool, column.spec));
       row_bytes_.push_back(fixed ? static_cast<size_t>(num_values(column.spec.shape)) * size_of(column.spec.dtype) : 0);
     }
+    assert(builders_storage_.size() == static_cast<size_t>(num_varying));
     for (size_t c = 0; c < columns.size(); ++c) {
       destinations_.push_back(builders_[c] == nullptr && num_records > 0 ? fixed_[c].mutable_data(0) : nullptr);
     }

@@ -108,6 +108,9 @@ HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... cou
   }
 }
 
+// As many sets side by side as there are registers for: one takes four, of 32 with AVX-512 and of 16 or so without.
+constexpr bool kFourSets = hn::MaxLanes(hn::ScalableTag<uint64_t>()) >= 8;
+
 // What the counters of one row have in common after their first two rounds: words 0 and 1 of a counter are the ordinal,
 // 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
 struct RowPart {
@@ -309,20 +312,19 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
   const auto store = [&](size_t draw, const auto& c) HWY_ATTR {
     const auto words01 = Pair(d, c.c0, c.c1);
     const auto words23 = Pair(d, c.c2, c.c3);
-    HWY_ALIGN uint64_t tail[2 * hn::MaxLanes(d)];
+    const hn::Repartition<uint32_t, decltype(d)> d_words;
+    HWY_ALIGN uint32_t tail[4 * hn::MaxLanes(d)];
     const bool whole = draw + lanes <= num_draws;
-    uint64_t* to = whole ? reinterpret_cast<uint64_t*>(words + 4 * draw) : tail;
-    hn::StoreU(hn::InterleaveLower(d, words01, words23), d, to);
-    hn::StoreU(hn::InterleaveUpper(d, words01, words23), d, to + lanes);
+    uint32_t* to = whole ? words + 4 * draw : tail;
+    hn::StoreU(hn::BitCast(d_words, hn::InterleaveLower(d, words01, words23)), d_words, to);
+    hn::StoreU(hn::BitCast(d_words, hn::InterleaveUpper(d, words01, words23)), d_words, to + 2 * lanes);
     if (!whole && draw < num_draws) std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));
   };
-  // As many side by side as there are registers for: a counter takes four, of 32 with AVX-512 and of 16 or so without.
-  constexpr bool kFour = hn::MaxLanes(d) >= 8;
-  for (size_t draw = 0; draw < num_draws; draw += (kFour ? 4 : 3) * lanes) {
+  for (size_t draw = 0; draw < num_draws; draw += (kFourSets ? 4 : 3) * lanes) {
     auto a = counters();
     auto b = counters();
     auto e = counters();
-    if constexpr (kFour) {
+    if constexpr (kFourSets) {
       auto f = counters();
       Rounds(d, keys, RowPart::kRoundsDone, a, b, e, f);
       store(draw + 3 * lanes, f);
@@ -371,7 +373,7 @@ void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t cou
     hn::Store(words01, d, tail);
     for (; at < count; ++at) bits[at] = tail[at % lanes];
   };
-  for (size_t i = 0; i < count; i += 3 * lanes) {
+  for (size_t i = 0; i < count; i += (kFourSets ? 4 : 3) * lanes) {
     const auto counters = [&](size_t behind) HWY_ATTR {
       const auto ordinals = hn::Add(hn::Iota(d, 0), hn::Set(d, first_ordinal + i + behind));
       return Counters<hn::Vec<decltype(d)> >{ordinals, hn::ShiftRight<32>(ordinals), zero, zero};
@@ -379,7 +381,13 @@ void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t cou
     auto a = counters(0);
     auto b = counters(lanes);
     auto e = counters(2 * lanes);
-    Rounds(d, keys, 0, a, b, e);
+    if constexpr (kFourSets) {
+      auto f = counters(3 * lanes);
+      Rounds(d, keys, 0, a, b, e, f);
+      store(i + 3 * lanes, f);
+    } else {
+      Rounds(d, keys, 0, a, b, e);
+    }
     store(i, a);
     store(i + lanes, b);
     store(i + 2 * lanes, e);

@@ -92,10 +92,11 @@ TEST(PhiloxWords, AreThoseOfTheGenerator) {
       std::vector<uint32_t> first(num_draws);
       philox_first_words(rng, draws, first);
       for (size_t i = 0; i < num_draws; ++i) ASSERT_EQ(first[i], rng.words(draws[i].ordinal, draws[i].draw)[0]) << i;
-      // Ordinals that pass 2^32, in more vectors than are made side by side or less than one.
+      // Ordinals that pass 2^32 inside of a vector.
+      constexpr uint64_t kFirst = (uint64_t{1} << 32) - 21;
       std::vector<uint64_t> bits(num_draws);
-      philox_bits(rng, (uint64_t{1} << 32) - 20, bits);
-      for (size_t i = 0; i < num_draws; ++i) ASSERT_EQ(bits[i], rng.bits((uint64_t{1} << 32) - 20 + i)) << i;
+      philox_bits(rng, kFirst, bits);
+      for (size_t i = 0; i < num_draws; ++i) ASSERT_EQ(bits[i], rng.bits(kFirst + i)) << i;
     }
   });
 }

@@ -177,6 +177,24 @@ TEST(ColumnTest, GroupsOfOneShapeBecomeElementsWithOneMoreDimension) {
   EXPECT_EQ(groups.values<int64_t>(1)[0], 4);
 }
 
+TEST(ColumnTest, GroupsOfAFixedShapeShareTheValuesOfAColumnThatStays) {
+  BufferPool pool;
+  Column column = Column::fixed(pool, DType::kInt64, {3}, 4);
+  std::iota(column.mutable_values<int64_t>().begin(), column.mutable_values<int64_t>().end(), 0);
+  const std::byte* const values = column.data(0);
+  const Column groups = column.grouped(2);
+  EXPECT_EQ(column.num_elements(), 4u);
+  EXPECT_EQ(column.fixed_shape(), Shape{3});
+  const Column moved = std::move(column).grouped(2);
+  for (const Column* made : {&groups, &moved}) {
+    ASSERT_EQ(made->num_elements(), 2u);
+    EXPECT_EQ(made->fixed_shape(), (Shape{2, 3}));
+    EXPECT_EQ(made->rank(), 2);
+    EXPECT_EQ(made->values<int64_t>(1)[0], 6);
+    EXPECT_EQ(made->data(0), values);
+  }
+}
+
 TEST(ColumnTest, LikeMakesTheSameShapesOfAnotherType) {
   BufferPool pool;
   const std::vector<int64_t> offsets{0, 2, 2, 5};

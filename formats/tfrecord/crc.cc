@@ -31,9 +31,11 @@ constexpr std::array<uint32_t, 256> make_table() {
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
 #if defined(__x86_64__)
-// `crc`, and what is returned, are registers: CRCs that are not inverted. Aligned, so that the loop lies in one line of
-// the cache: across two, 232 bytes take 5 ns more (Zen 4).
-__attribute__((target("sse4.2"), aligned(64))) uint32_t one_stream(const char* data, size_t size, uint64_t crc) {
+// Functions `…_register` take and return registers: CRCs that are not inverted.
+
+// The loop must lie in one line of the cache, so the function does not become a part of another.
+__attribute__((target("sse4.2"), aligned(64), noinline)) uint32_t one_stream_register(const char* data, size_t size,
+                                                                                      uint64_t crc) {
   for (; size >= 8; size -= 8, data += 8) {
     uint64_t word;
     std::memcpy(&word, data, 8);
@@ -56,11 +58,7 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_of_word(uint64_t word) {
 #endif
 
 #ifdef MILLRACE_HAVE_ISAL
-// ISA-L interleaves three streams or multiplies without carries; below this size getting there costs more than one
-// stream does.
-constexpr size_t kOneStreamBelow = 200;
-
-uint32_t isal(std::string_view bytes, uint32_t crc) {
+uint32_t isal_register(std::string_view bytes, uint32_t crc) {
   constexpr size_t kLargestCall = size_t{1} << 30;  // its length is an int
   while (!bytes.empty()) {
     const size_t size = std::min(bytes.size(), kLargestCall);
@@ -72,47 +70,60 @@ uint32_t isal(std::string_view bytes, uint32_t crc) {
 }
 
 #if defined(__x86_64__)
-// With AVX-512 ISA-L goes through 256 bytes at a time, and what is left behind the last of them piece by piece, each
-// behind the one before: as long as 1,000 bytes take for the last 232. A stream of their own that begins with a
-// register of 0 waits for nothing: it goes on while the next record is begun.
-constexpr size_t kIsalStep = 256;
-constexpr size_t kShortestTail = 16;  // bytes; fewer are gone through as soon as the two are joined
+// From the second generation of AVX-512 on, ISA-L goes through 256 bytes at a time, below 512 bytes through 128, and
+// through what is left piece by piece, each behind the one before. A stream of its own that begins with a register of 0
+// waits for nothing: it goes on while the next record is begun (docs/decisions/the_tail_of_a_crc.md).
+constexpr size_t kWideStep = 256;
+constexpr size_t step_of_isal(size_t size) { return size < 2 * kWideStep ? kWideStep / 2 : kWideStep; }
+constexpr size_t kShortestTail = 48;  // bytes; to join fewer takes longer than ISA-L does
+
+// ISA-L asks for more than that; a wrong answer costs time only.
+bool isal_has_wide_steps() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("pclmul");
+}
 
 // x^(8 n - 33) modulo the polynomial, bits reversed, for n from 5 on: what a register is multiplied by to go on over n
 // bytes of 0. 32 of the 33 are the ones that `_mm_crc32_u64` multiplies by, the last comes from the bits being
 // reversed: a product of 32 and 32 of them has 63 (Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32
 // Instruction", Intel 2011).
-constexpr std::array<uint32_t, kIsalStep> make_powers() {
-  std::array<uint32_t, kIsalStep> powers{};
+constexpr size_t kFirstPower = 5;
+constexpr std::array<uint32_t, kWideStep> make_powers() {
+  std::array<uint32_t, kWideStep> powers{};
   uint32_t power = 0x80000000U;  // x^0
-  const auto times_x = [&power](int count) {
+  const auto times_x = [&power](size_t count) {
     for (; count > 0; --count) power = (power >> 1) ^ ((power & 1) != 0 ? 0x82f63b78U : 0U);
   };
-  times_x(8 * 5 - 33);
-  for (size_t n = 5; n < kIsalStep; ++n, times_x(8)) powers[n] = power;
+  times_x(8 * kFirstPower - 33);
+  for (size_t n = kFirstPower; n < powers.size(); ++n, times_x(8)) powers[n] = power;
   return powers;
 }
-constexpr std::array<uint32_t, kIsalStep> kPowers = make_powers();
+constexpr std::array<uint32_t, kWideStep> kPowers = make_powers();
+static_assert(kShortestTail >= kFirstPower);
 
-__attribute__((target("sse4.2,pclmul"))) uint32_t behind_zeros(uint32_t crc, size_t zeros) {
+__attribute__((target("sse4.2,pclmul"))) uint32_t behind_zeros_register(uint32_t crc, size_t zeros) {
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(crc)),
                                                _mm_cvtsi32_si128(static_cast<int>(kPowers[zeros])), 0);
   return static_cast<uint32_t>(_mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(product))));
 }
-
-bool has_steps() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
 #endif
 
-[[gnu::noinline]] uint32_t crc32c_isal(std::string_view bytes, uint32_t before) {
+// ISA-L interleaves three streams or multiplies without carries; below this size getting there costs more than one
+// stream does.
+constexpr size_t kOneStreamBelow = 200;
+
+uint32_t crc32c_isal(std::string_view bytes, uint32_t before) {
 #if defined(__x86_64__)
-  const size_t tail = bytes.size() % kIsalStep;
-  if (bytes.size() > kIsalStep && tail >= kShortestTail && has_steps()) {
-    const std::string_view last = bytes.substr(bytes.size() - tail);
-    bytes.remove_suffix(tail);
-    return ~(behind_zeros(isal(bytes, ~before), tail) ^ one_stream(last.data(), last.size(), 0));
+  if (isal_has_wide_steps()) {
+    if (bytes.size() < kWideStep) return ~one_stream_register(bytes.data(), bytes.size(), ~before);
+    const size_t tail = bytes.size() % step_of_isal(bytes.size());
+    if (tail >= kShortestTail) {
+      bytes.remove_suffix(tail);
+      const uint32_t crc = behind_zeros_register(isal_register(bytes, ~before), tail);
+      return ~(crc ^ one_stream_register(bytes.data() + bytes.size(), tail, 0));
+    }
   }
 #endif
-  return ~isal(bytes, ~before);
+  return ~isal_register(bytes, ~before);
 }
 #endif
 
@@ -129,7 +140,7 @@ uint32_t crc32c(std::string_view bytes, uint32_t before) {
   if (bytes.size() >= kOneStreamBelow) return crc32c_isal(bytes, before);
 #endif
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~one_stream(bytes.data(), bytes.size(), ~before);
+  if (__builtin_cpu_supports("sse4.2")) return ~one_stream_register(bytes.data(), bytes.size(), ~before);
 #endif
   return crc32c_portable(bytes, before);
 }

@@ -33,9 +33,11 @@ TEST(Crc32c, PortableFormGivesThePublishedValue) { EXPECT_EQ(crc32c_portable("12
 TEST(Crc32c, EveryLengthAndAlignmentAgreesWithThePortableForm) {
   const std::string bytes = patterned(5000);
   for (size_t begin = 0; begin < 9; ++begin) {
-    for (size_t size = 0; size < 520; ++size) {
+    // ISA-L works in other steps from 256 and 512 bytes on; what is left behind them is joined to its CRC.
+    for (size_t size = 0; size < 800; ++size) {
       const std::string_view part = std::string_view(bytes).substr(begin, size);
       ASSERT_EQ(crc32c(part), crc32c_portable(part)) << begin << " " << size;
+      ASSERT_EQ(crc32c(part, 0x12345678), crc32c_portable(part, 0x12345678)) << begin << " " << size;
     }
     const std::string_view rest = std::string_view(bytes).substr(begin);
     EXPECT_EQ(crc32c(rest), crc32c_portable(rest));

@@ -111,6 +111,29 @@ HWY_INLINE void Rounds(D d, const RoundKeys& round_keys, size_t first, C&... cou
 // As many sets side by side as there are registers for: one takes four, of 32 with AVX-512 and of 16 or so without.
 constexpr bool kFourSets = hn::MaxLanes(hn::ScalableTag<uint64_t>()) >= 8;
 
+// All rounds from `first` on, of counters that `make` gives in order, as many at a time as there are lanes, until there
+// are `count`; `store` gets each of them with the number of its first lane.
+template <class D, class Make, class Store>
+HWY_INLINE void RoundsOfMany(D d, const RoundKeys& keys, size_t first, size_t count, const Make& make,
+                             const Store& store) {
+  const size_t lanes = hn::Lanes(d);
+  for (size_t at = 0; at < count; at += (kFourSets ? 4 : 3) * lanes) {
+    auto a = make();
+    auto b = make();
+    auto e = make();
+    if constexpr (kFourSets) {
+      auto f = make();
+      Rounds(d, keys, first, a, b, e, f);
+      store(at + 3 * lanes, f);
+    } else {
+      Rounds(d, keys, first, a, b, e);
+    }
+    store(at, a);
+    store(at + lanes, b);
+    store(at + 2 * lanes, e);
+  }
+}
+
 // What the counters of one row have in common after their first two rounds: words 0 and 1 of a counter are the ordinal,
 // 2 the draw; 3 is 0, a row has fewer than 2^32 draws.
 struct RowPart {
@@ -320,21 +343,7 @@ void PhiloxWords(uint32_t key0, uint32_t key1, uint64_t ordinal, size_t num_draw
     hn::StoreU(hn::BitCast(d_words, hn::InterleaveUpper(d, words01, words23)), d_words, to + 2 * lanes);
     if (!whole && draw < num_draws) std::memcpy(words + 4 * draw, tail, 4 * sizeof(uint32_t) * (num_draws - draw));
   };
-  for (size_t draw = 0; draw < num_draws; draw += (kFourSets ? 4 : 3) * lanes) {
-    auto a = counters();
-    auto b = counters();
-    auto e = counters();
-    if constexpr (kFourSets) {
-      auto f = counters();
-      Rounds(d, keys, RowPart::kRoundsDone, a, b, e, f);
-      store(draw + 3 * lanes, f);
-    } else {
-      Rounds(d, keys, RowPart::kRoundsDone, a, b, e);
-    }
-    store(draw, a);
-    store(draw + lanes, b);
-    store(draw + 2 * lanes, e);
-  }
+  RoundsOfMany(d, keys, RowPart::kRoundsDone, num_draws, counters, store);
 }
 
 #endif
@@ -365,7 +374,13 @@ void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t cou
   const hn::ScalableTag<uint64_t> d;
   const size_t lanes = hn::Lanes(d);
   const RoundKeys keys(key0, key1);
-  const auto zero = hn::Zero(d);
+  auto ordinals = hn::Add(hn::Iota(d, 0), hn::Set(d, first_ordinal));
+  const auto next_ordinals = hn::Set(d, uint64_t{lanes});
+  const auto counters = [&]() HWY_ATTR {
+    const Counters<hn::Vec<decltype(d)> > some{ordinals, hn::ShiftRight<32>(ordinals), hn::Zero(d), hn::Zero(d)};
+    ordinals = hn::Add(ordinals, next_ordinals);
+    return some;
+  };
   const auto store = [&](size_t at, const auto& c) HWY_ATTR {
     const auto words01 = Pair(d, c.c0, c.c1);
     if (at + lanes <= count) return hn::StoreU(words01, d, bits + at);
@@ -373,25 +388,7 @@ void PhiloxBits(uint32_t key0, uint32_t key1, uint64_t first_ordinal, size_t cou
     hn::Store(words01, d, tail);
     for (; at < count; ++at) bits[at] = tail[at % lanes];
   };
-  for (size_t i = 0; i < count; i += (kFourSets ? 4 : 3) * lanes) {
-    const auto counters = [&](size_t behind) HWY_ATTR {
-      const auto ordinals = hn::Add(hn::Iota(d, 0), hn::Set(d, first_ordinal + i + behind));
-      return Counters<hn::Vec<decltype(d)> >{ordinals, hn::ShiftRight<32>(ordinals), zero, zero};
-    };
-    auto a = counters(0);
-    auto b = counters(lanes);
-    auto e = counters(2 * lanes);
-    if constexpr (kFourSets) {
-      auto f = counters(3 * lanes);
-      Rounds(d, keys, 0, a, b, e, f);
-      store(i + 3 * lanes, f);
-    } else {
-      Rounds(d, keys, 0, a, b, e);
-    }
-    store(i, a);
-    store(i + lanes, b);
-    store(i + 2 * lanes, e);
-  }
+  RoundsOfMany(d, keys, 0, count, counters, store);
 }
 
 #endif

@@ -19,13 +19,15 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "TFRecord fields are read as they lie in memory");
 
+// Times x^count modulo the polynomial, bits reversed.
+constexpr uint32_t times_x(uint32_t crc, size_t count) {
+  for (; count > 0; --count) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78U : 0U);
+  return crc;
+}
+
 constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78U : 0U);
-    table[byte] = crc;
-  }
+  for (uint32_t byte = 0; byte < 256; ++byte) table[byte] = times_x(byte, 8);
   return table;
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
@@ -89,12 +91,9 @@ bool isal_has_wide_steps() {
 constexpr size_t kFirstPower = 5;
 constexpr std::array<uint32_t, kWideStep> make_powers() {
   std::array<uint32_t, kWideStep> powers{};
-  uint32_t power = 0x80000000U;  // x^0
-  const auto times_x = [&power](size_t count) {
-    for (; count > 0; --count) power = (power >> 1) ^ ((power & 1) != 0 ? 0x82f63b78U : 0U);
-  };
-  times_x(8 * kFirstPower - 33);
-  for (size_t n = kFirstPower; n < powers.size(); ++n, times_x(8)) powers[n] = power;
+  constexpr uint32_t kOne = 0x80000000U;  // x^0
+  powers[kFirstPower] = times_x(kOne, 8 * kFirstPower - 33);
+  for (size_t n = kFirstPower + 1; n < powers.size(); ++n) powers[n] = times_x(powers[n - 1], 8);
   return powers;
 }
 constexpr std::array<uint32_t, kWideStep> kPowers = make_powers();

@@ -17,6 +17,7 @@ constexpr uint64_t kMostInflation = 1032;
 constexpr uint64_t kMostZstdInflation = 32 << 10;
 constexpr size_t kLeastWarmBytes = 128 << 10;
 constexpr size_t kMostWarmBytes = 256 << 10;
+constexpr uint64_t kFewRecords = 16;
 constexpr size_t kUnpackedBytes = 256 << 10;
 // Of a long record, as much as is read at a time from the page cache: it is in the core's cache still for its checksum.
 constexpr size_t kPieceBytes = 512 << 10;
@@ -28,12 +29,12 @@ uint64_t most_unpacked_bytes(Compression compression, uint64_t file_bytes) {
 
 }  // namespace
 
-size_t most_warm_chunk_bytes() {
+size_t most_warm_chunk_bytes(uint64_t record_bytes) {
   static const size_t bytes = [] {
     const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where the system does not know
     return std::clamp(cache > 0 ? static_cast<size_t>(cache) / 4 : 0, kLeastWarmBytes, kMostWarmBytes);
   }();
-  return bytes;
+  return record_bytes > bytes / kFewRecords ? kMostWarmBytes : bytes;
 }
 
 ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, ShardReaderOptions options,
@@ -453,13 +454,18 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  const bool is_slow = feed_->is_slow();
-  auto room = prepare(is_slow ? options_.chunk_bytes : std::min(options_.chunk_bytes, most_warm_chunk_bytes()));
+  auto room = prepare(bytes_to_ask());
   if (!room) return Got::kPending;
-  if (!is_slow) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
+  if (!feed_->is_slow()) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
   return Got::kBytes;
+}
+
+size_t ShardReader::bytes_to_ask() const {
+  if (feed_->is_slow()) return options_.chunk_bytes;
+  const auto [offset, record] = records_->position();
+  return std::min(options_.chunk_bytes, most_warm_chunk_bytes(record == 0 ? 0 : offset / record));
 }
 
 // Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.

@@ -38,7 +38,7 @@ struct ShardReaderOptions {
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Bytes asked from the storage at a time; a longer record is read in one piece. Of a plain shard, where it answers
-  /// at once, no more than `most_warm_chunk_bytes()` after the first read. Default: 256 KiB.
+  /// at once, no more than `most_warm_chunk_bytes` after the first read. Default: 256 KiB.
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
@@ -49,8 +49,9 @@ struct ShardReaderOptions {
 };
 
 /// Bytes that are asked at a time of storage that answers at once, where more are allowed: a quarter of a core's
-/// L2 cache, for the checksums come behind, 128 KiB to 256 KiB.
-[[nodiscard]] size_t most_warm_chunk_bytes();
+/// L2 cache, for the checksums come behind, 128 KiB to 256 KiB; 256 KiB where that would be fewer than 16 records of
+/// `record_bytes` (0: not known), since what goes to the caller costs the same, few records or many.
+[[nodiscard]] size_t most_warm_chunk_bytes(uint64_t record_bytes);
 
 /// Reads the records of one TFRecord shard from a storage without ever blocking: file, decompression and frames tied
 /// together.
@@ -138,6 +139,7 @@ class ShardReader {
   void choose_entry();
   Got fetch();
   Got fetch_plain();
+  size_t bytes_to_ask() const;
   Got fetch_unpacked();
   void plan();
   std::optional<std::span<std::byte>> prepare(size_t wanted, bool ahead = false);

@@ -151,15 +151,33 @@ TEST_F(ShardReaderTest, SmallPartsAreReadWhereThatIsFastAndElseWhatWasAskedFor) 
     EXPECT_EQ(payloads(read_shard(storage, pool_, path, options, true, max_records)), records);
     return storage.counts().reads;
   };
-  EXPECT_GE(most_warm_chunk_bytes(), size_t{128} << 10);
-  EXPECT_LE(most_warm_chunk_bytes(), size_t{256} << 10);
+  EXPECT_GE(most_warm_chunk_bytes(1000), size_t{128} << 10);
+  EXPECT_LE(most_warm_chunk_bytes(1000), size_t{256} << 10);
   for (const size_t max_records : {size_t{1}, SIZE_MAX}) {
-    EXPECT_GE(reads(milliseconds(0), 1 << 20, max_records), 1 + (3 << 20) / most_warm_chunk_bytes())
+    EXPECT_GE(reads(milliseconds(0), 1 << 20, max_records), 1 + (3 << 20) / most_warm_chunk_bytes(1000))
         << "1 MiB, and less of the rest at a time";
     EXPECT_GE(reads(milliseconds(0), 64 << 10, max_records), 63U) << "never more than was asked for";
     // One that the caller was kept from looking at for so long may count as fast.
     EXPECT_LE(reads(milliseconds(20), 1 << 20, max_records), 12U) << "1 MiB at a time";
   }
+}
+
+TEST_F(ShardReaderTest, OfFewRecordsLargerPartsAreRead) {
+  constexpr size_t kRecord = 20'000;
+  EXPECT_EQ(most_warm_chunk_bytes(kRecord), size_t{256} << 10);
+  EXPECT_EQ(most_warm_chunk_bytes(0), most_warm_chunk_bytes(1000)) << "of records of no known length";
+  const auto records = many_records([](size_t) { return kRecord; }, 200);
+  const std::string path = write("a.tfrecord", records);
+  const auto reads = [&](size_t chunk_bytes) {
+    InjectingStorage storage(local_, {});
+    const ShardReaderOptions options{.chunk_bytes = chunk_bytes, .read_ahead = 0};
+    EXPECT_EQ(payloads(read_shard(storage, pool_, path, options, true)), records);
+    return storage.counts().reads;
+  };
+  // Twelve records fit into 256 KiB.
+  EXPECT_LE(reads(1 << 20), 1 + 200 / 12) << "1 MiB, and 256 KiB of the rest at a time";
+  EXPECT_GE(reads(1 << 20), 1 + (200 - 52) / 13) << "no more than that";
+  EXPECT_GE(reads(64 << 10), 60U) << "never more than was asked for";
 }
 
 TEST_F(ShardReaderTest, LongRecordsAreReadInPiecesWhereThatIsFastAndElseInOneEach) {

@@ -21,6 +21,7 @@ class ArithmeticOperator final : public MapOperator {
   ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, int64_t k);
   ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, double k);
   std::string_view name() const override;
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 

@@ -20,6 +20,7 @@ class AssertCardinalityOperator final : public StageOperator {
   }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

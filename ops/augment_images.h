@@ -43,6 +43,7 @@ class AugmentImagesOperator final : public MapOperator {
   /// named twice, and for bounds that cannot be.
   AugmentImagesOperator(const SchemaPtr& input, AugmentImagesOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "augment_images"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 

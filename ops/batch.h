@@ -93,6 +93,7 @@ class BatchOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
   bool only_moves_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   /// One batch, where the schema fixes its size.
   int64_t memory_needed() const override { return fixed_bytes(*schema()); }
   int64_t size() const { return static_cast<int64_t>(size_); }

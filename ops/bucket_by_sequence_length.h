@@ -34,6 +34,7 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   BucketBySequenceLengthOperator(SchemaPtr input, std::vector<std::string> features, std::vector<int64_t> boundaries,
                                  std::vector<int64_t> batch_sizes, BucketOptions options = {});
   std::string_view name() const override { return "bucket_by_sequence_length"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;

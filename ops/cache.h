@@ -29,6 +29,7 @@ class CacheOperator final : public StageOperator {
   /// without looking into it; `DecodeRowsOperator` makes the element of it. Default: it comes out as it is
   explicit CacheOperator(SchemaPtr input, bool as_bytes = false);
   std::string_view name() const override { return "cache"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override { return schema() == input_schema_ ? "" : "as bytes"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -18,6 +18,7 @@ class ConcatenateOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

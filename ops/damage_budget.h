@@ -42,6 +42,7 @@ class DamageBudgetOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

@@ -40,6 +40,7 @@ class DecodeRawOperator final : public MapOperator {
   DecodeRawOperator(const SchemaPtr& input, const std::string& feature, RawType type,
                     const DecodeRawOptions& options = {});
   std::string_view name() const override { return "decode_raw"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

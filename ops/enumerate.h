@@ -15,6 +15,7 @@ class EnumerateOperator final : public StageOperator {
  public:
   explicit EnumerateOperator(const SchemaPtr& input, int64_t start = 0, const std::string& feature = "index");
   std::string_view name() const override { return "enumerate"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -37,6 +37,7 @@ class GlobalShuffleOperator final : public StageOperator {
  public:
   GlobalShuffleOperator(Shards shards, const GlobalShuffleOptions& options);
   std::string_view name() const override { return "global_shuffle"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   std::string policy() const override;
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.

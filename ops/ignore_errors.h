@@ -12,6 +12,7 @@ class IgnoreErrorsOperator final : public MapOperator {
   std::string_view name() const override { return "ignore_errors"; }
   Block apply(Block block, BufferPool& pool) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   bool one_to_one() const override { return false; }
   /// Unknown, also of an infinite input, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

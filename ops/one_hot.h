@@ -29,6 +29,7 @@ class OneHotOperator final : public MapOperator {
   /// values is the error `wrong_shape`.
   OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth, const OneHotOptions& options = {});
   std::string_view name() const override { return "one_hot"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

@@ -70,6 +70,9 @@ class Operator {
   virtual bool hands_on_rows() const { return false; }
   /// Why a pipeline with this operator cannot be saved; empty when it can.
   virtual std::string unsavable() const { return ""; }
+  /// Whether its work calls no function of a user, nor waits for anything: such as a lock that the caller of `next()`
+  /// holds, who may do this work while it waits. Default: no.
+  virtual bool never_waits() const { return false; }
 
  private:
   SchemaPtr schema_;

@@ -46,6 +46,7 @@ class PackOperator final : public StageOperator {
  public:
   PackOperator(const SchemaPtr& input, int64_t length, PackOptions options = {});
   std::string_view name() const override { return "pack"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   /// Of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;

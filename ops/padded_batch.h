@@ -110,6 +110,7 @@ class PaddedBatchOperator final : public StageOperator {
   /// padded. What is an error then is the batch's.
   PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input, std::shared_ptr<const MapOperator> first);
   std::string_view name() const override { return "padded_batch"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -32,6 +32,7 @@ class ParseCsvOperator final : public MapOperator {
   ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format,
                    DamagePolicy::Action damage = DamagePolicy::kFail);
   std::string_view name() const override { return "parse_csv"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   std::string policy() const override { return damage_ == DamagePolicy::kSkip ? "damage: skip" : ""; }
   /// Unknown where records may be left out.

@@ -30,6 +30,7 @@ class ParseExampleOperator final : public MapOperator {
   /// `input`: raw records, one `bytes` feature of rank 0 or 1.
   ParseExampleOperator(const SchemaPtr& input, std::vector<FeatureDescription> features);
   std::string_view name() const override { return "parse_example"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

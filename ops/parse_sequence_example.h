@@ -26,6 +26,7 @@ class ParseSequenceExampleOperator final : public MapOperator {
   ParseSequenceExampleOperator(const SchemaPtr& input, std::vector<FeatureDescription> context,
                                std::vector<FeatureDescription> feature_lists);
   std::string_view name() const override { return "parse_sequence_example"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

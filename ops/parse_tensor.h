@@ -39,6 +39,7 @@ class ParseTensorOperator final : public MapOperator {
   ParseTensorOperator(const SchemaPtr& input, const std::string& feature, DType dtype, const Shape& shape,
                       const ParseTensorOptions& options = {});
   std::string_view name() const override { return "parse_tensor"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

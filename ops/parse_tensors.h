@@ -19,6 +19,7 @@ class ParseTensorsOperator final : public MapOperator {
   /// Whether it can do what this operator does.
   [[nodiscard]] static bool takes(const ParseTensorOperator& tensor);
   std::string_view name() const override { return "parse_tensor"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

@@ -21,6 +21,7 @@ class RaggedBatchOperator final : public StageOperator {
  public:
   RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBatchOptions options = {});
   std::string_view name() const override { return "ragged_batch"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -19,6 +19,7 @@ class RebatchOperator final : public StageOperator {
  public:
   RebatchOperator(const SchemaPtr& input, int64_t size, BatchOptions options = {});
   std::string_view name() const override { return "rebatch"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   /// As in tf.data unknown, also where the sizes are in the schema.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

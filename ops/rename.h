@@ -18,6 +18,7 @@ class RenameOperator final : public MapOperator {
   /// two features would have, and an empty one.
   RenameOperator(const SchemaPtr& input, const std::map<std::string, std::string>& names);
   std::string_view name() const override { return "rename"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override { return arguments_; }
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

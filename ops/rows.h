@@ -36,6 +36,7 @@ class RowsOperator final : public StageOperator {
  public:
   explicit RowsOperator(const std::vector<MemoryFeature>& features);
   std::string_view name() const override { return "rows"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

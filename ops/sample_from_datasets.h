@@ -31,6 +31,7 @@ class SampleFromDatasetsOperator final : public StageOperator {
   Cardinality certain_cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   std::string unsavable() const override { return ""; }
   bool inputs_run_ahead() const override { return true; }
 

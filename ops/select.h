@@ -15,6 +15,7 @@ class SelectOperator final : public MapOperator {
   /// Throws `kInvalidArgument` for a feature that is not there or named twice, and when none is named.
   SelectOperator(const SchemaPtr& input, const std::vector<std::string>& features);
   std::string_view name() const override { return "select"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

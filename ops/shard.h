@@ -17,6 +17,7 @@ class ShardOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
   bool only_moves_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   bool hands_on_rows() const override { return true; }
 
  private:

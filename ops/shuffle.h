@@ -26,6 +26,7 @@ class ShuffleOperator final : public StageOperator {
   /// `occurrence`: how many shuffles stand before this one. Each has its own order, with the same seed too.
   ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {}, uint64_t occurrence = 0);
   std::string_view name() const override { return "shuffle"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

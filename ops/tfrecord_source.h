@@ -51,6 +51,7 @@ class TfrecordOperator final : public StageOperator {
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
   bool only_moves_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   bool hands_on_rows() const override { return true; }
 
  private:

@@ -34,6 +34,7 @@ class TruncateOperator final : public MapOperator {
   /// nothing would be left.
   TruncateOperator(const SchemaPtr& input, TruncateOptions options);
   std::string_view name() const override { return "truncate"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

@@ -28,6 +28,7 @@ class TruncatePairOperator final : public MapOperator {
   /// Throws `kInvalidArgument` for a feature that is no vector or named twice, and for a length below 1.
   TruncatePairOperator(const SchemaPtr& input, TruncatePairOptions options);
   std::string_view name() const override { return "truncate_pair"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }

@@ -22,6 +22,7 @@ class UnbatchOperator final : public StageOperator {
  public:
   explicit UnbatchOperator(const SchemaPtr& input);
   std::string_view name() const override { return "unbatch"; }
+  bool never_waits() const override { return true; }
   /// As in tf.data known where the input's is and the schema has the number of rows; infinite like the input's.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -25,6 +25,7 @@ class UniqueOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
+  bool never_waits() const override { return true; }
   std::string unsavable() const override { return ""; }
 
  private:

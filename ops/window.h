@@ -32,6 +32,7 @@ class WindowOperator final : public StageOperator {
   WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options = {},
                  const GatherOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
+  bool never_waits() const override { return true; }
   std::string arguments() const override;
   /// As in tf.data unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

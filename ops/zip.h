@@ -21,6 +21,7 @@ class ZipOperator final : public StageOperator {
   /// Throws `kInvalidArgument` when there are no inputs or two have a feature of one name.
   explicit ZipOperator(std::span<const SchemaPtr> inputs);
   std::string_view name() const override { return "zip"; }
+  bool never_waits() const override { return true; }
   /// The smallest; unknown with an unknown input.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,8 @@ namespace {
 thread_local const Executor* current_executor = nullptr;
 // The last one that counted this thread: with one pipeline there is never another.
 thread_local uint64_t last_counted_executor = 0;
+// Where this thread has the seat.
+thread_local const Executor* executor_of_stay = nullptr;
 
 uint64_t next_id() {
   static std::atomic<uint64_t> id{0};
@@ -20,9 +23,13 @@ uint64_t next_id() {
 }
 
 // Numbers of threads are never used again, unlike their ids.
-uint64_t this_thread_number() {
+uint64_t next_thread_number() {
   static std::atomic<uint64_t> last{0};
-  thread_local const uint64_t number = ++last;
+  return ++last;
+}
+
+uint64_t this_thread_number() {
+  thread_local const uint64_t number = next_thread_number();
   return number;
 }
 
@@ -38,8 +45,13 @@ int checked_threads(int threads) {
   return threads == 0 ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : threads;
 }
 
-Executor::Executor(int threads, int64_t memory_budget)
-    : threads_(threads), id_(next_id()), memory_(pool_, memory_budget), arena_(threads, /*reserved_for_masters=*/0) {
+Executor::Executor(int threads, int64_t memory_budget, bool has_seat)
+    : threads_(threads),
+      has_seat_(has_seat),
+      id_(next_id()),
+      seat_number_(next_thread_number()),
+      memory_(pool_, memory_budget),
+      arena_(threads, /*reserved_for_masters=*/has_seat ? 1 : 0) {
   // A graph runs in the arena it is made in.
   arena_.execute([this] { graph_.emplace(); });
 }
@@ -50,7 +62,7 @@ Executor::Body::Body(Executor& executor) : executor_(executor), outer_(current_e
   current_executor = &executor;
   if (last_counted_executor != executor.id_) {
     last_counted_executor = executor.id_;
-    executor.count_worker(this_thread_number());
+    executor.count_worker();
   }
 }
 
@@ -59,7 +71,21 @@ Executor::Body::~Body() {
   handoff_release(&executor_);  // stop() acquires it
 }
 
-void Executor::count_worker(uint64_t thread) {
+void Executor::Stay::work() {
+  struct Mark {
+    explicit Mark(const Executor& executor) : outer(std::exchange(executor_of_stay, &executor)) {}
+    ~Mark() { executor_of_stay = outer; }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    const Executor* const outer;
+  };
+  const Mark mark(executor_);
+  executor_.arena_.execute([this] { group_.wait(); });
+  handoff_acquire(this);
+}
+
+void Executor::count_worker() {
+  const uint64_t thread = executor_of_stay == this ? seat_number_ : this_thread_number();
   const std::lock_guard lock(workers_mutex_);
   if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
 }

@@ -8,6 +8,7 @@
 
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_group.h>
 
 #include "formats/columnar/buffer.h"
 #include "ops/stage.h"
@@ -28,13 +29,14 @@ class Executor {
 
   /// `threads`: size of the arena, at least 1. Workers come from oneTBB's process-wide pool, so fewer may run (see
   /// `WorkerLimit`); even none must do: a wake from outside forces one into being.
-  /// `memory_budget`: bytes.
-  Executor(int threads, int64_t memory_budget);
+  /// `memory_budget`: bytes. `has_seat`: one of the threads is whoever has a `Stay`.
+  Executor(int threads, int64_t memory_budget, bool has_seat = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   int threads() const { return threads_; }
+  bool has_seat() const { return has_seat_; }
   BufferPool& pool() { return pool_; }
   const BufferPool& pool() const { return pool_; }
   MemoryBudget& memory() { return memory_; }
@@ -60,6 +62,32 @@ class Executor {
     Executor& executor_;
     const Executor* outer_;
   };
+  /// A thread that is not one of this arena's works on the executor's seat; one at a time. What it leaves undone others
+  /// may only find when the seat is taken again, so it must be soon. Lives shorter than the executor, and longer than
+  /// any call of `end`.
+  class Stay {
+   public:
+    explicit Stay(Executor& executor) : executor_(executor) {}
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
+
+    /// From now on `end` is heard. Not while another thread is in `begin` or `end`.
+    void begin() {
+      open_ = group_.defer([] {});
+    }
+    /// Runs bodies until `end`, and the one that runs then to its end.
+    void work();
+    /// Any thread, also before `work`; where no stay has begun, nothing.
+    void end() noexcept {
+      handoff_release(this);
+      open_ = {};
+    }
+
+   private:
+    Executor& executor_;
+    tbb::task_group group_;
+    tbb::task_handle open_;  // what the group waits for
+  };
   /// Whether the calling thread is inside a body of this executor.
   bool inside() const;
   /// Whether the calling thread is inside a body of any executor: blocking there could wait for itself.
@@ -74,10 +102,12 @@ class Executor {
   int distinct_workers() const;
 
  private:
-  void count_worker(uint64_t thread);
+  void count_worker();
 
   const int threads_;
+  const bool has_seat_;
   const uint64_t id_;
+  const uint64_t seat_number_;  // of whoever has the seat, as of a thread
   BufferPool pool_;
   MemoryBudget memory_;
   tbb::task_arena arena_;
@@ -85,7 +115,7 @@ class Executor {
   std::atomic<bool> stopping_{false};
   std::atomic<int> strangers_submitting_{0};
   mutable std::mutex workers_mutex_;  // taken by a body only on a thread that came from another executor, or is new
-  std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies
+  std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies; the seat is one
 };
 
 }  // namespace millrace

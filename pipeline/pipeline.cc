@@ -1,9 +1,8 @@
 #include "pipeline/pipeline.h"
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -16,41 +15,12 @@
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
 #include "pipeline/traced_storage.h"
+#include "pipeline/waiting_caller.h"
 #include "pipeline/watchdog.h"
 #include "pipeline/watched_storage.h"
 
 namespace millrace {
 namespace {
-
-/// Where the caller of `next()` sleeps.
-class ConsumerWaker final : public Waker {
- public:
-  void wake() noexcept override {
-    {
-      const std::lock_guard lock(mutex_);
-      woken_ = true;
-    }
-    changed_.notify_one();
-  }
-  bool wakes_thread() const noexcept override { return true; }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return woken_; });
-    woken_ = false;
-  }
-  /// False when it was not woken for so long.
-  bool wait_for(std::chrono::nanoseconds most) {
-    std::unique_lock lock(mutex_);
-    const bool woken = changed_.wait_for(lock, most, [this] { return woken_; });
-    if (woken) woken_ = false;
-    return woken;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool woken_ = false;
-};
 
 struct Needs {
   int64_t bytes = 0;
@@ -94,6 +64,17 @@ void check_memory(const PlanNode& plan, int64_t budget) {
                        fmt::format("at least {} bytes are needed ({}), the memory budget is {}", bytes, text, budget));
 }
 
+bool never_waits(const PlanNode& plan) {
+  return plan.op->never_waits() && std::all_of(plan.inputs.begin(), plan.inputs.end(),
+                                               [](const PlanNodePtr& input) { return never_waits(*input); });
+}
+
+// Where the caller waits it may do the work of one of several threads, unless a function or a storage of its own could
+// wait for what it holds.
+bool may_work(const PlanNode& plan, const StartOptions& options) {
+  return checked_threads(options.threads) > 1 && options.storage == nullptr && never_waits(plan);
+}
+
 std::string why_unsavable(const PlanNode& plan) {
   for (const PlanNodePtr& input : plan.inputs) {
     if (std::string why = why_unsavable(*input); !why.empty()) return why;
@@ -108,7 +89,8 @@ class Pipeline::Impl {
  public:
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options)
       : storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
-        executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget)),
+        executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget),
+                  /*has_seat=*/may_work(*plan, options)),
         plan_(std::move(plan)),
         trace_(options.trace),
         lowered_(executor_, plan_,
@@ -144,6 +126,11 @@ class Pipeline::Impl {
       with.wait.look = [this] { watchdog_->look_at_start(started_ns_); };
     }
     keep_for_all_runs(lowered_.prepare(with));
+    if (executor_.has_seat()) {
+      WaitingCaller::Seat::Look look;
+      if (watchdog_) look = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
+      seat_.emplace(waker_, executor_, std::move(look));
+    }
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
                       {.pool = executor_.pool(),
@@ -159,6 +146,7 @@ class Pipeline::Impl {
   // The order matters: nobody may wake a node any more, then no body may run, then stages go, then nodes, then the
   // graph.
   ~Impl() {
+    seat_.reset();
     executor_.stop();
     reader_.reset();
     lowered_.drop_chains();
@@ -283,7 +271,7 @@ class Pipeline::Impl {
   LocalStorage local_storage_{io_threads_};
   LocalDisk disk_{local_storage_, output_thread_};
   std::shared_ptr<Storage> storage_;
-  ConsumerWaker waker_;
+  WaitingCaller waker_;
   InlineLanes inline_lanes_;
   Executor executor_;
   PlanNodePtr plan_;
@@ -305,6 +293,7 @@ class Pipeline::Impl {
   bool ended_ = false;
   std::atomic<int64_t> waited_ns_{0};         // in waits that have ended
   std::atomic<int64_t> waiting_since_ns_{0};  // begin of the wait that goes on; 0: none
+  std::optional<WaitingCaller::Seat> seat_;
 };
 
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options)

@@ -31,7 +31,7 @@ struct StageReport {
 struct Statistics {
   std::vector<StageReport> stages;  ///< from the source to the consumer
   double wall_seconds = 0;
-  double consumer_waiting_seconds = 0;  ///< time the caller spent waiting in `next()`
+  double consumer_waiting_seconds = 0;  ///< time the caller spent waiting in `next()`, asleep or at work there
   int threads = 0;                      ///< size of the arena
   int distinct_workers = 0;             ///< threads that really ran bodies
   int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now

@@ -1,8 +1,16 @@
 #include "pipeline/executor.h"
 
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "pipeline/worker_limit.h"
 
 namespace millrace::executor_test {
 namespace {
@@ -22,6 +30,37 @@ TEST(Executor, CountsAThreadOnceThoughItWorksForOthersInBetween) {
   for (int i = 0; i < 3; ++i) std::thread(work_in_turns).join();
   EXPECT_EQ(first.distinct_workers(), 4) << "a thread that is gone and the next one are two";
   EXPECT_EQ(second.distinct_workers(), 4);
+}
+
+TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
+  const WorkerLimit limit(1);
+  Executor executor(2, 1 << 20, /*has_seat=*/true);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::barrier both(2);
+  std::atomic<int> done = 0;
+  std::optional<Executor::Stay> stay;
+  Executor::Node node(executor.graph(), tbb::flow::unlimited, HandedOver([&](size_t) {
+                        handoff_acquire(&executor);
+                        const Executor::Body body(executor);
+                        both.arrive_and_wait();  // one is of the worker, one of who has the seat
+                        const std::lock_guard lock(mutex);
+                        threads.insert(std::this_thread::get_id());
+                        if (++done % 2 == 0) stay->end();
+                        return tbb::flow::continue_msg();
+                      }));
+  // One thread after the other, while those before it live on: ids of threads that are gone are used again.
+  const std::function<void(int)> work = [&](int times) {
+    stay.emplace(executor);
+    stay->begin();
+    for (int i = 0; i < 2; ++i) executor.submit(node, 0, &executor);
+    stay->work();
+    if (times > 1) std::thread(work, times - 1).join();
+  };
+  work(3);
+  EXPECT_GE(threads.size(), 4U);
+  EXPECT_EQ(executor.distinct_workers(), static_cast<int>(threads.size()) - 2) << "three had the seat";
+  executor.stop();
 }
 
 }  // namespace

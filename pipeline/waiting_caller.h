@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "ops/stage.h"
+#include "pipeline/executor.h"
+
+namespace millrace {
+
+/// Where the caller of `next()` waits for its block: asleep, or at work. On as many cores as workers a thread that is
+/// woken for each block takes the place of one of them, and gives it back a few microseconds later; so a caller that
+/// does little else than wait is one of the workers itself, on the seat of a thread that sleeps meanwhile (`Seat`).
+///
+/// `wake` from any thread, the rest by the caller.
+class WaitingCaller final : public Waker {
+ public:
+  void wake() noexcept override;
+  bool wakes_thread() const noexcept override { return true; }
+  void wait() { (void)wait_until_woken(nullptr); }
+  /// False when it was not woken for so long. Work that goes on is not left for that, but that is soon over.
+  [[nodiscard]] bool wait_for(std::chrono::nanoseconds most) { return wait_until_woken(&most); }
+
+  /// One of the executor's workers, which must have a seat for it: a thread of its own, and the caller in its place
+  /// while it waits most of the time and not long for any block. Whoever has the seat: as many threads work as the
+  /// executor has. Lives shorter than both.
+  class Seat {
+   public:
+    /// What to do every so often while the caller does not come out of the work that it does: the function is called by
+    /// the seat's thread, and the caller stays until it returns. What it throws is dropped.
+    struct Look {
+      std::chrono::nanoseconds after;
+      std::function<void()> look;  // null: nothing
+    };
+
+    Seat(WaitingCaller& caller, Executor& executor, Look look = {});
+    ~Seat();
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+
+    /// Whether it is the caller's now. Any thread.
+    bool is_callers() const;
+
+   private:
+    friend class WaitingCaller;
+    enum class Owner { kThread, kCaller };
+
+    void run();
+    bool work(std::unique_lock<std::mutex>& lock);
+    void wait_for_caller(std::unique_lock<std::mutex>& lock);
+    void look_at(int64_t now);
+    void give_to(Owner owner);
+
+    WaitingCaller& caller_;
+    const Look look_;
+    Executor::Stay thread_stay_;
+    Executor::Stay caller_stay_;
+    std::condition_variable changed_;
+    // Below the caller's mutex.
+    Owner owner_ = Owner::kThread;
+    bool thread_works_ = false;
+    bool caller_works_ = false;
+    bool looking_ = false;
+    bool stopping_ = false;
+    uint64_t moves_ = 0;  // times that the caller came or went
+    // Of the waits that are looked at together.
+    int waits_ = 0;
+    int64_t begin_ns_ = 0;
+    int64_t waited_ns_ = 0;
+    std::thread thread_;  // at last
+  };
+
+ private:
+  bool wait_until_woken(const std::chrono::nanoseconds* most);
+  bool work(std::unique_lock<std::mutex>& lock);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+  Seat* seat_ = nullptr;
+};
+
+}  // namespace millrace

@@ -454,18 +454,15 @@ ShardReader::Got ShardReader::fetch_plain() {
     return Got::kFailed;
   }
   if (feed_->at_end()) return Got::kNothing;
-  auto room = prepare(bytes_to_ask());
+  const bool is_slow = feed_->is_slow();
+  const auto [offset, record] = records_->position();
+  const size_t warm_bytes = most_warm_chunk_bytes(record == 0 ? 0 : offset / record);
+  auto room = prepare(is_slow ? options_.chunk_bytes : std::min(options_.chunk_bytes, warm_bytes));
   if (!room) return Got::kPending;
-  if (!feed_->is_slow()) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
+  if (!is_slow) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
   return Got::kBytes;
-}
-
-size_t ShardReader::bytes_to_ask() const {
-  if (feed_->is_slow()) return options_.chunk_bytes;
-  const auto [offset, record] = records_->position();
-  return std::min(options_.chunk_bytes, most_warm_chunk_bytes(record == 0 ? 0 : offset / record));
 }
 
 // Memory for the bytes that follow, or nothing when that must wait for room: the memory gate wakes then.

@@ -139,7 +139,6 @@ class ShardReader {
   void choose_entry();
   Got fetch();
   Got fetch_plain();
-  size_t bytes_to_ask() const;
   Got fetch_unpacked();
   void plan();
   std::optional<std::span<std::byte>> prepare(size_t wanted, bool ahead = false);

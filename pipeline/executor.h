@@ -68,6 +68,7 @@ class Executor {
   class Stay {
    public:
     explicit Stay(Executor& executor) : executor_(executor) {}
+    ~Stay() noexcept = default;  // a group would throw where it was not waited for
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
 

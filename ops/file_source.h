@@ -41,7 +41,6 @@ class FileSourceOperator : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality>) const final;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
   bool hands_on_rows() const final { return true; }
-  bool never_waits() const override { return true; }
   std::string unsavable() const final { return options_.ordered ? "" : "its inputs are not ordered"; }
   /// A chunk for each file that is open.
   int64_t memory_needed() const final;

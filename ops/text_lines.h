@@ -13,6 +13,7 @@ class TextLinesOperator final : public FileSourceOperator {
  public:
   explicit TextLinesOperator(Shards shards, const FileReadOptions& options = {});
   std::string_view name() const override { return "text_lines"; }
+  bool never_waits() const override { return true; }
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;

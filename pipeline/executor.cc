@@ -1,6 +1,7 @@
 #include "pipeline/executor.h"
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -71,6 +72,17 @@ Executor::Body::~Body() {
   handoff_release(&executor_);  // stop() acquires it
 }
 
+void Executor::Stay::begin() {
+  if (group_ == nullptr) group_ = std::make_unique<tbb::task_group>();
+  try {
+    open_ = group_->defer([] {});
+  } catch (const std::bad_alloc&) {
+    // oneTBB counts a task before it has memory for it: the group waits for ever now, also when it is destroyed.
+    static_cast<void>(group_.release());
+    throw;
+  }
+}
+
 void Executor::Stay::work() {
   struct Mark {
     explicit Mark(const Executor& executor) : outer(std::exchange(executor_of_stay, &executor)) {}
@@ -80,7 +92,7 @@ void Executor::Stay::work() {
     const Executor* const outer;
   };
   const Mark mark(executor_);
-  executor_.arena_.execute([this] { group_.wait(); });
+  executor_.arena_.execute([this] { group_->wait(); });
   handoff_acquire(this);
 }
 

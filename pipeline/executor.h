@@ -68,14 +68,12 @@ class Executor {
   class Stay {
    public:
     explicit Stay(Executor& executor) : executor_(executor) {}
-    ~Stay() noexcept = default;  // a group would throw where it was not waited for
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
 
-    /// From now on `end` is heard. Not while another thread is in `begin` or `end`.
-    void begin() {
-      open_ = group_.defer([] {});
-    }
+    /// From now on `end` is heard. Not while another thread is in `begin` or `end`. Throws `std::bad_alloc`: then no
+    /// stay has begun.
+    void begin();
     /// Runs bodies until `end`, and the one that runs then to its end.
     void work();
     /// Any thread, also before `work`; where no stay has begun, nothing.
@@ -86,8 +84,8 @@ class Executor {
 
    private:
     Executor& executor_;
-    tbb::task_group group_;
-    tbb::task_handle open_;  // what the group waits for
+    std::unique_ptr<tbb::task_group> group_;  // null: not made yet
+    tbb::task_handle open_;                   // what the group waits for
   };
   /// Whether the calling thread is inside a body of this executor.
   bool inside() const;

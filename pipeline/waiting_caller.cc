@@ -18,6 +18,16 @@ constexpr int64_t kAwayToKeep = 4;
 // A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
 constexpr std::chrono::milliseconds kStill{4};
 
+// False when there is no memory.
+bool begun(Executor::Stay& stay) {
+  try {
+    stay.begin();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void WaitingCaller::wake() noexcept {
@@ -48,10 +58,10 @@ bool WaitingCaller::wait_until_woken(const std::chrono::nanoseconds* most) {
   return woken;
 }
 
-// Where the seat is the caller's. False when it was taken from it before it was woken.
+// Where the seat is the caller's. False when it was taken from it before it was woken, or there is no memory to begin.
 bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
   if (seat_ == nullptr || seat_->owner_ != Seat::Owner::kCaller || seat_->thread_works_) return false;
-  seat_->caller_stay_.begin();
+  if (!begun(seat_->caller_stay_)) return false;
   seat_->caller_works_ = true;
   lock.unlock();
   seat_->caller_stay_.work();
@@ -59,6 +69,7 @@ bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
   seat_->caller_works_ = false;
   seat_->changed_.wait(lock, [this] { return !seat_->looking_; });
   if (seat_->owner_ == Seat::Owner::kThread) seat_->changed_.notify_one();
+  if (seat_->thrown_) std::rethrow_exception(std::exchange(seat_->thrown_, nullptr));
   return woken_;
 }
 
@@ -106,11 +117,7 @@ void WaitingCaller::Seat::run() {
 
 // False when there is no memory to begin.
 bool WaitingCaller::Seat::work(std::unique_lock<std::mutex>& lock) {
-  try {
-    thread_stay_.begin();
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
+  if (!begun(thread_stay_)) return false;
   thread_works_ = true;
   lock.unlock();
   thread_stay_.work();
@@ -126,12 +133,15 @@ void WaitingCaller::Seat::wait_for_caller(std::unique_lock<std::mutex>& lock) {
   if (changed_.wait_for(lock, look_.after, is_out)) return;
   looking_ = true;
   lock.unlock();
+  std::exception_ptr thrown;
   try {
     look_.look();
-  } catch (...) {  // there is nobody to throw it to
+  } catch (...) {
+    thrown = std::current_exception();
   }
   lock.lock();
   looking_ = false;
+  if (!thrown_) thrown_ = std::move(thrown);
   changed_.notify_one();
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -31,7 +32,8 @@ class WaitingCaller final : public Waker {
   class Seat {
    public:
     /// What to do every so often while the caller does not come out of the work that it does: the function is called by
-    /// the seat's thread, and the caller stays until it returns. What it throws is dropped.
+    /// the seat's thread, and the caller stays until it returns. What it throws the caller's `wait` throws, once it
+    /// comes out; of several the first. A wake before that is not lost.
     struct Look {
       std::chrono::nanoseconds after;
       std::function<void()> look;  // null: nothing
@@ -65,6 +67,7 @@ class WaitingCaller final : public Waker {
     bool thread_works_ = false;
     bool caller_works_ = false;
     bool looking_ = false;
+    std::exception_ptr thrown_;  // by a look; the caller has not heard it yet
     bool stopping_ = false;
     uint64_t moves_ = 0;  // times that the caller came or went
     // Of the waits that are looked at together.

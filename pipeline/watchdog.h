@@ -16,7 +16,8 @@ class WatchedStorage;
 /// Notices that nothing moves while somebody waits. It has no thread: whoever waits wakes up every quarter of the limit
 /// and looks. What moves is counted by the statistics that are there anyway (rows and errors that operators delivered),
 /// by maps inside their blocks, by the storage, and by the thread that writes; while that brings files to the disk,
-/// nobody can see whether it moves, and it is taken to. Used by the waiting thread only.
+/// nobody can see whether it moves, and it is taken to. Used by one thread at a time: the one that waits, or while that
+/// works and does not come out, the one of its seat (`WaitingCaller::Seat`).
 class Watchdog {
  public:
   /// `seconds`: the limit, above 0. `on_stall`: null for the default, see StartOptions. `plan`, `storage` and `output`

@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <barrier>
+#include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <thread>
 
@@ -39,22 +39,21 @@ TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
   std::set<std::thread::id> threads;
   std::barrier both(2);
   std::atomic<int> done = 0;
-  std::optional<Executor::Stay> stay;
+  std::deque<Executor::Stay> stays;  // all stay: the last call of `end` may still go on
   Executor::Node node(executor.graph(), tbb::flow::unlimited, HandedOver([&](size_t) {
                         handoff_acquire(&executor);
                         const Executor::Body body(executor);
                         both.arrive_and_wait();  // one is of the worker, one of who has the seat
                         const std::lock_guard lock(mutex);
                         threads.insert(std::this_thread::get_id());
-                        if (++done % 2 == 0) stay->end();
+                        if (++done % 2 == 0) stays.back().end();
                         return tbb::flow::continue_msg();
                       }));
   // One thread after the other, while those before it live on: ids of threads that are gone are used again.
   const std::function<void(int)> work = [&](int times) {
-    stay.emplace(executor);
-    stay->begin();
+    stays.emplace_back(executor).begin();
     for (int i = 0; i < 2; ++i) executor.submit(node, 0, &executor);
-    stay->work();
+    stays.back().work();
     if (times > 1) std::thread(work, times - 1).join();
   };
   work(3);

@@ -82,12 +82,12 @@ struct StartOptions {
   double watchdog = 0;
   /// What to do about a stall, called inside the call that waits, on its thread, and again after as much time if
   /// nothing moves still; on a thread of the pipeline where the caller works while it waits (`threads`) and what it
-  /// works on hangs, and then what it throws leaves `next()` when that returns. It may throw, which leaves `next()` and
-  /// loses nothing: calling that again waits on; it may end the process (`exit_on_stall`); when it returns, the wait
-  /// goes on. Default: null, the report is printed on standard error and `kStalled` is thrown. The destructors of a
-  /// pipeline, which `start()` comes to when it throws, and of the last copy of its states wait for functions and reads
-  /// of local files that do not return. States keep it: it may be called when the pipeline is gone, and on the thread
-  /// that serializes while another one waits in `next()`.
+  /// works on hangs, and then what it throws leaves `next()` when that returns. It must not use the pipeline. It may
+  /// throw, which leaves `next()` and loses nothing: calling that again waits on; it may end the process
+  /// (`exit_on_stall`); when it returns, the wait goes on. Default: null, the report is printed on standard error and
+  /// `kStalled` is thrown. The destructors of a pipeline, which `start()` comes to when it throws, and of the last copy
+  /// of its states wait for functions and reads of local files that do not return. States keep it: it may be called
+  /// when the pipeline is gone, and on the thread that serializes while another one waits in `next()`.
   std::function<void(const Stall&)> on_stall = nullptr;
   /// False: stages count and time nothing, `stats()` has no numbers of them, and an exception that a stage throws names
   /// no operator; to measure what the counters cost. Not together with `watchdog`. Default: true

@@ -133,7 +133,7 @@ TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
 
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
   wait_until_the_seat_is_callers();
-  constexpr int kWaits = 2000;
+  constexpr int kWaits = 500;
   std::atomic<int> waits = 0;
   std::thread other([&] {
     for (int i = 1; i <= kWaits; ++i) {
@@ -153,14 +153,15 @@ TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
 
 TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
   std::atomic<int> looks = 0;
+  std::atomic<bool> was_here = false;
   seat_.reset();
   const auto look = [&] {
+    if (!was_here) return;  // a slow moment
     ++looks;
     throw std::runtime_error("look " + std::to_string(looks));
   };
   seat_.emplace(caller_, executor_, WaitingCaller::Seat::Look{milliseconds(5), look});
   wait_until_the_seat_is_callers();
-  std::atomic<bool> was_here = false;
   in_body_ = [&, me = std::this_thread::get_id()] {
     if (std::this_thread::get_id() == me) was_here = true;
     while (was_here && looks < 3) std::this_thread::yield();
@@ -192,35 +193,36 @@ TEST_F(WaitingCallerTest, WaitsAsBeforeWhenTheSeatIsGone) {
   EXPECT_EQ(bodies, 100);
 }
 
-/// Takes its time, so that the caller waits for it, and notes whether the thread that made it works for it.
+/// Takes its time, so that the caller waits for it, and calls `here` where the thread that made it works for it.
 class Look final : public MapOperator {
  public:
-  Look(SchemaPtr schema, bool never_waits, std::atomic<bool>& was_here)
-      : MapOperator(std::move(schema)), never_waits_(never_waits), was_here_(was_here) {}
+  Look(SchemaPtr schema, bool never_waits, std::function<void()> here)
+      : MapOperator(std::move(schema)), never_waits_(never_waits), here_(std::move(here)) {}
   std::string_view name() const override { return "look"; }
   bool never_waits() const override { return never_waits_; }
   Block apply(Block block, BufferPool&) const override {
-    if (std::this_thread::get_id() == maker_) was_here_ = true;
+    if (std::this_thread::get_id() == maker_) here_();
     spin(std::chrono::microseconds(50));
     return block;
   }
 
  private:
   const bool never_waits_;
-  std::atomic<bool>& was_here_;
+  const std::function<void()> here_;
   const std::thread::id maker_ = std::this_thread::get_id();
 };
 
-Dataset looked_at(const Dataset& input, bool never_waits, std::atomic<bool>& was_here) {
-  return Dataset::from_operator({input}, [&was_here, never_waits](std::span<const SchemaPtr> inputs) {
-    return std::make_shared<Look>(inputs[0], never_waits, was_here);
+Dataset looked_at(const Dataset& input, bool never_waits, const std::function<void()>& here) {
+  return Dataset::from_operator({input}, [here, never_waits](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<Look>(inputs[0], never_waits, here);
   });
 }
 
 TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
   const WorkerLimit limit(2);
   std::atomic<bool> was_here = false;
-  const Dataset endless = looked_at(Dataset::range(0, 1 << 20).batch(1024).repeat(), true, was_here);
+  const Dataset endless =
+      looked_at(Dataset::range(0, 1 << 20).batch(1024).repeat(), true, [&was_here] { was_here = true; });
   Pipeline pipeline = endless.start({.threads = 2});
   for (int64_t rows = 0; !was_here; rows += 1024) {
     const std::optional<Batch> batch = pipeline.next();
@@ -228,12 +230,35 @@ TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
   }
 }
 
+TEST(CallerOfNext, IsToldOfAStallOnceWhatItWorksOnReturns) {
+  const WorkerLimit limit(2);
+  std::atomic<bool> was_here = false;
+  std::atomic<bool> told = false;
+  const Dataset endless = looked_at(Dataset::range(0, 1 << 20).batch(1024).repeat(), true, [&] {
+    was_here = true;
+    while (!told) std::this_thread::yield();
+  });
+  Pipeline pipeline = endless.start({.threads = 2, .watchdog = 0.1, .on_stall = [&](const Stall&) {
+                                       if (!was_here) return;  // a slow moment
+                                       told = true;
+                                       throw std::runtime_error("stalled");
+                                     }});
+  int64_t rows = 0;
+  EXPECT_THROW(
+      for (; true; rows += 1024) { ASSERT_EQ(pipeline.next()->values<int64_t>("value").front(), rows % (1 << 20)); },
+      std::runtime_error);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(pipeline.next()->values<int64_t>("value").front(), rows % (1 << 20)) << "and nothing is lost";
+}
+
 // What waits may wait for what the caller holds; one thread is not two; a storage is somebody else's.
 TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
   const WorkerLimit limit(2);
   std::atomic<bool> was_here = false;
   const auto take_all = [&](bool never_waits, const StartOptions& options) {
-    Pipeline pipeline = looked_at(Dataset::range(0, 4 << 20).batch(1024), never_waits, was_here).start(options);
+    const Dataset dataset =
+        looked_at(Dataset::range(0, 4 << 20).batch(1024), never_waits, [&was_here] { was_here = true; });
+    Pipeline pipeline = dataset.start(options);
     while (pipeline.next()) {
     }
   };

@@ -114,9 +114,11 @@ std::string to_table(const SweepResult& sweep) {
                         result.us_wall_per_record() / best, i == sweep.best ? " *" : "  ", result.bottleneck);
   }
   const std::vector<BenchResult::Round>& rounds = sweep.runs.front().result.rounds;
-  return text + fmt::format("{}, {} of each; one stream for all values of options that do not change it\n",
-                            sweep.runs.front().result.options.workload,
-                            rounds.empty() ? "one run" : fmt::format("the median of {} runs", rounds.size()));
+  const bool compared = !sweep.runs.front().stream_hash.empty();
+  return text + fmt::format("{}, {} of each; {}\n", sweep.runs.front().result.options.workload,
+                            rounds.empty() ? "one run" : fmt::format("the median of {} runs", rounds.size()),
+                            compared ? "one stream for all values of options that do not change it"
+                                     : "the streams are not compared, they have no order");
 }
 
 }  // namespace millrace

@@ -72,14 +72,15 @@ Executor::Body::~Body() {
   handoff_release(&executor_);  // stop() acquires it
 }
 
-void Executor::Stay::begin() {
-  if (group_ == nullptr) group_ = std::make_unique<tbb::task_group>();
+bool Executor::Stay::begin() {
   try {
+    if (group_ == nullptr) group_ = std::make_unique<tbb::task_group>();
     open_ = group_->defer([] {});
+    return true;
   } catch (const std::bad_alloc&) {
     // oneTBB counts a task before it has memory for it: the group waits for ever now, also when it is destroyed.
     static_cast<void>(group_.release());
-    throw;
+    return false;
   }
 }
 

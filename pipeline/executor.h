@@ -71,9 +71,9 @@ class Executor {
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
 
-    /// From now on `end` is heard. Not while another thread is in `begin` or `end`. Throws `std::bad_alloc`: then no
-    /// stay has begun.
-    void begin();
+    /// From now on `end` is heard. Not while another thread is in `begin` or `end`. False when there is no memory:
+    /// then no stay has begun.
+    [[nodiscard]] bool begin();
     /// Runs bodies until `end`, and the one that runs then to its end.
     void work();
     /// Any thread, also before `work`; where no stay has begun, nothing.

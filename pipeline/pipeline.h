@@ -58,8 +58,7 @@ class PipelineError final : public ErrorException {
 struct StartOptions {
   /// Threads that work for the pipeline, see WorkerLimit. Of two or more one may be the caller of `next()` while it
   /// waits there, and on its stack, where no operator calls a function of yours (`Operator::never_waits`) and `storage`
-  /// is the default.
-  /// Default: 0, as many as there are cores
+  /// is the default. Default: 0, as many as there are cores
   int threads = 0;
   bool ordered =
       true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always

@@ -1,6 +1,5 @@
 #include "pipeline/waiting_caller.h"
 
-#include <new>
 #include <utility>
 
 #include "pipeline/stage_statistics.h"
@@ -17,16 +16,6 @@ constexpr int64_t kAwayToGet = 8;
 constexpr int64_t kAwayToKeep = 4;
 // A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
 constexpr std::chrono::milliseconds kStill{4};
-
-// False when there is no memory.
-bool begun(Executor::Stay& stay) {
-  try {
-    stay.begin();
-    return true;
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
 
 }  // namespace
 
@@ -61,7 +50,7 @@ bool WaitingCaller::wait_until_woken(const std::chrono::nanoseconds* most) {
 // Where the seat is the caller's. False when it was taken from it before it was woken, or there is no memory to begin.
 bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
   if (seat_ == nullptr || seat_->owner_ != Seat::Owner::kCaller || seat_->thread_works_) return false;
-  if (!begun(seat_->caller_stay_)) return false;
+  if (!seat_->caller_stay_.begin()) return false;
   seat_->caller_works_ = true;
   lock.unlock();
   seat_->caller_stay_.work();
@@ -117,7 +106,7 @@ void WaitingCaller::Seat::run() {
 
 // False when there is no memory to begin.
 bool WaitingCaller::Seat::work(std::unique_lock<std::mutex>& lock) {
-  if (!begun(thread_stay_)) return false;
+  if (!thread_stay_.begin()) return false;
   thread_works_ = true;
   lock.unlock();
   thread_stay_.work();

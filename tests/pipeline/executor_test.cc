@@ -51,7 +51,7 @@ TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
                       }));
   // One thread after the other, while those before it live on: ids of threads that are gone are used again.
   const std::function<void(int)> work = [&](int times) {
-    stays.emplace_back(executor).begin();
+    ASSERT_TRUE(stays.emplace_back(executor).begin());
     for (int i = 0; i < 2; ++i) executor.submit(node, 0, &executor);
     stays.back().work();
     if (times > 1) std::thread(work, times - 1).join();

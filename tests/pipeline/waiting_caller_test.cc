@@ -133,7 +133,7 @@ TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
 
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
   wait_until_the_seat_is_callers();
-  constexpr int kWaits = 500;
+  constexpr int kWaits = 2000;
   std::atomic<int> waits = 0;
   std::thread other([&] {
     for (int i = 1; i <= kWaits; ++i) {
@@ -143,12 +143,15 @@ TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
       caller_.wake();
     }
   });
+  int on_the_seat = 0;
   for (int i = 0; i < kWaits; ++i) {
     if (!seat_->is_callers()) wait_until_the_seat_is_callers();
     ++waits;
     caller_.wait();
+    on_the_seat += seat_->is_callers() ? 1 : 0;
   }
   other.join();
+  EXPECT_GT(on_the_seat, 0);
 }
 
 TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {

@@ -1,10 +1,11 @@
 #include "ops/cast.h"
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
+
+#include "ops/cast_values.h"
 
 namespace millrace {
 namespace {
@@ -21,30 +22,13 @@ SchemaPtr cast_schema(const Schema& input, std::string_view feature, DType to) {
   return std::make_shared<const Schema>(std::move(features));
 }
 
-// Whether a value has a place in To at all; rounding is not asked for.
-template <typename To, typename From>
-bool fits(From value) {
-  if constexpr (std::is_floating_point_v<To>) {
-    return true;
-  } else if constexpr (std::is_floating_point_v<From>) {
-    // Both limits are powers of two, so exact as floats; false for what is no number.
-    constexpr From kLimit = static_cast<From>(uint64_t{1} << (sizeof(To) * 8 - 1));
-    return value >= -kLimit && value < kLimit;
-  } else {
-    return value >= std::numeric_limits<To>::min() && value <= std::numeric_limits<To>::max();
-  }
-}
-
 template <typename From, typename To>
 void convert(const Column& from, Column& to, const std::string& feature, Block& block) {
   const std::span<const From> values = from.values<From>();
   const std::span<To> converted = to.mutable_values<To>();
   bool all_fit = true;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const bool good = fits<To>(values[i]);
-    all_fit = all_fit && good;
-    converted[i] = good ? static_cast<To>(values[i]) : To{};
-  }
+  // A column of the type already does not come here.
+  if constexpr (!std::is_same_v<From, To>) all_fit = cast_values(values, converted);
   if (all_fit) return;
   for (size_t element = 0; element < from.num_elements(); ++element) {
     const std::span<const From> all = from.values<From>(element);

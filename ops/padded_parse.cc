@@ -30,6 +30,7 @@ bool PaddedParse::takes(const ExampleParser& parser) {
 std::optional<std::vector<int64_t>> PaddedParse::lengths_of(size_t feature, const Lists& lists, size_t rows) const {
   const FeatureSpec& column = parser_.columns()[feature];
   std::vector<int64_t> lengths;
+  lengths.reserve(lists.num_records / rows);
   for (size_t first = 0; first < lists.num_records; first += rows) {
     const int64_t* counts = lists.counts.data() + lists.place(feature, first);
     const int64_t longest = *std::max_element(counts, counts + rows);
@@ -46,9 +47,10 @@ std::optional<Column> PaddedParse::decode(size_t feature, const Lists& lists, si
                                           std::span<const int64_t> lengths) const {
   const FeatureSpec& spec = parser_.columns()[feature];
   std::vector<Shape> shapes;
+  shapes.reserve(lengths.size());
   for (const int64_t length : lengths) {
-    shapes.push_back({static_cast<int64_t>(rows)});
-    if (spec.shape.size() == 1) shapes.back().push_back(length);
+    const auto height = static_cast<int64_t>(rows);
+    shapes.push_back(spec.shape.empty() ? Shape{height} : Shape{height, length});
   }
   Column column = padded_column(pool_, spec.dtype, shapes);
   const auto padding = padding_as<T>(rules_[feature].value);
@@ -89,6 +91,7 @@ std::optional<Block> PaddedParse::operator()(const Block& records, size_t rows) 
     }
   }
   Block::Columns columns;
+  columns.reserve(num_features);
   for (size_t f = 0; f < num_features; ++f) {
     const auto lengths = lengths_of(f, lists, rows);
     if (!lengths) return std::nullopt;

@@ -213,6 +213,7 @@ TensorMessage TensorMessage::read(std::string_view bytes) {
       if (field_tag == tag(kTypeField, kVarint)) {
         tensor.type_ = static_cast<int64_t>(wire.varint());
       } else if (field_tag == tag(kShapeField, kDelimited)) {
+        tensor.shape_.reserve(4);  // of most tensors, in one piece
         read_shape(wire.delimited(), tensor.shape_);
       } else if (field_tag == tag(kContentField, kDelimited)) {
         tensor.content_ = wire.delimited();

@@ -14,7 +14,6 @@
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
 #include "pipeline/worker_limit.h"
-#include "tests/benchmarks/image_message.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
@@ -105,16 +104,7 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfNumbers) {
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
-  RecordWriter writer(folder_.path("0.tfrecord"), {});
-  for (int r = 0; r < 20; ++r) {
-    ExampleWriter example;
-    const std::string low = test::image_message(128, static_cast<float>(r));
-    const std::string high = test::image_message(512, static_cast<float>(-r));
-    example.add("low_res_image", std::vector<std::string_view>{low});
-    example.add("high_res_image", std::vector<std::string_view>{high});
-    writer.write(std::string(example.finish()));
-  }
-  writer.close();
+  test::write_workload_shards(folder_.path(), test::images_record, Compression::kNone, 80);
   for (const int threads : {1, 4}) {
     const std::unique_ptr<Floor> floor = make_floor(options("images", threads));
     ASSERT_GT(floor->expected().size(), 6U);

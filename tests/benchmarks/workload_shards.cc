@@ -1,12 +1,15 @@
 #include "tests/benchmarks/workload_shards.h"
 
+#include <array>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "formats/example/writer.h"
 #include "formats/tfrecord/writer.h"
+#include "tests/benchmarks/image_message.h"
 
 namespace millrace::test {
 namespace {
@@ -47,11 +50,20 @@ std::string tokens_record(int number) {
   return std::string(example.finish());
 }
 
+std::string images_record(int number) {
+  const std::string low = image_message(128, static_cast<float>(number));
+  const std::string high = image_message(512, static_cast<float>(-number));
+  ExampleWriter example;
+  example.add("low_res_image", std::array<std::string_view, 1>{low});
+  example.add("high_res_image", std::array<std::string_view, 1>{high});
+  return std::string(example.finish());
+}
+
 void write_workload_shards(const std::string& folder, const std::function<std::string(int)>& record,
-                           Compression compression) {
+                           Compression compression, int num_records) {
   for (int shard = 0; shard < kShards; ++shard) {
     RecordWriter writer(fmt::format("{}/{}.tfrecord", folder, shard), {.compression = compression});
-    for (int r = 0; r < kWorkloadRecords / kShards; ++r) writer.write(record(shard * kWorkloadRecords / kShards + r));
+    for (int r = 0; r < num_records / kShards; ++r) writer.write(record(shard * num_records / kShards + r));
     writer.close();
   }
 }

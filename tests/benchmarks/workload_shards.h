@@ -8,17 +8,18 @@
 
 namespace millrace::test {
 
-/// A record as the workloads `mlm`, `quest`, and `bucket` and `pad` read them; another one for each number, those of
-/// tokens of another length.
+/// A record as the workloads `mlm`, `quest`, `bucket` and `pad`, and `images` read them; another one for each number,
+/// those of tokens of another length, those of images of 3.3 MB.
 std::string mlm_record(int number);
 std::string quest_record(int number);
 std::string tokens_record(int number);
+std::string images_record(int number);
 
-/// Records in all shards that `write_workload_shards` writes.
+/// Records in all shards that `write_workload_shards` writes, if nothing is said.
 constexpr int kWorkloadRecords = 3500;
 
-/// Writes five shards *.tfrecord into a folder.
+/// Writes five shards *.tfrecord into a folder, with a fifth of the records each.
 void write_workload_shards(const std::string& folder, const std::function<std::string(int)>& record,
-                           Compression compression = Compression::kNone);
+                           Compression compression = Compression::kNone, int num_records = kWorkloadRecords);
 
 }  // namespace millrace::test

@@ -69,9 +69,9 @@ run_format() { sources | xargs clang-format --dry-run --Werror; }
 
 run_build() { cmake --preset dev >/dev/null && cmake --build --preset dev --parallel "$jobs"; }
 
-# Runs the tests of a preset, and keeps what they print. More at a time than there are cores: tests wait for injected delays and
-# for processes, and with as many as cores a third of two was idle.
-run_ctest() { ctest --preset "$1" --parallel $((jobs + (jobs + 1) / 2)) --output-on-failure 2>&1 | tee "build/$1/ctest.log"; }
+# Runs the tests of a preset, and keeps what they print. Twice as many at a time as there are cores: tests wait for injected delays
+# and for processes, and with as many as cores a third of two was idle.
+run_ctest() { ctest --preset "$1" --parallel $((2 * jobs)) --output-on-failure 2>&1 | tee "build/$1/ctest.log"; }
 
 run_test() { MILLRACE_SOAK=$soak run_ctest dev; }
 

@@ -14,7 +14,7 @@ using MakeTwin = std::function<TwinDataset(const Weave&)>;
 #if defined(__SANITIZE_THREAD__)
 constexpr size_t kMostPlaces = 5;
 #elif defined(__SANITIZE_ADDRESS__)
-constexpr size_t kMostPlaces = 12;
+constexpr size_t kMostPlaces = 8;
 #else
 constexpr size_t kMostPlaces = 24;
 #endif

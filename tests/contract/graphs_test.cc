@@ -23,10 +23,8 @@
 namespace millrace::test::graphs_test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int64_t kGraphs = 120;
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kGraphs = 250;
 #else
 constexpr int64_t kGraphs = 500;
 #endif

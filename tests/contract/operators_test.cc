@@ -14,7 +14,7 @@ namespace millrace::test::operators_test {
 namespace {
 
 // Of the numbers of an operator, for each input.
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kDraws = 1;
 #else
 constexpr uint64_t kDraws = 2;

@@ -17,7 +17,7 @@
 namespace millrace::test::resources_test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kPipelines = 150;
 #else
 constexpr uint64_t kPipelines = 1000;

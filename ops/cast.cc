@@ -26,10 +26,12 @@ template <typename From, typename To>
 void convert(const Column& from, Column& to, const std::string& feature, Block& block) {
   const std::span<const From> values = from.values<From>();
   const std::span<To> converted = to.mutable_values<To>();
-  bool all_fit = true;
-  // A column of the type already does not come here.
-  if constexpr (!std::is_same_v<From, To>) all_fit = cast_values(values, converted);
-  if (all_fit) return;
+  if constexpr (std::is_same_v<From, To>) {
+    std::copy(values.begin(), values.end(), converted.begin());
+    return;
+  } else if (cast_values(values, converted)) {
+    return;
+  }
   for (size_t element = 0; element < from.num_elements(); ++element) {
     const std::span<const From> all = from.values<From>(element);
     const auto unfit = std::find_if(all.begin(), all.end(), [](From value) { return !fits<To>(value); });

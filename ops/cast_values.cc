@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "ops/cast_values.cc"
 #include "ops/cast_values.h"
 
+#include <bit>
 #include <cstddef>
 
 #include <hwy/foreach_target.h>
@@ -34,6 +35,8 @@ bool Cast(const From* from, size_t count, To* to) {
 #else
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+static_assert(std::endian::native == std::endian::little, "the lower half of an int64 is the even int32 of its two");
 
 using Tag = hn::ScalableTag<int32_t>;
 using Int32s = hn::Vec<Tag>;

@@ -48,8 +48,8 @@ std::optional<Column> PaddedParse::decode(size_t feature, const Lists& lists, si
   const FeatureSpec& spec = parser_.columns()[feature];
   std::vector<Shape> shapes;
   shapes.reserve(lengths.size());
+  const auto height = static_cast<int64_t>(rows);
   for (const int64_t length : lengths) {
-    const auto height = static_cast<int64_t>(rows);
     shapes.push_back(spec.shape.empty() ? Shape{height} : Shape{height, length});
   }
   Column column = padded_column(pool_, spec.dtype, shapes);

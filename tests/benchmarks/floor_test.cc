@@ -104,7 +104,7 @@ TEST_F(FloorTest, MakesTheEnginesBatchesOfNumbers) {
 }
 
 TEST_F(FloorTest, MakesTheEnginesBatchesOfImages) {
-  test::write_workload_shards(folder_.path(), test::images_record, Compression::kNone, 80);
+  test::write_workload_shards(folder_.path(), test::images_record, Compression::kNone, 40);
   for (const int threads : {1, 4}) {
     const std::unique_ptr<Floor> floor = make_floor(options("images", threads));
     ASSERT_GT(floor->expected().size(), 6U);

@@ -4,14 +4,19 @@
 #include <barrier>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "formats/records/record_cutter.h"
 #include "formats/storage/local.h"
+#include "formats/tfrecord/shards.h"
+#include "ops/file_source.h"
 #include "pipeline/dataset.h"
 #include "pipeline/io_threads.h"
 #include "pipeline/pipeline.h"
@@ -275,6 +280,25 @@ TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
   IoThreads threads;
   take_all(/*never_waits=*/true, {.threads = 2, .storage = std::make_shared<LocalStorage>(threads)});
   EXPECT_FALSE(was_here);
+}
+
+// Its files would be read by a cutter of its own.
+class RecordsOfAUser final : public FileSourceOperator {
+ public:
+  explicit RecordsOfAUser(const Shards& files) : FileSourceOperator(record_schema(), files, {}) {}
+  std::string_view name() const override { return "records_of_a_user"; }
+
+ private:
+  std::unique_ptr<RecordCutter> cutter(uint64_t) const override { return nullptr; }
+};
+
+TEST(CallerOfNext, WaitsForFilesAndNotForACutterOfAUser) {
+  const Shards files = Shards::files({MILLRACE_TEST_DATA "/tfrecord/few.tfrecord"});
+  for (const Dataset& dataset : {Dataset::tfrecord(files), Dataset::text_lines(files), Dataset::csv_records(files),
+                                 Dataset::fixed_length_records(files, {.record_bytes = 4})}) {
+    EXPECT_TRUE(dataset.plan()->op->never_waits()) << dataset.plan()->op->name();
+  }
+  EXPECT_FALSE(RecordsOfAUser(files).never_waits());
 }
 
 TEST(CallerOfNext, CallsNoFunctionOfAUser) {

@@ -27,12 +27,16 @@ function(millrace_names_of source result)
 endfunction()
 
 # millrace_batch(TARGET): no two sources of a batch have a name in common. CMake leaves out sources with options of their own, and
-# this those that Highway includes several times and those that are generated. With ALWAYS in each build: what is around a program's
-# work, where no time is spent.
+# this those that Highway includes several times and those that are generated. With ALWAYS in each build, for what is around a
+# program's work, where no time is spent; HOT: a regular expression of paths below the target's folder, of sources that are by
+# themselves all the same.
 function(millrace_batch target)
+  cmake_parse_arguments(arg "ALWAYS" "HOT" "" ${ARGN})
   set(most ${MILLRACE_BATCH})
-  if("ALWAYS" IN_LIST ARGN AND most EQUAL 0)
+  set(hot)
+  if(arg_ALWAYS AND most EQUAL 0)
     set(most 16)
+    set(hot ${arg_HOT})
   endif()
   if(most LESS_EQUAL 1)
     return()
@@ -41,7 +45,8 @@ function(millrace_batch target)
   get_target_property(folder ${target} SOURCE_DIR)
   foreach(source IN LISTS sources)
     get_filename_component(path ${source} ABSOLUTE BASE_DIR ${folder})
-    if(NOT EXISTS ${path})
+    file(RELATIVE_PATH below_folder ${folder} ${path})
+    if(NOT EXISTS ${path} OR (hot AND below_folder MATCHES "${hot}"))
       continue()
     endif()
     file(STRINGS ${path} included_again REGEX "foreach_target\\.h")

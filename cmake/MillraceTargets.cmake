@@ -51,9 +51,11 @@ function(millrace_precompile name)
   endif()
 endfunction()
 
-# millrace_library(NAME [files...]): the static library of one folder. Without files: every .cc below the folder.
+# millrace_library(NAME [files...] [BATCH options...]): the static library of one folder. Without files: every .cc below the
+# folder. BATCH: for millrace_batch.
 function(millrace_library name)
-  set(sources ${ARGN})
+  cmake_parse_arguments(arg "" "" "BATCH" ${ARGN})
+  set(sources ${arg_UNPARSED_ARGUMENTS})
   if(NOT sources)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cc")
   endif()
@@ -63,7 +65,7 @@ function(millrace_library name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:millrace_flags>)
   millrace_precompile(${name})
-  millrace_batch(${name})
+  millrace_batch(${name} ${arg_BATCH})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES ${name})
 endfunction()
 

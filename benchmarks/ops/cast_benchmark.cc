@@ -54,18 +54,18 @@ void cast_floor(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kRows));
 }
 
-BENCHMARK(cast<int32_t, int64_t>)->Name("cast_int32_int64");
-BENCHMARK(cast_floor<int32_t, int64_t>)->Name("cast_int32_int64_floor");
-BENCHMARK(cast<int32_t, float>)->Name("cast_int32_float32");
-BENCHMARK(cast_floor<int32_t, float>)->Name("cast_int32_float32_floor");
-BENCHMARK(cast<int64_t, int32_t>)->Name("cast_int64_int32");
-BENCHMARK(cast_floor<int64_t, int32_t>)->Name("cast_int64_int32_floor");
-BENCHMARK(cast<int64_t, float>)->Name("cast_int64_float32");
-BENCHMARK(cast_floor<int64_t, float>)->Name("cast_int64_float32_floor");
-BENCHMARK(cast<float, int32_t>)->Name("cast_float32_int32");
-BENCHMARK(cast_floor<float, int32_t>)->Name("cast_float32_int32_floor");
-BENCHMARK(cast<float, int64_t>)->Name("cast_float32_int64");
-BENCHMARK(cast_floor<float, int64_t>)->Name("cast_float32_int64_floor");
+BENCHMARK(cast<int32_t, int64_t>)->Name("cast/int32_int64");
+BENCHMARK(cast_floor<int32_t, int64_t>)->Name("cast_floor/int32_int64");
+BENCHMARK(cast<int32_t, float>)->Name("cast/int32_float32");
+BENCHMARK(cast_floor<int32_t, float>)->Name("cast_floor/int32_float32");
+BENCHMARK(cast<int64_t, int32_t>)->Name("cast/int64_int32");
+BENCHMARK(cast_floor<int64_t, int32_t>)->Name("cast_floor/int64_int32");
+BENCHMARK(cast<int64_t, float>)->Name("cast/int64_float32");
+BENCHMARK(cast_floor<int64_t, float>)->Name("cast_floor/int64_float32");
+BENCHMARK(cast<float, int32_t>)->Name("cast/float32_int32");
+BENCHMARK(cast_floor<float, int32_t>)->Name("cast_floor/float32_int32");
+BENCHMARK(cast<float, int64_t>)->Name("cast/float32_int64");
+BENCHMARK(cast_floor<float, int64_t>)->Name("cast_floor/float32_int64");
 
 }  // namespace
 }  // namespace millrace

@@ -11,8 +11,6 @@
 #include "benchmarks/floor/floor_run.h"
 #include "benchmarks/floor/read_plan.h"
 #include "formats/error.h"
-#include "formats/example/writer.h"
-#include "formats/tfrecord/writer.h"
 #include "pipeline/worker_limit.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"

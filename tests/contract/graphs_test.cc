@@ -18,16 +18,13 @@
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 #include "tests/contract/pending_operator.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
 
 namespace millrace::test::graphs_test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int64_t kGraphs = 120;
-#else
-constexpr int64_t kGraphs = 500;
-#endif
+constexpr int64_t kGraphs = kSanitized ? 120 : 500;
 constexpr int64_t kSoakGraphs = 10000;
 
 std::string broken_promise_of(const Graph& graph) {

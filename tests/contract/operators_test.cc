@@ -9,16 +9,13 @@
 #include "pipeline/worker_limit.h"
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
+#include "tests/support/sanitized.h"
 
 namespace millrace::test::operators_test {
 namespace {
 
 // Of the numbers of an operator, for each input.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kDraws = 1;
-#else
-constexpr uint64_t kDraws = 2;
-#endif
+constexpr uint64_t kDraws = kSanitized ? 1 : 2;
 
 struct Input {
   const char* name;

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "tests/support/sanitized.h"
+
 namespace millrace::test {
 namespace {
 
@@ -19,10 +21,10 @@ int64_t entries_of(const char* folder) {
 
 Resources Resources::now() {
   Resources held{.threads = entries_of("/proc/self/task"), .files = entries_of("/proc/self/fd")};
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const struct mallinfo2 info = ::mallinfo2();
-  held.heap_bytes = static_cast<int64_t>(info.uordblks + info.hblkhd);
-#endif
+  if (!kSanitized) {
+    const struct mallinfo2 info = ::mallinfo2();
+    held.heap_bytes = static_cast<int64_t>(info.uordblks + info.hblkhd);
+  }
   return held;
 }
 

@@ -12,16 +12,13 @@
 #include "tests/contract/graph.h"
 #include "tests/contract/outcome.h"
 #include "tests/contract/save_points.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/soak.h"
 
 namespace millrace::test::resources_test {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kPipelines = 150;
-#else
-constexpr uint64_t kPipelines = 1000;
-#endif
+constexpr uint64_t kPipelines = kSanitized ? 150 : 1000;
 constexpr uint64_t kSoakPipelines = 10000;
 
 struct Opened {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::tokenizer_test {
@@ -355,12 +356,9 @@ TEST(Tokenizer, TrimsTheFirstTokenBehindRobertaProcessingAsAnyOther) {
 
 // Bytes taken from malloc and not given back; 0 where a sanitizer replaces malloc.
 int64_t heap_bytes() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (test::kSanitized) return 0;
   const struct mallinfo2 info = ::mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
-#else
-  return 0;
-#endif
 }
 
 TEST(Tokenizer, KeepsLittleMemoryOfAHugeText) {

@@ -179,8 +179,8 @@ TEST_F(TfrecordPipeline, ReadsAsManyChunksAheadAsItIsTold) {
   // All chunks but those that blocks in queues are made of are read, though nobody asks for them.
   const auto all_are_read = [&](std::chrono::milliseconds patience) {
     const auto storage = std::make_shared<test::InjectingStorage>(
-        local, test::InjectionOptions{.min_latency = std::chrono::microseconds(200),
-                                      .max_latency = std::chrono::microseconds(300)});
+        local, test::InjectionOptions{.min_latency = std::chrono::milliseconds(2),
+                                      .max_latency = std::chrono::milliseconds(2)});
     Pipeline pipeline = dataset.start({.threads = 2, .storage = storage});
     EXPECT_TRUE(pipeline.next());
     const auto late = std::chrono::steady_clock::now() + patience;
@@ -190,7 +190,7 @@ TEST_F(TfrecordPipeline, ReadsAsManyChunksAheadAsItIsTold) {
   // A thread that is kept away inside of a call finds its answer there, and takes the storage for a fast one: then
   // nothing is read ahead until somebody asks, and another run begins.
   bool all = false;
-  for (int run = 0; run < 8 && !all; ++run) all = all_are_read(std::chrono::milliseconds(100) * (1 << run));
+  for (int run = 0; run < 8 && !all; ++run) all = all_are_read(std::chrono::milliseconds(500) * (1 << run));
   EXPECT_TRUE(all);
 }
 

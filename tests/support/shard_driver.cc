@@ -18,7 +18,7 @@ bool WakeFlag::wait() {
 }
 
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
-                     bool stop_at_error, size_t max_records, bool leave_buffer) {
+                     bool stop_at_error, size_t max_records, bool leave_buffer, const std::function<void()>& answer) {
   ReadShard read;
   WakeFlag flag;
   ShardReader reader(storage, pool, path, options, [&flag] { flag.wake(); });
@@ -35,6 +35,7 @@ ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path
         }
         break;
       case ShardReader::Step::kPending:
+        if (answer) answer();
         if (!flag.wait()) {
           read.hung = true;
           return read;

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ struct ReadShard {
 
 /// Reads a whole shard, blocking while it is pending. `stop_at_error`: the policy `fail`, which ends at the first
 /// error; otherwise reading goes on as far as it can. `leave_buffer`: behind each batch, whose records are copied.
+/// `answer`: called before each wait, for a storage that answers when it is told to.
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
-                     bool stop_at_error, size_t max_records = SIZE_MAX, bool leave_buffer = false);
+                     bool stop_at_error, size_t max_records = SIZE_MAX, bool leave_buffer = false,
+                     const std::function<void()>& answer = {});
 
 }  // namespace millrace::test

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "formats/tfrecord/index_builder.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/manual_storage.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
@@ -26,6 +28,7 @@ namespace fs = std::filesystem;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using test::InjectingStorage;
+using test::ManualStorage;
 using test::MemoryStorage;
 using test::read_shard;
 using test::ReadShard;
@@ -53,6 +56,22 @@ class ShardReaderTest : public ::testing::Test {
     std::vector<std::string> result;
     for (const auto& one : read.records) result.push_back(one.payload);
     return result;
+  }
+  // Reads to the end from a storage that answers when the reader waits for it, and gives each batch to `used`. Returns
+  // how often the reader waited.
+  static int num_waits(ShardReader& reader, ManualStorage& storage, const std::function<void(RecordBatch&)>& used) {
+    int waits = 0;
+    RecordBatch batch;
+    for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
+      if (step == Step::kPending) {
+        ++waits;
+        EXPECT_TRUE(storage.answer_one());
+      } else {
+        EXPECT_EQ(step, Step::kRecords);
+        used(batch);
+      }
+    }
+    return waits;
   }
 
   const test::TemporaryFolder temporary_;
@@ -102,9 +121,9 @@ TEST_F(ShardReaderTest, BatchesNeverExceedTheNumberAskedFor) {
 TEST_F(ShardReaderTest, SlowStorageMakesItPendingAndThenWakes) {
   const auto records = many_records([](size_t) { return size_t{1000}; }, 2000);
   const std::string path = write("a.tfrecord", records);
-  InjectingStorage storage(local_, {.min_latency = milliseconds(2), .max_latency = milliseconds(2)});
-  WakeFlag flag;
-  ShardReader reader(storage, pool_, path, {}, [&flag] { flag.wake(); });
+  ManualStorage storage(local_);
+  int num_wakes = 0;
+  ShardReader reader(storage, pool_, path, {}, [&num_wakes] { ++num_wakes; });
   RecordBatch batch;
   std::vector<std::string> seen;
   int num_pending = 0;
@@ -112,7 +131,9 @@ TEST_F(ShardReaderTest, SlowStorageMakesItPendingAndThenWakes) {
     ASSERT_NE(step, Step::kError);
     if (step == Step::kPending) {
       ++num_pending;
-      ASSERT_TRUE(flag.wait());
+      EXPECT_EQ(reader.next(batch), Step::kPending) << "as long as nothing is answered";
+      EXPECT_EQ(num_wakes, num_pending - 1);
+      while (num_wakes < num_pending) ASSERT_TRUE(storage.answer_one());
     }
     for (const std::string_view payload : batch.payloads) seen.emplace_back(payload);
   }
@@ -123,30 +144,37 @@ TEST_F(ShardReaderTest, SlowStorageMakesItPendingAndThenWakes) {
 TEST_F(ShardReaderTest, SlowStorageIsReadAheadWhileABatchIsUsed) {
   const auto records = many_records([](size_t) { return size_t{1000}; }, 4000);
   const std::string path = write("a.tfrecord", records);
-  const auto pending_with = [&](size_t read_ahead) {
-    InjectingStorage storage(local_, {.min_latency = milliseconds(4), .max_latency = milliseconds(4)});
-    WakeFlag flag;
-    ShardReader reader(storage, pool_, path, {.read_ahead = read_ahead}, [&flag] { flag.wake(); });
+  for (const bool answers : {false, true}) {
+    ManualStorage storage(local_);
+    ShardReader reader(storage, pool_, path, {.read_ahead = 2}, [] {});
+    const int waits = num_waits(reader, storage, [&](RecordBatch&) {
+      if (answers) storage.answer_all();  // the caller is slower than the storage
+    });
+    // Only for the file and its first chunk, or for each of 16.
+    if (answers)
+      EXPECT_EQ(waits, 2);
+    else
+      EXPECT_GT(waits, 12);
+  }
+}
+
+TEST_F(ShardReaderTest, ReadsAsManyChunksAheadAsItIsTold) {
+  const std::string path = write("a.tfrecord", many_records([](size_t) { return size_t{1000}; }, 400));
+  for (const size_t read_ahead : {size_t{0}, size_t{1}, size_t{7}}) {
+    ManualStorage storage(local_);
+    ShardReader reader(storage, pool_, path, {.chunk_bytes = 16 << 10, .read_ahead = read_ahead}, [] {});
     RecordBatch batch;
-    int num_pending = 0;
-    for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
-      if (step == Step::kPending) {
-        ++num_pending;
-        EXPECT_TRUE(flag.wait());
-      } else {
-        std::this_thread::sleep_for(milliseconds(12));  // the caller is slower than the storage
-      }
-    }
-    return num_pending;
-  };
-  EXPECT_LE(pending_with(2), 6);  // 16 chunks: only the first wait for the storage
+    while (reader.next(batch) == Step::kPending) ASSERT_TRUE(storage.answer_one());
+    storage.answer_all();
+    EXPECT_EQ(storage.num_reads(), 2 + read_ahead) << "the first chunk, the one that the next batch needs, and others";
+  }
 }
 
 TEST_F(ShardReaderTest, SmallPartsAreReadWhereThatIsFastAndElseWhatWasAskedFor) {
   const auto records = many_records([](size_t) { return size_t{1000}; }, 4000);
   const std::string path = write("a.tfrecord", records);
-  const auto reads = [&](milliseconds latency, size_t chunk_bytes, size_t max_records) {
-    InjectingStorage storage(local_, {.min_latency = latency, .max_latency = latency});
+  const auto reads = [&](size_t chunk_bytes, size_t max_records) {
+    InjectingStorage storage(local_, {});
     const ShardReaderOptions options{.chunk_bytes = chunk_bytes, .read_ahead = 0};
     EXPECT_EQ(payloads(read_shard(storage, pool_, path, options, true, max_records)), records);
     return storage.counts().reads;
@@ -154,11 +182,14 @@ TEST_F(ShardReaderTest, SmallPartsAreReadWhereThatIsFastAndElseWhatWasAskedFor) 
   EXPECT_GE(most_warm_chunk_bytes(1000), size_t{128} << 10);
   EXPECT_LE(most_warm_chunk_bytes(1000), size_t{256} << 10);
   for (const size_t max_records : {size_t{1}, SIZE_MAX}) {
-    EXPECT_GE(reads(milliseconds(0), 1 << 20, max_records), 1 + (3 << 20) / most_warm_chunk_bytes(1000))
+    EXPECT_GE(reads(1 << 20, max_records), 1 + (3 << 20) / most_warm_chunk_bytes(1000))
         << "1 MiB, and less of the rest at a time";
-    EXPECT_GE(reads(milliseconds(0), 64 << 10, max_records), 63U) << "never more than was asked for";
-    // One that the caller was kept from looking at for so long may count as fast.
-    EXPECT_LE(reads(milliseconds(20), 1 << 20, max_records), 12U) << "1 MiB at a time";
+    EXPECT_GE(reads(64 << 10, max_records), 63U) << "never more than was asked for";
+    ManualStorage slow(local_);
+    EXPECT_EQ(payloads(read_shard(slow, pool_, path, {.chunk_bytes = 1 << 20, .read_ahead = 0}, true, max_records,
+                                  false, [&] { slow.answer_one(); })),
+              records);
+    EXPECT_LE(slow.num_reads(), 5U) << "1 MiB at a time";
   }
 }
 
@@ -188,9 +219,10 @@ TEST_F(ShardReaderTest, LongRecordsAreReadInPiecesWhereThatIsFastAndElseInOneEac
   EXPECT_EQ(payloads(read), records);
   EXPECT_GE(fast.counts().reads, 6 * 6U) << "of 512 KiB";
   EXPECT_LE(fast.counts().reads, 6 * 8U);
-  InjectingStorage slow(local_, {.min_latency = milliseconds(1), .max_latency = milliseconds(1)});
-  EXPECT_EQ(payloads(read_shard(slow, pool_, path, {}, true)), records);
-  EXPECT_LE(slow.counts().reads, 10U);
+  ManualStorage slow(local_);
+  const auto answer = [&] { slow.answer_one(); };
+  EXPECT_EQ(payloads(read_shard(slow, pool_, path, {}, true, SIZE_MAX, false, answer)), records);
+  EXPECT_EQ(slow.num_reads(), 7U) << "the first chunk, and one for each";
 }
 
 // Says yes and counts.
@@ -283,28 +315,23 @@ TEST_F(ShardReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
 
 TEST_F(ShardReaderTest, KeepsOnlyWhatIsReadAheadOfRecordsThatWereCopied) {
   const std::string path = write("a.tfrecord", many_records([](size_t i) { return 70 + i % 50; }, 20000));
-  // The most memory behind a batch.
-  const auto most = [&](Storage& storage, bool leaves) {
+  // The most memory behind a batch, from a storage that has it at once or that is slower than its caller.
+  const auto most = [&](bool slow, bool leaves) {
     BufferPool pool;
-    WakeFlag flag;
-    ShardReader reader(storage, pool, path, {.chunk_bytes = 64 << 10, .read_ahead = 1}, [&flag] { flag.wake(); });
-    RecordBatch batch;
+    ManualStorage storage(local_);
+    ShardReader reader(slow ? static_cast<Storage&>(storage) : local_, pool, path,
+                       {.chunk_bytes = 64 << 10, .read_ahead = 1}, [] {});
     int64_t bytes = 0;
-    for (Step step = reader.next(batch); step != Step::kEnd; step = reader.next(batch)) {
-      if (step == Step::kPending) {
-        EXPECT_TRUE(flag.wait());
-        continue;
-      }
+    (void)num_waits(reader, storage, [&](RecordBatch& batch) {
       batch.clear();
       if (leaves) reader.leave_buffer();
       bytes = std::max(bytes, pool.bytes_in_use());
-    }
+    });
     return bytes;
   };
-  EXPECT_LT(most(local_, true), 1000);
-  EXPECT_GT(most(local_, false), 64 << 10);
-  InjectingStorage slow(local_, {.min_latency = microseconds(50), .max_latency = microseconds(100)});
-  EXPECT_LT(most(slow, true) * 5 / 3, most(slow, false)) << "one chunk, not two";
+  EXPECT_LT(most(false, true), 1000);
+  EXPECT_GT(most(false, false), 64 << 10);
+  EXPECT_LT(most(true, true) * 5 / 3, most(true, false)) << "one chunk, not two";
 }
 
 TEST_F(ShardReaderTest, ReadingCanBeginAtAnyRecord) {
@@ -534,20 +561,17 @@ TEST_F(ShardReaderTest, DestructionCancelsTheReadInFlightAndFreesEverything) {
 TEST_F(ShardReaderTest, NextLongRecordIsReadWhileTheLastIsUsed) {
   const auto records = many_records([](size_t) { return size_t{1} << 20; }, 12);
   const std::string path = write("a.tfrecord", records);
-  InjectingStorage storage(local_, {.min_latency = milliseconds(4), .max_latency = milliseconds(4)});
-  WakeFlag flag;
-  ShardReader reader(storage, pool_, path, {}, [&flag] { flag.wake(); });
-  RecordBatch batch;
-  int num_pending = 0;
-  for (Step step; (step = reader.next(batch)) != Step::kEnd;) {
-    if (step == Step::kPending) {
-      ++num_pending;
-      ASSERT_TRUE(flag.wait());
-    } else {
-      std::this_thread::sleep_for(milliseconds(15));
-    }
+  for (const bool answers : {false, true}) {
+    ManualStorage storage(local_);
+    ShardReader reader(storage, pool_, path, {}, [] {});
+    const int waits = num_waits(reader, storage, [&](RecordBatch&) {
+      if (answers) storage.answer_all();
+    });
+    if (answers)
+      EXPECT_EQ(waits, 3) << "for the file, its first chunk and the rest of the first";
+    else
+      EXPECT_GE(waits, 12) << "for each";
   }
-  EXPECT_LE(num_pending, 6);  // the first waits, not one for each record
 }
 
 TEST_F(ShardReaderTest, SteadyStateTakesNoFreshMemory) {

@@ -1,0 +1,90 @@
+#include "tests/support/manual_storage.h"
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <utility>
+
+namespace millrace::test {
+
+struct ManualStorage::Queue {
+  std::mutex mutex;
+  std::deque<std::function<void()>> waiting;
+  size_t opens = 0;
+  size_t reads = 0;
+};
+
+class ManualStorage::ManualFile final : public File {
+ public:
+  ManualFile(std::shared_ptr<Queue> queue, std::shared_ptr<File> wrapped)
+      : queue_(std::move(queue)), wrapped_(std::move(wrapped)) {}
+
+  uint64_t size() const override { return wrapped_->size(); }
+  std::string version() const override { return wrapped_->version(); }
+  void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
+    const std::lock_guard lock(queue_->mutex);
+    ++queue_->reads;
+    queue_->waiting.emplace_back([wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
+      wrapped->read(offset, destination, sink);
+    });
+  }
+
+ private:
+  const std::shared_ptr<Queue> queue_;
+  const std::shared_ptr<File> wrapped_;
+};
+
+ManualStorage::ManualStorage(Storage& wrapped) : wrapped_(wrapped), queue_(std::make_shared<Queue>()) {}
+
+void ManualStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
+  class Wrap final : public OpenSink {
+   public:
+    Wrap(std::shared_ptr<Queue> queue, std::shared_ptr<OpenSink> sink)
+        : queue_(std::move(queue)), sink_(std::move(sink)) {}
+    void open_done(OpenResult result) noexcept override {
+      if (result.file) result.file = std::make_shared<ManualFile>(queue_, std::move(result.file));
+      sink_->open_done(std::move(result));
+    }
+
+   private:
+    const std::shared_ptr<Queue> queue_;
+    const std::shared_ptr<OpenSink> sink_;
+  };
+  const std::lock_guard lock(queue_->mutex);
+  ++queue_->opens;
+  queue_->waiting.emplace_back([&wrapped = wrapped_, path, wrap = std::make_shared<Wrap>(queue_, std::move(sink))] {
+    wrapped.open(path, wrap);
+  });
+}
+
+std::vector<std::string> ManualStorage::glob(const std::string& pattern) { return wrapped_.glob(pattern); }
+
+bool ManualStorage::answer_one() {
+  std::function<void()> oldest;
+  {
+    const std::lock_guard lock(queue_->mutex);
+    if (queue_->waiting.empty()) return false;
+    oldest = std::move(queue_->waiting.front());
+    queue_->waiting.pop_front();
+  }
+  oldest();
+  return true;
+}
+
+void ManualStorage::answer_all() {
+  while (answer_one()) {
+  }
+}
+
+size_t ManualStorage::num_opens() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->opens;
+}
+
+size_t ManualStorage::num_reads() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->reads;
+}
+
+}  // namespace millrace::test

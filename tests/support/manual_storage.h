@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/storage/storage.h"
+
+namespace millrace::test {
+
+/// A slow storage without a clock: opens and reads of another storage that are done when the test says so, on the
+/// thread of the test. What a reader does meanwhile then depends on the test alone, not on which thread was faster.
+/// Must outlive calls of `open`, not the files.
+class ManualStorage final : public Storage {
+ public:
+  explicit ManualStorage(Storage& wrapped);
+  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override;
+
+  /// Does the oldest open or read that waits and tells its sink. False when none waits.
+  bool answer_one();
+  /// Answers until nothing waits: what an owner asks for inside an answer too.
+  void answer_all();
+  /// Opens and reads so far, answered or not.
+  size_t num_opens() const;
+  size_t num_reads() const;
+
+ private:
+  class ManualFile;
+  struct Queue;
+  Storage& wrapped_;
+  const std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace millrace::test

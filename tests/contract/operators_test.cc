@@ -118,7 +118,7 @@ class Gathering {
 
  private:
   const int num_threads_;
-  const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   std::atomic<int> inside_{0};
   std::atomic<bool> open_{false};
 };

@@ -89,7 +89,7 @@ TEST_F(TextLines, ThatAreTooLongAreAnErrorWithItsPlace) {
 TEST_F(TextLines, ThatTheMemoryBudgetHasNoRoomForAreAnError) {
   const Shards shards = files({"short\n" + std::string(3 << 20, 'x') + "\n"});
   const TakenRecords taken =
-      take_records(Dataset::text_lines(shards), {.threads = 2, .memory_budget = 8 << 20, .watchdog = 20});
+      take_records(Dataset::text_lines(shards), {.threads = 2, .memory_budget = 8 << 20, .watchdog = 60});
   EXPECT_THAT(taken.records, ElementsAre("short"));
   EXPECT_THAT(taken.error, HasSubstr("memory_budget: the line has more than 2097152 bytes, a quarter of the memory "
                                      "budget of 8388608 bytes"));

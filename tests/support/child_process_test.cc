@@ -61,7 +61,8 @@ TEST(ChildProcess, CannotLetAFileGrowBeyondTheLimit) {
 }
 
 TEST(ChildProcess, SaysWhatItWaitedForWhenTheTimeIsOver) {
-  ChildProcess child(shell("echo reason >&2; sleep 1000"));
+  ChildProcess child(shell("echo reason >&2; echo ready; sleep 1000"));
+  EXPECT_EQ(child.read_line(), "ready");
   EXPECT_THROW(child.read_line(std::chrono::milliseconds(100)), std::runtime_error);
   try {
     child.wait(std::chrono::milliseconds(100));

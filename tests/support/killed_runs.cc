@@ -1,6 +1,5 @@
 #include "tests/support/killed_runs.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -22,9 +21,10 @@ void KillHistogram::add(int64_t steps) {
   }
 }
 
-double KillHistogram::share_that_counts() const {
-  const int between = std::accumulate(tenths_.begin(), tenths_.end(), 0);
-  return static_cast<double>(between) / std::max(1, before_ + between + after_);
+int KillHistogram::num_that_count() const { return std::accumulate(tenths_.begin(), tenths_.end(), 0); }
+
+bool KillHistogram::has_enough() const {
+  return num_that_count() >= num_kills() || before_ + num_that_count() + after_ >= 50 * num_kills();
 }
 
 std::string KillHistogram::to_string() const {

@@ -1,11 +1,10 @@
 // Runs a pipeline with a race on purpose. ThreadSanitizer must report it in spite of the suppressions for oneTBB: the
 // test passes when the report names the planted function. usage: planted_race map|stage
-#include <chrono>
 #include <string_view>
-#include <thread>
 
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
+#include "tests/tsan/meeting.h"
 
 namespace millrace {
 namespace {
@@ -14,13 +13,14 @@ int64_t planted_counter = 0;
 
 void touch_planted_counter() { ++planted_counter; }
 
+Meeting meeting;
+
 class RacingMap final : public MapOperator {
  public:
   using MapOperator::MapOperator;
   std::string_view name() const override { return "racing_map"; }
   Block apply(Block block, BufferPool&) const override {
-    touch_planted_counter();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    meeting.attend(touch_planted_counter);
     return block;
   }
 };
@@ -29,8 +29,7 @@ class RacingStage final : public Stage {
  public:
   explicit RacingStage(std::unique_ptr<Stage> input) : input_(std::move(input)) {}
   Poll next(Block& out) override {
-    touch_planted_counter();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    meeting.attend(touch_planted_counter);
     return input_->next(out);
   }
 
@@ -60,9 +59,7 @@ void run(std::string_view place) {
   // Two stages of one chain cannot race: the stage runs in two segments that a prefetch separates.
   const Dataset dataset =
       place == "map" ? with<RacingMap>(range) : with<RacingStageOperator>(with<RacingStageOperator>(range).prefetch(2));
-  // On a machine that is busy one thread may do all the work of a run, and then there is no race.
-  constexpr int kRuns = 20;
-  for (int i = 0; i < kRuns; ++i) {
+  while (!meeting.met()) {
     Pipeline pipeline = dataset.batch(1024).start({.threads = 4});
     while (pipeline.next()) {
     }

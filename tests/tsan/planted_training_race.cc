@@ -1,12 +1,11 @@
 // Runs a training with a race on purpose, as planted_race runs a pipeline.
 // usage: planted_training_race replica|callback
-#include <chrono>
 #include <string_view>
-#include <thread>
 
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 #include "tests/trainer/toy_training.h"
+#include "tests/tsan/meeting.h"
 #include "trainer/pipeline_source.h"
 
 namespace millrace {
@@ -16,10 +15,12 @@ int64_t planted_counter = 0;
 
 void touch_planted_counter() { ++planted_counter; }
 
+Meeting meeting;
+
 // Between the steps, on the thread that trains.
 class TouchingCallback final : public Callback {
  public:
-  void step_ends(const StepEnd&) override { touch_planted_counter(); }
+  void step_ends(const StepEnd&) override { meeting.attend(touch_planted_counter); }
 };
 
 // A map that touches the counter on the pipeline's threads, when asked.
@@ -30,7 +31,7 @@ Dataset dataset(bool touching) {
   const RowFunction map{.name = "touch",
                         .writes = {{.name = "y", .dtype = DType::kFloat32, .shape = {}}},
                         .function = [touching](const RowView& row, RowWriter& out) {
-                          if (touching) touch_planted_counter();
+                          if (touching) meeting.attend(touch_planted_counter);
                           out.set("y", row.value<float>("y"));
                         }};
   return Dataset::rows({{"x", x}, {"y", batch.y}}).repeat(16).map(map).batch(16);
@@ -40,15 +41,14 @@ void run(std::string_view place) {
   const WorkerLimit limit(4);
   testing_models::ToyTraining toy({.step = {.threads = 4}});
   if (place == "replica") {
-    toy.model.before_step = [](const ReplicaContext&) {
-      touch_planted_counter();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    };
+    toy.model.before_step = [](const ReplicaContext&) { meeting.attend(touch_planted_counter); };
   } else {
     toy.trainer.add_callback(std::make_unique<TouchingCallback>());
   }
-  PipelineSource source(dataset(place == "callback").start({.threads = 2}));
-  toy.trainer.train(source);
+  while (!meeting.met()) {
+    PipelineSource source(dataset(place == "callback").start({.threads = 2}));
+    toy.trainer.train(source);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "formats/tfrecord/writer.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -203,6 +205,9 @@ int count_records(const std::string& bytes) {
 }
 
 TEST_F(RecordWriterTest, KilledProcessLeavesNoDamagedFileUnderAFinalName) {
+  const auto has_a_shard = [&] {
+    return std::ranges::any_of(names(), [](const std::string& name) { return name.ends_with(".tfrecord"); });
+  };
   int files_seen = 0;
   for (int round = 0; round < 8; ++round) {
     const pid_t child = ::fork();
@@ -215,6 +220,9 @@ TEST_F(RecordWriterTest, KilledProcessLeavesNoDamagedFileUnderAFinalName) {
         writer.close();
       }
     }
+    // The first of them lives until a file has its name, however long that takes it.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!has_a_shard() && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
     ::usleep(20000 + 7000 * round);
     ::kill(child, SIGKILL);
     int status = 0;

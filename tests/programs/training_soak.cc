@@ -27,6 +27,11 @@ namespace po = boost::program_options;
 using namespace millrace;
 using Clock = std::chrono::steady_clock;
 
+// The loss of fewer reports may not have fallen yet, and a line through fewer samples of the memory in use says little.
+constexpr size_t kFewestReports = 50;
+constexpr size_t kFewestSamples = 10;
+constexpr double kMostMinutesToFirstReport = 10;
+
 struct SoakOptions {
   double minutes = 45;
   double most_growth = 1;
@@ -95,7 +100,8 @@ std::optional<SoakOptions> parse(int argc, char** argv) {
   SoakOptions options;
   po::options_description described("options");
   described.add_options()("minutes", po::value(&options.minutes)->default_value(options.minutes),
-                          "of training; what memory does is judged over the last two thirds")(
+                          "of training from its first report on, or more until there are 50 reports; what memory does "
+                          "is judged over the last two thirds")(
       "most-growth", po::value(&options.most_growth)->default_value(options.most_growth),
       "MiB a minute that the process may grow by")("longest-gap",
                                                    po::value(&options.longest_gap)->default_value(options.longest_gap),
@@ -156,21 +162,29 @@ int run(int argc, char** argv) {
   const std::string log = folder.path("run/log.jsonl");
   const auto begin = Clock::now();
   test::ChildProcess training(command);
-  std::vector<Sample> samples;
+  std::vector<Sample> judged;
   size_t reports = 0;
+  std::optional<Clock::time_point> first_report;  // until then the shuffle buffer fills
   auto reported_at = Clock::now();
   double longest_gap = 0;
   double next_line = 0;
-  while (minutes_since(begin) < options->minutes && training.running()) {
+  const auto goes_on = [&] {
+    if (!first_report) return minutes_since(begin) < kMostMinutesToFirstReport;
+    if (minutes_since(*first_report) < options->minutes) return true;
+    return (reports < kFewestReports || judged.size() < kFewestSamples) && longest_gap < options->longest_gap;
+  };
+  while (training.running() && goes_on()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     training.take_output();
     const auto mib = resident_mib(training.pid());
-    if (mib) samples.push_back({.minute = minutes_since(begin), .mib = *mib});
     const size_t now = reported_losses(log).size();
-    // Until the first report the shuffle buffer fills.
-    if (now != reports || reports == 0) {
+    if (now > 0 && !first_report) first_report = Clock::now();
+    if (now != reports || !first_report) {
       reports = now;
       reported_at = Clock::now();
+    }
+    if (mib && first_report && minutes_since(*first_report) >= options->minutes / 3) {
+      judged.push_back({.minute = minutes_since(*first_report), .mib = *mib});
     }
     longest_gap = std::max(longest_gap, std::chrono::duration<double>(Clock::now() - reported_at).count());
     if (mib && minutes_since(begin) >= next_line) {
@@ -182,10 +196,6 @@ int run(int argc, char** argv) {
   training.signal(SIGINT);
   const test::ChildResult result = training.wait();
 
-  std::vector<Sample> last;
-  for (const Sample& sample : samples) {
-    if (sample.minute >= options->minutes / 3) last.push_back(sample);
-  }
   const std::vector<double> losses = reported_losses(log);
   int failed = 0;
   const auto judge = [&](bool holds, const std::string& what) {
@@ -195,13 +205,13 @@ int run(int argc, char** argv) {
   judge(ran && result.exit_code == 130,
         fmt::format("it trained to the end and stopped when asked to (exit code {}, signal {})", result.exit_code,
                     result.signal));
-  const double slope = last.size() < 2 ? 0 : growth(last);
-  judge(last.size() >= 2 && slope < options->most_growth,
+  const double slope = growth(judged);
+  judge(judged.size() >= kFewestSamples && slope < options->most_growth,
         fmt::format("memory grew by {:.3f} MiB a minute over the last {:.1f} minutes; less than {} is wanted", slope,
-                    2 * options->minutes / 3, options->most_growth));
+                    judged.empty() ? 0 : judged.back().minute - judged.front().minute, options->most_growth));
   const size_t fifth = losses.size() / 5;
-  if (fifth == 0) {
-    judge(false, fmt::format("only {} reports", losses.size()));
+  if (losses.size() < kFewestReports) {
+    judge(false, fmt::format("only {} reports; {} are wanted", losses.size(), kFewestReports));
   } else {
     const double first_mean = mean(losses.data(), losses.data() + fifth);
     const double last_mean = mean(losses.data() + losses.size() - fifth, losses.data() + losses.size());

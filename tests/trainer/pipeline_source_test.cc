@@ -1,12 +1,16 @@
 #include "trainer/pipeline_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <optional>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -121,19 +125,92 @@ TEST(PipelineSource, TrainsBitForBitTheSameForAnyNumberOfPipelineThreads) {
   }
 }
 
-// What a training said in all its ways: as its result, on a screen, in its log.
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// Takes four fifths of the time since it was made, and three times what the trainer takes: whatever the machine does in
+// between, the next call makes up for it. One thread at a time.
+class Slowness {
+ public:
+  void take(Clock::duration trainer = {}) {
+    const auto begin = Clock::now();
+    std::this_thread::sleep_for(std::max(4 * (begin - made_) - 5 * taken_, 3 * trainer - taken_));
+    taken_ += Clock::now() - begin;
+  }
+  Clock::duration taken() const { return taken_; }
+
+ private:
+  Clock::time_point made_ = Clock::now();
+  Clock::duration taken_{0};
+};
+
+// The batches of a pipeline, and what the trainer asks of it.
+class ObservedSource final : public BatchSource {
+ public:
+  ObservedSource(Pipeline pipeline, std::atomic<Clock::duration>& outside)
+      : source_(std::move(pipeline)), outside_(outside) {}
+  std::optional<GlobalBatch> next() override {
+    const auto begin = Clock::now();
+    if (returned_) outside_ = outside_.load() + (begin - *returned_);
+    std::optional<GlobalBatch> batch = source_.next();
+    returned_ = Clock::now();
+    inside_ += *returned_ - begin;
+    return batch;
+  }
+  std::optional<PipelineState> save() const override { return source_.save(); }
+  std::string limiting_stage() const override {
+    named_.push_back(source_.limiting_stage());
+    return named_.back();
+  }
+  Clock::duration inside() const { return inside_; }
+  const std::vector<std::string>& named() const { return named_; }
+
+ private:
+  PipelineSource source_;
+  std::atomic<Clock::duration>& outside_;  // of next(), since its first return
+  Clock::duration inside_{0};
+  std::optional<Clock::time_point> returned_;
+  mutable std::vector<std::string> named_;
+};
+
+// Ends a training of 30 steps or more at a report after which all of it has waited for its input as a test wants.
+class Until final : public Callback {
+ public:
+  using Condition = std::function<bool(double share, const TrainingReport& report)>;
+  explicit Until(Condition condition) : condition_(std::move(condition)) {}
+  void report(const TrainingReport& report) override {
+    waited_ += report.seconds * report.input_wait_share;
+    seconds_ += report.seconds;
+    finished_ = report.step >= 30 && condition_(waited_ / seconds_, report);
+  }
+  bool finished() const override { return finished_; }
+
+ private:
+  Condition condition_;
+  double waited_ = 0;
+  double seconds_ = 0;
+  bool finished_ = false;
+};
+
+// What a training said in all its ways: as its result, on a screen, in its log. And what its source knows.
 struct Told {
   TrainingSummary summary;
   std::string screen;
   std::vector<nlohmann::json> log;
+  std::vector<std::string> named;  // stages, for each report and for the result
+  double waited = 0;               // seconds in next(), and
+  double slept = 0;                // in steps
 };
 
-// A training on a pipeline whose map takes its time over each row: 60 steps of 8 rows, one for each replica.
-Told train_behind(std::chrono::microseconds map_time, std::chrono::microseconds replica_time) {
+// A training on a pipeline, whose map takes most of the time, or its replicas: steps of 8 rows, one for each replica.
+Told train_until(bool slow_map, Until::Condition condition) {
+  Slowness slowness;
+  std::atomic<Clock::duration> trainer{Clock::duration{0}};
   const RowFunction map{.name = "slow",
                         .writes = {{.name = "y", .dtype = DType::kFloat32, .shape = {}}},
-                        .function = [=](const RowView& row, RowWriter& out) {
-                          std::this_thread::sleep_for(map_time);
+                        .function = [&](const RowView& row, RowWriter& out) {
+                          if (slow_map) slowness.take(trainer);
                           out.set("y", row.value<float>("y"));
                         }};
   const WorkerLimit limit(2);
@@ -144,11 +221,17 @@ Told train_behind(std::chrono::microseconds map_time, std::chrono::microseconds 
   Told told;
   {
     ToyTraining toy({.step = {.threads = 1}, .report_every = 10});
-    toy.model.before_step = [=](const ReplicaContext&) { std::this_thread::sleep_for(replica_time); };
+    toy.model.before_step = [&](const ReplicaContext&) {
+      if (!slow_map) slowness.take();
+    };
     toy.trainer.add_callback(std::make_unique<ProgressBar>(screen, false));
     toy.trainer.add_callback(std::make_unique<JsonlLog>(folder.path("log.jsonl")));
-    PipelineSource source(regression_rows(48).repeat(10).map(map).batch(8).prefetch(2).start({.threads = 1}));
+    toy.trainer.add_callback(std::make_unique<Until>(std::move(condition)));
+    ObservedSource source(regression_rows(48).repeat(200).map(map).batch(8).prefetch(2).start({.threads = 1}), trainer);
     told.summary = toy.trainer.train(source);
+    told.named = source.named();
+    told.waited = seconds(source.inside());
+    if (!slow_map) told.slept = seconds(slowness.taken());
   }
   std::fclose(screen);
   told.screen = std::string(text, size);
@@ -158,33 +241,55 @@ Told train_behind(std::chrono::microseconds map_time, std::chrono::microseconds 
   return told;
 }
 
-TEST(PipelineSource, ASlowMapRaisesTheShareOfWaitingAndIsNamedOnTheScreenInTheLogAndInTheSummary) {
-  using std::chrono::microseconds;
-  const Told slow = train_behind(microseconds(500), microseconds(0));
-  EXPECT_EQ(slow.summary.whole.steps, 60);
-  EXPECT_GT(slow.summary.whole.input_wait_share, 0.5);
-  EXPECT_EQ(slow.summary.whole.limiting_stage, "2:map");
-  EXPECT_THAT(slow.screen,
-              testing::ContainsRegex("step [0-9]+ [^\n]* waiting for input [0-9.]+% \\(limited by 2:map\\)\n"));
-  EXPECT_THAT(slow.screen, testing::ContainsRegex(
-                               "done after 60 [^\n]* waiting for input [0-9.]+% of the time \\(limited by 2:map\\)\n"));
-  // Batches come a block at a time, so not every report has a wait; at the first one no block has come out of the map.
-  const nlohmann::json* worst = nullptr;
-  for (const nlohmann::json& line : slow.log) {
-    if (line.at("event") != "report" || line.at("step") == 1) continue;
-    if (worst == nullptr || line.at("input_wait_share") > worst->at("input_wait_share")) worst = &line;
+// Screen, log and result say the same, which is what the source knows.
+void expect_one_story(const Told& told) {
+  constexpr double kRounding = 1e-6;
+  const auto limit_text = [](double share, const std::string& stage) {
+    return share > 0.02 && stage != "consumer" ? fmt::format(" \\(limited by {}\\)", stage) : std::string();
+  };
+  const TrainingReport& whole = told.summary.whole;
+  double waited = 0;
+  size_t reports = 0;
+  for (const nlohmann::json& line : told.log) {
+    if (line.at("event") != "report") continue;
+    ASSERT_LT(reports, told.named.size());
+    const std::string& stage = told.named[reports++];
+    EXPECT_EQ(line.at("limiting_stage"), stage) << line;
+    const double share = line.at("input_wait_share");
+    waited += share * line.at("seconds").get<double>();
+    EXPECT_THAT(told.screen,
+                testing::ContainsRegex(fmt::format("(^|\n)step {}  [^\n]*  waiting for input {:.1f}%{}\n",
+                                                   line.at("step").get<int>(), 100 * share, limit_text(share, stage))));
   }
-  ASSERT_NE(worst, nullptr);
-  for (const nlohmann::json& line : {*worst, slow.log.back()}) {
-    EXPECT_GT(line.at("input_wait_share"), 0.5) << line;
-    EXPECT_EQ(line.at("limiting_stage"), "2:map") << line;
-  }
-  EXPECT_EQ(slow.log.back().at("event"), "end");
+  ASSERT_EQ(told.named.size(), reports + 1);
+  const std::string& stage = told.named.back();
+  EXPECT_EQ(whole.limiting_stage, stage);
+  EXPECT_NEAR(whole.seconds * whole.input_wait_share, waited, kRounding);
+  EXPECT_GE(whole.seconds * whole.input_wait_share, told.waited - kRounding);
+  EXPECT_GE(whole.seconds * (1 - whole.input_wait_share), told.slept - kRounding);
+  EXPECT_THAT(told.screen, testing::ContainsRegex(fmt::format(
+                               "\ndone after {} steps [^\n]*, waiting for input {:.2f}% of the time{}\n", whole.steps,
+                               100 * whole.input_wait_share, limit_text(whole.input_wait_share, stage))));
+  EXPECT_EQ(told.log.back().at("event"), "end");
+  EXPECT_EQ(told.log.back().at("limiting_stage"), stage);
+  EXPECT_EQ(told.log.back().at("input_wait_share"), whole.input_wait_share);
+}
 
-  const Told fast = train_behind(microseconds(0), microseconds(500));
-  EXPECT_LT(fast.summary.whole.input_wait_share, 0.2 * slow.summary.whole.input_wait_share);
-  EXPECT_EQ(fast.summary.whole.limiting_stage, "consumer");
-  EXPECT_THAT(fast.screen, testing::ContainsRegex("done after 60 [^\n]* waiting for input [0-9.]+% of the time\n"));
+TEST(PipelineSource, ASlowMapRaisesTheShareOfWaitingAndIsNamedOnTheScreenInTheLogAndInTheSummary) {
+  // Batches come a block at a time, so not every report has a wait.
+  const Told slow = train_until(/*slow_map=*/true, [](double share, const TrainingReport& report) {
+    return share > 0.5 && report.input_wait_share > 0.5 && report.limiting_stage == "2:map";
+  });
+  expect_one_story(slow);
+  EXPECT_GT(slow.summary.whole.input_wait_share, 0.5);
+  EXPECT_EQ(slow.named[slow.named.size() - 2], "2:map") << "at the last report";
+
+  const Told fast = train_until(/*slow_map=*/false, [](double share, const TrainingReport& report) {
+    return share < 0.3 && report.limiting_stage == "consumer";
+  });
+  expect_one_story(fast);
+  EXPECT_LT(fast.summary.whole.input_wait_share, 0.3);
+  EXPECT_EQ(fast.named[fast.named.size() - 2], "consumer") << "at the last report";
 }
 
 TEST(PipelineSource, AnOperatorThatIsAlwaysAtWorkIsNamedAlsoWhenTheTrainerWaitsLittle) {

@@ -161,25 +161,22 @@ struct RegressionBatch {
   std::vector<float> y;
 };
 
-/// Holds each replica back until `wanted` threads are in replicas at once (or twenty seconds have passed), so that
+/// Holds each replica back until `wanted` threads are in replicas at once (or a minute has passed), so that
 /// every thread of a test really takes part.
 struct Gathering {
   explicit Gathering(int n) : wanted(n) {}
   void enter() {
-    ++inside;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const int here = ++inside;
     int seen = most;
-    while ((seen = most) < wanted && std::chrono::steady_clock::now() < limit) {
-      const int here = inside;
-      while (seen < here && !most.compare_exchange_weak(seen, here)) {
-      }
-      std::this_thread::yield();
+    while (seen < here && !most.compare_exchange_weak(seen, here)) {
     }
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (most < wanted && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
     --inside;
   }
   int wanted;
   std::atomic<int> inside{0};
-  std::atomic<int> most{0};
+  std::atomic<int> most{0};  // that were inside at once
 };
 
 /// The message of the ErrorException that a call throws.

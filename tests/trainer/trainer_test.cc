@@ -326,8 +326,12 @@ TEST(Trainer, GivesTheSameWeightsBitForBitForAnyNumberOfThreads) {
     toy.model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
     RegressionSource source(100);
     const TrainingSummary summary = toy.trainer.train(source);
-    EXPECT_EQ(summary.threads, threads);
-    if (threads == 1) expected = toy.weights();
+    EXPECT_GE(summary.threads, threads);  // a thread may go and another come in its place
+    EXPECT_EQ(gathering.most, threads) << "at once";
+    if (threads == 1) {
+      EXPECT_EQ(summary.threads, 1) << "the caller's";
+      expected = toy.weights();
+    }
     const std::vector<float> found = toy.weights();
     ASSERT_EQ(found.size(), expected.size());
     EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << threads << " threads";

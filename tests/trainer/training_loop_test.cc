@@ -415,18 +415,20 @@ class Times final : public Callback {
 };
 
 TEST(TrainingLoop, SaysWhereTheTimeWent) {
+  // Eight replicas sleep, on at most as many threads: for each batch the phase takes longer than one sleep.
+  const auto sleep = [](const ReplicaContext&) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+  constexpr double kSlept = 5 * 3 * 0.003;  // three batches a step
   std::vector<TrainingReport> reports;
   std::vector<StepEnd> steps;
-  ToyTraining toy({.accumulate = 3, .total_steps = 5, .report_every = 5});
-  toy.model.before_step = [](const ReplicaContext&) { std::this_thread::sleep_for(std::chrono::milliseconds(3)); };
+  const TrainerOptions options{.accumulate = 3, .total_steps = 5, .report_every = 5};
+  ToyTraining toy(options);
+  toy.model.before_step = sleep;
   toy.trainer.add_callback(std::make_unique<Slow>());
   toy.trainer.add_callback(std::make_unique<Times>(reports, steps));
   RegressionSource source(1000);
   const TrainingSummary summary = toy.trainer.train(source);
   const StepPhases& whole = summary.whole.phases;
-  // The model sleeps before its forward pass ends; three batches a step.
-  EXPECT_GT(whole.forward, 5 * 3 * 0.003);
-  EXPECT_GT(whole.forward, whole.backward);
+  EXPECT_GT(whole.forward, kSlept);
   EXPECT_GT(whole.optimizer, 0);
   EXPECT_GT(whole.reduce, 0);
   const double inside = whole.forward + whole.backward + whole.reduce + whole.optimizer;
@@ -441,6 +443,13 @@ TEST(TrainingLoop, SaysWhereTheTimeWent) {
     EXPECT_EQ(step.waits.size(), 3U);
     EXPECT_GE(step.events.size(), 3U);  // the inputs of three batches
   }
+
+  ToyTraining other(options);
+  other.model.before_last_gradients = sleep;
+  RegressionSource again(1000);
+  const TrainingReport of_backward = other.trainer.train(again).whole;
+  EXPECT_GT(of_backward.phases.backward, kSlept);
+  EXPECT_LE(of_backward.phases.forward + of_backward.phases.backward, of_backward.seconds);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // prepare_tfrecord_shards as a process: what it prints, interrupted, killed, on a full disk.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -134,6 +135,9 @@ class PrepareShards : public ::testing::Test {
 
 constexpr int kMostCalls = 500;
 
+// What a test waits for in vain after so long.
+constexpr auto kLimit = std::chrono::minutes(2);
+
 TEST_F(PrepareShards, FilesAreTheSameForAnyNumberOfThreads) {
   const Files expected = undisturbed("text.txt");
   for (const char* threads : {"1", "4", "8", "0"}) {
@@ -222,7 +226,8 @@ TEST_F(PrepareShards, KilledWhileShardsAppearItLeavesWholeOnes) {
     const int pipe = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_GE(pipe, 0);
     const std::string shards = path(std::string("out/") + kIncomplete + "/train/dataset-*.tfrecord");
-    for (int i = 0; i < 1000 && static_cast<int>(glob_local(shards).size()) < num_shards; ++i) {
+    const auto limit = std::chrono::steady_clock::now() + kLimit;
+    while (static_cast<int>(glob_local(shards).size()) < num_shards && std::chrono::steady_clock::now() < limit) {
       for (const std::string& row : numbered_rows(20)) ASSERT_GT(::write(pipe, (row + "\n").data(), row.size() + 1), 0);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -265,17 +270,23 @@ TEST_F(PrepareShards, InterruptedItLeavesTheFolderAsItWas) {
   const Files before = files_below(path("out"));
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   ChildProcess child(command("pipe", "out"));
-  const int pipe = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);
+  const int pipe = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   ASSERT_GE(pipe, 0);
-  const auto feed = [&] {
-    for (const std::string& row : numbered_rows(100)) ASSERT_GT(::write(pipe, (row + "\n").data(), row.size() + 1), 0);
-  };
-  feed();
+  for (const std::string& row : numbered_rows(100)) ASSERT_GT(::write(pipe, (row + "\n").data(), row.size() + 1), 0);
   const std::string shard = path(std::string("out/") + kIncomplete + "/train/dataset-0-100.tfrecord");
-  for (int i = 0; i < 10000 && !fs::exists(shard); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  while (!fs::exists(shard) && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   ASSERT_TRUE(fs::exists(shard));
   child.signal(SIGINT);
-  feed();  // it waits for text; the next group is its last
+  // It waits for text, and hears of the signal when it has a group. The text must not end before: the signal is
+  // handled at some time by some thread. Where it reads no more the pipe may be full.
+  while (child.running() && std::chrono::steady_clock::now() < limit) {
+    const ssize_t written = ::write(pipe, "a group\nof 2 rows\n", 18);
+    ASSERT_TRUE(written == 18 || errno == EAGAIN);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   ::close(pipe);
   const ChildResult result = child.wait();
   EXPECT_EQ(result.exit_code, 130);

@@ -176,7 +176,7 @@ TEST(ShardPreparation, BytesAreTheSameForAnyNumberOfThreads) {
         // The first group of each thread waits until every thread has one.
         std::unique_lock lock(mutex);
         if (seen.insert(std::this_thread::get_id()).second) all_came.notify_all();
-        all_came.wait_for(lock, std::chrono::seconds(20), [&] { return seen.size() >= static_cast<size_t>(threads); });
+        all_came.wait_for(lock, std::chrono::minutes(1), [&] { return seen.size() >= static_cast<size_t>(threads); });
       }
       // Groups take unlike times, so that they end in another order than they began.
       if (row.size() == 7) std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -87,7 +87,7 @@ std::string why_unsavable(const PlanNode& plan) {
 
 class Pipeline::Impl {
  public:
-  Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options)
+  Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const SeatLimits& seat_limits)
       : storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget),
                   /*has_seat=*/may_work(*plan, options)),
@@ -129,7 +129,7 @@ class Pipeline::Impl {
     if (executor_.has_seat()) {
       WaitingCaller::Seat::Look look;
       if (watchdog_) look = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
-      seat_.emplace(waker_, executor_, std::move(look));
+      seat_.emplace(waker_, executor_, std::move(look), seat_limits);
     }
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
@@ -297,7 +297,10 @@ class Pipeline::Impl {
 };
 
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(plan), written, options)) {}
+    : Pipeline(std::move(plan), written, options, SeatLimits()) {}
+Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
+                   const SeatLimits& seat_limits)
+    : impl_(std::make_unique<Impl>(std::move(plan), written, options, seat_limits)) {}
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;

@@ -17,6 +17,7 @@
 namespace millrace {
 
 struct PlanNode;
+struct SeatLimits;
 
 /// One element of a running dataset: behind `batch`, a dense tensor [batch, …] for each feature. Holds its buffers
 /// alive by itself, also after the pipeline is gone.
@@ -101,6 +102,9 @@ class Pipeline {
  public:
   /// What `Dataset::start` makes. `plan`: after rewrites; `written`: before them.
   Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options);
+  /// The same, and when the caller of `next()` works while it waits (`waiting_caller.h`).
+  Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
+           const SeatLimits& seat_limits);
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;

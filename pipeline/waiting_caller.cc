@@ -5,19 +5,6 @@
 #include "pipeline/stage_statistics.h"
 
 namespace millrace {
-namespace {
-
-// The caller gets the seat when of so many waits none but a few were long, and it was away for no more than an eighth
-// of the time; it keeps it while it is away for no more than a quarter.
-constexpr int kWaits = 32;
-constexpr int64_t kLongestToGetNs = 1'000'000;  // a wait, in the mean
-constexpr int64_t kLongestToKeepNs = 2'000'000;
-constexpr int64_t kAwayToGet = 8;
-constexpr int64_t kAwayToKeep = 4;
-// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
-constexpr std::chrono::milliseconds kStill{4};
-
-}  // namespace
 
 void WaitingCaller::wake() noexcept {
   {
@@ -62,9 +49,10 @@ bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
   return woken_;
 }
 
-WaitingCaller::Seat::Seat(WaitingCaller& caller, Executor& executor, Look look)
+WaitingCaller::Seat::Seat(WaitingCaller& caller, Executor& executor, Look look, const SeatLimits& limits)
     : caller_(caller),
       look_(std::move(look)),
+      limits_(limits),
       thread_stay_(executor),
       caller_stay_(executor),
       begin_ns_(now_ns()),
@@ -93,12 +81,12 @@ void WaitingCaller::Seat::run() {
   std::unique_lock lock(caller_.mutex_);
   while (!stopping_) {
     if (owner_ == Owner::kThread && !caller_works_) {
-      if (!work(lock)) changed_.wait_for(lock, kStill);
+      if (!work(lock)) changed_.wait_for(lock, limits_.still);
     } else if (owner_ == Owner::kThread) {
       wait_for_caller(lock);
     } else {
       const uint64_t seen = moves_;
-      changed_.wait_for(lock, kStill, [this] { return stopping_ || owner_ == Owner::kThread; });
+      changed_.wait_for(lock, limits_.still, [this] { return stopping_ || owner_ == Owner::kThread; });
       if (owner_ == Owner::kCaller && moves_ == seen) give_to(Owner::kThread);
     }
   }
@@ -136,11 +124,14 @@ void WaitingCaller::Seat::wait_for_caller(std::unique_lock<std::mutex>& lock) {
 
 // When the caller begins to wait.
 void WaitingCaller::Seat::look_at(int64_t now) {
-  if (++waits_ < kWaits) return;
+  if (++waits_ < SeatLimits::kWaits) return;
   const int64_t elapsed = now - begin_ns_;
   const int64_t away = elapsed - waited_ns_;
-  const bool may_get = elapsed <= kWaits * kLongestToGetNs && away * kAwayToGet <= elapsed;
-  const bool may_keep = elapsed <= kWaits * kLongestToKeepNs && away * kAwayToKeep <= elapsed;
+  const auto is_within = [&](int64_t longest, int64_t away_limit) {
+    return elapsed <= SeatLimits::kWaits * longest && away * away_limit <= elapsed;
+  };
+  const bool may_get = is_within(limits_.longest_to_get_ns, limits_.away_to_get);
+  const bool may_keep = is_within(limits_.longest_to_keep_ns, limits_.away_to_keep);
   if (owner_ == Owner::kThread && may_get) {
     give_to(Owner::kCaller);
   } else if (owner_ == Owner::kCaller && !may_keep) {

@@ -13,6 +13,19 @@
 
 namespace millrace {
 
+/// When the caller gets the seat of a `WaitingCaller`, and when it loses it: looked at every `kWaits` waits, in the
+/// mean of them.
+struct SeatLimits {
+  static constexpr int kWaits = 32;
+  int64_t longest_to_get_ns = 1'000'000;  ///< a wait. Default: 1 ms
+  int64_t longest_to_keep_ns = 2'000'000;
+  int64_t away_to_get = 8;  ///< away for no more than one part of the time in so many; 0: for all of it. Default: 8
+  int64_t away_to_keep = 4;
+  /// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
+  /// Default: 4 ms
+  std::chrono::nanoseconds still = std::chrono::milliseconds(4);
+};
+
 /// Where the caller of `next()` waits for its block: asleep, or at work. On as many cores as workers a thread that is
 /// woken for each block takes the place of one of them, and gives it back a few microseconds later; so a caller that
 /// does little else than wait is one of the workers itself, on the seat of a thread that sleeps meanwhile (`Seat`).
@@ -39,7 +52,7 @@ class WaitingCaller final : public Waker {
       std::function<void()> look;  // null: nothing
     };
 
-    Seat(WaitingCaller& caller, Executor& executor, Look look = {});
+    Seat(WaitingCaller& caller, Executor& executor, Look look = {}, const SeatLimits& limits = {});
     ~Seat();
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
@@ -59,6 +72,7 @@ class WaitingCaller final : public Waker {
 
     WaitingCaller& caller_;
     const Look look_;
+    const SeatLimits limits_;
     Executor::Stay thread_stay_;
     Executor::Stay caller_stay_;
     std::condition_variable changed_;

@@ -72,7 +72,7 @@ TEST_P(Threads, GiveTheSameOrder) {
 
 TEST_P(Threads, ReallyRun) {
   const WorkerLimit limit(GetParam());
-  Pipeline pipeline = slow_add_one(Dataset::range(0, 1 << 22)).batch(1024).start({.threads = GetParam()});
+  Pipeline pipeline = slow_add_one(Dataset::range(0, 1 << 22)).repeat().batch(1024).start({.threads = GetParam()});
   // Workers come as work is found; with endless work all of them do.
   while (pipeline.stats().distinct_workers < GetParam()) {
     ASSERT_TRUE(pipeline.next().has_value()) << pipeline.stats().to_string();

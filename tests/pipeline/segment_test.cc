@@ -152,7 +152,7 @@ class StepStage final : public Stage {
       while (!steps_.asked.load()) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by then the caller sleeps, mostly
     } else {
-      for (int i = 0; i < 10'000 && !steps_.delivered.try_wait(); ++i) {
+      for (int i = 0; i < 60'000 && !steps_.delivered.try_wait(); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       steps_.was_delivered = steps_.delivered.try_wait();

@@ -213,7 +213,7 @@ TEST(LargeBlocks, WorkersGoOnBehindASlowOneAndKeepTheOrder) {
                              {
                                std::unique_lock lock(mutex);
                                if (first == 0) {
-                                 in_time = changed.wait_for(lock, std::chrono::seconds(20),
+                                 in_time = changed.wait_for(lock, std::chrono::seconds(60),
                                                             [&] { return others >= all_but_first; });
                                } else {
                                  ++others;

@@ -33,6 +33,20 @@ void spin(std::chrono::microseconds time) {
   }
 }
 
+// The seat is the caller's in its 32nd wait, however long it took for the others and for what it did in between, and
+// stays so. A test that wants it lost has the one limit that it is about.
+constexpr int64_t kForEver = 3'600'000'000'000;
+constexpr SeatLimits kUnlimited = {.longest_to_get_ns = kForEver,
+                                   .longest_to_keep_ns = kForEver,
+                                   .away_to_get = 0,
+                                   .away_to_keep = 0,
+                                   .still = std::chrono::nanoseconds(kForEver)};
+constexpr SeatLimits lost_when_still(std::chrono::nanoseconds still = SeatLimits().still) {
+  SeatLimits limits = kUnlimited;
+  limits.still = still;
+  return limits;
+}
+
 /// Two workers, one of them the seat, and a node whose bodies call a function.
 class WaitingCallerTest : public testing::Test {
  protected:
@@ -43,19 +57,45 @@ class WaitingCallerTest : public testing::Test {
 
   void submit() { executor_.submit(node_, 0, this); }
 
+  void make_seat(const SeatLimits& limits, WaitingCaller::Seat::Look look = {}) {
+    seat_.emplace(caller_, executor_, std::move(look), limits);
+  }
+
   // What takes both workers a while is asked for, and the caller waits for it.
   void wait_for_two_bodies() {
     left_ = 2;
     for (int i = 0; i < 2; ++i) submit();
     caller_.wait();
   }
-  // Again and again, until the seat is the caller's.
-  void wait_until_the_seat_is_callers() {
-    in_body_ = [this] {
-      spin(std::chrono::microseconds(100));
-      if (--left_ == 0) caller_.wake();
-    };
-    while (!seat_->is_callers()) wait_for_two_bodies();
+  // At the end the seat has been the caller's, and is where no limit took it away.
+  void wait_for_the_seat() {
+    in_body_ = [this] { caller_.wake(); };
+    for (int i = 0; i < SeatLimits::kWaits; ++i) {
+      submit();
+      caller_.wait();
+    }
+  }
+  // By another thread: before the caller waits, while it looks for work, and when it has found none.
+  template <typename Then>
+  void wait_to_be_woken(const Then& then) {
+    constexpr int kWaits = 500;
+    std::atomic<int> waits = 0;
+    const std::jthread other([&] {
+      for (int i = 1; i <= kWaits; ++i) {
+        while (waits < i) std::this_thread::yield();
+        spin(std::chrono::microseconds(i % 16 * 20));
+        caller_.wake();
+      }
+    });
+    for (int i = 0; i < kWaits; ++i) {
+      ++waits;
+      caller_.wait();
+      then();
+    }
+  }
+  void body(std::chrono::microseconds time) {
+    spin(time);
+    if (--left_ == 0) caller_.wake();
   }
 
   const WorkerLimit limit_{2};
@@ -69,23 +109,32 @@ class WaitingCallerTest : public testing::Test {
                          in_body_();
                          return tbb::flow::continue_msg();
                        })};
-  std::optional<WaitingCaller::Seat> seat_{std::in_place, caller_, executor_};
+  std::optional<WaitingCaller::Seat> seat_;
 };
 
 TEST_F(WaitingCallerTest, WorksOnTheSeatWhenItWaitsMostOfTheTime) {
-  EXPECT_FALSE(seat_->is_callers());
-  wait_until_the_seat_is_callers();
+  make_seat(kUnlimited);
+  in_body_ = [this] { body(std::chrono::microseconds(100)); };
+  for (int i = 0; i < SeatLimits::kWaits; ++i) {
+    ASSERT_FALSE(seat_->is_callers());
+    wait_for_two_bodies();
+  }
+  ASSERT_TRUE(seat_->is_callers());
   std::atomic<bool> was_here = false;
+  std::chrono::microseconds time(0);
   in_body_ = [&, me = std::this_thread::get_id()] {
     if (std::this_thread::get_id() == me) was_here = true;
-    spin(std::chrono::microseconds(100));
-    if (--left_ == 0) caller_.wake();
+    body(time);
   };
-  while (!was_here) wait_for_two_bodies();
+  while (!was_here) {
+    time += std::chrono::microseconds(100);  // or a slow caller always finds that the other worker has done it all
+    wait_for_two_bodies();
+  }
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
-  wait_until_the_seat_is_callers();
+  make_seat(lost_when_still());
+  wait_for_the_seat();
   while (seat_->is_callers()) std::this_thread::yield();
   std::barrier both(2);
   std::atomic<int> done = 0;
@@ -99,23 +148,35 @@ TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAwayABitBetweenAllWaits) {
-  wait_until_the_seat_is_callers();
-  while (seat_->is_callers()) {
+  SeatLimits limits = kUnlimited;
+  limits.away_to_keep = SeatLimits().away_to_keep;
+  make_seat(limits);
+  wait_for_the_seat();
+  ASSERT_TRUE(seat_->is_callers());
+  in_body_ = [this] { body(std::chrono::microseconds(100)); };
+  for (int i = 0; seat_->is_callers(); ++i) {
     wait_for_two_bodies();
-    spin(milliseconds(1));
+    spin(milliseconds(1 + i / SeatLimits::kWaits));  // more than a quarter of the time at last, however long waits are
   }
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenWaitsBecomeLong) {
-  wait_until_the_seat_is_callers();
-  in_body_ = [this] {
-    spin(milliseconds(3));
-    if (--left_ == 0) caller_.wake();
-  };
-  while (seat_->is_callers()) wait_for_two_bodies();
+  SeatLimits limits = kUnlimited;
+  limits.longest_to_keep_ns = SeatLimits().longest_to_keep_ns;
+  make_seat(limits);
+  wait_for_the_seat();
+  in_body_ = [this] { body(milliseconds(3)); };
+  for (int i = 0; i < SeatLimits::kWaits; ++i) {
+    ASSERT_TRUE(seat_->is_callers());
+    wait_for_two_bodies();
+  }
+  EXPECT_FALSE(seat_->is_callers());
 }
 
 TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
+  SeatLimits limits = kUnlimited;
+  limits.longest_to_get_ns = SeatLimits().longest_to_get_ns;
+  make_seat(limits);
   in_body_ = [&] {
     std::this_thread::sleep_for(milliseconds(2));
     caller_.wake();
@@ -128,7 +189,8 @@ TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
 }
 
 TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
-  wait_until_the_seat_is_callers();
+  make_seat(lost_when_still());
+  wait_for_the_seat();
   EXPECT_FALSE(caller_.wait_for(milliseconds(20)));
   while (seat_->is_callers()) std::this_thread::yield();
   caller_.wake();
@@ -137,47 +199,39 @@ TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
 }
 
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
-  wait_until_the_seat_is_callers();
-  constexpr int kWaits = 2000;
-  std::atomic<int> waits = 0;
-  std::thread other([&] {
-    for (int i = 1; i <= kWaits; ++i) {
-      while (waits < i) std::this_thread::yield();
-      // Before the caller waits, while it looks for work, and when it has found none.
-      spin(std::chrono::microseconds(i % 16 * 20));
-      caller_.wake();
-    }
-  });
-  int on_the_seat = 0;
-  for (int i = 0; i < kWaits; ++i) {
-    if (!seat_->is_callers()) wait_until_the_seat_is_callers();
-    ++waits;
-    caller_.wait();
-    on_the_seat += seat_->is_callers() ? 1 : 0;
-  }
-  other.join();
-  EXPECT_GT(on_the_seat, 0);
+  make_seat(kUnlimited);
+  wait_for_the_seat();
+  wait_to_be_woken([this] { ASSERT_TRUE(seat_->is_callers()); });
+}
+
+TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItLosesTheSeatAndGetsItBack) {
+  SeatLimits limits = kUnlimited;
+  limits.still = std::chrono::microseconds(100);
+  make_seat(limits);
+  wait_to_be_woken([] {});
 }
 
 TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
   std::atomic<int> looks = 0;
   std::atomic<bool> was_here = false;
-  seat_.reset();
   const auto look = [&] {
     if (!was_here) return;  // a slow moment
     ++looks;
     throw std::runtime_error("look " + std::to_string(looks));
   };
-  seat_.emplace(caller_, executor_, WaitingCaller::Seat::Look{milliseconds(5), look});
-  wait_until_the_seat_is_callers();
-  in_body_ = [&, me = std::this_thread::get_id()] {
+  const auto work_and_hang = [&, me = std::this_thread::get_id()](std::chrono::microseconds time) {
     if (std::this_thread::get_id() == me) was_here = true;
     while (was_here && looks < 3) std::this_thread::yield();
-    spin(std::chrono::microseconds(100));
-    if (--left_ == 0) caller_.wake();
+    body(time);
   };
   try {
-    while (!was_here) wait_for_two_bodies();
+    // Where the seat was lost before the caller came to work, with more time.
+    for (int more = 1; !was_here; more *= 2) {
+      make_seat(lost_when_still(more * SeatLimits().still), {milliseconds(5), look});
+      wait_for_the_seat();
+      in_body_ = [&] { work_and_hang(more * std::chrono::microseconds(100)); };
+      for (int i = 0; i < 4; ++i) wait_for_two_bodies();
+    }
     ADD_FAILURE() << "what a look throws is not heard";
   } catch (const std::runtime_error& thrown) {
     EXPECT_STREQ(thrown.what(), "look 1");
@@ -187,7 +241,9 @@ TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
 }
 
 TEST_F(WaitingCallerTest, WaitsAsBeforeWhenTheSeatIsGone) {
-  wait_until_the_seat_is_callers();
+  make_seat(kUnlimited);
+  wait_for_the_seat();
+  ASSERT_TRUE(seat_->is_callers());
   seat_.reset();
   std::atomic<int> bodies = 0;
   in_body_ = [&] {
@@ -226,12 +282,16 @@ Dataset looked_at(const Dataset& input, bool never_waits, const std::function<vo
   });
 }
 
+Pipeline start(const Dataset& dataset, const StartOptions& options, const SeatLimits& limits = kUnlimited) {
+  return {dataset.plan(), *dataset.plan(), options, limits};
+}
+
 TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
   const WorkerLimit limit(2);
   std::atomic<bool> was_here = false;
   const Dataset endless =
       looked_at(Dataset::range(0, 1 << 20).batch(1024).repeat(), true, [&was_here] { was_here = true; });
-  Pipeline pipeline = endless.start({.threads = 2});
+  Pipeline pipeline = start(endless, {.threads = 2});
   for (int64_t rows = 0; !was_here; rows += 1024) {
     const std::optional<Batch> batch = pipeline.next();
     ASSERT_EQ(batch->values<int64_t>("value").front(), rows % (1 << 20));
@@ -246,11 +306,12 @@ TEST(CallerOfNext, IsToldOfAStallOnceWhatItWorksOnReturns) {
     was_here = true;
     while (!told) std::this_thread::yield();
   });
-  Pipeline pipeline = endless.start({.threads = 2, .watchdog = 0.1, .on_stall = [&](const Stall&) {
-                                       if (!was_here) return;  // a slow moment
-                                       told = true;
-                                       throw std::runtime_error("stalled");
-                                     }});
+  const auto on_stall = [&](const Stall&) {
+    if (!was_here || told) return;  // a slow moment
+    told = true;
+    throw std::runtime_error("stalled");
+  };
+  Pipeline pipeline = start(endless, {.threads = 2, .watchdog = 0.1, .on_stall = on_stall}, lost_when_still());
   int64_t rows = 0;
   EXPECT_THROW(
       for (; true; rows += 1024) { ASSERT_EQ(pipeline.next()->values<int64_t>("value").front(), rows % (1 << 20)); },
@@ -265,8 +326,8 @@ TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
   std::atomic<bool> was_here = false;
   const auto take_all = [&](bool never_waits, const StartOptions& options) {
     const Dataset dataset =
-        looked_at(Dataset::range(0, 4 << 20).batch(1024), never_waits, [&was_here] { was_here = true; });
-    Pipeline pipeline = dataset.start(options);
+        looked_at(Dataset::range(0, 512 << 10).batch(1024), never_waits, [&was_here] { was_here = true; });
+    Pipeline pipeline = start(dataset, options);
     while (pipeline.next()) {
     }
   };

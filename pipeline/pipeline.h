@@ -102,7 +102,7 @@ class Pipeline {
  public:
   /// What `Dataset::start` makes. `plan`: after rewrites; `written`: before them.
   Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options);
-  /// The same, and when the caller of `next()` works while it waits (`waiting_caller.h`).
+  /// The same, for tests: with other limits on when the caller of `next()` works while it waits (`waiting_caller.h`).
   Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
            const SeatLimits& seat_limits);
   ~Pipeline();

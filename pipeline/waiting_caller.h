@@ -13,13 +13,17 @@
 
 namespace millrace {
 
-/// When the caller gets the seat of a `WaitingCaller`, and when it loses it: looked at every `kWaits` waits, in the
-/// mean of them.
+/// When the caller gets the seat of a `WaitingCaller`, and when it loses it. All but `still` are looked at when so many
+/// waits have passed, over all of them.
 struct SeatLimits {
   static constexpr int kWaits = 32;
-  int64_t longest_to_get_ns = 1'000'000;  ///< a wait. Default: 1 ms
+  /// The longest wait, in the mean, with which it gets the seat. Default: 1 ms
+  int64_t longest_to_get_ns = 1'000'000;
+  /// And with which it keeps it. Default: 2 ms
   int64_t longest_to_keep_ns = 2'000'000;
-  int64_t away_to_get = 8;  ///< away for no more than one part of the time in so many; 0: for all of it. Default: 8
+  /// It gets the seat when it was away for at most 1 part of the time in so many; 0: for any. Default: 8
+  int64_t away_to_get = 8;
+  /// And keeps it. Default: 4
   int64_t away_to_keep = 4;
   /// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
   /// Default: 4 ms

@@ -65,6 +65,7 @@ void StepWatchdog::watch(const std::stop_token& stop) {
   while (wake_.wait(lock, stop, [this] { return in_step_; }) && !stop.stop_requested()) {
     wake_.wait_for(lock, stop, interval, [] { return false; });
     if (stop.stop_requested()) return;
+    const int64_t now = now_ns();  // before the moves: what is told has not moved for so long, whenever this thread ran
     const uint64_t moves = moves_.load(std::memory_order_relaxed);
     if (moves != seen || !in_step_) {
       seen = moves;
@@ -72,7 +73,7 @@ void StepWatchdog::watch(const std::stop_token& stop) {
       told = false;
       continue;
     }
-    const double still = seconds_since(still_ns, now_ns());
+    const double still = seconds_since(still_ns, now);
     if (told || still < seconds_) continue;
     told = true;
     const Stall stall = describe(still);

@@ -318,12 +318,12 @@ TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return ordered_json::parse(result.out);
   };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
   for (const int threads : {2, 4, 8}) {
     // Workers come when there is work for them, and when the system lets them: a run that was too short for all of them
     // is made longer, or again.
     int batches = 400;
     ordered_json parallel = run(std::to_string(threads), batches);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
     while (parallel["distinct_workers"].get<int>() < threads && std::chrono::steady_clock::now() < deadline) {
       batches = std::min(4 * batches, 25600);
       parallel = run(std::to_string(threads), batches);

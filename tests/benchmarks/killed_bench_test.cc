@@ -134,7 +134,10 @@ TEST_F(KilledBench, GoesOnByteForByteWheneverItWasKilled) {
       while (child.running() && lines_of(log_) < target) std::this_thread::sleep_for(std::chrono::microseconds(200));
       child.signal(SIGKILL);
       last = child.wait();
-      if (last.signal != SIGKILL) break;  // it was at its end before
+      if (last.signal != SIGKILL) {
+        histogram.add(-1);
+        break;
+      }
       const Hashes so_far = hashes_of(read_file(log_).substr(0, read_file(log_).rfind('\n') + 1));
       histogram.add(so_far.empty() ? 0 : so_far.rbegin()->first + 1);
     }

@@ -40,11 +40,6 @@ struct Taken {
     return {objects - before.objects, large_objects - before.large_objects, buffers - before.buffers,
             faults - before.faults};
   }
-  // In everything.
-  bool operator<(const Taken& other) const {
-    return objects < other.objects && large_objects < other.large_objects && buffers < other.buffers &&
-           faults < other.faults;
-  }
 };
 
 struct Case {
@@ -92,21 +87,21 @@ TEST_P(SteadyState, TakesNoFreshMemory) {
     // A thread that stands still for a while lets rings fill further than before, and then there are buffers more, with
     // pages of their own; and the system may take pages away. Rounds like that come to an end; what is taken for each
     // batch is there in all of them.
-    constexpr int kMostRounds = 20;
+    constexpr int kMostRounds = 10;
     Taken taken;
     int round = 0;
     do {
       const Taken before = Taken::so_far(pipeline);
       take();
       taken = Taken::so_far(pipeline) - before;
-    } while (++round < kMostRounds && !(taken < most));
+      ASSERT_LT(taken.objects, most.objects) << threads << " threads";
+      ASSERT_LT(taken.large_objects, most.large_objects) << threads << " threads";
+    } while (++round < kMostRounds && (taken.buffers >= most.buffers || taken.faults >= most.faults));
     const auto per_batch = [&](int64_t count) { return static_cast<double>(count) / num_batches; };
     fmt::print(
         "{} threads: {:.1f} objects on the heap, {:.3f} fresh buffers, {:.3f} page faults for each of {} batches, in "
         "round {}\n",
         threads, per_batch(taken.objects), per_batch(taken.buffers), per_batch(taken.faults), num_batches, round);
-    EXPECT_LT(taken.objects, most.objects) << threads << " threads";
-    EXPECT_LT(taken.large_objects, most.large_objects) << threads << " threads";
     EXPECT_LT(taken.buffers, most.buffers) << threads << " threads";
     EXPECT_LT(taken.faults, most.faults) << threads << " threads";
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -78,17 +79,17 @@ class WaitingCallerTest : public testing::Test {
   // By another thread: before the caller waits, while it looks for work, and when it has found none.
   template <typename Then>
   void wait_to_be_woken(const Then& then) {
-    constexpr int kWaits = 500;
-    std::atomic<int> waits = 0;
+    constexpr int kTurns = 500;
+    std::atomic<int> turns = 0;
     const std::jthread other([&] {
-      for (int i = 1; i <= kWaits; ++i) {
-        while (waits < i) std::this_thread::yield();
+      for (int i = 1; i <= kTurns; ++i) {
+        while (turns < i) std::this_thread::yield();
         spin(std::chrono::microseconds(i % 16 * 20));
         caller_.wake();
       }
     });
-    for (int i = 0; i < kWaits; ++i) {
-      ++waits;
+    for (int i = 0; i < kTurns; ++i) {
+      ++turns;
       caller_.wait();
       then();
     }
@@ -112,7 +113,7 @@ class WaitingCallerTest : public testing::Test {
   std::optional<WaitingCaller::Seat> seat_;
 };
 
-TEST_F(WaitingCallerTest, WorksOnTheSeatWhenItWaitsMostOfTheTime) {
+TEST_F(WaitingCallerTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
   make_seat(kUnlimited);
   in_body_ = [this] { body(std::chrono::microseconds(100)); };
   for (int i = 0; i < SeatLimits::kWaits; ++i) {
@@ -188,6 +189,20 @@ TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
   }
 }
 
+TEST_F(WaitingCallerTest, SleepsWhenItIsAwayBetweenTheWaits) {
+  SeatLimits limits = kUnlimited;
+  limits.away_to_get = SeatLimits().away_to_get;
+  make_seat(limits);
+  for (int i = 0; i < 2 * SeatLimits::kWaits; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    caller_.wake();
+    caller_.wait();
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    spin(std::chrono::ceil<std::chrono::microseconds>(waited) + std::chrono::microseconds(100));  // half of the time
+    ASSERT_FALSE(seat_->is_callers());
+  }
+}
+
 TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
   make_seat(lost_when_still());
   wait_for_the_seat();
@@ -204,6 +219,7 @@ TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
   wait_to_be_woken([this] { ASSERT_TRUE(seat_->is_callers()); });
 }
 
+// A wake that is lost leaves it asleep for good.
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItLosesTheSeatAndGetsItBack) {
   SeatLimits limits = kUnlimited;
   limits.still = std::chrono::microseconds(100);
@@ -229,7 +245,7 @@ TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
     for (int more = 1; !was_here; more *= 2) {
       make_seat(lost_when_still(more * SeatLimits().still), {milliseconds(5), look});
       wait_for_the_seat();
-      in_body_ = [&] { work_and_hang(more * std::chrono::microseconds(100)); };
+      in_body_ = [&, more] { work_and_hang(more * std::chrono::microseconds(100)); };
       for (int i = 0; i < 4; ++i) wait_for_two_bodies();
     }
     ADD_FAILURE() << "what a look throws is not heard";
@@ -296,6 +312,16 @@ TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
     const std::optional<Batch> batch = pipeline.next();
     ASSERT_EQ(batch->values<int64_t>("value").front(), rows % (1 << 20));
   }
+}
+
+// Unlike all others here, on limits as they are: they must be such that a caller that only waits is within them.
+TEST(CallerOfNext, OfAStartedDatasetIsOneOfTheWorkersToo) {
+  const WorkerLimit limit(2);
+  std::atomic<bool> was_here = false;
+  Pipeline pipeline = looked_at(Dataset::range(0, 1 << 20).batch(1024).repeat(), true, [&was_here] {
+                        was_here = true;
+                      }).start({.threads = 2});
+  while (!was_here) ASSERT_TRUE(pipeline.next());
 }
 
 TEST(CallerOfNext, IsToldOfAStallOnceWhatItWorksOnReturns) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <latch>
 #include <limits>
 #include <mutex>
@@ -36,8 +37,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 /// Collects what the watchdog says and, once it says what a test waits for, lets the pipeline go on. On a busy machine
@@ -437,7 +436,7 @@ TEST_F(WatchdogTest, PrintsAndThrowsWhenNothingElseIsAskedFor) {
 }
 
 /// A plan that runs, and its watchdog, whose looks the test makes itself, when it knows whether something has moved. Of
-/// three in a row that see nothing move the last one tells of a stall, see `StillTime`.
+/// three looks at one count the last one tells of a stall, see `StillTime`.
 class LookedAt final : public Waker {
  public:
   LookedAt(const Dataset& dataset, std::shared_ptr<Storage> storage)

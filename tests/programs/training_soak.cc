@@ -100,8 +100,8 @@ std::optional<SoakOptions> parse(int argc, char** argv) {
   SoakOptions options;
   po::options_description described("options");
   described.add_options()("minutes", po::value(&options.minutes)->default_value(options.minutes),
-                          "of training from its first report on, or more until there are 50 reports; what memory does "
-                          "is judged over the last two thirds")(
+                          "of training from its first report on, or more until there are 50 reports and 10 samples of "
+                          "memory, which is judged over the last two thirds; the first report may take 10 minutes")(
       "most-growth", po::value(&options.most_growth)->default_value(options.most_growth),
       "MiB a minute that the process may grow by")("longest-gap",
                                                    po::value(&options.longest_gap)->default_value(options.longest_gap),

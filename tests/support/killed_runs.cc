@@ -24,7 +24,7 @@ void KillHistogram::add(int64_t steps) {
 int KillHistogram::num_that_count() const { return std::accumulate(tenths_.begin(), tenths_.end(), 0); }
 
 bool KillHistogram::has_enough() const {
-  return num_that_count() >= num_kills() || before_ + num_that_count() + after_ >= 50 * num_kills();
+  return num_that_count() >= num_kills() || before_ + num_that_count() + after_ >= 10 * num_kills();
 }
 
 std::string KillHistogram::to_string() const {

@@ -10,11 +10,12 @@
 namespace millrace::test {
 
 /// A slow storage without a clock: opens and reads of another storage that are done when the test says so, on the
-/// thread of the test. What a reader does meanwhile then depends on the test alone, not on which thread was faster.
-/// Must outlive calls of `open`, not the files.
+/// thread that says it; any thread may ask. What a reader does meanwhile then depends on the test alone, not on which
+/// thread was faster. What is not answered when the storage goes is dropped, and its sink never told.
 class ManualStorage final : public Storage {
  public:
   explicit ManualStorage(Storage& wrapped);
+  ~ManualStorage() override;
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override;
 
@@ -22,8 +23,7 @@ class ManualStorage final : public Storage {
   bool answer_one();
   /// Answers until nothing waits: what an owner asks for inside an answer too.
   void answer_all();
-  /// Opens and reads so far, answered or not.
-  size_t num_opens() const;
+  /// Reads so far, answered or not.
   size_t num_reads() const;
 
  private:

@@ -17,8 +17,13 @@ bool WakeFlag::wait() {
   return woken;
 }
 
+bool WakeFlag::is_woken() {
+  const std::lock_guard lock(mutex_);
+  return woken_;
+}
+
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
-                     bool stop_at_error, size_t max_records, bool leave_buffer, const std::function<void()>& answer) {
+                     bool stop_at_error, size_t max_records, bool leave_buffer, const std::function<bool()>& answer) {
   ReadShard read;
   WakeFlag flag;
   ShardReader reader(storage, pool, path, options, [&flag] { flag.wake(); });
@@ -35,7 +40,8 @@ ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path
         }
         break;
       case ShardReader::Step::kPending:
-        if (answer) answer();
+        while (answer && !flag.is_woken() && answer()) {
+        }
         if (!flag.wait()) {
           read.hung = true;
           return read;

@@ -17,6 +17,8 @@ class WakeFlag {
   void wake();
   /// False when nobody woke for 60 seconds: a lost wake-up.
   [[nodiscard]] bool wait();
+  /// Whether a wait would end at once.
+  [[nodiscard]] bool is_woken();
 
  private:
   std::mutex mutex_;
@@ -39,9 +41,10 @@ struct ReadShard {
 
 /// Reads a whole shard, blocking while it is pending. `stop_at_error`: the policy `fail`, which ends at the first
 /// error; otherwise reading goes on as far as it can. `leave_buffer`: behind each batch, whose records are copied.
-/// `answer`: called before each wait, for a storage that answers when it is told to.
+/// `answer`: for a storage that answers when it is told to, called until the reader is woken or nothing is left
+/// (false).
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,
                      bool stop_at_error, size_t max_records = SIZE_MAX, bool leave_buffer = false,
-                     const std::function<void()>& answer = {});
+                     const std::function<bool()>& answer = {});
 
 }  // namespace millrace::test

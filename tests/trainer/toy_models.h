@@ -161,8 +161,8 @@ struct RegressionBatch {
   std::vector<float> y;
 };
 
-/// Holds each replica back until `wanted` threads are in replicas at once (or a minute has passed), so that
-/// every thread of a test really takes part.
+/// Holds each replica back until `wanted` threads are in replicas at once (or a minute has passed since it was made),
+/// so that every thread of a test really takes part.
 struct Gathering {
   explicit Gathering(int n) : wanted(n) {}
   void enter() {
@@ -170,11 +170,11 @@ struct Gathering {
     int seen = most;
     while (seen < here && !most.compare_exchange_weak(seen, here)) {
     }
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (most < wanted && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
     --inside;
   }
   int wanted;
+  const std::chrono::steady_clock::time_point limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   std::atomic<int> inside{0};
   std::atomic<int> most{0};  // that were inside at once
 };

@@ -8,7 +8,7 @@ namespace millrace {
 
 /// Whether two threads were at the place of a planted race at once. On a machine that is busy one may do all the work
 /// of a run, and then there is no race: the program runs until they have met. It orders nothing between them, for then
-/// there were no race either.
+/// there would be no race.
 class Meeting {
  public:
   /// Calls `touch` between the arrival of this thread and its leave.

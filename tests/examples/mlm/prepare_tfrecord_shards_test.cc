@@ -223,12 +223,16 @@ TEST_F(PrepareShards, KilledWhileShardsAppearItLeavesWholeOnes) {
     fs::remove(path("pipe"));
     ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
     ChildProcess child(command("pipe", "out"));
-    const int pipe = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);
+    const int pipe = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
     ASSERT_GE(pipe, 0);
     const std::string shards = path(std::string("out/") + kIncomplete + "/train/dataset-*.tfrecord");
     const auto limit = std::chrono::steady_clock::now() + kLimit;
-    while (static_cast<int>(glob_local(shards).size()) < num_shards && std::chrono::steady_clock::now() < limit) {
-      for (const std::string& row : numbered_rows(20)) ASSERT_GT(::write(pipe, (row + "\n").data(), row.size() + 1), 0);
+    while (child.running() && static_cast<int>(glob_local(shards).size()) < num_shards &&
+           std::chrono::steady_clock::now() < limit) {
+      for (const std::string& row : numbered_rows(20)) {
+        const ssize_t written = ::write(pipe, (row + "\n").data(), row.size() + 1);
+        ASSERT_TRUE(written == static_cast<ssize_t>(row.size() + 1) || errno == EAGAIN);
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     ASSERT_TRUE(child.running());
@@ -274,12 +278,13 @@ TEST_F(PrepareShards, InterruptedItLeavesTheFolderAsItWas) {
   ASSERT_GE(pipe, 0);
   for (const std::string& row : numbered_rows(100)) ASSERT_GT(::write(pipe, (row + "\n").data(), row.size() + 1), 0);
   const std::string shard = path(std::string("out/") + kIncomplete + "/train/dataset-0-100.tfrecord");
-  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  auto limit = std::chrono::steady_clock::now() + kLimit;
   while (!fs::exists(shard) && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   ASSERT_TRUE(fs::exists(shard));
   child.signal(SIGINT);
+  limit = std::chrono::steady_clock::now() + kLimit;
   // It waits for text, and hears of the signal when it has a group. The text must not end before: the signal is
   // handled at some time by some thread. Where it reads no more the pipe may be full.
   while (child.running() && std::chrono::steady_clock::now() < limit) {

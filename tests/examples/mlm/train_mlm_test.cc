@@ -338,7 +338,10 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
       while (child.running() && logged(log) < target) std::this_thread::sleep_for(std::chrono::microseconds(500));
       child.signal(SIGKILL);
       last = child.wait();
-      if (last.signal != SIGKILL) break;
+      if (last.signal != SIGKILL) {
+        histogram.add(-1);
+        break;
+      }
       const std::string text = read_file(log);
       const auto so_far = losses_of(text.substr(0, text.rfind('\n') + 1));
       histogram.add(so_far.empty() ? 0 : so_far.rbegin()->first);

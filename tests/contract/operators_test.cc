@@ -1,14 +1,11 @@
 // Every operator and every source by itself, on inputs of all kinds.
 
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "pipeline/worker_limit.h"
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
+#include "tests/support/gathering.h"
 #include "tests/support/sanitized.h"
 
 namespace millrace::test::operators_test {
@@ -104,24 +101,6 @@ TEST_P(Operators, KeepTheContractOnEveryInputThatFits) {
   }
   EXPECT_GT(num_draws, 0);
 }
-
-// Holds every body back until so many threads are in bodies at once, or some time has gone by; then all pass for ever.
-class Gathering {
- public:
-  explicit Gathering(int num_threads) : num_threads_(num_threads) {}
-  void pass() {
-    if (open_) return;
-    ++inside_;
-    while (!open_ && inside_ < num_threads_ && std::chrono::steady_clock::now() < deadline_) std::this_thread::yield();
-    open_ = true;
-  }
-
- private:
-  const int num_threads_;
-  const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  std::atomic<int> inside_{0};
-  std::atomic<bool> open_{false};
-};
 
 TEST_P(Operators, GiveOneStreamOnThreadsThatReallyRun) {
   const OperatorLine& line = operator_lines()[GetParam()];

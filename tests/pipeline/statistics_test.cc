@@ -13,6 +13,7 @@
 #include "formats/tfrecord/writer.h"
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/manual_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::statistics_test {
@@ -242,38 +243,6 @@ TEST(PipelineStatistics, BuffersAreRecycled) {
   EXPECT_LT(statistics.fresh_buffers, 200) << statistics.to_string();
 }
 
-/// A storage that opens nothing until it is told to.
-class HeldStorage final : public Storage {
- public:
-  explicit HeldStorage(Storage& wrapped) : wrapped_(wrapped) {}
-  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!released_) {
-        held_.emplace_back(path, std::move(sink));
-        return;
-      }
-    }
-    wrapped_.open(path, std::move(sink));
-  }
-  std::vector<std::string> glob(const std::string& pattern) override { return wrapped_.glob(pattern); }
-  void release() {
-    std::vector<std::pair<std::string, std::shared_ptr<OpenSink>>> held;
-    {
-      const std::lock_guard lock(mutex_);
-      released_ = true;
-      held.swap(held_);
-    }
-    for (auto& [path, sink] : held) wrapped_.open(path, std::move(sink));
-  }
-
- private:
-  Storage& wrapped_;
-  std::mutex mutex_;
-  bool released_ = false;
-  std::vector<std::pair<std::string, std::shared_ptr<OpenSink>>> held_;
-};
-
 TEST(PipelineStatistics, AWaitThatGoesOnIsSeenFromAnotherThread) {
   const fs::path path = fs::temp_directory_path() / ("millrace_statistics_" + std::to_string(::getpid()) + ".tfrecord");
   {
@@ -283,7 +252,7 @@ TEST(PipelineStatistics, AWaitThatGoesOnIsSeenFromAnotherThread) {
   }
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
-  const auto storage = std::make_shared<HeldStorage>(local);
+  const auto storage = std::make_shared<test::ManualStorage>(local);
   {
     Pipeline pipeline =
         Dataset::tfrecord(Shards::glob(path.string())).batch(10).start({.threads = 2, .storage = storage});

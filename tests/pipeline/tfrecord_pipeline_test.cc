@@ -1,4 +1,4 @@
-#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +13,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/gathering.h"
 #include "tests/support/injecting_storage.h"
 
 namespace millrace::tfrecord_pipeline_test {
@@ -80,30 +81,12 @@ class TfrecordPipeline : public testing::Test {
   fs::path folder_;
 };
 
-/// Holds every body back until so many threads are in bodies at once; then it lets all pass for ever.
-class Gathering {
- public:
-  explicit Gathering(int num_threads) : num_threads_(num_threads) {}
-  void pass() {
-    if (complete_) return;
-    ++inside_;
-    // A thread waits inside of its body, so it cannot be counted twice.
-    while (inside_ < num_threads_) std::this_thread::yield();
-    complete_ = true;
-  }
-
- private:
-  const int num_threads_;
-  std::atomic<int> inside_{0};
-  std::atomic<bool> complete_{false};
-};
-
 TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreadsThatReallyRan) {
   // Enough blocks of batches for every thread to hold one.
   const Dataset batches = masked_language_model().repeat(40);
   const auto hash_with = [&](int threads) {
     const WorkerLimit limit(threads);
-    Gathering gathering(threads);
+    test::Gathering gathering(threads);
     Pipeline pipeline = batches
                             .map(BlockFunction{.name = "gather",
                                                .schema = batches.plan()->op->schema(),

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <latch>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <regex>
 #include <semaphore>
@@ -29,12 +26,14 @@
 #include "pipeline/watched_storage.h"
 #include "pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/manual_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::watchdog_test {
 namespace {
 
 using namespace std::chrono_literals;
+using test::ManualStorage;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -81,95 +80,6 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-/// A storage that answers so many reads and holds the others back until it is released.
-class SilentStorage final : public Storage {
- public:
-  SilentStorage(Storage& wrapped, int64_t answered_reads)
-      : wrapped_(wrapped), held_(std::make_shared<Held>(answered_reads)) {}
-  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override {
-    class Wrap final : public OpenSink {
-     public:
-      Wrap(std::shared_ptr<Held> held, std::shared_ptr<OpenSink> sink)
-          : held_(std::move(held)), sink_(std::move(sink)) {}
-      void open_done(OpenResult result) noexcept override {
-        if (result.file) result.file = std::make_shared<SilentFile>(held_, std::move(result.file));
-        sink_->open_done(std::move(result));
-      }
-
-     private:
-      std::shared_ptr<Held> held_;
-      std::shared_ptr<OpenSink> sink_;
-    };
-    wrapped_.open(path, std::make_shared<Wrap>(held_, std::move(sink)));
-  }
-  std::vector<std::string> glob(const std::string& pattern) override { return wrapped_.glob(pattern); }
-  /// Answers no read from now on.
-  void hold() const { held_->hold(); }
-  /// Answers the oldest read that it has held back; waits for one.
-  void answer_one() const { held_->answer_one(); }
-  void release() const { held_->release(); }
-
- private:
-  struct Held {
-    explicit Held(int64_t answered) : left(answered) {}
-    void run(std::function<void()> read) {
-      {
-        const std::lock_guard lock(mutex);
-        if (--left < 0) {
-          reads.push_back(std::move(read));
-          held_one.notify_one();
-          return;
-        }
-      }
-      read();
-    }
-    void hold() {
-      const std::lock_guard lock(mutex);
-      left = 0;
-    }
-    void answer_one() {
-      std::unique_lock lock(mutex);
-      held_one.wait(lock, [this] { return !reads.empty(); });
-      const std::function<void()> read = std::move(reads.front());
-      reads.pop_front();
-      lock.unlock();
-      read();
-    }
-    void release() {
-      std::deque<std::function<void()>> due;
-      {
-        const std::lock_guard lock(mutex);
-        left = std::numeric_limits<int64_t>::max();
-        due.swap(reads);
-      }
-      for (auto& read : due) read();
-    }
-    std::mutex mutex;
-    std::condition_variable held_one;
-    int64_t left;
-    std::deque<std::function<void()>> reads;
-  };
-  class SilentFile final : public File {
-   public:
-    SilentFile(std::shared_ptr<Held> held, std::shared_ptr<File> wrapped)
-        : held_(std::move(held)), wrapped_(std::move(wrapped)) {}
-    uint64_t size() const override { return wrapped_->size(); }
-    std::string version() const override { return wrapped_->version(); }
-    void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
-      held_->run([wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
-        wrapped->read(offset, destination, sink);
-      });
-    }
-
-   private:
-    std::shared_ptr<Held> held_;
-    std::shared_ptr<File> wrapped_;
-  };
-
-  Storage& wrapped_;
-  std::shared_ptr<Held> held_;
-};
-
 class WatchdogTest : public testing::Test {
  protected:
   std::string shard(const std::string& name, int records, size_t bytes) {
@@ -204,7 +114,7 @@ RowFunction each(std::string name, std::function<void(int64_t)> function) {
 TEST_F(WatchdogTest, NamesTheReadsThatAStorageDoesNotAnswer) {
   const std::string a = shard("a", 3, 100);
   const std::string b = shard("b", 3, 100);
-  SilentStorage storage(local_, 1);
+  ManualStorage storage(local_, {.opens = ManualStorage::kAll, .reads = 1});
   Stalls stalls;
   stalls.expected =
       "^next\\(\\) waits for segment 1, which waits for the storage: reading bytes 0 to 348 of .*/[ab]\\.tfrecord has "
@@ -246,7 +156,7 @@ TEST_F(WatchdogTest, NamesTheOpensThatAStorageDoesNotAnswer) {
 // A checkpoint reads the ends of the shards, when the training has all the batches that it needs.
 TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   const std::string a = shard("a", 3, 100);
-  SilentStorage storage(local_, std::numeric_limits<int64_t>::max());
+  ManualStorage storage(local_, {.opens = ManualStorage::kAll, .reads = ManualStorage::kAll});
   Stalls stalls;
   stalls.expected =
       "^PipelineState::serialize\\(\\) waits for the storage: reading bytes 0 to 348 of .*/a\\.tfrecord has not been "
@@ -262,7 +172,7 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   ASSERT_TRUE(pipeline->next());
   const PipelineState state = pipeline->save();
   EXPECT_EQ(count(*pipeline), 2);
-  storage.hold();
+  storage.hold_reads();
   std::string refused;
   stalls.then = [&] {
     try {
@@ -293,7 +203,7 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
   EXPECT_EQ(bytes, other);
   EXPECT_EQ(bytes, state.serialize());
 
-  storage.hold();
+  storage.hold_reads();
   stalls.found.reset();
   stalls.expected = "^start\\(\\) waits for the storage: reading bytes 0 to 348 of ";
   Pipeline resumed = records().start(options(PipelineState::parse(bytes)));
@@ -303,11 +213,11 @@ TEST_F(WatchdogTest, SeesThatAStateWaitsForTheStorage) {
 
 TEST_F(WatchdogTest, AStateWhoseReadsAreNeverAnsweredIsAnErrorAndCanGo) {
   const std::string a = shard("a", 3, 100);
-  SilentStorage storage(local_, std::numeric_limits<int64_t>::max());
+  ManualStorage storage(local_, {.opens = ManualStorage::kAll, .reads = ManualStorage::kAll});
   {
     const Pipeline pipeline = records().start({.threads = 1, .storage = lend(storage), .watchdog = 0.05});
     const PipelineState state = pipeline.save();  // before any next(), to which a late worker is a stall as well
-    storage.hold();
+    storage.hold_reads();
     testing::internal::CaptureStderr();
     std::string thrown;
     try {
@@ -324,7 +234,7 @@ TEST_F(WatchdogTest, AStateWhoseReadsAreNeverAnsweredIsAnErrorAndCanGo) {
 
 TEST_F(WatchdogTest, SeesThatTheStartOfACacheOnDiskWaitsForTheStorage) {
   const std::string a = shard("a", 3, 100);
-  SilentStorage storage(local_, 0);
+  ManualStorage storage(local_, {.opens = ManualStorage::kAll});
   Stalls stalls;
   stalls.expected = "^start\\(\\) waits for the storage: reading bytes 0 to 348 of ";
   stalls.then = [&] { storage.release(); };
@@ -547,10 +457,10 @@ TEST_F(WatchdogTest, IsQuietWhileASlowPredicateComesThroughItsBlock) {
 TEST_F(WatchdogTest, IsQuietWhileASlowStorageBringsAFewBytesAtATime) {
   shard("a", 1, 6000);
   test::InjectingStorage few_bytes(local_, {.max_read_bytes = 100});
-  SilentStorage storage(few_bytes, 0);
+  ManualStorage storage(few_bytes, {.opens = ManualStorage::kAll});
   LookedAt plan(records(), lend(storage));
   for (int i = 0; i < 60; ++i) {
-    storage.answer_one();
+    while (!storage.answer_one()) std::this_thread::yield();
     EXPECT_TRUE(plan.look()) << i;
   }
   plan.look_until_it_barks();

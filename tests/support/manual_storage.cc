@@ -9,7 +9,21 @@
 namespace millrace::test {
 
 struct ManualStorage::Queue {
+  // Calls `answer` at once when `left`, a member, says so; otherwise it waits.
+  void ask(int64_t& left, std::function<void()> answer) {
+    {
+      const std::lock_guard lock(mutex);
+      if (left <= 0) {
+        waiting.push_back(std::move(answer));
+        return;
+      }
+      if (left != kAll) --left;
+    }
+    answer();
+  }
+
   std::mutex mutex;
+  AtOnce at_once;
   std::deque<std::function<void()>> waiting;
   size_t reads = 0;
 };
@@ -22,9 +36,11 @@ class ManualStorage::ManualFile final : public File {
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
-    const std::lock_guard lock(queue_->mutex);
-    ++queue_->reads;
-    queue_->waiting.emplace_back([wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
+    {
+      const std::lock_guard lock(queue_->mutex);
+      ++queue_->reads;
+    }
+    queue_->ask(queue_->at_once.reads, [wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
       wrapped->read(offset, destination, sink);
     });
   }
@@ -34,7 +50,10 @@ class ManualStorage::ManualFile final : public File {
   const std::shared_ptr<File> wrapped_;
 };
 
-ManualStorage::ManualStorage(Storage& wrapped) : wrapped_(wrapped), queue_(std::make_shared<Queue>()) {}
+ManualStorage::ManualStorage(Storage& wrapped, const AtOnce& at_once)
+    : wrapped_(wrapped), queue_(std::make_shared<Queue>()) {
+  queue_->at_once = at_once;
+}
 
 ManualStorage::~ManualStorage() {
   std::deque<std::function<void()>> dropped;  // what waits keeps the queue alive
@@ -56,10 +75,10 @@ void ManualStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
     const std::shared_ptr<Queue> queue_;
     const std::shared_ptr<OpenSink> sink_;
   };
-  const std::lock_guard lock(queue_->mutex);
-  queue_->waiting.emplace_back([&wrapped = wrapped_, path, wrap = std::make_shared<Wrap>(queue_, std::move(sink))] {
-    wrapped.open(path, wrap);
-  });
+  queue_->ask(queue_->at_once.opens,
+              [&wrapped = wrapped_, path, wrap = std::make_shared<Wrap>(queue_, std::move(sink))] {
+                wrapped.open(path, wrap);
+              });
 }
 
 std::vector<std::string> ManualStorage::glob(const std::string& pattern) { return wrapped_.glob(pattern); }
@@ -79,6 +98,19 @@ bool ManualStorage::answer_one() {
 void ManualStorage::answer_all() {
   while (answer_one()) {
   }
+}
+
+void ManualStorage::hold_reads() {
+  const std::lock_guard lock(queue_->mutex);
+  queue_->at_once.reads = 0;
+}
+
+void ManualStorage::release() {
+  {
+    const std::lock_guard lock(queue_->mutex);
+    queue_->at_once = {.opens = kAll, .reads = kAll};
+  }
+  answer_all();
 }
 
 size_t ManualStorage::num_reads() const {

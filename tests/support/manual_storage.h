@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +16,15 @@ namespace millrace::test {
 /// thread was faster. What is not answered when the storage goes is dropped, and its sink never told.
 class ManualStorage final : public Storage {
  public:
-  explicit ManualStorage(Storage& wrapped);
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  /// How many are done as soon as they are asked for, on the thread that asks; those behind them wait.
+  struct AtOnce {
+    int64_t opens = 0;
+    int64_t reads = 0;
+  };
+
+  explicit ManualStorage(Storage& wrapped) : ManualStorage(wrapped, AtOnce()) {}
+  ManualStorage(Storage& wrapped, const AtOnce& at_once);
   ~ManualStorage() override;
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override;
@@ -23,6 +33,10 @@ class ManualStorage final : public Storage {
   bool answer_one();
   /// Answers until nothing waits: what an owner asks for inside an answer too.
   void answer_all();
+  /// Lets every read wait that is asked for from now on.
+  void hold_reads();
+  /// Does what waits, and everything from now on as soon as it is asked for.
+  void release();
   /// Reads so far, answered or not.
   size_t num_reads() const;
 

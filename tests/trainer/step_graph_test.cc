@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -16,6 +17,7 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include "formats/error.h"
+#include "tests/support/gathering.h"
 #include "tests/trainer/toy_models.h"
 #include "trainer/distributor.h"
 #include "trainer/optimizers/adam.h"
@@ -28,7 +30,7 @@ namespace millrace::step_graph_test {
 namespace {
 
 using oneapi::tbb::global_control;
-using testing_models::Gathering;
+using test::Gathering;
 using testing_models::Regression;
 using testing_models::RegressionBatch;
 using testing_models::thrown_by;
@@ -56,7 +58,7 @@ void expect_the_same_for_all_thread_counts(const MakeOptimizer& make_optimizer) 
     const global_control limit(global_control::max_allowed_parallelism, static_cast<size_t>(threads));
     Regression model;
     Gathering gathering(threads);
-    model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
+    model.before_step = [&](const ReplicaContext&) { gathering.pass(); };
     const auto optimizer = make_optimizer(model.layout());
     Training training(model, optimizer, {.threads = threads, .clipping = Clipping{.norm = 2}});
     for (int64_t step = 0; step < 50; ++step) {

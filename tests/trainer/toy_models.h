@@ -1,11 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "formats/error.h"
@@ -159,24 +156,6 @@ struct RegressionBatch {
   int64_t num_inputs;
   std::vector<float> x;
   std::vector<float> y;
-};
-
-/// Holds each replica back until `wanted` threads are in replicas at once (or a minute has passed since it was made),
-/// so that every thread of a test really takes part.
-struct Gathering {
-  explicit Gathering(int n) : wanted(n) {}
-  void enter() {
-    const int here = ++inside;
-    int seen = most;
-    while (seen < here && !most.compare_exchange_weak(seen, here)) {
-    }
-    while (most < wanted && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-    --inside;
-  }
-  int wanted;
-  const std::chrono::steady_clock::time_point limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  std::atomic<int> inside{0};
-  std::atomic<int> most{0};  // that were inside at once
 };
 
 /// The message of the ErrorException that a call throws.

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/global_control.h>
 
+#include "tests/support/gathering.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "tests/trainer/training_files.h"
@@ -23,10 +24,10 @@ namespace millrace::trainer_test {
 namespace {
 
 using test::files_below;
+using test::Gathering;
 using test::read_file;
 using test::TemporaryFolder;
 using testing::ElementsAre;
-using testing_models::Gathering;
 using testing_models::Regression;
 using testing_models::RegressionBatch;
 using testing_models::RegressionSource;
@@ -323,11 +324,11 @@ TEST(Trainer, GivesTheSameWeightsBitForBitForAnyNumberOfThreads) {
                                             static_cast<size_t>(threads));
     ToyTraining toy({.step = {.threads = threads, .seed = 5}, .total_steps = 60});
     Gathering gathering(threads);
-    toy.model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
+    toy.model.before_step = [&](const ReplicaContext&) { gathering.pass(); };
     RegressionSource source(100);
     const TrainingSummary summary = toy.trainer.train(source);
     EXPECT_GE(summary.threads, threads);  // a thread may go and another come in its place
-    EXPECT_EQ(gathering.most, threads) << "at once";
+    EXPECT_EQ(gathering.most(), threads) << "at once";
     if (threads == 1) {
       EXPECT_EQ(summary.threads, 1) << "the caller's";
       expected = toy.weights();

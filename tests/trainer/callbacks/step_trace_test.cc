@@ -1,14 +1,17 @@
 #include "trainer/callbacks/step_trace.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "pipeline/worker_limit.h"
+#include "tests/support/gathering.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
@@ -16,7 +19,7 @@ namespace millrace::step_trace_test {
 namespace {
 
 using nlohmann::json;
-using testing_models::Gathering;
+using test::Gathering;
 using testing_models::RegressionSource;
 using testing_models::ToyTraining;
 
@@ -53,7 +56,7 @@ TEST(StepTrace, ShowsWhatEachThreadDidInEachStep) {
   const WorkerLimit limit(4);
   ToyTraining toy({.step = {.threads = 4}, .total_steps = 5});
   Gathering gathering(4);
-  toy.model.before_step = [&](const ReplicaContext&) { gathering.enter(); };
+  toy.model.before_step = [&](const ReplicaContext&) { gathering.pass(); };
   // The last replica ends late, so that buckets are complete before its backward pass has ended.
   toy.model.before_last_gradients = [](const ReplicaContext&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

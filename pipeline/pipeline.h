@@ -102,9 +102,6 @@ class Pipeline {
  public:
   /// What `Dataset::start` makes. `plan`: after rewrites; `written`: before them.
   Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options);
-  /// The same, for tests: with other limits on when the caller of `next()` works while it waits (`waiting_caller.h`).
-  Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
-           const SeatLimits& seat_limits);
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
@@ -128,7 +125,12 @@ class Pipeline {
   SkipReport skipped() const;
 
  private:
+  friend struct PipelineWithSeatLimits;  // of the seat's tests
   class Impl;
+  // With other limits on when the caller of `next()` works while it waits (`waiting_caller.h`).
+  Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
+           const SeatLimits& seat_limits);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -24,7 +24,15 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/sanitized.h"
 
-namespace millrace::waiting_caller_test {
+namespace millrace {
+
+struct PipelineWithSeatLimits {
+  static Pipeline start(const Dataset& dataset, const StartOptions& options, const SeatLimits& limits) {
+    return {dataset.plan(), *dataset.plan(), options, limits};
+  }
+};
+
+namespace waiting_caller_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -300,7 +308,7 @@ Dataset looked_at(const Dataset& input, bool never_waits, const std::function<vo
 }
 
 Pipeline start(const Dataset& dataset, const StartOptions& options, const SeatLimits& limits = kUnlimited) {
-  return {dataset.plan(), *dataset.plan(), options, limits};
+  return PipelineWithSeatLimits::start(dataset, options, limits);
 }
 
 TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
@@ -405,4 +413,5 @@ TEST(CallerOfNext, CallsNoFunctionOfAUser) {
 }
 
 }  // namespace
-}  // namespace millrace::waiting_caller_test
+}  // namespace waiting_caller_test
+}  // namespace millrace

@@ -4,20 +4,14 @@
 #include <string>
 
 #include "tests/contract/outcome.h"
+#include "tests/support/sanitized.h"
 
 namespace millrace::test {
 
 // Makes a dataset, with something put between its operators or not; else always the same.
 using MakeTwin = std::function<TwinDataset(const Weave&)>;
 
-// Sanitizers make everything slower, ThreadSanitizer ten times and more.
-#if defined(__SANITIZE_THREAD__)
-constexpr size_t kMostPlaces = 5;
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr size_t kMostPlaces = 8;
-#else
-constexpr size_t kMostPlaces = 24;
-#endif
+constexpr size_t kMostPlaces = kThreadSanitized ? 5 : kSanitized ? 8 : 24;
 
 struct CheckOptions {
   // Numbers of the moments at which things happen.

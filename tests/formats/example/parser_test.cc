@@ -11,16 +11,13 @@
 
 #include "formats/example/writer.h"
 #include "tests/support/example_parsing.h"
+#include "tests/support/sanitized.h"
 
 namespace millrace::test::parser_test {
 namespace {
 
-// Drawn at random. One thread parses them, so that ThreadSanitizer has nothing to find.
-#if defined(__SANITIZE_THREAD__)
-constexpr uint64_t kRecords = 1'000;
-#else
-constexpr uint64_t kRecords = 40'000;
-#endif
+// Drawn at random. One thread parses them.
+constexpr uint64_t kRecords = kThreadSanitized ? 1'000 : kSanitized ? 10'000 : 40'000;
 
 using ::testing::HasSubstr;
 

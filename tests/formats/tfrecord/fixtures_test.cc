@@ -10,6 +10,7 @@
 
 #include "formats/storage/local.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
@@ -64,9 +65,7 @@ TEST_F(FixturesTest, EveryFileOfTensorFlowIsReadExactlyAndEveryPlantedFaultIsOne
 class FixturesInManySteps : public FixturesTest {
  protected:
   void SetUp() override {
-#ifdef __SANITIZE_THREAD__
-    GTEST_SKIP() << "one thread";
-#endif
+    if (test::kThreadSanitized) GTEST_SKIP() << "one thread";
   }
 };
 

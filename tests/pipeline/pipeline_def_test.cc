@@ -18,8 +18,10 @@
 namespace millrace::pipeline_def_test {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string message_of(const std::function<void()>& call) {
   try {
@@ -151,10 +153,11 @@ TEST(PipelineDef, DifferencesNameTheStepAndBothValues) {
 TEST(PipelineDef, WhatCannotBeWrittenIsNamed) {
   const Dataset mapped =
       Dataset::range(0, 3).map(RowFunction{.name = "secret", .function = [](const RowView&, RowWriter&) {}});
-  EXPECT_EQ(
+  // Other tests of one process may have registered theirs.
+  EXPECT_THAT(
       message_of([&] { (void)PipelineDef::of(mapped.batch(2)); }),
-      "invalid_argument: the dataset cannot be written as a pipeline definition: map: row function 'secret' is not "
-      "registered (register_function); there are: none");
+      StartsWith("invalid_argument: the dataset cannot be written as a pipeline definition: map: row function 'secret' "
+                 "is not registered (register_function); there are: "));
   const Dataset own = Dataset::from_operator({Dataset::range(0, 3)}, [](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const ArithmeticOperator>(inputs[0], "value", Arithmetic::kAdd, int64_t{1});
   });
@@ -170,9 +173,9 @@ TEST(PipelineDef, RegisteredFunctionsAreFoundByName) {
   Pipeline pipeline =
       from_text(R"(version: 1 steps { range { start: 7 stop: 8 } } steps { map { function: "twice" } })").start();
   EXPECT_EQ(pipeline.next()->values<int64_t>("value")[0], 14);
-  EXPECT_EQ(refusal(R"(version: 1 steps { range { start: 7 stop: 8 } } steps { map { function: "thrice" } })"),
-            "invalid_argument: pipeline: steps[1]: map: row function 'thrice' is not registered (register_function); "
-            "there are: twice");
+  EXPECT_THAT(refusal(R"(version: 1 steps { range { start: 7 stop: 8 } } steps { map { function: "thrice" } })"),
+              ContainsRegex("^invalid_argument: pipeline: steps\\[1\\]: map: row function 'thrice' is not registered "
+                            "\\(register_function\\); there are: (.*, )?twice(, .*)?$"));
   EXPECT_THAT(message_of([] { register_function(RowFunction{.name = "twice"}); }),
               HasSubstr("there is a row function 'twice' already"));
   EXPECT_THAT(message_of([] { register_function(RowFunction{}); }), HasSubstr("a row function without a name"));

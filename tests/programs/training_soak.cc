@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +33,8 @@ using Clock = std::chrono::steady_clock;
 // The loss of fewer reports may not have fallen yet, and a line through fewer samples of the memory in use says little.
 constexpr size_t kFewestReports = 50;
 constexpr size_t kFewestSamples = 10;
+// By which the loss falls: by fewer standard errors it falls for a learning rate of 1e-9 too, now and then.
+constexpr double kFewestErrors = 5;
 constexpr double kMostMinutesToFirstReport = 10;
 
 struct SoakOptions {
@@ -90,10 +95,17 @@ std::vector<double> reported_losses(const std::string& log) {
   return losses;
 }
 
-double mean(const double* begin, const double* end) {
-  double sum = 0;
-  for (const double* value = begin; value != end; ++value) sum += *value;
-  return sum / static_cast<double>(end - begin);
+struct Mean {
+  double value = 0;
+  double variance = 0;  // of the mean
+};
+
+Mean mean(std::span<const double> values) {
+  const auto n = static_cast<double>(values.size());
+  const double value = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0;
+  for (const double each : values) squares += (each - value) * (each - value);
+  return {.value = value, .variance = squares / (n - 1) / n};
 }
 
 std::optional<SoakOptions> parse(int argc, char** argv) {
@@ -213,11 +225,14 @@ int run(int argc, char** argv) {
   if (losses.size() < kFewestReports) {
     judge(false, fmt::format("only {} reports; {} are wanted", losses.size(), kFewestReports));
   } else {
-    const double first_mean = mean(losses.data(), losses.data() + fifth);
-    const double last_mean = mean(losses.data() + losses.size() - fifth, losses.data() + losses.size());
-    judge(last_mean < first_mean, fmt::format("the loss fell from {:.4f} to {:.4f} (means of the first and the last "
-                                              "fifth of {} reports)",
-                                              first_mean, last_mean, losses.size()));
+    const Mean first = mean(std::span(losses).first(fifth));
+    const Mean last = mean(std::span(losses).last(fifth));
+    const double error = std::sqrt(first.variance + last.variance);
+    judge(
+        last.value < first.value - kFewestErrors * error,
+        fmt::format("the loss fell from {:.4f} to {:.4f} (means of the first and the last fifth of {} reports), {:.1f} "
+                    "standard errors of the difference; more than {} are wanted",
+                    first.value, last.value, losses.size(), (first.value - last.value) / error, kFewestErrors));
   }
   judge(longest_gap < options->longest_gap,
         fmt::format("the longest wait for a report was {:.1f} s; less than {} is wanted", longest_gap,

@@ -1,5 +1,7 @@
 // Every operator and every source by itself, on inputs of all kinds.
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "pipeline/worker_limit.h"
@@ -139,6 +141,7 @@ TEST_P(Operators, GiveOneStreamOnThreadsThatReallyRun) {
       Outcome outcome;
       take_elements(pipeline, outcome);
       EXPECT_EQ(difference(expected_with_errors_shown(epochs), outcome, false), "") << epochs.code();
+      EXPECT_GE(gathering.most(), threads) << epochs.code();
       EXPECT_GE(pipeline.stats().distinct_workers, threads) << epochs.code();
     }
     if (++streams == 2) break;

@@ -82,15 +82,15 @@ Outcome run(const Dataset& dataset, const StartOptions& options = {.threads = 2}
   return outcome;
 }
 
-// Saves at every place, and goes on with another number of threads: the same elements, the same regions told, and the
-// same counts at the end.
+// Saves at every place (`is_tried`), and goes on with another number of threads: the same elements, the same regions
+// told, and the same counts at the end.
 void expect_resumes_everywhere(const Dataset& dataset) {
   const WorkerLimit limit(4);
   const Outcome straight = run(dataset, {.threads = 2});
   Outcome before;
   Pipeline pipeline = dataset.start(telling({.threads = 2}, before));
   for (size_t place = 0; place <= straight.elements.size() + 1; ++place) {
-    if (place % test::kPlacesApart > 0 && place < straight.elements.size()) {
+    if (!test::is_tried(place, straight.elements.size())) {
       take_rest(pipeline, before, 1);
       continue;
     }

@@ -21,7 +21,6 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::string message_of(const std::function<void()>& call) {
   try {
@@ -156,8 +155,8 @@ TEST(PipelineDef, WhatCannotBeWrittenIsNamed) {
   // Other tests of one process may have registered theirs.
   EXPECT_THAT(
       message_of([&] { (void)PipelineDef::of(mapped.batch(2)); }),
-      StartsWith("invalid_argument: the dataset cannot be written as a pipeline definition: map: row function 'secret' "
-                 "is not registered (register_function); there are: "));
+      ContainsRegex("^invalid_argument: the dataset cannot be written as a pipeline definition: map: row function "
+                    "'secret' is not registered \\(register_function\\); there are: (none|[a-z._]+(, [a-z._]+)*)$"));
   const Dataset own = Dataset::from_operator({Dataset::range(0, 3)}, [](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const ArithmeticOperator>(inputs[0], "value", Arithmetic::kAdd, int64_t{1});
   });

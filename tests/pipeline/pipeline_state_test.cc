@@ -46,8 +46,8 @@ std::vector<std::string> from(const std::vector<std::string>& stream, size_t fir
   return {stream.begin() + static_cast<std::ptrdiff_t>(std::min(first, stream.size())), stream.end()};
 }
 
-/// Saves at every place of the stream, goes on from there with another number of threads, saves again some elements
-/// further on, and goes on from there too.
+/// Saves at every place of the stream (`is_tried`), goes on from there with another number of threads, saves again some
+/// elements further on, and goes on from there too.
 void expect_resumes_everywhere(const Dataset& dataset, const StartOptions& options = {}) {
   const WorkerLimit limit(4);
   StartOptions start = options;
@@ -59,7 +59,7 @@ void expect_resumes_everywhere(const Dataset& dataset, const StartOptions& optio
   }
   Pipeline pipeline = dataset.start(start);
   for (size_t place = 0;; ++place) {
-    if (place % test::kPlacesApart > 0 && place < stream.size()) {
+    if (!test::is_tried(place, stream.size())) {
       rest_of(pipeline, 1);
       continue;
     }

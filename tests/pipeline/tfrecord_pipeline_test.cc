@@ -98,6 +98,7 @@ TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreadsThatReallyRan) {
                             .start({.threads = threads});
     StreamHash hash;
     while (const std::optional<Batch> batch = pipeline.next()) hash.add(*batch);
+    EXPECT_GE(gathering.most(), threads);
     EXPECT_GE(pipeline.stats().distinct_workers, threads);
     return hash.hex();
   };

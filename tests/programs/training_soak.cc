@@ -33,8 +33,8 @@ using Clock = std::chrono::steady_clock;
 // The loss of fewer reports may not have fallen yet, and a line through fewer samples of the memory in use says little.
 constexpr size_t kFewestReports = 50;
 constexpr size_t kFewestSamples = 10;
-// By which the loss falls: by fewer standard errors it falls for a learning rate of 1e-9 too, now and then.
-constexpr double kFewestErrors = 5;
+// By which the loss falls: by one or two it falls for a learning rate of 1e-9 too, now and then.
+constexpr double kFewestStandardErrors = 5;
 constexpr double kMostMinutesToFirstReport = 10;
 
 struct SoakOptions {
@@ -100,12 +100,13 @@ struct Mean {
   double variance = 0;  // of the mean
 };
 
+// The variance is that of the differences from one value to the next, halved: what falls along a curve is no noise (von
+// Neumann et al., "The Mean Square Successive Difference", 1941).
 Mean mean(std::span<const double> values) {
   const auto n = static_cast<double>(values.size());
-  const double value = std::accumulate(values.begin(), values.end(), 0.0) / n;
   double squares = 0;
-  for (const double each : values) squares += (each - value) * (each - value);
-  return {.value = value, .variance = squares / (n - 1) / n};
+  for (size_t i = 1; i < values.size(); ++i) squares += (values[i] - values[i - 1]) * (values[i] - values[i - 1]);
+  return {.value = std::accumulate(values.begin(), values.end(), 0.0) / n, .variance = squares / 2 / (n - 1) / n};
 }
 
 std::optional<SoakOptions> parse(int argc, char** argv) {
@@ -128,7 +129,7 @@ std::optional<SoakOptions> parse(int argc, char** argv) {
                                         {.name = "training_soak",
                                          .about = "Trains the default model of train_mlm, with evaluations and "
                                                   "checkpoints, and fails when memory grows, the\n"
-                                                  "loss does not fall, or steps stop coming.",
+                                                  "loss does not fall by more than chance, or steps stop coming.",
                                          .usage = "--train-mlm PROGRAM --prepare PROGRAM [options]"},
                                         described);
   if (!given) return std::nullopt;
@@ -229,10 +230,10 @@ int run(int argc, char** argv) {
     const Mean last = mean(std::span(losses).last(fifth));
     const double error = std::sqrt(first.variance + last.variance);
     judge(
-        last.value < first.value - kFewestErrors * error,
+        last.value < first.value - kFewestStandardErrors * error,
         fmt::format("the loss fell from {:.4f} to {:.4f} (means of the first and the last fifth of {} reports), {:.1f} "
                     "standard errors of the difference; more than {} are wanted",
-                    first.value, last.value, losses.size(), (first.value - last.value) / error, kFewestErrors));
+                    first.value, last.value, losses.size(), (first.value - last.value) / error, kFewestStandardErrors));
   }
   judge(longest_gap < options->longest_gap,
         fmt::format("the longest wait for a report was {:.1f} s; less than {} is wanted", longest_gap,

@@ -7,8 +7,8 @@
 namespace millrace::test {
 
 /// Holds every thread that passes until so many are here at once, or a minute has gone by since it was made; then all
-/// pass. In the body of a pipeline or a replica it shows that every thread of a test really takes part: a thread that
-/// waits here cannot come a second time.
+/// pass. In the body of a pipeline or a replica it lets every thread of a test really take part, since one that waits
+/// here cannot come a second time; `most()` says whether they did.
 class Gathering {
  public:
   explicit Gathering(int num_threads) : num_threads_(num_threads) {}

@@ -9,10 +9,14 @@
 namespace millrace::test {
 
 struct ManualStorage::Queue {
-  // Calls `answer` at once when `left`, a member, says so; otherwise it waits.
-  void ask(int64_t& left, std::function<void()> answer) {
+  enum class Kind { kOpen, kRead };
+
+  // Calls `answer` at once while there are such left in `at_once`; else it waits.
+  void ask(Kind kind, std::function<void()> answer) {
     {
       const std::lock_guard lock(mutex);
+      if (kind == Kind::kRead) ++reads;
+      int64_t& left = kind == Kind::kRead ? at_once.reads : at_once.opens;
       if (left <= 0) {
         waiting.push_back(std::move(answer));
         return;
@@ -36,11 +40,7 @@ class ManualStorage::ManualFile final : public File {
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
-    {
-      const std::lock_guard lock(queue_->mutex);
-      ++queue_->reads;
-    }
-    queue_->ask(queue_->at_once.reads, [wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
+    queue_->ask(Queue::Kind::kRead, [wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
       wrapped->read(offset, destination, sink);
     });
   }
@@ -75,10 +75,9 @@ void ManualStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
     const std::shared_ptr<Queue> queue_;
     const std::shared_ptr<OpenSink> sink_;
   };
-  queue_->ask(queue_->at_once.opens,
-              [&wrapped = wrapped_, path, wrap = std::make_shared<Wrap>(queue_, std::move(sink))] {
-                wrapped.open(path, wrap);
-              });
+  queue_->ask(Queue::Kind::kOpen, [&wrapped = wrapped_, path, wrap = std::make_shared<Wrap>(queue_, std::move(sink))] {
+    wrapped.open(path, wrap);
+  });
 }
 
 std::vector<std::string> ManualStorage::glob(const std::string& pattern) { return wrapped_.glob(pattern); }

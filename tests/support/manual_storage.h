@@ -12,8 +12,9 @@
 namespace millrace::test {
 
 /// A slow storage without a clock: opens and reads of another storage that are done when the test says so, on the
-/// thread that says it; any thread may ask. What a reader does meanwhile then depends on the test alone, not on which
-/// thread was faster. What is not answered when the storage goes is dropped, and its sink never told.
+/// thread that says it, or at once (`AtOnce`, `release`); any thread may ask. What a reader does meanwhile then depends
+/// on the test alone, not on which thread was faster. What is not answered when the storage goes is dropped, and its
+/// sink never told.
 class ManualStorage final : public Storage {
  public:
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();

@@ -362,7 +362,7 @@ int64_t heap_bytes() {
 }
 
 TEST(Tokenizer, KeepsLittleMemoryOfAHugeText) {
-  constexpr size_t kWords = test::kSanitized ? 1 << 14 : 1 << 18;
+  constexpr size_t kWords = test::kSanitized ? 1 << 16 : 1 << 18;
   for (const std::string& path : {kMlm, kBpe}) {
     json file = json::parse(read_file(path));
     // One word of everything, in whose way all normalizers' buffers are.

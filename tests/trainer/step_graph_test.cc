@@ -65,6 +65,7 @@ void expect_the_same_for_all_thread_counts(const MakeOptimizer& make_optimizer) 
       const RegressionBatch batch(kRows[step % 6], static_cast<uint64_t>(step));
       EXPECT_TRUE(training.graph.train(batch.view(), {step, step, step + 1}, 0.01).updated);
     }
+    EXPECT_EQ(gathering.most(), threads) << "at once";
     EXPECT_GE(training.graph.threads_seen(), threads);  // a thread may go and another come in its place
     if (threads == 1) {
       expected = training.everything();

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,9 @@
 // What the loop does around its steps: batch inputs, metrics, frozen parameters, loss scaling, prediction, and where
 // the time goes.
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>

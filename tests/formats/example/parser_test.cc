@@ -16,8 +16,8 @@
 namespace millrace::test::parser_test {
 namespace {
 
-// Drawn at random. One thread parses them.
-constexpr uint64_t kRecords = kThreadSanitized ? 1'000 : kSanitized ? 10'000 : 40'000;
+// Drawn at random.
+constexpr uint64_t kRecords = kSanitized ? 10'000 : 40'000;
 
 using ::testing::HasSubstr;
 

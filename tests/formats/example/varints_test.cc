@@ -80,8 +80,9 @@ void expect_decodes_every_rest(Decoder<T> decode) {
         List list;
         while (bytes - list.bytes.size() >= size) list.add(uint64_t{1} << 7 * (size - 1) | list.bytes.size() % 100);
         if (bytes > list.bytes.size()) list.add(1, bytes - list.bytes.size() - 1);
-        for (size_t less = 0; less < 10; less += test::kSanitized ? 3 : 1)
+        for (size_t less = 0; less < 10; less += test::kSanitized ? 3 : 1) {
           expect_decodes(decode, list, list.values.size() - less);
+        }
         expect_decodes(decode, list, list.values.size() + 100);
         if (::testing::Test::HasFatalFailure()) FAIL() << bytes << " bytes, varints of " << size;
       }

@@ -10,7 +10,6 @@
 
 #include "formats/storage/local.h"
 #include "tests/support/injecting_storage.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
@@ -60,17 +59,8 @@ TEST_F(FixturesTest, EveryFileOfTensorFlowIsReadExactlyAndEveryPlantedFaultIsOne
   expect_all_good(local_, {});
 }
 
-/// Reads everything in one thread, in very many steps: ThreadSanitizer makes that a hundred times as long and has
-/// nothing to see.
-class FixturesInManySteps : public FixturesTest {
- protected:
-  void SetUp() override {
-    if (test::kThreadSanitized) GTEST_SKIP() << "one thread";
-  }
-};
-
 // Each a test of its own, so that they run beside each other.
-class ChunkSize : public FixturesInManySteps, public ::testing::WithParamInterface<size_t> {};
+class ChunkSize : public FixturesTest, public ::testing::WithParamInterface<size_t> {};
 INSTANTIATE_TEST_SUITE_P(, ChunkSize, ::testing::Values(13, 1000));
 
 TEST_P(ChunkSize, ChangesNothingInIntactFiles) { expect_intact_good(local_, {.chunk_bytes = GetParam()}); }
@@ -80,15 +70,15 @@ TEST_P(ChunkSize, ChangesNothingInCorruptFiles) { expect_corrupt_good(local_, {.
 // Every place in a header, a member or a stream is where a chunk ends; the long files have no other places.
 constexpr size_t kShortFile = 11000;
 
-TEST_F(FixturesInManySteps, ChunksOfOneByteChangeNothingInIntactFiles) {
+TEST_F(FixturesTest, ChunksOfOneByteChangeNothingInIntactFiles) {
   expect_intact_good(local_, {.chunk_bytes = 1}, 30, kShortFile);
 }
 
-TEST_F(FixturesInManySteps, ChunksOfOneByteChangeNothingInCorruptFiles) {
+TEST_F(FixturesTest, ChunksOfOneByteChangeNothingInCorruptFiles) {
   expect_corrupt_good(local_, {.chunk_bytes = 1}, kCorrupt, SIZE_MAX, /*goes_on=*/false);
 }
 
-class ReadSize : public FixturesInManySteps, public ::testing::WithParamInterface<size_t> {};
+class ReadSize : public FixturesTest, public ::testing::WithParamInterface<size_t> {};
 INSTANTIATE_TEST_SUITE_P(, ReadSize, ::testing::Values(1, 17, 5000));
 
 TEST_P(ReadSize, AndRetriableErrorsChangeNothing) {

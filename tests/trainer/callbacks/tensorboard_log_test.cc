@@ -1,5 +1,6 @@
 #include "trainer/callbacks/tensorboard_log.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>

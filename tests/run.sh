@@ -12,8 +12,8 @@ usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
                 operators instead of 500, 10,000 pipelines opened and dropped instead of 1,000, 100 kills of a process
                 instead of 10, 2,000 damaged bits in each shard instead of 100. A failure prints what repeats it:
                 MILLRACE_SEED=N for the run, MILLRACE_GRAPH_SEED=N for one graph. And the part soak: the default
-                training for 45 minutes, which must not grow by 1 MiB a minute, whose loss must fall by more than chance, and which must
-                not stall
+                training for 45 minutes, which must not grow by 1 MiB a minute, whose loss must fall by more than
+                chance, and which must not stall
   --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
 parts, in order:
   format    clang-format over all sources

@@ -7,7 +7,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
-#include "tests/support/gathering.h"
+#include "tests/support/gathered_bodies.h"
 #include "tests/support/sanitized.h"
 
 namespace millrace::test::operators_test {
@@ -129,14 +129,7 @@ TEST_P(Operators, GiveOneStreamOnThreadsThatReallyRun) {
       const Dataset shown = with_errors_shown(epochs.dataset());
       Gathering gathering(threads);
       const WorkerLimit workers(threads);
-      Pipeline pipeline = shown
-                              .map(BlockFunction{.name = "gather",
-                                                 .schema = shown.plan()->op->schema(),
-                                                 .function =
-                                                     [&gathering](Block block, BufferPool&) {
-                                                       gathering.pass();
-                                                       return block;
-                                                     }})
+      Pipeline pipeline = with_gathered_bodies(shown, gathering)
                               .start({.threads = threads, .disabled_rewrites = names_of_all_rewrites()});
       Outcome outcome;
       take_elements(pipeline, outcome);

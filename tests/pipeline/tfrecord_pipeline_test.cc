@@ -13,7 +13,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/stream_hash.h"
 #include "pipeline/worker_limit.h"
-#include "tests/support/gathering.h"
+#include "tests/support/gathered_bodies.h"
 #include "tests/support/injecting_storage.h"
 
 namespace millrace::tfrecord_pipeline_test {
@@ -87,15 +87,7 @@ TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreadsThatReallyRan) {
   const auto hash_with = [&](int threads) {
     const WorkerLimit limit(threads);
     test::Gathering gathering(threads);
-    Pipeline pipeline = batches
-                            .map(BlockFunction{.name = "gather",
-                                               .schema = batches.plan()->op->schema(),
-                                               .function =
-                                                   [&gathering](Block block, BufferPool&) {
-                                                     gathering.pass();
-                                                     return block;
-                                                   }})
-                            .start({.threads = threads});
+    Pipeline pipeline = test::with_gathered_bodies(batches, gathering).start({.threads = threads});
     StreamHash hash;
     while (const std::optional<Batch> batch = pipeline.next()) hash.add(*batch);
     EXPECT_GE(gathering.most(), threads);

@@ -21,7 +21,7 @@ struct ManualStorage::Queue {
         waiting.push_back(std::move(answer));
         return;
       }
-      if (left != kAll) --left;
+      --left;
     }
     answer();
   }

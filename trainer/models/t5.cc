@@ -37,12 +37,18 @@ class T5Workspace final : public Workspace {
 
 constexpr std::string_view kGated = "gated-";
 
-// As `feed_forward_proj` has it where the other two say the same, so that these change no text.
+// In these two, as the first field has it where the others say the same, so that they change no text.
 std::string feed_forward_text(const T5Config& config) {
   const T5Config plain{.feed_forward_proj = config.feed_forward_proj};
   if (config.activation() == plain.activation() && config.gated() == plain.gated()) return config.feed_forward_proj;
   return fmt::format("{} with dense_act_fn={} and is_gated_act={}", config.feed_forward_proj, config.activation(),
                      config.gated());
+}
+
+std::string output_text(const T5Config& config) {
+  const bool usual = config.scales_outputs() == config.tie_word_embeddings;
+  return fmt::format("{}{}", config.tie_word_embeddings,
+                     usual ? "" : fmt::format(" with scale_decoder_outputs={}", config.scales_outputs()));
 }
 
 // The places of dropout in a stack: its embeddings, its end, then five for each block. The decoder's are far behind the
@@ -293,7 +299,7 @@ template <typename T>
 Tensor<T> T5ForConditionalGeneration::logits(Tape<T>& tape, const Tensor<T>& hidden,
                                              std::span<const int32_t> indices) const {
   Tensor<T> x = embedding_sum<T>(tape, {{.table = hidden, .ids = indices}});
-  if (config_.tie_word_embeddings) x = scale(tape, x, 1 / std::sqrt(static_cast<double>(config_.d_model)));
+  if (config_.scales_outputs()) x = scale(tape, x, 1 / std::sqrt(static_cast<double>(config_.d_model)));
   return linear(tape, x, tape.parameter(output_matrix_));
 }
 
@@ -338,7 +344,7 @@ std::string T5ForConditionalGeneration::describe() const {
       "t5(num_heads={}, d_kv={}, feed_forward_proj={}, relative_attention_max_distance={}, tie_word_embeddings={}, "
       "dropout_rate={}, layer_norm_epsilon={}, pad_token_id={}, decoder_start_token_id={})",
       config_.num_heads, config_.d_kv, feed_forward_text(config_), config_.relative_attention_max_distance,
-      config_.tie_word_embeddings, config_.dropout_rate, config_.layer_norm_epsilon, config_.pad_token_id,
+      output_text(config_), config_.dropout_rate, config_.layer_norm_epsilon, config_.pad_token_id,
       config_.decoder_start_token_id);
 }
 

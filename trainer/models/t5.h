@@ -31,7 +31,10 @@ struct T5Config {
   std::optional<std::string> dense_act_fn = std::nullopt;
   /// Whether the blocks are gated, whatever feed_forward_proj says. Default: none, as feed_forward_proj says
   std::optional<bool> is_gated_act = std::nullopt;
-  bool tie_word_embeddings = true;     ///< false: an output matrix of its own, as T5 v1.1 has it. Default: true
+  bool tie_word_embeddings = true;  ///< false: an output matrix of its own, as T5 v1.1 has it. Default: true
+  /// Whether the decoder's last states are multiplied by d_model^-0.5 before the output matrix. Default: none, as
+  /// tie_word_embeddings says (version 1.0 does, 1.1 does not)
+  std::optional<bool> scale_decoder_outputs = std::nullopt;
   double dropout_rate = 0.1;           ///< Default: 0.1
   double layer_norm_epsilon = 1e-6;    ///< Default: 1e-6
   double initializer_factor = 1;       ///< Default: 1
@@ -42,6 +45,8 @@ struct T5Config {
   /// The name of the activation, and whether there is a gate, of the three fields above.
   std::string activation() const;
   bool gated() const;
+  /// `scale_decoder_outputs`, or what stands for it.
+  bool scales_outputs() const { return scale_decoder_outputs.value_or(tie_word_embeddings); }
   /// Throws `kInvalidArgument` naming the field, its value and the limit.
   void check() const;
 };

@@ -1,5 +1,8 @@
 #include "trainer/models/t5_pretrained.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include <nlohmann/json.hpp>
 
 #include "formats/safetensors/reader.h"
@@ -11,7 +14,9 @@
 namespace millrace {
 namespace {
 
+constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kEmbeddings = "shared.weight";
+constexpr const char* kOutputMatrix = "lm_head.weight";
 // Published files of version 1.0 (t5-small, t5-base, ...) hold this table, which no layer has ever read.
 constexpr const char* kUnusedTable = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
@@ -25,6 +30,19 @@ void read_feed_forward(const ConfigFile& file, T5Config& config) {
   file.read("is_gated_act", gated);
   if (activation != config.activation()) config.dense_act_fn = activation;
   if (gated != config.gated()) config.is_gated_act = gated;
+}
+
+// transformers 5 says of every T5 that its embeddings are tied, and ties them where the file has no output matrix of
+// its own. Whether outputs are scaled stands in the config.
+void untie_from_another_matrix(const std::string& directory, T5Config& config) {
+  const std::string path = model_file(directory, kWeights);
+  if (!config.tie_word_embeddings || !std::filesystem::exists(path)) return;
+  const SafetensorsFile file(path);
+  const NamedTensor* matrix = file.find(kOutputMatrix);
+  const NamedTensor* embeddings = file.find(kEmbeddings);
+  if (matrix == nullptr || embeddings == nullptr || std::ranges::equal(matrix->bytes, embeddings->bytes)) return;
+  config.scale_decoder_outputs = config.scales_outputs();
+  config.tie_word_embeddings = false;
 }
 
 }  // namespace
@@ -45,6 +63,9 @@ T5Config load_t5_config(const std::string& directory) {
   file.read("relative_attention_max_distance", config.relative_attention_max_distance);
   read_feed_forward(file, config);
   file.read("tie_word_embeddings", config.tie_word_embeddings);
+  bool scales_outputs = config.scales_outputs();
+  file.read("scale_decoder_outputs", scales_outputs);
+  if (scales_outputs != config.scales_outputs()) config.scale_decoder_outputs = scales_outputs;
   file.read("dropout_rate", config.dropout_rate);
   file.read("layer_norm_epsilon", config.layer_norm_epsilon);
   file.read("initializer_factor", config.initializer_factor);
@@ -52,16 +73,17 @@ T5Config load_t5_config(const std::string& directory) {
   file.read("eos_token_id", config.eos_token_id);
   config.decoder_start_token_id = config.pad_token_id;
   file.read("decoder_start_token_id", config.decoder_start_token_id);
+  untie_from_another_matrix(directory, config);
   file.check(config);
   return config;
 }
 
 FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model) {
-  const std::string path = model_file(directory, "model.safetensors");
+  const std::string path = model_file(directory, kWeights);
   const SafetensorsFile file(path);
   std::vector<TiedCopy> copies = {{"encoder.embed_tokens.weight", kEmbeddings},
                                   {"decoder.embed_tokens.weight", kEmbeddings}};
-  if (model.config().tie_word_embeddings) copies.push_back({"lm_head.weight", kEmbeddings});
+  if (model.config().tie_word_embeddings) copies.push_back({kOutputMatrix, kEmbeddings});
   const std::string unused = kUnusedTable;
   return read_weights(file, path, model.layout(), {.copies = copies, .ignored = {&unused, 1}});
 }
@@ -91,13 +113,13 @@ void save_t5_config(const std::string& directory, const T5Config& config) {
                                  {"torch_dtype", "float32"},
                                  {"vocab_size", config.vocab_size}};
   if (!config.tie_word_embeddings) json["tie_word_embeddings"] = false;
+  if (config.scales_outputs() != config.tie_word_embeddings) json["scale_decoder_outputs"] = config.scales_outputs();
   write_atomically(model_file(directory, "config.json"), json.dump(2) + "\n");
 }
 
 void save_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model,
                      std::span<const float> weights) {
-  write_safetensors(model_file(directory, "model.safetensors"), parameter_tensors(model.layout(), weights),
-                    {{"format", "pt"}});
+  write_safetensors(model_file(directory, kWeights), parameter_tensors(model.layout(), weights), {{"format", "pt"}});
 }
 
 }  // namespace millrace

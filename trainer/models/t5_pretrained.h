@@ -10,7 +10,9 @@ namespace millrace {
 /// `T5ForConditionalGeneration.save_pretrained` writes them and `from_pretrained` reads them.
 
 /// Reads `config.json`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` naming the field for a model
-/// that is no T5 or has a part that we do not have (another activation, ...).
+/// that is no T5 or has a part that we do not have (another activation, ...). Where a `model.safetensors` beside it has
+/// an `lm_head.weight` that differs from the embeddings, the model is not tied, whatever `tie_word_embeddings` says
+/// (transformers 5 always says that it is), and its outputs are scaled as the config says; that reads the file.
 T5Config load_t5_config(const std::string& directory);
 
 /// The weights of `directory/model.safetensors` in the model's layout. Copies of the embeddings

@@ -207,6 +207,83 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
   fs::remove_all(directory);
 }
 
+// By transformers 5.24, which says of every T5 that its embeddings are tied.
+TEST(T5, ScalesItsOutputsOnlyWhereTheConfigSaysSo) {
+  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/models/t5_scale";
+  const nlohmann::json inputs = test::read_json(folder + "/inputs.json");
+  const nlohmann::json expected = test::read_json(folder + "/expected.json");
+  const auto flat = [&](const char* name) {
+    std::vector<int32_t> values;
+    for (const nlohmann::json& row : inputs.at(name)) {
+      for (const nlohmann::json& value : row) values.push_back(value.get<int32_t>());
+    }
+    return values;
+  };
+  const std::vector<int32_t> ids = flat("input_ids");
+  const std::vector<int32_t> labels = flat("labels");
+  const std::vector<int32_t> mask_values = flat("attention_mask");
+  const std::vector<int64_t> mask(mask_values.begin(), mask_values.end());
+  const T5ForConditionalGeneration model(load_t5_config(folder));
+  const FlatBuffer weights = load_t5_weights(folder, model);
+  const auto workspace = model.make_workspace();
+  const StepResult result = model.evaluate(BatchView({{"input_ids", std::span<const int32_t>(ids), {2, 6}},
+                                                      {"attention_mask", std::span<const int64_t>(mask), {2, 6}},
+                                                      {"labels", std::span<const int32_t>(labels), {2, 4}}}),
+                                           weights.data(), *workspace);
+  EXPECT_NEAR(result.sum_loss / result.weight, expected.at("loss").get<double>(), 1e-4);
+
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_scale";
+  fs::create_directories(directory);
+  save_t5_config(directory.string(), model.config());
+  const T5Config again = load_t5_config(directory.string());
+  EXPECT_TRUE(again.tie_word_embeddings);
+  EXPECT_FALSE(again.scales_outputs());
+  EXPECT_EQ(T5ForConditionalGeneration(again).describe(), model.describe());
+  EXPECT_THAT(model.describe(), HasSubstr("tie_word_embeddings=true with scale_decoder_outputs=false,"));
+  fs::remove_all(directory);
+}
+
+TEST(T5, UsesTheOutputMatrixOfItsFileAlsoWhereItIsSaidToBeTied) {
+  const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_matrix";
+  fs::remove_all(directory);
+  fs::create_directory(directory);
+  fs::copy_file(kGolden + "/config.json", directory / "config.json");
+  const SafetensorsFile golden(kGolden + "/model.safetensors");
+  std::vector<NamedTensor> tensors = golden.tensors();
+  std::vector<float> matrix = golden.values<float>("shared.weight");
+  tensors.push_back(*golden.find("shared.weight"));
+  tensors.back().name = "lm_head.weight";
+  const std::string path = (directory / "model.safetensors").string();
+  write_safetensors(path, tensors);
+  EXPECT_TRUE(load_t5_config(directory.string()).tie_word_embeddings) << "an equal copy";
+  for (float& value : matrix) value *= 2;
+  tensors.back().bytes = std::as_bytes(std::span<const float>(matrix));
+  write_safetensors(path, tensors);
+
+  const auto logits_of = [](const T5ForConditionalGeneration& model, const FlatBuffer& weights) {
+    const std::vector<int32_t> ids = {5, 6, 7};
+    const T5Input input{.rows = 1, .length = 3, .ids = ids};
+    Arena arena;
+    Tape<float> tape(arena);
+    tape.begin(model.layout(), weights.data());
+    const Tensor<float> encoded = model.encode(tape, input).back();
+    const Tensor<float> decoded = model.decode(tape, encoded, input, {.length = 3, .ids = ids}).back();
+    const Tensor<float> logits = model.logits(tape, decoded, std::vector<int32_t>{0, 2});
+    return std::vector<float>(logits.values, logits.values + 2 * model.config().vocab_size);
+  };
+  const T5ForConditionalGeneration tied(load_t5_config(kGolden));
+  std::vector<float> doubled = logits_of(tied, load_t5_weights(kGolden, tied));
+  for (float& value : doubled) value *= 2;
+  const T5ForConditionalGeneration model(load_t5_config(directory.string()));
+  const FlatBuffer weights = load_t5_weights(directory.string(), model);
+  EXPECT_EQ(logits_of(model, weights), doubled) << "scaled as the config says, by a matrix twice as large";
+  save_t5_config(directory.string(), model.config());
+  save_t5_weights(directory.string(), model, weights.span());
+  const T5ForConditionalGeneration again(load_t5_config(directory.string()));
+  EXPECT_EQ(logits_of(again, load_t5_weights(directory.string(), again)), doubled);
+  fs::remove_all(directory);
+}
+
 // As t5-small and t5-base lie on the Hub; transformers ignores it too (_keys_to_ignore_on_load_unexpected).
 TEST(T5, LoadsThePublishedFilesThatHoldATableNobodyReads) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_t5_published";

@@ -6,6 +6,24 @@ if(NOT MILLRACE_BATCH MATCHES "^[0-9]+$")
   message(FATAL_ERROR "MILLRACE_BATCH is '${MILLRACE_BATCH}', no number of sources")
 endif()
 
+# millrace_compile_together(TARGET NAME sources...): the sources of TARGET as one, NAME.cc in its build folder. CMake's own
+# UNITY_BUILD writes absolute paths into such a source, and would make it another one in each clone for a compiler cache.
+function(millrace_compile_together target name)
+  get_target_property(folder ${target} SOURCE_DIR)
+  get_target_property(build_folder ${target} BINARY_DIR)
+  set(text)
+  foreach(source ${ARGN})
+    get_filename_component(path ${source} ABSOLUTE BASE_DIR ${folder})
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${path})
+    # clang-tidy asks of every included .cc whether it was meant to be; here it was, and only that line is excused.
+    string(APPEND text "// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include \"${path}\"\n")
+  endforeach()
+  set(together ${build_folder}/batches/${target}/${name}.cc)
+  file(CONFIGURE OUTPUT ${together} CONTENT "${text}" @ONLY)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
+  target_sources(${target} PRIVATE ${together})
+endfunction()
+
 # The names that a source has at the beginning of a line, as those of unnamed namespaces are; more than these do no harm.
 function(millrace_names_of source result)
   file(READ ${source} text)
@@ -26,10 +44,10 @@ function(millrace_names_of source result)
   set(${result} ${names} PARENT_SCOPE)
 endfunction()
 
-# millrace_batch(TARGET): no two sources of a batch have a name in common. CMake leaves out sources with options of their own, and
-# this those that Highway includes several times and those that are generated. With ALWAYS in each build, for what is around a
-# program's work, where no time is spent; HOT: a regular expression of paths below the target's folder, of sources that are by
-# themselves all the same.
+# millrace_batch(TARGET): no two sources of a batch have a name in common. Left out are those that are generated, that have
+# options of their own, and that Highway includes several times. With ALWAYS in each build, for what is around a
+# program's work, where no time is spent; HOT: a regular expression of paths below the target's folder, of sources that
+# are by themselves all the same.
 function(millrace_batch target)
   cmake_parse_arguments(arg "ALWAYS" "HOT" "" ${ARGN})
   set(most ${MILLRACE_BATCH})
@@ -38,15 +56,22 @@ function(millrace_batch target)
     set(most 16)
     set(hot ${arg_HOT})
   endif()
-  if(most LESS_EQUAL 1)
-    return()
+  if(most GREATER 1)
+    # At the end of the folder's CMakeLists.txt, when its sources have their options.
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL millrace_batch_now ${target} ${most} [[${hot}]])")
   endif()
+endfunction()
+
+function(millrace_batch_now target most hot)
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
+  set(num_batches 0)
   foreach(source IN LISTS sources)
     get_filename_component(path ${source} ABSOLUTE BASE_DIR ${folder})
     file(RELATIVE_PATH below_folder ${folder} ${path})
-    if(NOT EXISTS ${path} OR (hot AND below_folder MATCHES "${hot}"))
+    get_source_file_property(options ${source} TARGET_DIRECTORY ${target} COMPILE_OPTIONS)
+    get_source_file_property(not_compiled ${source} TARGET_DIRECTORY ${target} HEADER_FILE_ONLY)
+    if(NOT EXISTS ${path} OR options OR not_compiled OR (hot AND below_folder MATCHES "${hot}"))
       continue()
     endif()
     file(STRINGS ${path} included_again REGEX "foreach_target\\.h")
@@ -70,11 +95,16 @@ function(millrace_batch target)
     endwhile()
     list(APPEND files_${batch} ${source})
     list(APPEND names_${batch} ${names})
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP batch_${batch})
+    if(NOT batch LESS num_batches)
+      math(EXPR num_batches "${batch} + 1")
+    endif()
   endforeach()
-  # clang-tidy asks of every included .cc whether it was meant to be; here it was, and only that line is excused.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP
-                        UNITY_BUILD_CODE_BEFORE_INCLUDE "// NOLINTNEXTLINE(bugprone-suspicious-include)")
+  foreach(batch RANGE ${num_batches})
+    list(LENGTH files_${batch} size)
+    if(size GREATER 1)
+      millrace_compile_together(${target} batch_${batch} ${files_${batch}})
+    endif()
+  endforeach()
   # A struct of a source with a member of an unnamed namespace: for GCC it is one of a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()

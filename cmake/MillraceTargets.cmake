@@ -45,6 +45,8 @@ function(millrace_precompile name)
   list(LENGTH sources count)
   if(count GREATER 5 AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${name} PRIVATE ${millrace_precompiled_headers} ${ARGN})
+    # So that ccache can tell what a precompiled header was made of.
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
     # GCC 12 sees overflows and overlaps inside std::string that are none, and with a precompiled header it forgets that this is a
     # system header (GCC bugs 105329 and 105651); clang-tidy and the sanitizers look for the real ones.
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-restrict>)

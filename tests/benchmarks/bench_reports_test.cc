@@ -8,6 +8,7 @@
 
 #include "formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::bench_reports_test {
@@ -28,7 +29,7 @@ class BenchReports : public testing::Test {
     }
   }
   ChildResult bench(std::vector<std::string> arguments) const {
-    const std::vector<std::string> first = {MILLRACE_DATASET_BENCH, "read", "--shards", folder_.path("*.tfrecord")};
+    const std::vector<std::string> first = {test::kDatasetBench, "read", "--shards", folder_.path("*.tfrecord")};
     arguments.insert(arguments.begin(), first.begin(), first.end());
     return test::run_child(arguments);
   }
@@ -96,7 +97,7 @@ TEST_F(BenchReports, WriteAPageAndATrace) {
 TEST_F(BenchReports, AreRefusedBeforeTheRunWhereTheyCannotBeWritten) {
   for (const char* report : {"--html", "--trace"}) {
     const ChildResult nowhere =
-        test::run_child({MILLRACE_DATASET_BENCH, "noop", "--seconds", "36000", report, folder_.path("no/folder")});
+        test::run_child({test::kDatasetBench, "noop", "--seconds", "36000", report, folder_.path("no/folder")});
     EXPECT_EQ(nowhere.exit_code, 1);
     EXPECT_THAT(nowhere.err, HasSubstr("cannot write the file: No such file or directory"));
   }
@@ -190,7 +191,7 @@ TEST_F(BenchReports, CompareTwoResultsAndFailWhereTheSecondIsSlower) {
   wall = 100 * wall.get<double>();
   test::write_file(slow, result.dump());
   const auto compare = [](const std::string& a, const std::string& b, const char* most) {
-    return test::run_child({MILLRACE_DATASET_BENCH, "--compare", a, b, "--max-slowdown", most});
+    return test::run_child({test::kDatasetBench, "--compare", a, b, "--max-slowdown", most});
   };
   const ChildResult slower = compare(fast, slow, "1.5");
   EXPECT_EQ(slower.exit_code, 1);
@@ -199,7 +200,7 @@ TEST_F(BenchReports, CompareTwoResultsAndFailWhereTheSecondIsSlower) {
   EXPECT_THAT(slower.out, HasSubstr("consumer_us was 0, then 3000"));
   EXPECT_EQ(compare(slow, fast, "1.5").exit_code, 0);
   EXPECT_EQ(compare(fast, fast, "1.0").exit_code, 0);
-  const ChildResult one = test::run_child({MILLRACE_DATASET_BENCH, "--compare", fast});
+  const ChildResult one = test::run_child({test::kDatasetBench, "--compare", fast});
   EXPECT_THAT(one.err, HasSubstr("--compare needs two files with results, not 1"));
   EXPECT_THAT(bench({"--compare", fast, slow}).err, HasSubstr("has no effect with --compare"));
 }

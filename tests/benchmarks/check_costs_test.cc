@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::check_costs_test {
@@ -115,8 +116,8 @@ END
   }
 
   ChildResult check(std::vector<std::string> arguments = {}) const {
-    arguments.insert(arguments.begin(), {MILLRACE_CHECK_COSTS, "--build", folder_.path(), "--page", page_, "--rounds",
-                                         "1", "--valgrind", ""});
+    arguments.insert(arguments.begin(), {test::kCheckCosts, "--build", folder_.path(), "--page", page_, "--rounds", "1",
+                                         "--valgrind", ""});
     return test::run_child(arguments, {.environment = {"TMPDIR=" + folder_.path("temporary")}});
   }
   bool left_nothing() const { return fs::is_empty(folder_.path("temporary")); }
@@ -241,7 +242,7 @@ TEST_F(CheckCosts, ReadsShardsThatAreHardLinksToRecordsOfMlm) {
   EXPECT_EQ(check({"--only", "shards"}).exit_code, 0);
   EXPECT_EQ(read_file(folder_.path("counts")), "10\n100\n1000\n10000\n");
   // Checksums, and the features that the workload parses; one more batch would be of the next epoch.
-  const ChildResult parsed = test::run_child({MILLRACE_DATASET_BENCH, "mlm", "--shards", folder_.path("one.tfrecord"),
+  const ChildResult parsed = test::run_child({test::kDatasetBench, "mlm", "--shards", folder_.path("one.tfrecord"),
                                               "--shuffle", "1", "--batch", "1000", "--batches", "2", "--json"});
   EXPECT_EQ(parsed.exit_code, 0) << parsed.err;
   EXPECT_THAT(parsed.out, HasSubstr("\"records\":2000"));

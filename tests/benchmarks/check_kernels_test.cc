@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::check_kernels_test {
@@ -83,7 +84,7 @@ class CheckKernels : public testing::Test {
 
   ChildResult check(std::vector<std::string> arguments = {}) const {
     arguments.insert(arguments.begin(),
-                     {MILLRACE_CHECK_KERNELS, "--build", folder_.path(), "--page", page_, "--rounds", "1"});
+                     {test::kCheckKernels, "--build", folder_.path(), "--page", page_, "--rounds", "1"});
     return test::run_child(arguments);
   }
 

@@ -20,6 +20,7 @@
 #include "formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/stalled_child.h"
 #include "tests/support/temporary_folder.h"
 
@@ -88,7 +89,7 @@ class DatasetBench : public testing::Test {
   std::string glob() const { return (folder_ / "*.tfrecord").string(); }
 
   static ChildResult bench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), MILLRACE_DATASET_BENCH);
+    arguments.insert(arguments.begin(), test::kDatasetBench);
     return run_child(arguments);
   }
   ChildResult bench_shards(std::vector<std::string> arguments) const {
@@ -584,8 +585,8 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
 TEST_F(DatasetBench, TheNameOfAWorkloadIsNoFileOfThatName) {
   const auto run = [&](const std::string& file) {
     fs::copy_file(path("a"), folder_ / file, fs::copy_options::skip_existing);
-    return run_child({"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" \"$2\" --batches 1", folder_.string(),
-                      MILLRACE_DATASET_BENCH, file});
+    return run_child(
+        {"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" \"$2\" --batches 1", folder_.string(), test::kDatasetBench, file});
   };
   EXPECT_THAT(run("mlm").err, HasSubstr("--shards is missing"));
   EXPECT_EQ(run("other").exit_code, 0);
@@ -752,7 +753,7 @@ TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
 
 TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
   const auto command = [&](const std::string& workload, double seconds) {
-    return std::vector<std::string>{MILLRACE_DATASET_BENCH_WITH_HANGING_READS,
+    return std::vector<std::string>{test::kDatasetBenchWithHangingReads,
                                     workload,
                                     "--shards",
                                     glob(),
@@ -782,9 +783,9 @@ TEST_F(DatasetBench, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
 }
 
 TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {
-  const ChildResult result = run_child(
-      {"/bin/sh", "-c",
-       fmt::format("'{}' read --shards '{}' --batches 1 --json > /dev/full", MILLRACE_DATASET_BENCH, glob())});
+  const ChildResult result =
+      run_child({"/bin/sh", "-c",
+                 fmt::format("'{}' read --shards '{}' --batches 1 --json > /dev/full", test::kDatasetBench, glob())});
   expect_refused(result, "cannot write to standard output");
 }
 

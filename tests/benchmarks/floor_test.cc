@@ -14,6 +14,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::floor_test {
@@ -130,8 +131,8 @@ TEST_F(FloorTest, NamesTheShardThatChangesMeanwhile) {
 TEST_F(FloorTest, IsPrintedAsTheEnginesTimeOverItsOwn) {
   write(test::mlm_record);
   const auto run = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {MILLRACE_DATASET_BENCH, "mlm", "--shards", folder_.path("*.tfrecord"),
-                                         "--floor", "--threads", "2", "--seconds", "0.05", "--warmup-seconds", "0"});
+    arguments.insert(arguments.begin(), {test::kDatasetBench, "mlm", "--shards", folder_.path("*.tfrecord"), "--floor",
+                                         "--threads", "2", "--seconds", "0.05", "--warmup-seconds", "0"});
     return test::run_child(arguments);
   };
   const test::ChildResult result = run({"--json", "--rounds", "3"});

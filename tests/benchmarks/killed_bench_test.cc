@@ -16,6 +16,7 @@
 #include "ops/counter_rng.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 
@@ -53,17 +54,9 @@ class KilledBench : public testing::Test {
   }
 
   std::vector<std::string> command(const std::vector<std::string>& more, int64_t batches = kBatches) const {
-    std::vector<std::string> arguments = {MILLRACE_DATASET_BENCH,
-                                          "mlm",
-                                          "--shards",
-                                          data_.path("*.tfrecord"),
-                                          "--batch",
-                                          "16",
-                                          "--shuffle",
-                                          "300",
-                                          "--batches",
-                                          std::to_string(batches),
-                                          "--json"};
+    std::vector<std::string> arguments = {
+        test::kDatasetBench, "mlm", "--shards",  data_.path("*.tfrecord"), "--batch", "16",
+        "--shuffle",         "300", "--batches", std::to_string(batches),  "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

@@ -9,6 +9,7 @@
 #include "formats/tfrecord/writer.h"
 #include "ops/counter_rng.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::memory_test {
@@ -42,7 +43,7 @@ class BoundedMemory : public testing::Test {
   }
 
   std::vector<std::string> command(int64_t batch, const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {MILLRACE_DATASET_BENCH,
+    std::vector<std::string> arguments = {test::kDatasetBench,
                                           "read",
                                           "--shards",
                                           folder_.path("*.tfrecord"),

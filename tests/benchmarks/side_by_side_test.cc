@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::side_by_side_test {
@@ -45,7 +46,7 @@ class SideBySide : public testing::Test {
                       "', \"us_cpu_per_record\": 2, \"first_batch_ms\": 10, \"peak_rss_mb\": 50}';;\nesac\n");
   }
   ChildResult run(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {MILLRACE_SIDE_BY_SIDE,
+    std::vector<std::string> words = {test::kSideBySide,
                                       "--python",
                                       folder_.path("python"),
                                       "--sets",

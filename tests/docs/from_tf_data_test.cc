@@ -11,6 +11,7 @@
 
 #include "formats/storage/whole_file.h"
 #include "pipeline/dataset.h"
+#include "tests/support/places.h"
 
 namespace millrace::from_tf_data_test {
 namespace {
@@ -157,7 +158,7 @@ std::string without_spaces(std::string text) {
 
 class FromTfData : public testing::TestWithParam<size_t> {
  protected:
-  void SetUp() override { std::filesystem::current_path(MILLRACE_TEST_DATA "/from_tf_data"); }
+  void SetUp() override { std::filesystem::current_path(test::data_path("from_tf_data")); }
 };
 INSTANTIATE_TEST_SUITE_P(, FromTfData, testing::Range<size_t>(0, kPipelines.size()),
                          [](const auto& number) { return std::to_string(number.param + 1); });
@@ -177,8 +178,8 @@ TEST_P(FromTfData, GivesWhatTensorFlowGave) {
 }
 
 TEST(FromTfDataPage, HasThePipelinesOfThisTest) {
-  const std::string page = read_whole_file(MILLRACE_TEST_DATA "/../../docs/from_tf_data.md");
-  const std::string here = without_spaces(read_whole_file(MILLRACE_TEST_DATA "/../docs/from_tf_data_test.cc"));
+  const std::string page = read_whole_file(test::data_path("../../docs/from_tf_data.md"));
+  const std::string here = without_spaces(read_whole_file(test::data_path("../docs/from_tf_data_test.cc")));
   const std::string begin = "```cpp\n";
   size_t count = 0;
   for (size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {

@@ -9,6 +9,7 @@
 #include "formats/storage/whole_file.h"
 #include "pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
+#include "tests/support/places.h"
 
 namespace millrace::operators_test {
 namespace {
@@ -116,7 +117,7 @@ std::vector<Example> examples() {
 }
 
 TEST(OperatorsPage, ItsExamplesGiveWhatItSays) {
-  const std::string page = read_whole_file(MILLRACE_TEST_DATA "/../../docs/operators.md");
+  const std::string page = read_whole_file(test::data_path("../../docs/operators.md"));
   for (const Example& example : examples()) {
     const std::vector<std::string> given = printed(example.dataset);
     const std::string more = " …";

@@ -23,6 +23,7 @@
 #include "tests/fuzz/shard_reader_fuzz.h"
 #ifdef MILLRACE_FUZZ_TOKENIZER
 #include "tests/fuzz/tokenizer_fuzz.h"
+#include "tests/support/places.h"
 #endif
 
 namespace millrace::test::corpus_test {
@@ -39,7 +40,7 @@ class Corpus : public ::testing::TestWithParam<Target> {
   static std::vector<std::string> files() {
     std::vector<std::filesystem::path> paths;
     for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(MILLRACE_FUZZ_CORPUS "/") + GetParam().name)) {
+         std::filesystem::directory_iterator(test::data_path("../fuzz/corpus/") + GetParam().name)) {
       paths.push_back(entry.path());
     }
     std::sort(paths.begin(), paths.end());

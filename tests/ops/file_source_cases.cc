@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "pipeline/worker_limit.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::test {
@@ -19,11 +20,11 @@ std::vector<nlohmann::json> cases_in(const std::string& path) {
 }  // namespace
 
 std::vector<nlohmann::json> file_source_cases(const std::string& name) {
-  return cases_in(MILLRACE_TEST_DATA "/file_sources/" + name);
+  return cases_in(test::data_path("file_sources/") + name);
 }
 
 std::vector<nlohmann::json> operator_cases(const std::string& name) {
-  return cases_in(MILLRACE_TEST_DATA "/operators/" + name);
+  return cases_in(test::data_path("operators/") + name);
 }
 
 std::string bytes_of(const nlohmann::json& text) {

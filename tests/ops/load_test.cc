@@ -16,6 +16,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/operator_chain.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::load_test {
@@ -83,7 +84,7 @@ TEST_F(LoadTest, GivesWhatSaveWrote) {
 
 // What older versions wrote stays readable: the folder is as the first one wrote it.
 TEST_F(LoadTest, ReadsTheFirstVersion) {
-  EXPECT_THAT(run(Dataset::load(MILLRACE_TEST_DATA "/elements")),
+  EXPECT_THAT(run(Dataset::load(test::data_path("elements"))),
               ElementsAre("id=3 tokens=[1,2,3] score=0.5 text=one",
                           "id=-1 tokens=[] score=0.25 text=", "id=2 tokens=[4] score=-1 text=three"));
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/example_parsing.h"
+#include "tests/support/places.h"
 
 namespace millrace::test::parse_cases_test {
 namespace {
@@ -12,7 +13,7 @@ using ::testing::HasSubstr;
 
 TEST(ParseCases, AgreeWithTensorFlow) {
   int count = 0;
-  for (const nlohmann::json& golden : read_json_lines(MILLRACE_TEST_DATA "/parse_example/cases.jsonl")) {
+  for (const nlohmann::json& golden : read_json_lines(test::data_path("parse_example/cases.jsonl"))) {
     EXPECT_EQ(run_parse_case(golden), "") << golden.at("name");
     ++count;
   }
@@ -21,7 +22,7 @@ TEST(ParseCases, AgreeWithTensorFlow) {
 
 // The difference that is found when parts of the case `name` are replaced.
 std::string difference(const std::string& name, const std::map<std::string, std::string>& changes) {
-  static const std::vector<nlohmann::json> kCases = read_json_lines(MILLRACE_TEST_DATA "/parse_example/cases.jsonl");
+  static const std::vector<nlohmann::json> kCases = read_json_lines(test::data_path("parse_example/cases.jsonl"));
   for (nlohmann::json golden : kCases) {
     if (golden.at("name") != name) continue;
     for (const auto& [key, value] : changes) {

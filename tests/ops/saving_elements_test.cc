@@ -8,6 +8,7 @@
 
 #include "pipeline/dataset.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::saving_elements_test {
@@ -29,7 +30,7 @@ class SavingElementsTest : public ::testing::TestWithParam<const char*> {
   test::ChildResult save(int64_t count, const std::string& fault) const {
     test::ChildOptions options;
     if (!fault.empty()) options.environment = {"MILLRACE_FILE_FAULT=" + fault};
-    return test::run_child({MILLRACE_SAVING_ELEMENTS, GetParam(), path_, std::to_string(count)}, options);
+    return test::run_child({test::kSavingElements, GetParam(), path_, std::to_string(count)}, options);
   }
   // Elements in the folder, or in that of a snapshot which has so many; 0: none. All of them must be right.
   int64_t elements_of(int64_t count) const {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::test::tfdata_cases_test {
@@ -12,7 +13,7 @@ namespace {
 
 TEST(TfdataCasesTest, OperatorsAgreeWithTfData) {
   for (const std::string file : {"visible.jsonl", "found.jsonl", "edges.jsonl"}) {
-    for (const TfdataCase& golden : read_tfdata_cases(MILLRACE_TEST_DATA "/tfdata_ops/" + file)) {
+    for (const TfdataCase& golden : read_tfdata_cases(test::data_path("tfdata_ops/") + file)) {
       const CaseOutcome outcome = run_tfdata_case(golden);
       EXPECT_EQ(outcome.result, CaseResult::kPassed) << golden.name << ": " << outcome.difference;
     }

@@ -19,6 +19,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/support/damage.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
@@ -577,7 +578,7 @@ TEST_F(SkippedDamage, OfAnyFlippedBitIsWhatAReaderLoses) {
 
 // The planted faults: exactly what a reader by itself gives and loses.
 TEST_F(SkippedDamage, OfEveryPlantedFaultIsWhatAReaderLoses) {
-  const std::string fixtures = std::string(MILLRACE_TEST_DATA) + "/tfrecord";
+  const std::string fixtures = test::data_path("tfrecord");
   InlineExecutor inline_executor;
   LocalStorage local(inline_executor);
   BufferPool pool;

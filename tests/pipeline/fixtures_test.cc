@@ -11,6 +11,7 @@
 #include "pipeline/worker_limit.h"
 #include "tests/pipeline/pipeline_fixtures.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/tfrecord_fixtures.h"
 
 namespace millrace::fixtures_test {
@@ -29,7 +30,7 @@ using test::ReadShard;
 using test::run_records;
 using ::testing::IsEmpty;
 
-const std::string kFolder = std::string(MILLRACE_TEST_DATA) + "/tfrecord";
+const std::string kFolder = test::data_path("tfrecord");
 constexpr int kIntact = 2 * 20;  // each by declaration and by content
 constexpr int kCorrupt = 135;
 constexpr size_t kBaseRecords = 12;

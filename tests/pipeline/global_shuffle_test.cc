@@ -19,6 +19,7 @@
 #include "pipeline/dataset.h"
 #include "pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::global_shuffle_test {
@@ -277,7 +278,7 @@ TEST_F(GlobalShuffleTest, CompressedShardsAreRefusedWithWhatToDoInstead) {
   EXPECT_THAT(error.message, AllOf(HasSubstr("GZIP"), HasSubstr("write the shards without compression or as ZSTD")));
   // As the zstd program writes it, which makes one frame of all.
   counts_ = {60};
-  std::filesystem::copy_file(MILLRACE_TEST_DATA "/zstd/one_frame.tfrecord.zst", path(0),
+  std::filesystem::copy_file(test::data_path("zstd/one_frame.tfrecord.zst"), path(0),
                              std::filesystem::copy_options::overwrite_existing);
   write_index(0);
   const Error without_table = refusal_of(dataset());
@@ -306,14 +307,13 @@ TEST_F(GlobalShuffleTest, GivesTheSameOfZstdShardsAsOfPlainOnes) {
 TEST_F(GlobalShuffleTest, RecordsThatLieInSeveralFramesComeWhole) {
   counts_ = {60};
   const auto records_of = [&](const char* name) {
-    std::filesystem::copy_file(MILLRACE_TEST_DATA + std::string(name), path(0),
-                               std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(test::data_path(name), path(0), std::filesystem::copy_options::overwrite_existing);
     write_index(0);
     return run(dataset({.seed = 9, .window = 7}));
   };
-  const std::vector<std::string> plain = records_of("/tfrecord/few.tfrecord");
+  const std::vector<std::string> plain = records_of("tfrecord/few.tfrecord");
   EXPECT_EQ(plain.size(), 60U);
-  EXPECT_EQ(records_of("/zstd/seekable.tfrecord.zst"), plain);
+  EXPECT_EQ(records_of("zstd/seekable.tfrecord.zst"), plain);
 }
 
 TEST_F(GlobalShuffleTest, ADamagedFrameOfAZstdShardIsAnErrorOfEachOfItsRecords) {

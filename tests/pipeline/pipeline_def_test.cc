@@ -13,6 +13,7 @@
 #include "pipeline/definition/calls.h"
 #include "pipeline/definition/function_registry.h"
 #include "pipeline/definition/pipeline_def.pb.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::pipeline_def_test {
@@ -267,7 +268,7 @@ TEST(PipelineDef, WhatIsTooLargeIsRefusedInBothForms) {
 }
 
 // Each call with what it must have, and with every message that it may have.
-constexpr std::array kCalls = {
+const std::vector<std::string> kCalls = {
     "range { start: 0 stop: 1 }",
     "rows { features { name: 'x' dtype: INT64 row_lengths {} } }",
     "tfrecord { shards { files: 'x' } damage {} }",
@@ -326,7 +327,7 @@ constexpr std::array kCalls = {
     "cache {}",
     "cache { directory: 'kept' }",
     "snapshot { directory: 'kept' }",
-    "load { directory: '" MILLRACE_TEST_DATA "/elements' }",
+    "load { directory: '" + test::data_path("elements") + "' }",
     "prefetch { buffer_size: 1 }",
     "batch { size: 1 }",
     "padded_batch { size: 1 padding { length {} value { integer: 1 } features { feature: 'v' length {} value { "
@@ -463,7 +464,7 @@ std::vector<Dataset> inputs_of(const def::Step& step) {
 TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
   register_each_kind();
   std::set<std::string> seen;
-  for (const char* text : kCalls) {
+  for (const std::string& text : kCalls) {
     SCOPED_TRACE(text);
     def::Step step;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));
@@ -489,7 +490,7 @@ TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
 // Every call, through our own reader and writer, the text and the JSON.
 TEST(PipelineDef, EveryCallRoundTrips) {
   register_each_kind();
-  for (const char* text : kCalls) {
+  for (const std::string& text : kCalls) {
     SCOPED_TRACE(text);
     def::Step step;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));

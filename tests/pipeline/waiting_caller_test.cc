@@ -22,6 +22,7 @@
 #include "pipeline/io_threads.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/places.h"
 #include "tests/support/sanitized.h"
 
 namespace millrace {
@@ -391,7 +392,7 @@ class RecordsOfAUser final : public FileSourceOperator {
 };
 
 TEST(CallerOfNext, WaitsForFilesAndNotForACutterOfAUser) {
-  const Shards files = Shards::files({MILLRACE_TEST_DATA "/tfrecord/few.tfrecord"});
+  const Shards files = Shards::files({test::data_path("tfrecord/few.tfrecord")});
   for (const Dataset& dataset : {Dataset::tfrecord(files), Dataset::text_lines(files), Dataset::csv_records(files),
                                  Dataset::fixed_length_records(files, {.record_bytes = 4})}) {
     EXPECT_TRUE(dataset.plan()->op->never_waits()) << dataset.plan()->op->name();

@@ -28,7 +28,7 @@ struct ChildResult {
 /// A program that runs beside the test, in a process group of its own, with nothing on standard input and its output
 /// captured. Killed at the end, with what it started, if it still runs. One thread at a time.
 ///
-///     ChildProcess child({MILLRACE_TOY_TRAINING, folder, "100", "0"});
+///     ChildProcess child({test::kToyTraining, folder, "100", "0"});
 ///     while (child.read_line() != "step 3") {}
 ///     child.signal(SIGINT);
 ///     EXPECT_EQ(child.wait().exit_code, 130);

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/places.h"
+
 namespace millrace::golden_cases_test {
 namespace {
 
@@ -16,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-const std::string kCases = std::string(MILLRACE_TEST_DATA) + "/tokenizer/";
+const std::string kCases = test::data_path("tokenizer/");
 
 class TokenizerCases : public testing::TestWithParam<const char*> {};
 

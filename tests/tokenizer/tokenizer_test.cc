@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "tests/support/places.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
@@ -23,10 +24,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
 
-const std::string kMlm = std::string(MILLRACE_TEST_DATA) + "/tokenizer/mlm/tokenizer.json";
-const std::string kBpe = std::string(MILLRACE_TEST_DATA) + "/tokenizer/bpe/tokenizer.json";
-const std::string kRoberta = std::string(MILLRACE_TEST_DATA) + "/tokenizer/roberta/tokenizer.json";
-const std::string kAddedTokens = std::string(MILLRACE_TEST_DATA) + "/tokenizer/added_tokens/tokenizer.json";
+const std::string kMlm = test::data_path("tokenizer/mlm/tokenizer.json");
+const std::string kBpe = test::data_path("tokenizer/bpe/tokenizer.json");
+const std::string kRoberta = test::data_path("tokenizer/roberta/tokenizer.json");
+const std::string kAddedTokens = test::data_path("tokenizer/added_tokens/tokenizer.json");
 
 // The error that loading the file gives after a change; empty when it loads.
 template <typename Change>
@@ -203,7 +204,7 @@ TEST(Tokenizer, SavesAFileThatSaysTheSame) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/tokenizer.json";
   for (const std::string name : {"mlm", "added_tokens", "bare", "roberta", "t5", "bpe"}) {
-    const std::string original = std::string(MILLRACE_TEST_DATA) + "/tokenizer/" + name + "/tokenizer.json";
+    const std::string original = test::data_path("tokenizer/") + name + "/tokenizer.json";
     Tokenizer::load(original).save(path);
     EXPECT_EQ(json::parse(read_file(path)), json::parse(read_file(original))) << name;
   }

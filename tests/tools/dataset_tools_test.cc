@@ -11,6 +11,7 @@
 #include "formats/tfrecord/index.h"
 #include "formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::dataset_tools_test {
@@ -38,11 +39,11 @@ class DatasetTools : public ::testing::Test {
     writer.close();
   }
   ChildResult index(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), MILLRACE_DATASET_INDEX);
+    arguments.insert(arguments.begin(), test::kDatasetIndex);
     return run_child(arguments);
   }
   ChildResult verify(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), MILLRACE_DATASET_VERIFY);
+    arguments.insert(arguments.begin(), test::kDatasetVerify);
     return run_child(arguments);
   }
   ordered_json verified(std::vector<std::string> arguments, int exit_code) const {
@@ -295,7 +296,7 @@ TEST_F(DatasetTools, WrongArgumentsAreNamed) {
 
 TEST_F(DatasetTools, AFullDiskLeavesNoHalfIndex) {
   const ChildResult result =
-      run_child({MILLRACE_DATASET_INDEX, folder_.path("b-2000.tfrecord")}, {.most_file_bytes = 1000});
+      run_child({test::kDatasetIndex, folder_.path("b-2000.tfrecord")}, {.most_file_bytes = 1000});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("b-2000.tfrecord.index"));
   EXPECT_EQ(test::files_below(folder_.path()).size(), 3U);

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
@@ -34,7 +35,7 @@ using testing_models::trainings_in;
 using Files = std::map<std::string, std::string>;
 
 std::vector<std::string> toy_training(const std::string& folder, int64_t steps, int64_t checkpoint_every) {
-  return {MILLRACE_TOY_TRAINING, folder, std::to_string(steps), std::to_string(checkpoint_every)};
+  return {test::kToyTraining, folder, std::to_string(steps), std::to_string(checkpoint_every)};
 }
 
 // The checkpoint of a training without interruption.

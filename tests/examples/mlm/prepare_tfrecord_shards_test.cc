@@ -20,10 +20,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "examples/mlm/shard_statistics.h"
 #include "formats/storage/local.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/shard_driver.h"
 
 namespace millrace::prepare_tfrecord_shards_test {
@@ -97,7 +101,7 @@ class PrepareShards : public ::testing::Test {
 
   // Groups of 2 lines in records of 8 tokens, 100 in a file.
   std::vector<std::string> command(const std::string& text, const std::string& out,
-                                   const char* program = MILLRACE_PREPARE_SHARDS) const {
+                                   const char* program = test::kPrepareShards) const {
     return {
         program,        "--tokenizer", path("tokenizer.json"), "--text", path(text),  "--out", path(out),
         "--max-length", "8",           "--rows-per-group",     "2",      "--threads", "2",     "--records-per-shard",
@@ -106,7 +110,7 @@ class PrepareShards : public ::testing::Test {
 
   ChildResult prepare(const std::string& text, const std::string& out, const std::string& fault = "") const {
     if (fault.empty()) return run_child(command(text, out));
-    return run_child(command(text, out, MILLRACE_PREPARE_SHARDS_WITH_FAULTS),
+    return run_child(command(text, out, test::kPrepareShardsWithFaults),
                      {.environment = {"MILLRACE_FILE_FAULT=" + fault}});
   }
 
@@ -121,7 +125,7 @@ class PrepareShards : public ::testing::Test {
 
   // The one line on standard error of a run that fails.
   std::string error_of(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> all = {MILLRACE_PREPARE_SHARDS};
+    std::vector<std::string> all = {test::kPrepareShards};
     all.insert(all.end(), arguments.begin(), arguments.end());
     const ChildResult result = run_child(all);
     EXPECT_EQ(result.exit_code, 1);
@@ -148,6 +152,13 @@ TEST_F(PrepareShards, FilesAreTheSameForAnyNumberOfThreads) {
     EXPECT_EQ(files_below(path(std::string("out-") + threads)), expected) << threads;
   }
   EXPECT_GE(expected.size(), 3U + 3U);
+}
+
+TEST_F(PrepareShards, FilesAreWhatTheyWereWhenThisWasWritten) {
+  std::string all;
+  for (const auto& [name, bytes] : undisturbed("text.txt")) all += name + "\n" + bytes;
+  EXPECT_EQ(fmt::format("{:016x}", XXH3_64bits(all.data(), all.size())), "f9dbe15b8e9ee99e")
+      << "shards that others have would differ";
 }
 
 TEST_F(PrepareShards, ZstdShardsHoldTheSameRecords) {
@@ -330,22 +341,16 @@ TEST_F(PrepareShards, ReportThatCannotBeWrittenIsAnError) {
 }
 
 TEST_F(PrepareShards, TextTooShortForValidationSaysWhatHelps) {
-  std::vector<std::string> arguments = {MILLRACE_PREPARE_SHARDS,
-                                        "--tokenizer",
-                                        path("tokenizer.json"),
-                                        "--out",
-                                        path("out"),
-                                        "--max-length",
-                                        "8",
-                                        "--text",
-                                        path("text.txt")};
+  std::vector<std::string> arguments = {
+      test::kPrepareShards, "--tokenizer", path("tokenizer.json"), "--out", path("out"), "--max-length", "8", "--text",
+      path("text.txt")};
   EXPECT_THAT(run_child(arguments).out,
               HasSubstr("no validation records: the text is too short for groups of 1000 lines; "
                         "a smaller --rows-per-group gives some\n"));
 }
 
 TEST_F(PrepareShards, HelpNamesEveryOptionWithItsDefault) {
-  const ChildResult result = run_child({MILLRACE_PREPARE_SHARDS, "--help"});
+  const ChildResult result = run_child({test::kPrepareShards, "--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, StartsWith("Turns text into TFRecord shards"));
@@ -385,7 +390,7 @@ TEST_F(PrepareShards, WrongInputIsOneLineThatSaysWhatAndWhere) {
               AllOf(HasSubstr(path("latin1.txt")), HasSubstr("byte 7")));
   EXPECT_FALSE(fs::exists(out)) << "none of them leaves a folder";
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", text, "--text", text}), HasSubstr(text));
-  EXPECT_EQ(run_child({MILLRACE_PREPARE_SHARDS, "--tokenizer", tokenizer, "--out", out, "--text", path("latin1.txt"),
+  EXPECT_EQ(run_child({test::kPrepareShards, "--tokenizer", tokenizer, "--out", out, "--text", path("latin1.txt"),
                        "--invalid-utf8", "replace", "--max-length", "4"})
                 .exit_code,
             0);

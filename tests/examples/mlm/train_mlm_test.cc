@@ -21,6 +21,7 @@
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
+#include "tests/support/places.h"
 #include "tests/support/soak.h"
 #include "tests/support/stalled_child.h"
 #include "tests/trainer/training_files.h"
@@ -44,10 +45,9 @@ class TrainMlm : public testing::Test {
     std::string text;
     for (const std::string& row : numbered_rows(900)) text += row + "\n";
     write_file(data_->path("text.txt"), text);
-    const ChildResult prepared =
-        run_child({MILLRACE_PREPARE_SHARDS, "--tokenizer", data_->path("tokenizer.json"), "--out",
-                   data_->path("shards"), "--text", data_->path("text.txt"), "--max-length", "16", "--rows-per-group",
-                   "100", "--validation-every", "5"});
+    const ChildResult prepared = run_child({test::kPrepareShards, "--tokenizer", data_->path("tokenizer.json"), "--out",
+                                            data_->path("shards"), "--text", data_->path("text.txt"), "--max-length",
+                                            "16", "--rows-per-group", "100", "--validation-every", "5"});
     ASSERT_EQ(prepared.exit_code, 0) << prepared.err;
   }
   static void TearDownTestSuite() {
@@ -56,7 +56,7 @@ class TrainMlm : public testing::Test {
   }
 
   std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {MILLRACE_TRAIN_MLM,
+    std::vector<std::string> arguments = {test::kTrainMlm,
                                           "--out",
                                           folder_.path(out),
                                           "--shards",
@@ -149,7 +149,7 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   EXPECT_EQ(events, expected);
 
   const std::string text = "abc[MASK]def";
-  const ChildResult filled = run_child({MILLRACE_FILL_MASK, "--model", folder_.path("run/model"), "--json", text});
+  const ChildResult filled = run_child({test::kFillMask, "--model", folder_.path("run/model"), "--json", text});
   ASSERT_EQ(filled.exit_code, 0) << filled.err;
   const nlohmann::json answer = nlohmann::json::parse(filled.out);
   EXPECT_EQ(answer.at("text"), text);
@@ -174,7 +174,7 @@ TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
                                               "-c",
                                               "cd \"$0\" && exec \"$@\"",
                                               folder_.path(),
-                                              MILLRACE_TRAIN_MLM,
+                                              test::kTrainMlm,
                                               "--synthetic",
                                               "--layers",
                                               "1",
@@ -380,7 +380,7 @@ TEST_F(TrainMlm, KeepsTheBestModelsAndSaysWhich) {
     EXPECT_EQ(kept[i].at("step"), expected->second);
     EXPECT_EQ(last_best[i].at("path"), kept[i].at("model"));
     const ChildResult filled =
-        run_child({MILLRACE_FILL_MASK, "--model", kept[i].at("model").get<std::string>(), "abc[MASK]def"});
+        run_child({test::kFillMask, "--model", kept[i].at("model").get<std::string>(), "abc[MASK]def"});
     EXPECT_EQ(filled.exit_code, 0) << filled.err;
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path("run/best")), fs::directory_iterator()), 2);
@@ -706,7 +706,7 @@ TEST_F(TrainMlm, SaysWhatItWaitsForAndExitsWith75WhenReadsDoNotReturn) {
       std::vector<std::string> arguments =
           command(out, {"--steps", "100000", "--shuffle", "50", "--checkpoint-every", std::to_string(checkpoint_every),
                         "--watchdog", std::to_string(seconds)});
-      arguments[0] = MILLRACE_TRAIN_MLM_WITH_HANGING_READS;
+      arguments[0] = test::kTrainMlmWithHangingReads;
       return arguments;
     };
     return run_stalled_child(with_watchdog, {.environment = {fmt::format("MILLRACE_HANG_READS={}", read)}},
@@ -740,7 +740,7 @@ TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {
 TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   ASSERT_EQ(run_child(command("run", {"--steps", "2", "--warmup-steps", "0"})).exit_code, 0);
   const auto refused = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {MILLRACE_FILL_MASK, "--model", folder_.path("run/model")};
+    std::vector<std::string> arguments = {test::kFillMask, "--model", folder_.path("run/model")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ChildResult result = run_child(arguments);
     EXPECT_EQ(result.exit_code, 1);

@@ -6,6 +6,7 @@
 
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tokenizer/tokenizer.h"
 
 namespace millrace::train_unigram_test {
@@ -28,7 +29,7 @@ class TrainUnigram : public testing::Test {
     std::ofstream(folder_.path(name), std::ios::binary) << bytes;
   }
   ChildResult run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), MILLRACE_TRAIN_UNIGRAM);
+    arguments.insert(arguments.begin(), test::kTrainUnigram);
     return test::run_child(arguments);
   }
   // The one line of a run that must fail.

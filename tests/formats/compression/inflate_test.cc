@@ -10,6 +10,7 @@
 
 #include "formats/compression/deflate.h"
 #include "tests/support/damage.h"
+#include "tests/support/places.h"
 
 namespace millrace::inflate_test {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string fixture(const std::string& name) {
-  std::ifstream in(std::string(MILLRACE_TEST_DATA) + "/tfrecord/" + name, std::ios::binary);
+  std::ifstream in(test::data_path("tfrecord/") + name, std::ios::binary);
   EXPECT_TRUE(in.good()) << name;
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -198,7 +199,7 @@ TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
 
 TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
   int num_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(MILLRACE_TEST_DATA "/../fuzz/corpus/inflater")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::data_path("../fuzz/corpus/inflater"))) {
     std::ifstream in(entry.path(), std::ios::binary);
     fuzz_inflater(std::string(std::istreambuf_iterator<char>(in), {}));
     ++num_files;
@@ -207,7 +208,7 @@ TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
 }
 
 TEST(Inflater, MatchWithoutHistoryGivesOnlyTheBytesBeforeIt) {
-  std::ifstream in(MILLRACE_TEST_DATA "/../fuzz/corpus/inflater/match_without_history.bin", std::ios::binary);
+  std::ifstream in(test::data_path("../fuzz/corpus/inflater/match_without_history.bin"), std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(in), {});
   for (const size_t room : {1, 2, 3, 9, 1000}) {
     const Unpacked unpacked = unpack(bytes, Compression::kGzip, InflateEngine::kFastest, 1000, room);

@@ -19,6 +19,7 @@
 #include "formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
@@ -368,7 +369,7 @@ TEST(Damage, ASeekPointThatMakesNoSenseIsSaidAndReadingGoesOnWithoutTheIndex) {
 // --- planted faults -------------------------------------------------------------------------------------------------
 
 TEST(Damage, OfTheFixturesLosesWithAnIndexOnlyWhatIsDamaged) {
-  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/tfrecord/corrupt/";
+  const std::string folder = test::data_path("tfrecord/corrupt/");
   const nlohmann::json manifest = nlohmann::json::parse(test::read_file(folder + "manifest.json"));
   std::map<std::string, GoodShard> good_shards;
   for (const char* const form : {"", "GZIP", "ZLIB"}) {

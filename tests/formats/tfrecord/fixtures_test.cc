@@ -10,6 +10,7 @@
 
 #include "formats/storage/local.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tfrecord_fixtures.h"
 
@@ -28,7 +29,7 @@ using test::ReadShard;
 using test::shard_reader;
 using ::testing::IsEmpty;
 
-const std::string kFolder = std::string(MILLRACE_TEST_DATA) + "/tfrecord";
+const std::string kFolder = test::data_path("tfrecord");
 constexpr int kIntact = 2 * 20;  // each by declaration and by content
 constexpr int kCorrupt = 135;
 

@@ -18,6 +18,7 @@
 #include "tests/support/injecting_storage.h"
 #include "tests/support/manual_storage.h"
 #include "tests/support/memory_storage.h"
+#include "tests/support/places.h"
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 
@@ -597,7 +598,7 @@ TEST_F(ShardReaderTest, SteadyStateTakesNoFreshMemory) {
 TEST_F(ShardReaderTest, ForgedLengthInACompressedShardTakesNoMemory) {
   for (const char* name : {"gzip_length_2e62_inside", "gzip_length_2e31_inside"}) {
     BufferPool pool;
-    const std::string path = std::string(MILLRACE_TEST_DATA) + "/tfrecord/corrupt/" + name + ".tfrecord";
+    const std::string path = test::data_path("tfrecord/corrupt/") + name + ".tfrecord";
     EXPECT_EQ(read_shard(local_, pool, path, {}, true).faults.size(), 1U);
     // Within the limit: then only what the file can unpack to is left to stop it.
     EXPECT_EQ(read_shard(local_, pool, path, {.max_record_bytes = UINT64_MAX}, true).faults.size(), 1U);
@@ -639,10 +640,10 @@ TEST_F(ShardReaderTest, OfZstdGoesOnFromTheFrameThatHasTheRecord) {
 }
 
 TEST_F(ShardReaderTest, OfZstdWithoutASeekTableIsUnpackedFromTheBeginning) {
-  const ReadShard plain = read_shard(local_, pool_, MILLRACE_TEST_DATA "/tfrecord/few.tfrecord", {}, true);
+  const ReadShard plain = read_shard(local_, pool_, test::data_path("tfrecord/few.tfrecord"), {}, true);
   ASSERT_EQ(plain.records.size(), 60U);
   for (const char* name : {"one_frame", "three_frames", "level_19"}) {
-    const std::string path = std::string(MILLRACE_TEST_DATA "/zstd/") + name + ".tfrecord.zst";
+    const std::string path = test::data_path("zstd/") + name + ".tfrecord.zst";
     EXPECT_EQ(read_shard(local_, pool_, path, {}, true).records, plain.records) << name;
     for (const size_t first : {size_t{0}, size_t{5}, plain.records.size() - 1}) {
       const ReadShard rest = read_shard(
@@ -653,7 +654,7 @@ TEST_F(ShardReaderTest, OfZstdWithoutASeekTableIsUnpackedFromTheBeginning) {
                              plain.records.begin() + static_cast<std::ptrdiff_t>(first), plain.records.end()));
     }
   }
-  const ReadShard refused = read_shard(local_, pool_, MILLRACE_TEST_DATA "/zstd/long.tfrecord.zst", {}, false);
+  const ReadShard refused = read_shard(local_, pool_, test::data_path("zstd/long.tfrecord.zst"), {}, false);
   ASSERT_EQ(refused.faults.size(), 1U);
   EXPECT_THAT(refused.faults[0].error.to_string(),
               HasSubstr("needs a window of 134217728 bytes, 8388608 are read at most: compress with a level up to 19, "
@@ -661,8 +662,8 @@ TEST_F(ShardReaderTest, OfZstdWithoutASeekTableIsUnpackedFromTheBeginning) {
 }
 
 TEST_F(ShardReaderTest, OfZstdWithASeekTableOfAnotherWriterGoesOnFromAFrameAndBehindDamageWithAnIndex) {
-  const ReadShard plain = read_shard(local_, pool_, MILLRACE_TEST_DATA "/tfrecord/few.tfrecord", {}, true);
-  const std::string path = MILLRACE_TEST_DATA "/zstd/seekable.tfrecord.zst";
+  const ReadShard plain = read_shard(local_, pool_, test::data_path("tfrecord/few.tfrecord"), {}, true);
+  const std::string path = test::data_path("zstd/seekable.tfrecord.zst");
   EXPECT_EQ(read_shard(local_, pool_, path, {}, true).records, plain.records);
   for (size_t first = 0; first < plain.records.size(); ++first) {
     ShardReader reader(local_, pool_, path, {.start = {plain.records[first].offset, first}}, [] {});

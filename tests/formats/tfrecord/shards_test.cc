@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "tests/support/memory_storage.h"
+#include "tests/support/places.h"
 
 namespace millrace::shards_test {
 namespace {
@@ -24,7 +25,7 @@ std::string message_of(Function&& function) {
 }
 
 TEST(Shards, GlobIsSortedByBytes) {
-  const Shards shards = Shards::glob(std::string(MILLRACE_TEST_DATA) + "/tfrecord/gzip_members_empty_*.tfrecord");
+  const Shards shards = Shards::glob(test::data_path("tfrecord/gzip_members_empty_*.tfrecord"));
   ASSERT_EQ(shards.size(), 3U);
   EXPECT_THAT(shards.path(0), ::testing::EndsWith("gzip_members_empty_first.tfrecord"));
   EXPECT_THAT(shards.path(1), ::testing::EndsWith("gzip_members_empty_last.tfrecord"));
@@ -66,7 +67,7 @@ TEST(Shards, EmptyGlobNamesThePattern) {
 }
 
 TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
-  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/tfrecord/";
+  const std::string folder = test::data_path("tfrecord/");
   const Shards empty = Shards::glob(folder + "gzip_members_empty_*.tfrecord");
   const Shards all = Shards::glob(folder + "*.tfrecord");
   ASSERT_GT(all.size(), empty.size());

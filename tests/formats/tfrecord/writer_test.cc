@@ -17,6 +17,7 @@
 
 #include "formats/error.h"
 #include "formats/tfrecord/crc.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::tfrecord_writer_test {
@@ -48,8 +49,7 @@ TEST_F(RecordWriterTest, WritesTheBytesThatTensorFlowWrites) {
   RecordWriter writer(path("one.tfrecord"));
   writer.write("");
   writer.close();
-  EXPECT_EQ(slurp(path("one.tfrecord")),
-            slurp(std::string(MILLRACE_TEST_DATA) + "/tfrecord/one_empty_record.tfrecord"));
+  EXPECT_EQ(slurp(path("one.tfrecord")), slurp(test::data_path("tfrecord/one_empty_record.tfrecord")));
 }
 
 TEST_F(RecordWriterTest, FinalNameAppearsOnlyAtClose) {

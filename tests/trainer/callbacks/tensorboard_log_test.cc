@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/child_process.h"
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "trainer/tensorboard/writer.h"
@@ -39,7 +40,7 @@ class Reports final : public Callback {
 std::variant<json, std::string> read_events(const std::string& folder) {
   const char* python = std::getenv("MILLRACE_PYTHON");
   const test::ChildResult read =
-      test::run_child({"/usr/bin/env", python != nullptr ? python : "python3", MILLRACE_READ_EVENTS, folder});
+      test::run_child({"/usr/bin/env", python != nullptr ? python : "python3", test::kReadEvents, folder});
   if (read.exit_code == 77 || read.exit_code == 127) {
     return "no Python package tensorboard, whose reader was to read the events (MILLRACE_PYTHON names the Python that "
            "has it): " +

@@ -9,6 +9,7 @@
 
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
+#include "tests/support/places.h"
 #include "tests/trainer/golden/directory.h"
 #include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/models.h"
@@ -25,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::string kData = std::string(MILLRACE_TEST_DATA) + "/trainer";
+const std::string kData = test::data_path("trainer");
 
 TEST(Golden, Operators) {
   GoldenReport report;
@@ -337,7 +338,7 @@ TEST(Golden, TheConfigOfARunIsFollowedOrRefused) {
 TEST(Golden, ADirectoryWithNothingToCheckIsAnError) {
   GoldenReport report;
   EXPECT_THROW(check_golden_directory(kData + "/none", report), std::runtime_error);
-  EXPECT_THROW(check_golden_directory(std::string(MILLRACE_TEST_DATA) + "/zstd", report), std::runtime_error);
+  EXPECT_THROW(check_golden_directory(test::data_path("zstd"), report), std::runtime_error);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
 #include "pipeline/worker_limit.h"
+#include "tests/support/places.h"
 #include "trainer/all_reduce.h"
 #include "trainer/bucket_countdown.h"
 #include "trainer/distributor.h"
@@ -32,9 +33,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string golden(const std::string& name) {
-  return std::string(MILLRACE_TEST_DATA) + "/trainer/roberta_tiny/" + name;
-}
+std::string golden(const std::string& name) { return test::data_path("trainer/roberta_tiny/") + name; }
 
 RobertaForMaskedLm tiny_model(int64_t bucket_bytes = int64_t{1} << 20) {
   return RobertaForMaskedLm(load_roberta_config(golden("")), bucket_bytes);

@@ -12,6 +12,7 @@
 #include "formats/error.h"
 #include "formats/safetensors/reader.h"
 #include "formats/safetensors/writer.h"
+#include "tests/support/places.h"
 #include "tests/trainer/golden/json_file.h"
 #include "trainer/models/t5_pretrained.h"
 #include "trainer/optimizers/adam.h"
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-const std::string kGolden = std::string(MILLRACE_TEST_DATA) + "/trainer/t5_tiny";
+const std::string kGolden = test::data_path("trainer/t5_tiny");
 
 T5Config small(const std::string& feed_forward, bool tied) {
   return {.vocab_size = 11,
@@ -209,7 +210,7 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
 
 // By transformers 5.24, which says of every T5 that its embeddings are tied.
 TEST(T5, ScalesItsOutputsOnlyWhereTheConfigSaysSo) {
-  const std::string folder = std::string(MILLRACE_TEST_DATA) + "/models/t5_scale";
+  const std::string folder = test::data_path("models/t5_scale");
   const nlohmann::json inputs = test::read_json(folder + "/inputs.json");
   const nlohmann::json expected = test::read_json(folder + "/expected.json");
   const auto flat = [&](const char* name) {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+namespace millrace::test {
+
+// Where tests find files of the source folder and the programs of the build. Each test program has the ones it needs in
+// a source of its own that CMake writes (millrace_places in tests/CMakeLists.txt): as macros of the command line they
+// would make each test file another one in each clone, which no compiler cache knows. Constants: any thread, and before
+// `main`.
+
+/// The folder tests/ of the sources.
+extern const char* const kTestSources;
+extern const char* const kCheckCosts;
+extern const char* const kCheckKernels;
+extern const char* const kDatasetBench;
+extern const char* const kDatasetBenchWithHangingReads;
+extern const char* const kDatasetIndex;
+extern const char* const kDatasetVerify;
+extern const char* const kFillMask;
+extern const char* const kPrepareShards;
+extern const char* const kPrepareShardsWithFaults;
+extern const char* const kReadEvents;
+extern const char* const kSavingElements;
+extern const char* const kSideBySide;
+extern const char* const kToyTraining;
+extern const char* const kTrainMlm;
+extern const char* const kTrainMlmWithHangingReads;
+extern const char* const kTrainUnigram;
+
+/// A file of tests/data by its path below that folder.
+inline std::string data_path(const std::string& below) { return std::string(kTestSources) + "/data/" + below; }
+
+}  // namespace millrace::test

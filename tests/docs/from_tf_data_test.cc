@@ -178,8 +178,8 @@ TEST_P(FromTfData, GivesWhatTensorFlowGave) {
 }
 
 TEST(FromTfDataPage, HasThePipelinesOfThisTest) {
-  const std::string page = read_whole_file(test::data_path("../../docs/from_tf_data.md"));
-  const std::string here = without_spaces(read_whole_file(test::data_path("../docs/from_tf_data_test.cc")));
+  const std::string page = read_whole_file(test::source_path("docs/from_tf_data.md"));
+  const std::string here = without_spaces(read_whole_file(test::source_path("tests/docs/from_tf_data_test.cc")));
   const std::string begin = "```cpp\n";
   size_t count = 0;
   for (size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {

@@ -117,7 +117,7 @@ std::vector<Example> examples() {
 }
 
 TEST(OperatorsPage, ItsExamplesGiveWhatItSays) {
-  const std::string page = read_whole_file(test::data_path("../../docs/operators.md"));
+  const std::string page = read_whole_file(test::source_path("docs/operators.md"));
   for (const Example& example : examples()) {
     const std::vector<std::string> given = printed(example.dataset);
     const std::string more = " …";

@@ -40,7 +40,7 @@ class Corpus : public ::testing::TestWithParam<Target> {
   static std::vector<std::string> files() {
     std::vector<std::filesystem::path> paths;
     for (const auto& entry :
-         std::filesystem::directory_iterator(test::data_path("../fuzz/corpus/") + GetParam().name)) {
+         std::filesystem::directory_iterator(test::source_path("tests/fuzz/corpus/") + GetParam().name)) {
       paths.push_back(entry.path());
     }
     std::sort(paths.begin(), paths.end());

@@ -9,8 +9,8 @@ namespace millrace::test {
 // would make each test file another one in each clone, which no compiler cache knows. Constants: any thread, and before
 // `main`.
 
-/// The folder tests/ of the sources.
-extern const char* const kTestSources;
+/// The folder of the repository.
+extern const char* const kSources;
 extern const char* const kCheckCosts;
 extern const char* const kCheckKernels;
 extern const char* const kDatasetBench;
@@ -28,7 +28,8 @@ extern const char* const kTrainMlm;
 extern const char* const kTrainMlmWithHangingReads;
 extern const char* const kTrainUnigram;
 
-/// A file of tests/data by its path below that folder.
-inline std::string data_path(const std::string& below) { return std::string(kTestSources) + "/data/" + below; }
+/// A file of the repository, or of tests/data, by its path below that folder.
+inline std::string source_path(const std::string& below) { return std::string(kSources) + "/" + below; }
+inline std::string data_path(const std::string& below) { return source_path("tests/data/" + below); }
 
 }  // namespace millrace::test

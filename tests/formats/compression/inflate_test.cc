@@ -199,7 +199,7 @@ TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
 
 TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
   int num_files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(test::data_path("../fuzz/corpus/inflater"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/fuzz/corpus/inflater"))) {
     std::ifstream in(entry.path(), std::ios::binary);
     fuzz_inflater(std::string(std::istreambuf_iterator<char>(in), {}));
     ++num_files;
@@ -208,7 +208,7 @@ TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
 }
 
 TEST(Inflater, MatchWithoutHistoryGivesOnlyTheBytesBeforeIt) {
-  std::ifstream in(test::data_path("../fuzz/corpus/inflater/match_without_history.bin"), std::ios::binary);
+  std::ifstream in(test::source_path("tests/fuzz/corpus/inflater/match_without_history.bin"), std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(in), {});
   for (const size_t room : {1, 2, 3, 9, 1000}) {
     const Unpacked unpacked = unpack(bytes, Compression::kGzip, InflateEngine::kFastest, 1000, room);

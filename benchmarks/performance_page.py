@@ -1,9 +1,11 @@
-"""docs/performance.md: its tables stand between marks, so that the scripts that measure them can write them anew."""
+"""docs/performance.md and docs/performance_of_parts.md: tables stand between marks, so that the scripts that measure them
+can write them anew."""
 import os
 import pathlib
 import platform
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+PAGE_OF_PARTS = PAGE.with_name("performance_of_parts.md")
 
 
 def parts(page, mark):

@@ -1,5 +1,7 @@
 #include "formats/error.h"
 
+#include <exception>
+#include <new>
 #include <vector>
 
 #include <fmt/format.h>
@@ -41,6 +43,23 @@ std::string Error::to_string() const {
   std::string text = fmt::format("{}: {}", millrace::to_string(code), message);
   if (!places.empty()) text += fmt::format(" ({})", fmt::join(places, ", "));
   return text;
+}
+
+Error current_exception_as_error(std::string_view stage) {
+  Error error;
+  try {
+    throw;
+  } catch (const ErrorException& e) {
+    error = e.error();
+  } catch (const std::bad_alloc&) {
+    error = {.code = ErrorCode::kOutOfMemory, .message = "the system has no more memory"};
+  } catch (const std::exception& e) {
+    error = {.code = ErrorCode::kUserFunction, .message = e.what()};
+  } catch (...) {
+    error = {.code = ErrorCode::kUserFunction, .message = "threw something that is no std::exception"};
+  }
+  if (error.stage.empty()) error.stage = stage;
+  return error;
 }
 
 }  // namespace millrace

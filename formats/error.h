@@ -71,4 +71,15 @@ class ErrorException : public std::runtime_error {
   Error error_;
 };
 
+/// In a `catch`: the exception that is being handled as an error, so that it has one code wherever it is caught. An
+/// `ErrorException` keeps its own error, `std::bad_alloc` is `kOutOfMemory`, everything else `kUserFunction` with what
+/// it says. `stage`: set where the error names no stage yet.
+///
+///     try {
+///       function();
+///     } catch (...) {
+///       keep(current_exception_as_error());
+///     }
+[[nodiscard]] Error current_exception_as_error(std::string_view stage = {});
+
 }  // namespace millrace

@@ -1,8 +1,9 @@
 #include "ops/elements_output.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
+
+#include "formats/error.h"
 
 namespace millrace {
 namespace {
@@ -17,10 +18,8 @@ std::shared_ptr<const Error> error_of(Function&& function) {
   try {
     function();
     return nullptr;
-  } catch (const ErrorException& exception) {
-    return std::make_shared<const Error>(exception.error());
-  } catch (const std::exception& exception) {
-    return std::make_shared<const Error>(Error{.code = ErrorCode::kOutOfMemory, .message = exception.what()});
+  } catch (...) {
+    return std::make_shared<const Error>(current_exception_as_error());
   }
 }
 

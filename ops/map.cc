@@ -4,26 +4,16 @@
 
 #include <fmt/format.h>
 
+#include "formats/error.h"
 #include "ops/element_progress.h"
 
 namespace millrace {
 Error user_function_error(std::string_view operator_name, std::string_view function_name) {
-  const auto prefixed = [&](std::string_view what) {
-    return fmt::format("{} '{}': {}", operator_name, function_name, what);
-  };
-  try {
-    throw;
-  } catch (const ErrorException& e) {
-    Error error = e.error();
-    error.message = prefixed(error.message);
-    // Of the function's own calls, say to a builder: nobody has given it to the pipeline.
-    if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kUserFunction;
-    return error;
-  } catch (const std::exception& e) {
-    return {.code = ErrorCode::kUserFunction, .message = prefixed(e.what())};
-  } catch (...) {
-    return {.code = ErrorCode::kUserFunction, .message = prefixed("threw something that is no std::exception")};
-  }
+  Error error = current_exception_as_error();
+  error.message = fmt::format("{} '{}': {}", operator_name, function_name, error.message);
+  // Of the function's own calls, say to a builder: nobody has given it to the pipeline.
+  if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kUserFunction;
+  return error;
 }
 
 std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name,

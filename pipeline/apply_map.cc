@@ -1,29 +1,8 @@
 #include "pipeline/apply_map.h"
 
-#include <exception>
-#include <new>
-
 #include "formats/columnar/block_builder.h"
 
 namespace millrace {
-
-std::shared_ptr<const Error> current_exception_as_error(std::string_view stage) {
-  Error error;
-  try {
-    throw;
-  } catch (const ErrorException& e) {
-    error = e.error();
-  } catch (const std::bad_alloc&) {
-    error = {.code = ErrorCode::kOutOfMemory, .message = "the system has no more memory"};
-  } catch (const std::exception& e) {
-    error = {.code = ErrorCode::kUserFunction, .message = e.what()};
-  } catch (...) {
-    error = {.code = ErrorCode::kUserFunction, .message = "an exception that is no std::exception"};
-  }
-  if (error.stage.empty()) error.stage = stage;
-  return std::make_shared<const Error>(std::move(error));
-}
-
 namespace {
 
 /// What is left of a block that could not be made: its place in the stream.
@@ -39,7 +18,7 @@ class Place {
 
   // In a `catch`: each element is this error.
   Block failed(const SchemaPtr& schema, std::string_view stage, BufferPool& pool) {
-    const auto error = current_exception_as_error(stage);
+    const auto error = std::make_shared<const Error>(current_exception_as_error(stage));
     BlockBuilder builder(schema, pool);
     for (size_t i = 0; i < num_elements_; ++i) builder.append_error(error);
     Block failed = builder.finish();

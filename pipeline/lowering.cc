@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/error.h"
 #include "ops/prefetch.h"
-#include "pipeline/apply_map.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/metered_stage.h"
 #include "pipeline/numbered_rows.h"
@@ -98,7 +98,7 @@ int64_t LoweredPlan::prepare(const Preparation& with) const {
     try {
       bytes += of.op->prepare(of.shared.get(), with);
     } catch (...) {
-      throw ErrorException(*current_exception_as_error(of.op->name()));
+      throw ErrorException(current_exception_as_error(of.op->name()));
     }
   }
   return bytes;
@@ -271,7 +271,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     try {
       return metered(op->open(inputs, context_for(*op, inner)), entry.statistics);
     } catch (...) {
-      throw ErrorException(*current_exception_as_error(op->name()));
+      throw ErrorException(current_exception_as_error(op->name()));
     }
   };
 }

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "formats/error.h"
 #include "pipeline/activity.h"
-#include "pipeline/apply_map.h"
 #include "pipeline/turn.h"
 
 namespace millrace {
@@ -29,7 +29,7 @@ Poll MeteredStage::next(Block& out) {
     if (activity != nullptr) activity->enter(outer, now_ns());
     // The innermost stage is the one that is named, without its number in the plan.
     const std::string& name = statistics_->name;
-    throw ErrorException(*current_exception_as_error(std::string_view(name).substr(name.find(':') + 1)));
+    throw ErrorException(current_exception_as_error(std::string_view(name).substr(name.find(':') + 1)));
   }
   const int64_t end = now_ns();
   const int64_t ns = end - begin;

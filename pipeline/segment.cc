@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "formats/columnar/block_builder.h"
+#include "formats/error.h"
 #include "pipeline/apply_map.h"
 #include "pipeline/numbered_rows.h"
 #include "pipeline/turn.h"
@@ -13,7 +14,7 @@ namespace {
 
 // In a `catch`: what ends a chain.
 std::shared_ptr<const Error> end_of_chain() {
-  Error error = *current_exception_as_error("");
+  Error error = current_exception_as_error();
   error.ends_stream = true;
   return std::make_shared<const Error>(std::move(error));
 }

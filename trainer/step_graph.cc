@@ -45,18 +45,6 @@ Error placed(int replica, const std::string& place, Error error) {
   return error;
 }
 
-Error caught_error() {
-  try {
-    throw;
-  } catch (const ErrorException& error) {
-    return error.error();
-  } catch (const std::exception& error) {
-    return {.code = ErrorCode::kUserFunction, .message = error.what()};
-  } catch (...) {
-    return {.code = ErrorCode::kUserFunction, .message = "an exception that is no std::exception"};
-  }
-}
-
 }  // namespace
 
 TrainedState::TrainedState(const ParameterLayout& layout, const Optimizer& optimizer, const std::string& frozen)
@@ -408,7 +396,7 @@ class StepGraph::Impl {
 
   // What the decision or an update threw. To be called in a catch block.
   void keep_update_error() noexcept {
-    Error error = caught_error();
+    Error error = current_exception_as_error();
     error.message = fmt::format("{}, its update: {}", step_place(), error.message);
     const std::lock_guard lock(update_error_mutex_);
     if (!update_error_) update_error_ = std::move(error);
@@ -430,7 +418,7 @@ class StepGraph::Impl {
         // While this replica waits for work that it started itself, its thread must not enter another replica.
         oneapi::tbb::this_task_arena::isolate([&] { run_replica(replica, thread); });
       } catch (...) {
-        errors_[static_cast<size_t>(replica)] = placed(replica, place(), caught_error());
+        errors_[static_cast<size_t>(replica)] = placed(replica, place(), current_exception_as_error());
         failed_.store(true, std::memory_order_relaxed);
       }
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -175,6 +176,20 @@ TEST(StepGraph, AThrowingReplicaIsNamedAndTheNextStepWorks) {
     fresh.graph.train(batch.view(), {18, 18, 1}, 0.1);
     EXPECT_EQ(training.everything(), fresh.everything());
   }
+}
+
+TEST(StepGraph, AReplicaWithoutMemoryIsToldAsThat) {
+  Regression model;
+  const Adam optimizer(model.layout(), adamw());
+  Training training(model, optimizer, {.threads = 2});
+  const RegressionBatch batch(16);
+  model.before_step = [](const ReplicaContext& context) {
+    if (context.replica == 3) throw std::bad_alloc();
+  };
+  EXPECT_EQ(thrown_by([&] {
+              training.graph.train(batch.view(), {17, 17, 1}, 0.1);
+            }),
+            "out_of_memory: replica 3, step 18 (batch 17): the system has no more memory");
 }
 
 TEST(StepGraph, AParameterWithoutAGradientIsAnErrorThatNamesIt) {

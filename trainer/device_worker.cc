@@ -1,5 +1,7 @@
 #include "trainer/device_worker.h"
 
+#include "formats/error.h"
+
 namespace millrace {
 
 StepResult CpuWorker::train_step(const BatchView& rows, const float* weights, ReplicaContext context) {
@@ -24,7 +26,9 @@ std::unique_ptr<DeviceWorker> WorkerPool::take() {
       return worker;
     }
   }
-  return make_();
+  std::unique_ptr<DeviceWorker> worker = make_();
+  if (worker == nullptr) throw ErrorException(ErrorCode::kInvalidArgument, "make_worker gave no worker");
+  return worker;
 }
 
 void WorkerPool::put_back(std::unique_ptr<DeviceWorker> worker) {

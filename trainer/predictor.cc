@@ -1,6 +1,7 @@
 #include "trainer/predictor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,9 @@ namespace millrace {
 
 Predictor::Predictor(const Model& model, std::span<const float> weights, PredictorOptions options)
     : state_(model.layout(), none_),
-      graph_(model, none_, state_, {.replicas = options.replicas, .threads = options.threads}) {
+      graph_(
+          model, none_, state_,
+          {.replicas = options.replicas, .threads = options.threads, .make_worker = std::move(options.make_worker)}) {
   if (static_cast<int64_t>(weights.size()) != state_.weights.size()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{} weights; the model's layout has {}", weights.size(), state_.weights.size()));

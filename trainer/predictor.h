@@ -10,8 +10,9 @@
 namespace millrace {
 
 struct PredictorOptions {
-  int replicas = 8;  ///< views of a batch. Default: 8
-  int threads = 0;   ///< Default: 0, the cores
+  int replicas = 8;                  ///< views of a batch. Default: 8
+  int threads = 0;                   ///< Default: 0, the cores
+  MakeWorker make_worker = nullptr;  ///< the devices that replicas run on. Default: null, `CpuWorker`s of the model
 };
 
 /// Runs a trained model over rows: each batch is cut into one view for each replica, the replicas predict side by side,

@@ -85,8 +85,7 @@ void StepPhases::add(const StepPhases& other) {
 
 class StepGraph::Impl {
  public:
-  Impl(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
-       WorkerPool::Make make_worker)
+  Impl(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options)
       : optimizer_(optimizer),
         state_(state),
         options_(std::move(options)),
@@ -100,7 +99,7 @@ class StepGraph::Impl {
                         (options_.clipping && options_.clipping->per_replica)),
         distributor_(options_.replicas),
         all_reduce_(layout_.size(), buckets_, options_.replicas),
-        workers_(make_worker ? std::move(make_worker) : [&model] { return std::make_unique<CpuWorker>(model); }),
+        workers_(options_.make_worker ? options_.make_worker : [&model] { return std::make_unique<CpuWorker>(model); }),
         arena_(thread_count(options_.threads), 1),
         watchdog_(options_.watchdog, options_.on_stall, options_.replicas, layout_, buckets_),
         updates_of_losses_(num_losses_),
@@ -758,9 +757,8 @@ class StepGraph::Impl {
   std::optional<Graph> graph_;  // last: it goes before what its bodies use
 };
 
-StepGraph::StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
-                     WorkerPool::Make make_worker)
-    : impl_(std::make_unique<Impl>(model, optimizer, state, std::move(options), std::move(make_worker))) {}
+StepGraph::StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options)
+    : impl_(std::make_unique<Impl>(model, optimizer, state, std::move(options))) {}
 
 StepGraph::~StepGraph() = default;
 

@@ -54,6 +54,8 @@ struct StepGraphOptions {
   double watchdog = 0;
   /// Told of a stall, on a thread of its own. Default: the report is printed on standard error
   std::function<void(const Stall&)> on_stall = nullptr;
+  /// Makes the devices that replicas run on, as many as run at the same time. Default: null, `CpuWorker`s of the model
+  MakeWorker make_worker = nullptr;
 };
 
 /// A stretch of a step's time, since its beginning.
@@ -151,10 +153,8 @@ struct StepReport {
 /// no other: one thread, a host's limit of one, and no worker at all are fine. One call at a time.
 class StepGraph {
  public:
-  /// `model`, `optimizer` and `state` must outlive it. Workers are made by `make_worker`, `CpuWorker` by default.
-  /// Throws `kInvalidArgument` for options out of range.
-  StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options,
-            WorkerPool::Make make_worker = nullptr);
+  /// `model`, `optimizer` and `state` must outlive it. Throws `kInvalidArgument` for options out of range.
+  StepGraph(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options);
   ~StepGraph();
 
   /// A step on a global batch of at least one row, and on those accumulated before it. What a replica throws is thrown

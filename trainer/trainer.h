@@ -32,7 +32,7 @@ struct KeepBest {
 };
 
 struct TrainerOptions {
-  StepGraphOptions step = {};  ///< replicas, threads, seed, clipping
+  StepGraphOptions step = {};  ///< replicas, threads, seed, clipping, devices
   /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
   /// a step that has fewer. Default: 1
   int64_t accumulate = 1;

@@ -31,6 +31,11 @@ struct Bucket {
   int loss = 0;                 ///< of its parameters
 };
 
+/// The floats of a bucket in a flat buffer.
+inline std::span<float> part_of(std::span<float> buffer, const Bucket& bucket) {
+  return buffer.subspan(static_cast<size_t>(bucket.begin), static_cast<size_t>(bucket.end - bucket.begin));
+}
+
 /// Where each parameter of a model lies. Weights, gradients and optimizer slots all have this layout, so that one index
 /// means the same parameter everywhere, and updates run over plain ranges of floats.
 ///

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/column_builder.h"
 #include "ops/choose_places.h"
 #include "ops/counter_rng.h"
 #include "ops/philox_words.h"

@@ -1,8 +1,11 @@
 #include "ops/cut_vectors.h"
 
+#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "formats/columnar/column_builder.h"
 
 namespace millrace {
 namespace {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/example/stored_number.h"
 #include "ops/decoded_column.h"
 

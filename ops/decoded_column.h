@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/columnar/column.h"
+#include "formats/columnar/column_builder.h"
 #include "ops/operator.h"
 
 namespace millrace {

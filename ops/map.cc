@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/error.h"
 #include "ops/element_progress.h"
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/column_builder.h"
+
 namespace millrace {
 namespace {
 

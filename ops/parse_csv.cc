@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/tfrecord/skipped_region.h"
 
 namespace millrace {

@@ -163,7 +163,7 @@ class ColumnWriter {
     num_records_ += count;
   }
 
-  Column finish(size_t c, const Holds& holds) {
+  Column finish(size_t c, const KeepAliveList& holds) {
     Column column = builders_[c] != nullptr ? builders_[c]->finish() : std::move(fixed_[c]);
     if (column.dtype() == DType::kBytes) {
       holds.for_each([&column](const Ref<Resource>& resource) { column.hold(resource); });

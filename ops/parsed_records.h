@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/example/feature_description.h"
 #include "ops/operator.h"
 

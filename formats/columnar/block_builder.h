@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "formats/columnar/block.h"
+#include "formats/columnar/column_builder.h"
 
 namespace millrace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/tfrecord/skipped_region.h"
 
 namespace millrace {

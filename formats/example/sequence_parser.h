@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/column.h"
+#include "formats/columnar/column_builder.h"
 #include "formats/error.h"
 #include "formats/example/feature_description.h"
 #include "formats/example/wanted_lists.h"

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/columnar/column_builder.h"
 #include "ops/rows.h"
 #include "tests/support/operator_chain.h"
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/columnar/column_builder.h"
 #include "ops/range.h"
 #include "ops/rows.h"
 #include "pipeline/dataset.h"

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/columnar/column_builder.h"
 #include "formats/example/tensor_message.h"
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/columnar/ragged_shapes.h"
 #include "formats/error.h"
 
 namespace millrace {
@@ -19,13 +20,6 @@ const int64_t* copy_numbers(BufferPool& pool, std::span<const int64_t> numbers, 
   const auto* copied = reinterpret_cast<const int64_t*>(buffer->data());
   owned.add(buffer);
   return copied;
-}
-
-uint32_t ragged_dimensions(const Shape& shape) {
-  uint32_t dimensions = 0;
-  for (size_t d = 0; d < shape.size(); ++d) dimensions |= shape[d] == kRagged ? uint32_t{1} << d : 0;
-  assert((dimensions & 1) == 0);
-  return dimensions;
 }
 
 }  // namespace
@@ -115,21 +109,9 @@ Column Column::like(BufferPool& pool, DType dtype, const Column& shapes) {
 Shape Column::shape(size_t element) const {
   if (offsets_ == nullptr) return shape_;
   if (dims_ == nullptr) return {num_values(element)};
+  if (ragged_ != 0) return ragged_shape(sizes(element), static_cast<size_t>(rank_), ragged_);
   const int64_t* sizes = sizes_of(element);
-  if (ragged_ == 0) return {sizes, sizes + rank_};
-  Shape shape;
-  int64_t rows = 1;
-  for (int d = 0; d < rank_; ++d) {
-    if (is_ragged(static_cast<size_t>(d))) {
-      shape.push_back(kRagged);
-      sizes += rows;
-      rows = *sizes++;
-    } else {
-      shape.push_back(*sizes);
-      rows *= *sizes++;
-    }
-  }
-  return shape;
+  return {sizes, sizes + rank_};
 }
 
 int64_t Column::ragged_size(size_t element, size_t dimension) const {
@@ -142,17 +124,7 @@ std::span<const int64_t> Column::row_splits(size_t element, size_t dimension) co
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("dimension {} of {} is not ragged", dimension, to_string(shape(element))));
   }
-  const int64_t* sizes = sizes_of(element);
-  int64_t rows = 1;
-  for (size_t d = 0; d < dimension; ++d) {
-    if (is_ragged(d)) {
-      sizes += rows;
-      rows = *sizes++;
-    } else {
-      rows *= *sizes++;
-    }
-  }
-  return {sizes, static_cast<size_t>(rows) + 1};
+  return millrace::row_splits(sizes(element), ragged_, dimension);
 }
 
 Column Column::slice(size_t first, size_t count) const {
@@ -212,34 +184,22 @@ Column Column::grouped_ragged(size_t rows, const Shape& shape, BufferPool& pool)
   std::vector<int64_t> offsets(groups + 1);
   std::vector<int64_t> sizes;
   std::vector<int64_t> size_offsets{0};
-  std::vector<size_t> places(rows);  // in the sizes of each element of a group
-  std::vector<int64_t> inner(rows);  // rows of each element in the dimensions so far
+  std::vector<std::span<const int64_t>> group(rows);
+  std::vector<int64_t> lengths(rows);  // of vectors, which have no sizes beside their offsets
   for (size_t g = 0; g < groups; ++g) {
     const size_t first = g * rows;
     offsets[g] = begin(first);
-    std::fill(places.begin(), places.end(), size_t{0});
-    std::fill(inner.begin(), inner.end(), int64_t{1});
-    sizes.push_back(static_cast<int64_t>(rows));
-    for (size_t d = 0; d < static_cast<size_t>(rank_); ++d) {
-      const bool as_splits = shape[d + 1] == kRagged;
-      int64_t total = 0;
-      sizes.push_back(as_splits ? 0 : shape[d + 1]);
-      for (size_t row = 0; row < rows; ++row) {
-        if (is_ragged(d)) {
-          assert(as_splits);
-          const int64_t* splits = sizes_of(first + row) + places[row];
-          places[row] += static_cast<size_t>(inner[row]) + 1;
-          for (int64_t i = 1; i <= inner[row]; ++i) sizes.push_back(total + splits[i]);
-          inner[row] = splits[inner[row]];
-          total += inner[row];
-          continue;
-        }
-        const int64_t size = ragged_ != 0 ? sizes_of(first + row)[places[row]++] : this->size(first + row, d);
-        assert(as_splits || size == shape[d + 1]);
-        for (int64_t i = 0; as_splits && i < inner[row]; ++i) sizes.push_back(total += size);
-        inner[row] *= size;
+    for (size_t row = 0; row < rows; ++row) {
+      if (has_fixed_shape()) {
+        group[row] = shape_;
+      } else if (dims_ == nullptr) {
+        lengths[row] = num_values(first + row);
+        group[row] = {&lengths[row], 1};
+      } else {
+        group[row] = {sizes_of(first + row), num_sizes(first + row)};
       }
     }
+    append_group_sizes(group, ragged_, shape, sizes);
     size_offsets.push_back(static_cast<int64_t>(sizes.size()));
   }
   offsets[groups] = begin(num_elements_);
@@ -293,11 +253,12 @@ Column Column::ungrouped(size_t first, size_t count, BufferPool& pool) const {
     std::vector<int64_t> size_offsets{0};
     for (size_t e = first; e < first + count; ++e) {
       for (int64_t row = 0; row < sizes_of(e)[0]; ++row) {
-        append_row_sizes(e, row, sizes, offsets);
+        const int64_t values = append_row_sizes(this->sizes(e), static_cast<size_t>(rank_), ragged_, row, sizes);
+        offsets.push_back(offsets.back() + values);
         size_offsets.push_back(static_cast<int64_t>(sizes.size()));
       }
     }
-    if (const uint32_t ragged = ragged_ >> 1 & ~1U; ragged != 0) {
+    if (const uint32_t ragged = row_dimensions(ragged_); ragged != 0) {
       rows.set_ragged(pool, ragged, offsets, sizes, size_offsets);
       return rows;
     }
@@ -308,33 +269,6 @@ Column Column::ungrouped(size_t first, size_t count, BufferPool& pool) const {
   rows.offsets_ = copy_numbers(pool, offsets, rows.own_);
   rows.dims_ = inner_rank > 1 ? copy_numbers(pool, sizes, rows.own_) : nullptr;
   return rows;
-}
-
-void Column::append_row_sizes(size_t element, int64_t row, std::vector<int64_t>& sizes,
-                              std::vector<int64_t>& offsets) const {
-  const int64_t* given = sizes_of(element) + 1;
-  int64_t all = sizes_of(element)[0];  // rows of the element in the dimensions so far; of them the row's:
-  int64_t from = row;
-  int64_t to = row + 1;
-  for (int d = 1; d < rank_; ++d) {
-    if (!is_ragged(static_cast<size_t>(d))) {
-      sizes.push_back(*given);
-      from *= *given;
-      to *= *given;
-      all *= *given++;
-      continue;
-    }
-    if (d == 1) {
-      sizes.push_back(given[to] - given[from]);
-    } else {
-      for (int64_t i = from; i <= to; ++i) sizes.push_back(given[i] - given[from]);
-    }
-    from = given[from];
-    to = given[to];
-    given += all;
-    all = *given++;
-  }
-  offsets.push_back(offsets.back() + to - from);
 }
 
 bool Column::same_shapes(size_t first, size_t count) const {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "formats/columnar/buffer.h"
 #include "formats/columnar/keep_alive_list.h"
@@ -66,7 +65,7 @@ class Column {
   ///     [[1,2],[3],[]]   has the shape [3,ragged] and the sizes 3, 0 2 3 3
   std::span<const int64_t> sizes(size_t element) const {
     assert(ragged_ != 0);
-    return {sizes_of(element), static_cast<size_t>(size_offsets_[element + 1] - size_offsets_[element])};
+    return {sizes_of(element), num_sizes(element)};
   }
   /// The row splits of a ragged dimension of an element: `0 2 3 3` above. Throws `kInvalidArgument` when the dimension
   /// is not ragged.
@@ -154,10 +153,12 @@ class Column {
     return dims_ + (size_offsets_ != nullptr ? static_cast<size_t>(size_offsets_[element])
                                              : element * static_cast<size_t>(rank_));
   }
+  size_t num_sizes(size_t element) const {
+    return size_offsets_ != nullptr ? static_cast<size_t>(size_offsets_[element + 1] - size_offsets_[element])
+                                    : static_cast<size_t>(rank_);
+  }
   bool is_ragged(size_t dimension) const { return (ragged_ >> dimension & 1) != 0; }
   int64_t ragged_size(size_t element, size_t dimension) const;
-  // The sizes of a row of a ragged element, and where its values end.
-  void append_row_sizes(size_t element, int64_t row, std::vector<int64_t>& sizes, std::vector<int64_t>& offsets) const;
   int64_t begin(size_t element) const {
     return offsets_ == nullptr ? stride_ * static_cast<int64_t>(element) : offsets_[element];
   }

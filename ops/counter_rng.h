@@ -7,7 +7,7 @@
 
 #include <Random123/philox.h>
 
-#include "formats/columnar/block.h"
+#include "formats/columnar/iteration.h"
 
 namespace millrace {
 

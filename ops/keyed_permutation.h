@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "formats/columnar/block.h"
+#include "formats/columnar/iteration.h"
 
 namespace millrace {
 

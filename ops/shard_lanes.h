@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/columnar/block.h"
+#include "formats/columnar/iteration.h"
 #include "formats/columnar/memory_gate.h"
 
 namespace millrace {

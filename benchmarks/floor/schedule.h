@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/block.h"
+#include "formats/columnar/iteration.h"
 #include "formats/compression/compression.h"
 #include "pipeline/dataset.h"
 

@@ -43,7 +43,7 @@ ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, S
       pool_(pool),
       path_(std::move(path)),
       options_(std::move(options)),
-      index_(options_.index),
+      known_{.index = options_.index, .frames = nullptr},
       feed_(std::make_shared<FileFeed>(pool, options_.chunk_bytes, options_.read_ahead, options_.max_attempts,
                                        std::move(wake))) {}
 
@@ -57,21 +57,20 @@ ShardReader::Step ShardReader::next(RecordBatch& batch, size_t max_records) {
     if (index_problem_) return refuse_index(*std::exchange(index_problem_, std::nullopt));
     if (records_) {
       size_t most = max_records;
-      if (enter_again_at_ && records_->position().record >= enter_again_at_->record) {
-        const RecordPosition next = *std::exchange(enter_again_at_, std::nullopt);
-        if (next.record == records_->position().record && !enter(*index_->point_before(next.offset), next)) continue;
-      } else if (enter_again_at_) {
-        most = std::min<uint64_t>(most, enter_again_at_->record - records_->position().record);
+      if (resync_) {
+        const uint64_t record = records_->position().record;
+        if (const std::optional<Resync::Place> place = resync_->take_due(record); place && !enter(*place)) continue;
+        most = std::min<uint64_t>(most, resync_->num_before(record));
       }
       switch (records_->next(batch, most)) {
         case RecordReader::Step::kRecords: plan(); return Step::kRecords;
         case RecordReader::Step::kError:
           fault_ = records_->fault();
           if (fault_.error.code == ErrorCode::kIndex) {
-            index_ = nullptr;
-            enter_again_at_.reset();
-          } else if (unpacked_ && (index_ || frames_)) {
-            damaged();
+            known_.index = nullptr;
+            if (resync_) resync_->cancel();
+          } else if (resync_ && !known_.empty() && !resync_->passes(fault_)) {
+            fault_.can_continue = resync(fault_.begin + 1);
           }
           lost_the_rest_ = ended_ = !fault_.can_continue;
           return Step::kError;
@@ -125,121 +124,42 @@ ShardReader::Step ShardReader::failed() {
     fault_.end_is_known = true;
     fault_.num_records_lost = 0;
     fault_.can_continue = true;
-  } else if ((index_ || frames_) && go_on_behind_damage(end_of_bad_frame())) {
-    fault_.can_continue = true;
+  } else if (!known_.empty()) {
+    const uint64_t bad_frame = unpacked_->stream_begin();
+    fault_.can_continue = resync(resync_->end_of_bad_frame(fault_, bad_frame, records_->next_byte()));
   }
   ended_ = !fault_.can_continue;
   return Step::kError;
 }
 
-// In a compressed shard a record is damaged. It may have been so before it was compressed: then the next one is where
-// the index says. Or the compressed bytes are damaged: then nothing that is unpacked can be trusted up to the next seek
-// point, and whatever passes its checks on the way there is good. What a zstd frame unpacks to was checked before.
-void ShardReader::damaged() {
-  const uint64_t record = static_cast<uint64_t>(fault_.error.record);
-  const bool length_is_bad = fault_.error.code != ErrorCode::kPayloadCrc;
-  if (!fault_.can_continue || (length_is_bad && skipped_to_ == record)) {
-    fault_.can_continue = go_on_behind_damage(fault_.begin + 1);
-    return;
-  }
-  if (length_is_bad) skipped_to_ = record + 1;
-  if (!enter_again_at_ && compression_ != Compression::kZstd) enter_again_behind(fault_.begin);
-}
-
-// What is unpacked is not trusted up to the next seek point.
-void ShardReader::enter_again_behind(uint64_t offset) {
-  const SeekPoint* const point = index_->point_behind(offset);
-  if (point == nullptr) return;
-  const RecordPosition next = index_->first_from(point->offset);
-  if (next.record < index_->num_records()) enter_again_at_ = next;
-}
-
-// From which unpacked byte on a frame is wanted when unpacking has failed: behind the bad frame, or, where what failed
-// is none of the table's, the one that should have been there.
-uint64_t ShardReader::end_of_bad_frame() const {
-  if (!frames_) return fault_.begin + 1;
-  const FrameTable::Frame* const bad = frames_->frame_at(unpacked_->stream_begin());
-  if (bad != nullptr && bad->offset <= records_->next_byte()) return bad->offset + 1;
-  // Where that was entered already, it is not there.
-  const bool was_entered = entered_ && *entered_ >= records_->next_byte();
-  return was_entered ? *entered_ + 1 : records_->next_byte();
-}
-
-// The first place to go on at an unpacked byte or behind it.
-std::optional<ShardReader::Place> ShardReader::place_from(uint64_t offset) const {
-  Place place;
-  if (frames_) {
-    for (const FrameTable::Frame& frame : frames_->frames_from(offset)) {
-      if (index_) {
-        // A long record may reach over several frames.
-        place.next = index_->first_from(frame.offset);
-        if (place.next.record >= index_->num_records()) return std::nullopt;
-        place.point = FrameTable::point(frames_->frame_with(place.next.offset));
-        if (place.next.record < position().record) place.next = position();
-      } else if (!frames_->num_records()) {
-        return std::nullopt;  // which record comes first is not known
-      } else if (FrameTable::begins_a_record(frame)) {
-        // Fewer than were read: the numbers are not those of this file.
-        if (frame.record < position().record) return std::nullopt;
-        place = {FrameTable::point(frame), {frame.offset, frame.record}};
-      } else {
-        continue;
-      }
-      return place;
-    }
-    return std::nullopt;
-  }
-  const SeekPoint* const point = index_->point_behind(offset - 1);
-  if (point == nullptr) return std::nullopt;
-  place.next = index_->first_from(point->offset);
-  // A long record may reach over several seek points.
-  if (place.next.record >= index_->num_records()) return std::nullopt;
-  place.point = *index_->point_before(place.next.offset);
-  return place;
-}
-
-// Where the last record ends, if that is known.
-std::optional<RecordPosition> ShardReader::known_end() const {
-  if (index_) return RecordPosition{index_->num_bytes(), index_->num_records()};
-  if (frames_ && frames_->num_records()) return RecordPosition{frames_->num_bytes(), *frames_->num_records()};
-  return std::nullopt;
-}
-
 // Goes on with the first record that can be reached from an unpacked byte on, and says what is lost. False, with the
 // rest lost, when there is none.
-bool ShardReader::go_on_behind_damage(uint64_t from) {
-  enter_again_at_.reset();
-  skipped_to_.reset();
-  const auto lose_up_to = [this](RecordPosition next) {
-    fault_.end = std::max(next.offset, fault_.begin);
-    fault_.end_is_known = true;
-    fault_.num_records_lost = next.record - std::min(next.record, static_cast<uint64_t>(fault_.error.record));
-  };
-  const std::optional<RecordPosition> end = known_end();
-  if (const std::optional<Place> place = place_from(from)) {
-    if (enter(place->point, place->next)) {
-      lose_up_to(place->next);
+bool ShardReader::resync(uint64_t from) {
+  const std::optional<RecordPosition> end = known_.end();
+  if (const std::optional<Resync::Place> place = resync_->next_place(from, position())) {
+    if (enter(*place)) {
+      lose_up_to(place->next, fault_);
       return true;
     }
     if (index_problem_) fault_.error.message += "; " + *std::exchange(index_problem_, std::nullopt);
   }
-  if (end) lose_up_to(*end);
+  if (end) lose_up_to(*end, fault_);
   return false;
 }
 
-// Goes on at a seek point; bytes before `next` are dropped. False when the point makes no sense.
-bool ShardReader::enter(const SeekPoint& point, RecordPosition next) {
+// Goes on at a place; bytes before its record are dropped. False when its point makes no sense.
+bool ShardReader::enter(const Resync::Place& place) {
   try {
-    unpacked_.emplace(feed_, Unpacker(*compression_, point, frames_));
+    unpacked_.emplace(feed_, Unpacker(*compression_, place.point, known_.frames));
   } catch (const ErrorException& exception) {
     index_problem_ = exception.error().message;
-    index_ = nullptr;
+    known_.index = nullptr;
     return false;
   }
-  entered_ = point.offset;
-  records_->restart(point.offset, next);
+  resync_->entered(place.point.offset);
+  records_->restart(place.point.offset, place.next);
   failure_.reset();
-  feed_->restart(point.bit / 8);
+  feed_->restart(place.point.bit / 8);
   return true;
 }
 
@@ -252,11 +172,7 @@ ShardReader::Step ShardReader::fail(Error error, uint64_t end) {
             .begin = position().offset,
             .end = end,
             .end_is_known = compression_ == Compression::kNone};
-  if (const std::optional<RecordPosition> last = known_end()) {
-    fault_.end = std::max(last->offset, fault_.begin);
-    fault_.end_is_known = true;
-    fault_.num_records_lost = last->record - std::min(last->record, position().record);
-  }
+  if (const std::optional<RecordPosition> last = known_.end()) lose_up_to(*last, fault_);
   return Step::kError;
 }
 
@@ -272,17 +188,17 @@ ShardReader::Step ShardReader::end() {
 
 // What of the index does not fit what is known before anything was read.
 std::optional<std::string> ShardReader::index_difference() const {
-  ShardFingerprint found = index_->fingerprint();  // the content is compared while it is read
+  ShardFingerprint found = known_.index->fingerprint();  // the content is compared while it is read
   found.name = path_.substr(path_.rfind('/') + 1);
   found.bytes = file_bytes_;
-  if (std::optional<std::string> text = difference(index_->fingerprint(), found)) return text;
-  if (options_.compression && *options_.compression != index_->compression()) {
-    return fmt::format("it is of a shard with compression {}, declared is {}", to_string(index_->compression()),
+  if (std::optional<std::string> text = difference(known_.index->fingerprint(), found)) return text;
+  if (options_.compression && *options_.compression != known_.index->compression()) {
+    return fmt::format("it is of a shard with compression {}, declared is {}", to_string(known_.index->compression()),
                        to_string(*options_.compression));
   }
   const RecordPosition& start = options_.start;
-  if (start.record > index_->num_records()) return fmt::format("it has {} records", index_->num_records());
-  if (const uint64_t offset = index_->offset(start.record); offset != start.offset) {
+  if (start.record > known_.index->num_records()) return fmt::format("it has {} records", known_.index->num_records());
+  if (const uint64_t offset = known_.index->offset(start.record); offset != start.offset) {
     return fmt::format("by the index record {} begins at {}", start.record, offset);
   }
   return std::nullopt;
@@ -299,12 +215,12 @@ ShardReader::Got ShardReader::open() {
   File& file = feed_->file()->file();
   file_bytes_ = file.size();
   file_version_ = file.version();
-  if (index_) {
+  if (known_.index) {
     index_problem_ = index_difference();
-    if (index_problem_) index_ = nullptr;
+    if (index_problem_) known_.index = nullptr;
   }
   // Only the beginning shows how a file is stored.
-  const std::optional<Compression> known = index_ ? index_->compression() : options_.compression;
+  const std::optional<Compression> known = known_.index ? known_.index->compression() : options_.compression;
   if (options_.start.offset > 0 && known == Compression::kNone) {
     if (options_.start.offset > file_bytes_) {
       failure_ =
@@ -314,7 +230,7 @@ ShardReader::Got ShardReader::open() {
     feed_->seek(options_.start.offset);
   } else if (options_.start.offset > 0 && known == Compression::kZstd) {
     frame_table_reader_.emplace(feed_);
-  } else if (options_.start.offset > 0 && index_) {
+  } else if (options_.start.offset > 0 && known_.index) {
     choose_entry();
   }
   return Got::kBytes;
@@ -323,9 +239,11 @@ ShardReader::Got ShardReader::open() {
 // Looks for the place in a compressed shard from which on the first record wanted can be unpacked.
 void ShardReader::choose_entry() {
   if (options_.start.offset == 0) return;
-  if (frames_ && frames_->num_bytes() > 0) {
-    entry_ = FrameTable::point(frames_->frame_with(std::min(options_.start.offset, frames_->num_bytes() - 1)));
-  } else if (const SeekPoint* const point = index_ ? index_->point_before(options_.start.offset) : nullptr) {
+  if (known_.frames && known_.frames->num_bytes() > 0) {
+    entry_ =
+        FrameTable::point(known_.frames->frame_with(std::min(options_.start.offset, known_.frames->num_bytes() - 1)));
+  } else if (const SeekPoint* const point =
+                 known_.index ? known_.index->point_before(options_.start.offset) : nullptr) {
     entry_ = *point;
   }
   if (!entry_) return;
@@ -335,7 +253,7 @@ void ShardReader::choose_entry() {
 
 void ShardReader::take_frame_table(const FrameTableReader& reader) {
   frame_table_was_read_ = true;
-  frames_ = reader.table();
+  known_.frames = reader.table();
   if (reader.problem() && !index_problem_) index_problem_ = reader.problem();
 }
 
@@ -373,16 +291,16 @@ ShardReader::Got ShardReader::begin() {
   const size_t first_bytes = first_->end - first_->begin;
   const bool at_beginning = feed_->next_offset() == first_bytes;
   if (entry_) {
-    compression_ = index_ ? index_->compression() : Compression::kZstd;
+    compression_ = known_.index ? known_.index->compression() : Compression::kZstd;
   } else if (at_beginning) {
     const std::string_view bytes(reinterpret_cast<const char*>(first_->buffer->data()) + first_->begin, first_bytes);
-    if (index_ && index_->compression() != Compression::kNone && begins_like_records(bytes)) {
+    if (known_.index && known_.index->compression() != Compression::kNone && begins_like_records(bytes)) {
       index_problem_ = "it is of a compressed shard, this one is not";
-      index_ = nullptr;
+      known_.index = nullptr;
     }
     // Damage in the first bytes must not hide how the shard is stored.
     try {
-      compression_ = index_ ? index_->compression() : recognize_compression(bytes, options_.compression);
+      compression_ = known_.index ? known_.index->compression() : recognize_compression(bytes, options_.compression);
     } catch (const ErrorException& exception) {
       failure_ = exception.error();
       return Got::kFailed;
@@ -400,7 +318,7 @@ ShardReader::Got ShardReader::begin() {
     compression_ = Compression::kNone;
   }
   RecordReaderOptions options{
-      .shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes, .index = index_};
+      .shard = path_, .start = options_.start, .max_record_bytes = options_.max_record_bytes, .index = known_.index};
   FileFeed::Chunk chunk = *std::exchange(first_, std::nullopt);
   if (compression_ == Compression::kNone) {
     options.max_shard_bytes = file_bytes_;
@@ -415,11 +333,12 @@ ShardReader::Got ShardReader::begin() {
   }
   const std::optional<SeekPoint> entry = std::exchange(entry_, std::nullopt);
   try {
-    unpacked_.emplace(feed_, entry ? Unpacker(*compression_, *entry, frames_) : Unpacker(*compression_, frames_),
+    unpacked_.emplace(feed_,
+                      entry ? Unpacker(*compression_, *entry, known_.frames) : Unpacker(*compression_, known_.frames),
                       std::move(chunk));
   } catch (const ErrorException& exception) {
     index_problem_ = exception.error().message;
-    index_ = nullptr;
+    known_.index = nullptr;
     feed_->seek(0);
     return Got::kBytes;
   }
@@ -427,8 +346,9 @@ ShardReader::Got ShardReader::begin() {
   options.difference_is_damage = true;
   records_.emplace(pool_, options);
   records_->restart(entry ? entry->offset : 0, options_.start);
-  const bool distrusts = options_.starts_behind_damage && index_ && compression_ != Compression::kZstd;
-  if (distrusts) enter_again_behind(options_.start.offset);
+  resync_.emplace(known_, *compression_);
+  const bool distrusts = options_.starts_behind_damage && known_.index && compression_ != Compression::kZstd;
+  if (distrusts) resync_->resync_after(options_.start.offset);
   return Got::kBytes;
 }
 

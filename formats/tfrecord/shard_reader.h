@@ -15,6 +15,7 @@
 #include "formats/storage/retry.h"
 #include "formats/storage/storage.h"
 #include "formats/tfrecord/reader.h"
+#include "formats/tfrecord/resync.h"
 
 namespace millrace {
 
@@ -112,23 +113,12 @@ class ShardReader {
 
  private:
   using Got = FileFeed::Got;
-  // Where reading goes on behind damage: unpacking begins at the point, and `next` is the first whole record from
-  // there.
-  struct Place {
-    SeekPoint point;
-    RecordPosition next;
-  };
 
   Step refuse_index(std::string message);
   Step failed();
   Step fail(Error error, uint64_t end);
-  void damaged();
-  void enter_again_behind(uint64_t offset);
-  bool go_on_behind_damage(uint64_t from);
-  std::optional<Place> place_from(uint64_t offset) const;
-  std::optional<RecordPosition> known_end() const;
-  uint64_t end_of_bad_frame() const;
-  bool enter(const SeekPoint& point, RecordPosition next);
+  bool resync(uint64_t from);
+  bool enter(const Resync::Place& place);
   Step end();
   std::optional<std::string> index_difference() const;
   Got open();
@@ -147,7 +137,7 @@ class ShardReader {
   BufferPool& pool_;
   const std::string path_;
   const ShardReaderOptions options_;
-  std::shared_ptr<const ShardIndex> index_;  // until something differs from it
+  KnownPlaces known_;  // the index until something differs from it
   std::optional<std::string> index_problem_;
   std::shared_ptr<FileFeed> feed_;
 
@@ -168,14 +158,10 @@ class ShardReader {
   std::optional<FileFeed::Chunk> first_;
   std::optional<FrameTableReader> frame_table_reader_;
   bool frame_table_was_read_ = false;
-  std::shared_ptr<const FrameTable> frames_;  // of a zstd shard that has them
 
-  // Compressed shards: the seek point to begin with; and after damage the first record behind the next seek point, from
-  // which on damage in what was unpacked before means nothing any more.
-  std::optional<SeekPoint> entry_;
-  std::optional<uint64_t> entered_;  // the unpacked byte where the last of them began that was gone on with
-  std::optional<RecordPosition> enter_again_at_;
-  std::optional<uint64_t> skipped_to_;  // the record that the last bad length was followed by
+  // Compressed shards.
+  std::optional<SeekPoint> entry_;  // to begin with
+  std::optional<Resync> resync_;    // once there are `records_`
 };
 
 }  // namespace millrace

@@ -3,133 +3,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "formats/storage/closable_callback.h"
 #include "formats/tfrecord/crc.h"
 #include "formats/tfrecord/frame.h"
 
 namespace millrace {
-
-// What reads in flight may still touch when the fetcher is gone.
-class RecordFetcher::Inbox {
- public:
-  explicit Inbox(std::function<void()> wake) : wake_(std::move(wake)) {}
-
-  void put(std::shared_ptr<Read> read) noexcept {
-    bool waiting;
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_) return;
-      done_.push_back(std::move(read));
-      waiting = std::exchange(waiting_, false);
-    }
-    if (waiting) wake_.call();
-  }
-
-  /// What is done; when that is nothing and somebody waits, the next one wakes.
-  bool take(std::vector<std::shared_ptr<Read>>& done, bool waits) {
-    done.clear();
-    const std::lock_guard lock(mutex_);
-    done.swap(done_);
-    waiting_ = waits && done.empty();
-    return !done.empty();
-  }
-
-  void close() {
-    wake_.close();
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    done_.clear();
-  }
-  bool closed() {
-    const std::lock_guard lock(mutex_);
-    return closed_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Read>> done_;
-  bool waiting_ = false;
-  bool closed_ = false;
-  ClosableCallback wake_;
-};
-
-// One piece on its way. Opens its file when no open one was at hand.
-class RecordFetcher::Read final : public OpenSink, public ReadSink, public std::enable_shared_from_this<Read> {
- public:
-  Read(std::shared_ptr<Inbox> inbox, const Piece& of, Buffer to, size_t at, uint64_t bytes_of_file)
-      : piece(of), buffer(std::move(to)), begin(at), inbox_(std::move(inbox)), bytes_of_file_(bytes_of_file) {}
-
-  void start(Storage& storage, const std::string& path, std::shared_ptr<WholeReader> open_file) {
-    if (open_file == nullptr) return open_with_retries(storage, path, kDefaultMaxAttempts, shared_from_this());
-    file = std::move(open_file);
-    file->read(piece.begin, destination(), shared_from_this());
-  }
-
-  void open_done(OpenResult result) noexcept override {
-    if (!result.file) return finish(std::move(result.error.error));
-    if (const uint64_t found = result.file->size(); found != bytes_of_file_) {
-      return finish(Error{.code = ErrorCode::kIndex,
-                          .message = fmt::format("the index does not belong to this file: it was made of {} bytes, "
-                                                 "the file has {}",
-                                                 bytes_of_file_, found)});
-    }
-    auto reader = std::make_shared<WholeReader>(std::move(result.file));
-    {
-      const std::lock_guard lock(mutex_);
-      file = reader;
-    }
-    if (inbox_->closed()) return;
-    reader->read(piece.begin, destination(), shared_from_this());
-  }
-
-  void read_done(ReadResult result) noexcept override {
-    if (!result.ok) {
-      finish(std::move(result.error.error));
-    } else if (result.bytes < destination().size()) {
-      finish(shrunken_file("", bytes_of_file_, piece.begin + result.bytes));
-    } else {
-      inbox_->put(shared_from_this());
-    }
-  }
-
-  // Nobody needs the answer any more.
-  void cancel() {
-    std::shared_ptr<WholeReader> reading;
-    {
-      const std::lock_guard lock(mutex_);
-      reading = file;
-    }
-    if (reading != nullptr) reading->file().cancel();
-  }
-
-  const std::byte* data() const { return buffer->data() + begin; }
-
-  const Piece piece;
-  const Buffer buffer;
-  const size_t begin;  // of the piece in the buffer
-  // Written before the answer is put into the inbox.
-  std::shared_ptr<WholeReader> file;
-  std::optional<Error> error;
-
- private:
-  std::span<std::byte> destination() const {
-    return {buffer->data() + begin, static_cast<size_t>(piece.end - piece.begin)};
-  }
-
-  void finish(Error what) noexcept {
-    error = std::move(what);
-    inbox_->put(shared_from_this());
-  }
-
-  const std::shared_ptr<Inbox> inbox_;
-  const uint64_t bytes_of_file_;
-  std::mutex mutex_;  // of `file` while it may be canceled
-};
 
 RecordFetcher::RecordFetcher(Storage& storage, BufferPool& pool, std::shared_ptr<const ShardIndexes> indexes,
                              std::shared_ptr<FilePool> files, const RecordFetcherOptions& options,
@@ -139,11 +20,11 @@ RecordFetcher::RecordFetcher(Storage& storage, BufferPool& pool, std::shared_ptr
       indexes_(std::move(indexes)),
       files_(std::move(files)),
       options_(options),
-      inbox_(std::make_shared<Inbox>(std::move(wake))) {}
+      inbox_(std::make_shared<PieceInbox>(std::move(wake))) {}
 
 RecordFetcher::~RecordFetcher() {
   inbox_->close();
-  for (const std::shared_ptr<Read>& read : in_flight_) read->cancel();
+  for (const std::shared_ptr<PieceRead>& read : in_flight_) read->cancel();
   reading_ends();
 }
 
@@ -272,9 +153,9 @@ void RecordFetcher::add_pieces() {
     const uint32_t shard = wanted_[sorted_[i]].place.shard;
     const bool is_next = lines_.empty() || lines_.back().shard != shard;
     if (is_next) lines_.push_back({.shard = shard, .pieces = {}, .next = 0});
-    const Piece piece = piece_of(lines_.size() - 1, i);
+    const RecordPiece piece = piece_of(lines_.size() - 1, i);
     if (!is_next) {
-      Piece& last = lines_.back().pieces.back();
+      RecordPiece& last = lines_.back().pieces.back();
       // A record may be asked for twice.
       if (piece.begin <= last.end + options_.merge_gap && piece.end <= std::max(last.begin + most, last.end)) {
         ++last.count;
@@ -288,9 +169,9 @@ void RecordFetcher::add_pieces() {
 }
 
 // What is read for one of `sorted_` alone.
-RecordFetcher::Piece RecordFetcher::piece_of(size_t line, size_t first) const {
+RecordPiece RecordFetcher::piece_of(size_t line, size_t first) const {
   const FetchedRecords::Place& place = wanted_[sorted_[first]].place;
-  Piece piece{.line = line, .first = first, .count = 1, .begin = place.offset, .end = place.offset + place.bytes};
+  RecordPiece piece{.line = line, .first = first, .count = 1, .begin = place.offset, .end = place.offset + place.bytes};
   const ShardIndex& index = indexes_->index(place.shard);
   if (!index.has_frames()) return piece;
   const size_t last = index.frame_with(piece.end - 1);
@@ -301,14 +182,14 @@ RecordFetcher::Piece RecordFetcher::piece_of(size_t line, size_t first) const {
   return piece;
 }
 
-void RecordFetcher::add_piece(Piece piece) {
+void RecordFetcher::add_piece(RecordPiece piece) {
   lines_[piece.line].pieces.push_back(piece);
   ++pieces_left_;
 }
 
 // Starts what may be read and takes what came, until all is there. False when something is on its way.
 bool RecordFetcher::read() {
-  std::vector<std::shared_ptr<Read>> done;
+  std::vector<std::shared_ptr<PieceRead>> done;
   while (true) {
     // A storage that answers inside the call is asked for one piece after the other, with one file of a shard.
     while (start_read()) {
@@ -335,7 +216,7 @@ bool RecordFetcher::start_read() {
     while (lines_[next_line_].next == lines_[next_line_].pieces.size()) next_line_ = (next_line_ + 1) % lines_.size();
   }
   Line& line = lines_[idle_.empty() ? next_line_ : idle_.back().line];
-  const Piece piece = line.pieces[line.next];
+  const RecordPiece piece = line.pieces[line.next];
   const uint64_t bytes = piece.is_in_place() ? 0 : piece.end - piece.begin;
   if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) return false;
   std::shared_ptr<WholeReader> file;
@@ -354,15 +235,15 @@ bool RecordFetcher::start_read() {
   const size_t first = sorted_[piece.first];
   Buffer buffer = piece.is_in_place() ? buffer_of(first) : pool_.allocate(bytes);
   const size_t at = piece.is_in_place() ? static_cast<size_t>(wanted_[first].to - buffer->data()) : 0;
-  auto read =
-      std::make_shared<Read>(inbox_, piece, std::move(buffer), at, indexes_->index(line.shard).fingerprint().bytes);
+  auto read = std::make_shared<PieceRead>(inbox_, piece, std::move(buffer), at,
+                                          indexes_->index(line.shard).fingerprint().bytes);
   in_flight_.push_back(read);
   read->start(storage_, indexes_->path(line.shard), std::move(file));
   return true;
 }
 
-void RecordFetcher::finish_reads(std::vector<std::shared_ptr<Read>>& done) {
-  for (const std::shared_ptr<Read>& read : done) {
+void RecordFetcher::finish_reads(std::vector<std::shared_ptr<PieceRead>>& done) {
+  for (const std::shared_ptr<PieceRead>& read : done) {
     const auto found = std::find(in_flight_.begin(), in_flight_.end(), read);
     *found = std::move(in_flight_.back());
     in_flight_.pop_back();
@@ -370,8 +251,8 @@ void RecordFetcher::finish_reads(std::vector<std::shared_ptr<Read>>& done) {
   }
 }
 
-void RecordFetcher::finish_read(const std::shared_ptr<Read>& read) {
-  const Piece& piece = read->piece;
+void RecordFetcher::finish_read(const std::shared_ptr<PieceRead>& read) {
+  const RecordPiece& piece = read->piece;
   if (!piece.is_in_place()) bytes_in_flight_ -= piece.end - piece.begin;
   if (read->error) {
     // Which of the records cannot be read is seen when they are read one by one.
@@ -393,8 +274,8 @@ void RecordFetcher::finish_read(const std::shared_ptr<Read>& read) {
 }
 
 // The records of a piece from its frames, one frame after the other.
-void RecordFetcher::unpack(const Read& read) {
-  const Piece& piece = read.piece;
+void RecordFetcher::unpack(const PieceRead& read) {
+  const RecordPiece& piece = read.piece;
   const ShardIndex& index = indexes_->index(lines_[piece.line].shard);
   const size_t end = piece.first + piece.count;
   size_t first = piece.first;  // of the records, those that do not end before the frame

@@ -13,6 +13,7 @@
 #include "formats/columnar/memory_gate.h"
 #include "formats/compression/zstd_unpacker.h"
 #include "formats/storage/file_pool.h"
+#include "formats/tfrecord/piece_read.h"
 #include "formats/tfrecord/shard_indexes.h"
 
 namespace millrace {
@@ -96,31 +97,15 @@ class RecordFetcher {
   uint64_t num_bytes_read() const { return num_bytes_read_; }
 
  private:
-  class Inbox;
-  class Read;
   // What was asked for, in that order.
   struct Wanted {
     FetchedRecords::Place place;
     std::byte* to = nullptr;  // where its frame goes; null: it is a fault without being read
   };
-  // Neighbours that are read in one piece: some of `sorted_`, one behind the other.
-  struct Piece {
-    size_t line = 0;  // where it belongs
-    size_t first = 0;
-    size_t count = 0;
-    uint64_t begin = 0;  // bytes of the file
-    uint64_t end = 0;
-    size_t first_frame = 0;  // of a zstd shard: the frames that these bytes are
-    size_t num_frames = 0;
-
-    bool is_packed() const { return num_frames > 0; }
-    // A single record of a plain shard is read to where it stays.
-    bool is_in_place() const { return count == 1 && !is_packed(); }
-  };
-  // The pieces of one shard.
+  // The pieces of one shard: some of `sorted_` each, one behind the other.
   struct Line {
     uint32_t shard = 0;
-    std::vector<Piece> pieces;
+    std::vector<RecordPiece> pieces;
     size_t next = 0;
   };
   // A file that is idle, of the shard of a line.
@@ -140,11 +125,11 @@ class RecordFetcher {
   void add_pieces();
   bool read();
   bool start_read();
-  void finish_reads(std::vector<std::shared_ptr<Read>>& done);
-  void finish_read(const std::shared_ptr<Read>& read);
-  void unpack(const Read& read);
-  Piece piece_of(size_t line, size_t first) const;
-  void add_piece(Piece piece);
+  void finish_reads(std::vector<std::shared_ptr<PieceRead>>& done);
+  void finish_read(const std::shared_ptr<PieceRead>& read);
+  void unpack(const PieceRead& read);
+  RecordPiece piece_of(size_t line, size_t first) const;
+  void add_piece(RecordPiece piece);
   void check(size_t wanted, const std::byte* frame);
   void fail(size_t wanted, Error error);
   void reading_ends();
@@ -155,7 +140,7 @@ class RecordFetcher {
   const std::shared_ptr<const ShardIndexes> indexes_;
   const std::shared_ptr<FilePool> files_;
   const RecordFetcherOptions options_;
-  const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<PieceInbox> inbox_;
 
   std::vector<Wanted> wanted_;
   std::vector<uint32_t> by_place_;  // all of `wanted_`, by shard and offset
@@ -168,7 +153,7 @@ class RecordFetcher {
   size_t next_line_ = 0;    // where another file is put to work
   size_t pieces_left_ = 0;  // that no read was started for
   std::vector<Idle> idle_;
-  std::vector<std::shared_ptr<Read>> in_flight_;
+  std::vector<std::shared_ptr<PieceRead>> in_flight_;
   uint64_t bytes_in_flight_ = 0;  // in buffers of pieces
   ZstdFrameUnpacker unpacker_;
   Buffer unpacked_;  // a frame of which not all is wanted

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "formats/compression/deflate_decoder.h"
+#include "formats/compression/stream_header.h"
 
 namespace millrace {
 namespace {
@@ -18,31 +18,14 @@ uint32_t little_endian(std::span<const uint8_t> bytes) {
   return value;
 }
 
-constexpr uint8_t kFlagHeaderCrc = 2;
-constexpr uint8_t kFlagExtra = 4;
-constexpr uint8_t kFlagName = 8;
-constexpr uint8_t kFlagComment = 16;
-constexpr uint8_t kFlagsReserved = 0xe0;
-
 }  // namespace
 
 struct Inflater::State {
   // Headers and trailers are read byte by byte. kBetween: no byte of the next stream was seen yet.
-  enum class Part {
-    kBetween,
-    kFixedHeader,
-    kExtraLength,
-    kExtra,
-    kName,
-    kComment,
-    kHeaderCrc,
-    kData,
-    kTrailer,
-    kFailed,
-  };
+  enum class Part { kBetween, kHeader, kData, kTrailer, kFailed };
 
   State(Compression compression_, InflateEngine engine)
-      : compression(compression_), decoder(make_deflate_decoder(compression, engine)) {}
+      : compression(compression_), decoder(make_deflate_decoder(compression, engine)), header(compression) {}
 
   bool gzip() const { return compression == Compression::kGzip; }
 
@@ -65,102 +48,32 @@ struct Inflater::State {
 
   // One byte of a header or trailer. False after an error.
   bool take(uint8_t byte) {
-    if (part == Part::kBetween) {
-      stream_begin = num_read;
-      // A stream's beginning needs no window, so it is taken early.
-      if (point_distance > 0 && num_unpacked_before + num_unpacked - last_point >= point_distance / 2)
-        add_stream_point();
-      num_unpacked_before += std::exchange(num_unpacked, 0);
-      header_crc = static_cast<uint32_t>(crc32(0, nullptr, 0));
-      num_fixed = 0;
-      part = Part::kFixedHeader;
-    }
-    if (part < Part::kHeaderCrc) header_crc = static_cast<uint32_t>(crc32(header_crc, &byte, 1));
+    if (part == Part::kBetween) begin_stream();
     ++num_read;
-    switch (part) {
-      case Part::kFixedHeader: return gzip() ? take_gzip_header(byte) : take_zlib_header(byte);
-      case Part::kExtraLength:
-        fixed[num_fixed++] = byte;
-        if (num_fixed == 2) {
-          num_extra = little_endian({fixed.data(), 2});
-          part = Part::kExtra;
-          if (num_extra == 0) next_header_part();
-        }
-        return true;
-      case Part::kExtra:
-        if (--num_extra == 0) next_header_part();
-        return true;
-      case Part::kName:
-      case Part::kComment:
-        if (byte == 0) next_header_part();
-        return true;
-      case Part::kHeaderCrc:
-        fixed[num_fixed++] = byte;
-        if (num_fixed < 2) return true;
-        if (const uint32_t found = little_endian({fixed.data(), 2}); found != (header_crc & 0xffff)) {
-          return fail(ErrorCode::kCompression,
-                      fmt::format("the gzip header at compressed byte {} has the CRC {:04x}, its field says {:04x}",
-                                  stream_begin, header_crc & 0xffff, found));
-        }
-        next_header_part();
-        return true;
-      case Part::kTrailer: return take_trailer(byte);
-      default: return true;
-    }
+    return part == Part::kHeader ? take_header(byte) : take_trailer(byte);
   }
 
-  bool take_gzip_header(uint8_t byte) {
-    fixed[num_fixed++] = byte;
-    if (num_fixed == 1 && byte != 0x1f) return bad_start(fmt::format("it begins with {:02x}, expected 1f 8b", byte));
-    if (num_fixed == 2 && byte != 0x8b) return bad_start(fmt::format("it begins with 1f {:02x}, expected 1f 8b", byte));
-    if (num_fixed == 3 && byte != 8) return bad_start(fmt::format("compression method {}, only 8 is defined", byte));
-    if (num_fixed == 4 && (byte & kFlagsReserved) != 0) {
-      return bad_start(fmt::format("reserved flags are set in {:02x}", byte));
-    }
-    if (num_fixed < 10) return true;  // time, extra flags and operating system mean nothing here
-    flags = fixed[3];
-    next_header_part();
-    return true;
+  void begin_stream() {
+    stream_begin = num_read;
+    // A stream's beginning needs no window, so it is taken early.
+    if (point_distance > 0 && num_unpacked_before + num_unpacked - last_point >= point_distance / 2) add_stream_point();
+    num_unpacked_before += std::exchange(num_unpacked, 0);
+    header.begin();
+    part = Part::kHeader;
   }
 
-  bool take_zlib_header(uint8_t byte) {
-    fixed[num_fixed++] = byte;
-    if (num_fixed == 1) {
-      if ((byte & 0x0f) != 8 || (byte >> 4) > 7) {
-        return bad_start(fmt::format("its first byte {:02x} names no deflate data with a window up to 32 KiB", byte));
-      }
-      return true;
+  bool take_header(uint8_t byte) {
+    switch (header.take(byte)) {
+      case StreamHeader::Step::kMore: return true;
+      case StreamHeader::Step::kNoHeader: return bad_start(header.problem());
+      case StreamHeader::Step::kBadCrc:
+        return fail(ErrorCode::kCompression,
+                    fmt::format("the gzip header at compressed byte {} {}", stream_begin, header.problem()));
+      case StreamHeader::Step::kDone: break;
     }
-    if ((fixed[0] * 256 + byte) % 31 != 0) {
-      return bad_start(fmt::format("the check bits of its header {:02x} {:02x} are wrong", fixed[0], byte));
-    }
-    if ((byte & 0x20) != 0) return bad_start("it needs a preset dictionary");
-    begin_data();
-    return true;
-  }
-
-  // Goes on to the first optional part behind `part` that the flags announce, else to the data.
-  void next_header_part() {
-    num_fixed = 0;
-    const auto announced = [this](Part candidate, uint8_t flag) {
-      if (part >= candidate || (flags & flag) == 0) return false;
-      part = candidate;
-      return true;
-    };
-    if (part == Part::kFixedHeader && (flags & kFlagExtra) != 0) {
-      part = Part::kExtraLength;
-      return;
-    }
-    if (announced(Part::kName, kFlagName) || announced(Part::kComment, kFlagComment) ||
-        announced(Part::kHeaderCrc, kFlagHeaderCrc)) {
-      return;
-    }
-    begin_data();
-  }
-
-  void begin_data() {
     decoder->begin_stream();
     part = Part::kData;
+    return true;
   }
 
   void enter(const SeekPoint& point) {
@@ -201,16 +114,16 @@ struct Inflater::State {
   }
 
   bool take_trailer(uint8_t byte) {
-    fixed[num_fixed++] = byte;
-    if (num_fixed < (gzip() ? 8U : 4U)) return true;
-    uint32_t checksum = little_endian({fixed.data(), 4});
+    trailer[num_trailer++] = byte;
+    if (num_trailer < (gzip() ? 8U : 4U)) return true;
+    uint32_t checksum = little_endian({trailer.data(), 4});
     if (!gzip()) checksum = __builtin_bswap32(checksum);
     if (checksum != decoder->checksum()) {
       return bad_trailer(fmt::format("the {} at compressed byte {} has the checksum {:08x}, its trailer says {:08x}",
                                      stream_name(), stream_begin, decoder->checksum(), checksum));
     }
     if (gzip()) {
-      const uint32_t size = little_endian({fixed.data() + 4, 4});
+      const uint32_t size = little_endian({trailer.data() + 4, 4});
       if (size != static_cast<uint32_t>(num_unpacked)) {
         return bad_trailer(
             fmt::format("the gzip member at compressed byte {} has {} bytes, its trailer says {} (modulo 2^32)",
@@ -250,7 +163,7 @@ struct Inflater::State {
                                 stream_name(), stream_begin, num_read));
       }
       if (result.status == DeflateDecoder::Status::kDone) {
-        num_fixed = 0;
+        num_trailer = 0;
         part = Part::kTrailer;
         const std::span<const std::byte> excess = decoder->excess();
         num_read -= excess.size();
@@ -269,11 +182,9 @@ struct Inflater::State {
   const Compression compression;
   const std::unique_ptr<DeflateDecoder> decoder;
   Part part = Part::kBetween;
-  std::array<uint8_t, 10> fixed{};  // bytes of a field of fixed size
-  uint32_t num_fixed = 0;
-  uint8_t flags = 0;
-  uint32_t num_extra = 0;
-  uint32_t header_crc = 0;
+  StreamHeader header;
+  std::array<uint8_t, 8> trailer{};
+  uint32_t num_trailer = 0;
   uint64_t stream_begin = 0;
   uint64_t num_streams = 0;
   uint64_t num_read = 0;
@@ -343,12 +254,12 @@ bool Inflater::finish() {
                           fmt::format("the file ends after {} compressed bytes, inside the trailer of the {} that "
                                       "begins at byte {}",
                                       state_->num_read, state_->stream_name(), state_->stream_begin));
-    default:
-      return state_->fail(ErrorCode::kTruncated,
-                          fmt::format("the file ends after {} compressed bytes, inside the header of the {} that "
-                                      "begins at byte {}",
-                                      state_->num_read, state_->stream_name(), state_->stream_begin));
+    case Part::kHeader: break;
   }
+  return state_->fail(ErrorCode::kTruncated,
+                      fmt::format("the file ends after {} compressed bytes, inside the header of the {} that "
+                                  "begins at byte {}",
+                                  state_->num_read, state_->stream_name(), state_->stream_begin));
 }
 
 bool Inflater::pass_bad_trailer() {

@@ -20,7 +20,6 @@ constexpr uint8_t kChecksumFlag = 0x80;
 constexpr uint8_t kReservedFlags = 0x7c;
 constexpr uint32_t kMostFrames = 0x8000000;  // the format's own limit
 constexpr uint64_t kMostTableBytes = 64 << 20;
-constexpr size_t kSkippableHeaderBytes = 8;
 constexpr size_t kEntryBytes = 8;
 constexpr size_t kChecksumBytes = 8;
 

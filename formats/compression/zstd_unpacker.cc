@@ -13,14 +13,11 @@
 #include <zstd_errors.h>
 
 #include "formats/compression/zstd_format.h"
+#include "formats/compression/zstd_frame_header.h"
 
 namespace millrace {
 namespace {
 
-constexpr size_t kMostHeaderBytes = 18;
-constexpr size_t kSkippableHeaderBytes = 8;
-constexpr size_t kPromiseBytes = kSkippableHeaderBytes + kShardMark.size();
-static_assert(kPromiseBytes <= kMostHeaderBytes);
 // zstd loses what it unpacked in a call that comes to an error.
 constexpr size_t kUnheldInput = 16 << 10;
 
@@ -33,69 +30,6 @@ Context make_context() {
   Context context(ZSTD_createDCtx());
   if (context == nullptr) throw std::bad_alloc();
   return context;
-}
-
-uint64_t little_endian(std::span<const std::byte> bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
-  return value;
-}
-
-bool is_skippable(uint64_t magic) { return (magic & kSkippableMask) == kSkippableMagic; }
-
-/// The header of a data frame (RFC 8878, 3.1.1.1).
-struct FrameHeader {
-  size_t bytes = 0;
-  bool has_checksum = false;
-  uint64_t dictionary = 0;
-  uint64_t window = 0;
-  std::optional<uint64_t> content;
-};
-
-constexpr size_t kDescriptorAt = 4;
-
-size_t dictionary_bytes(uint8_t descriptor) {
-  constexpr std::array<size_t, 4> kBytes{0, 1, 2, 4};
-  return kBytes[descriptor & 3];
-}
-bool is_single_segment(uint8_t descriptor) { return (descriptor & 0x20) != 0; }
-size_t content_bytes(uint8_t descriptor) {
-  const unsigned flag = descriptor >> 6;
-  return flag > 0 ? size_t{1} << flag : is_single_segment(descriptor) ? 1 : 0;
-}
-
-// How many bytes the header has, as far as those at hand tell: never more than it has.
-size_t header_bytes(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(uint32_t)) return sizeof(uint32_t);
-  const uint64_t magic = little_endian(bytes.first(sizeof(uint32_t)));
-  if (is_skippable(magic)) {
-    if (bytes.size() < kSkippableHeaderBytes) return kSkippableHeaderBytes;
-    const bool may_promise = magic == kShardMagic && little_endian(bytes.subspan(4, 4)) == kShardMark.size();
-    return may_promise ? kPromiseBytes : kSkippableHeaderBytes;
-  }
-  if (magic != kZstdMagic) return sizeof(uint32_t);
-  if (bytes.size() <= kDescriptorAt) return kDescriptorAt + 1;
-  const auto descriptor = std::to_integer<uint8_t>(bytes[kDescriptorAt]);
-  return kDescriptorAt + 1 + (is_single_segment(descriptor) ? 0 : 1) + dictionary_bytes(descriptor) +
-         content_bytes(descriptor);
-}
-
-FrameHeader parse_header(std::span<const std::byte> bytes) {
-  const auto descriptor = std::to_integer<uint8_t>(bytes[kDescriptorAt]);
-  FrameHeader header{.bytes = bytes.size(), .has_checksum = (descriptor & 4) != 0};
-  size_t at = kDescriptorAt + 1;
-  if (!is_single_segment(descriptor)) {
-    const auto window = std::to_integer<uint8_t>(bytes[at++]);
-    const uint64_t base = uint64_t{1} << (10 + (window >> 3));
-    header.window = base + base / 8 * (window & 7);
-  }
-  header.dictionary = little_endian(bytes.subspan(at, dictionary_bytes(descriptor)));
-  at += dictionary_bytes(descriptor);
-  if (const size_t size = content_bytes(descriptor); size > 0) {
-    header.content = little_endian(bytes.subspan(at, size)) + (size == 2 ? 256 : 0);
-    if (is_single_segment(descriptor)) header.window = *header.content;
-  }
-  return header;
 }
 
 std::string describe(uint64_t begin, size_t code) {
@@ -171,16 +105,16 @@ struct ZstdUnpacker::State {
     const std::span<const std::byte> all = input;
     const bool is_first = num_header == 0;
     const auto seen = [this] { return std::span<const std::byte>(header.data(), num_header); };
-    while (num_header < header_bytes(seen())) {
+    while (num_header < ZstdFrameHeader::bytes_needed(seen())) {
       if (input.empty()) return false;
       header[num_header++] = input.front();
       advance(input, 1);
     }
-    const uint64_t magic = little_endian(seen().first(sizeof(uint32_t)));
+    const uint64_t magic = zstd_number(seen().first(sizeof(uint32_t)));
     if (is_skippable(magic)) {
       part = Part::kSkipping;
-      to_skip = little_endian(seen().subspan(4, 4)) + kSkippableHeaderBytes - num_header;
-      if (num_header == kPromiseBytes && std::memcmp(&header[kSkippableHeaderBytes], kShardMark.data(), 8) == 0) {
+      to_skip = zstd_number(seen().subspan(4, 4)) + kSkippableHeaderBytes - num_header;
+      if (num_header == kShardPromiseBytes && std::memcmp(&header[kSkippableHeaderBytes], kShardMark.data(), 8) == 0) {
         is_promised = true;
       }
       if (magic == kSeekTableMagic) is_promised = false;
@@ -199,10 +133,10 @@ struct ZstdUnpacker::State {
     } else {
       num_fed = 0;
     }
-    return begin_data(parse_header(seen()));
+    return begin_data(ZstdFrameHeader::parse(seen()));
   }
 
-  bool begin_data(const FrameHeader& frame) {
+  bool begin_data(const ZstdFrameHeader& frame) {
     if (frame.dictionary != 0) {
       return fail(fmt::format("the zstd frame at compressed byte {} needs the dictionary {}, which nobody has",
                               begin_frame, frame.dictionary));
@@ -320,7 +254,7 @@ struct ZstdUnpacker::State {
   const Context context;
   const std::shared_ptr<const FrameTable> frames;  // may be null
   Part part = Part::kBetween;
-  std::array<std::byte, kMostHeaderBytes> header{};
+  std::array<std::byte, ZstdFrameHeader::kMostBytes> header{};
   size_t num_header = 0;  // bytes of it that were seen
   size_t num_fed = 0;     // of these, those that zstd has
   uint64_t begin_frame = 0;

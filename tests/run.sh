@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# All tests of Millrace, from nothing: installs what is missing, builds, runs the suites plainly and under the sanitizers,
-# and the checks of the sources. Prints the time of each part and fails when any part failed.
+# The check of Millrace, from nothing: installs what is missing, builds, runs the suites plainly and the core ones under the
+# sanitizers, and the checks of the sources. Prints the time of each part and fails when any part failed. What each part
+# finds and how long it takes: docs/testing.md.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
+usage: tests/run.sh [--all] [--only PART]... [--soak] [--jobs N]
+  --all         every suite under every tool, clang-tidy over all sources, and a build without precompiled headers and
+                batches: before an issue is called resolved. With --only, the whole of that part
   --only PART   run this part only; may be repeated
   --soak        in the part test, make the random tests long and draw them anew (about half an hour): 10,000 graphs of
                 operators instead of 500, 10,000 pipelines opened and dropped instead of 1,000, 100 kills of a process
@@ -16,33 +19,37 @@ usage: tests/run.sh [--only PART]... [--soak] [--jobs N]
                 chance, and which must not stall
   --jobs N      compilers at a time. Default: one for each core, at most one for 4 GiB of memory
 parts, in order:
-  format    clang-format over all sources
+  format    clang-format over all sources, which folder includes which, lines and links of the documents
   build     Release build of everything, warnings as errors
   test      the test suites
   install   a user's program against the installed copy
-  asan      core suites under AddressSanitizer and UndefinedBehaviorSanitizer
-  tsan      core suites under ThreadSanitizer
-  tidy      clang-tidy over all sources but the tests
+  asan      AddressSanitizer and UndefinedBehaviorSanitizer: formats, ops, fuzz corpora, contract; with --all all suites
+  tsan      ThreadSanitizer: pipeline, contract, the trainer's step; with --all all suites of what has threads
+  tidy      clang-tidy over the sources that it has not found clean before; with --all over all sources but the tests
+  plain     everything compiled without precompiled headers and batches, so that includes stay honest; only with --all
+            or --only plain
   soak      a long training that is watched (needs build); only with --soak or --only soak
 TEXT
 }
 
-all_parts=(format build test install asan tsan tidy)
+all_parts=(format build test install asan tsan tidy plain soak)
 parts=()
+all=0
 jobs=""
 soak=0
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
+    --all) all=1; shift ;;
     --soak) soak=1; shift ;;
     --only | --jobs)
       [ $# -ge 2 ] || { echo "tests/run.sh: $1 needs a value" >&2; exit 2; }
       if [ "$1" = --jobs ]; then
         jobs=$2
-      elif [[ " ${all_parts[*]} soak " == *" $2 "* ]]; then
+      elif [[ " ${all_parts[*]} " == *" $2 "* ]]; then
         parts+=("$2")
       else
-        echo "tests/run.sh: no part '$2'; there are: ${all_parts[*]} soak" >&2
+        echo "tests/run.sh: no part '$2'; there are: ${all_parts[*]}" >&2
         exit 2
       fi
       shift 2
@@ -51,7 +58,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 if [ ${#parts[@]} -eq 0 ]; then
-  parts=("${all_parts[@]}")
+  parts=(format build test install asan tsan tidy)
+  [ "$all" = 0 ] || parts+=(plain)
   [ "$soak" = 0 ] || parts+=(soak)
 fi
 if [ -z "$jobs" ]; then
@@ -65,47 +73,52 @@ fi
 
 sources() { git ls-files -- '*.h' '*.cc'; }
 
-run_format() { sources | xargs clang-format --dry-run --Werror; }
+run_format() {
+  local result=0
+  sources | xargs clang-format --dry-run --Werror || result=1
+  tests/check_layers.py || result=1
+  tests/check_docs.py || result=1
+  return $result
+}
 
 run_build() { cmake --preset dev >/dev/null && cmake --build --preset dev --parallel "$jobs"; }
 
-# Runs the tests of a preset, and keeps what they print. Twice as many at a time as there are cores: tests wait for injected delays
-# and for processes, and with as many as cores a third of two was idle.
-run_ctest() { ctest --preset "$1" --parallel $((2 * jobs)) --output-on-failure 2>&1 | tee "build/$1/ctest.log"; }
+# run_ctest PRESET [arguments...]: runs the tests of a preset, and keeps what they print. Twice as many at a time as there are
+# cores: tests wait for injected delays and for processes, and with as many as cores a third of two was idle.
+run_ctest() {
+  local preset=$1
+  shift
+  ctest --preset "$preset" --parallel $((2 * jobs)) --output-on-failure "$@" 2>&1 | tee "build/$preset/ctest.log"
+}
 
 run_test() { MILLRACE_SOAK=$soak run_ctest dev; }
 
 run_install() { tests/install/run.sh build/dev; }
 
-# Builds and runs the suites of the folders that hold the engine.
+# run_sanitized PRESET REGEX targets...: builds these and runs the tests whose names match; with --all everything.
 run_sanitized() {
+  local preset=$1 tests=(--tests-regex "$2")
+  shift 2
+  local targets=(--target "$@")
+  [ "$all" = 0 ] || { tests=(); targets=(); }
   # --fresh: whatever an older cache says of the compiler
-  cmake --fresh --preset "$1" >/dev/null && cmake --build --preset "$1" --parallel "$jobs" && run_ctest "$1"
+  cmake --fresh --preset "$preset" >/dev/null && cmake --build --preset "$preset" --parallel "$jobs" "${targets[@]}" &&
+    run_ctest "$preset" "${tests[@]}"
 }
-run_asan() { run_sanitized asan; }
-run_tsan() { run_sanitized tsan; }
+run_asan() {
+  run_sanitized asan '^(formats|ops|fuzz|contract)/' formats_tests ops_tests saving_elements fuzz_tests contract_tests
+}
+run_tsan() {
+  local step='AllReduce|DataParallel|Distributor|StepGraph|StepWatchdog'
+  run_sanitized tsan "^(pipeline|contract|tsan)/|^trainer/[^.]*($step)" pipeline_tests contract_tests trainer_tests \
+    toy_training planted_race planted_training_race
+}
 
-# Several sources at a time, without the precompiled headers, which are GCC's (docs/decisions/batches.md).
 run_tidy() {
-  cmake --fresh --preset tidy >/dev/null || return 1
-  # The generated headers, without the libraries that ninja would build before them.
-  local header
-  for header in $(ninja -C build/tidy -t targets all | sed -n 's/^\(generated.*\.pb\.h\): .*/\1/p'); do
-    bash -c "$(ninja -C build/tidy -t commands -s "$header" | grep -v '^ninja: ')" || return 1
-  done
-  # No source may be left out, by a target that nobody made or that lacks a library here.
-  local missing
-  missing=$(comm -13 <({ cat build/tidy/compile_commands.json; find build/tidy -name 'unity_*.cxx' -exec cat {} +; } |
-    sed -n 's/^ *"file": "\(.*\)".*/\1/p; s/^#include "\(.*\.cc\)".*/\1/p' | sort -u) \
-    <(git ls-files -- '*.cc' | grep -v '^tests/' | sed "s|^|$PWD/|" | sort -u))
-  [ -z "$missing" ] || { printf 'not in a target, so not looked at:\n%s\n' "$missing" >&2; return 1; }
-  # Its stderr only counts suppressed warnings, unless it fails.
-  local log=build/tidy/clang_tidy_stderr.txt
-  sed -n 's/^ *"file": "\(.*\)".*/\1/p' build/tidy/compile_commands.json | grep -v '/generated/' |
-    xargs -P "$jobs" -n 1 clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-warning-option 2>"$log" && return
-  grep -v "warnings generated" "$log" >&2
-  return 1
+  if [ "$all" = 1 ]; then tests/tidy.sh --all --jobs "$jobs"; else tests/tidy.sh --jobs "$jobs"; fi
 }
+
+run_plain() { cmake --fresh --preset plain >/dev/null && cmake --build --preset plain --parallel "$jobs"; }
 
 # SOAK_MINUTES is for a look at the part itself.
 run_soak() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the documents: tracked *.md files below the repository.
+"""Checks the documents: the *.md files of the repository, tracked or new.
 
 usage: tests/check_docs.py [ROOT]
 
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 MOST_COLUMNS = 120
-LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)')
+# The end of a link: its text may have begun on a line before.
+LINK = re.compile(r'\]\(([^)\s]+)\)')
 ONLY_A_LINK = re.compile(r'^\s*([-*]\s+)?\S+$|^\s*([-*]\s+)?\[[^\]]*\]\(\S+\)[.,;:)]*$')
 
 

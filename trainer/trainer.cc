@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <limits>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
 #include "formats/safetensors/writer.h"
+#include "trainer/metrics/metric_values.h"
 #include "trainer/not_finite.h"
 #include "trainer/parameter_file.h"
+#include "trainer/report_window.h"
 #include "trainer/training_id.h"
 
 namespace millrace {
@@ -22,140 +22,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// A loss over everything that was added up; NaN when nothing had a weight.
-double mean_of(const StepResult& total, size_t loss) {
-  const LossSum sum = total.loss(static_cast<int>(loss));
-  return sum.weight == 0 ? std::numeric_limits<double>::quiet_NaN() : sum.sum / sum.weight;
-}
-
-// The losses behind the first, and what the model measures beside them.
-void add_metrics(const StepResult& total, std::vector<MetricValue>& metrics) {
-  for (size_t loss = 1; loss <= total.more_losses.size(); ++loss) {
-    metrics.push_back({.name = fmt::format("loss_{}", loss), .value = mean_of(total, loss)});
-  }
-  for (const MetricSum& metric : total.metrics) metrics.push_back({.name = metric.name, .value = metric.value()});
-}
-
-// What a stretch of steps adds up to.
-class Stretch {
- public:
-  // `losses`: of steps that belong to the stretch, but ran before a resume.
-  explicit Stretch(StepResult losses = {}) : losses_(std::move(losses)) {}
-
-  void add(const StepReport& report, Clock::duration wait, Clock::duration step, int64_t rows, int64_t tokens) {
-    ++steps_;
-    if (report.updated) losses_.add(report.result);  // a skipped step's loss may be no number
-    wait_ += seconds(wait);
-    step_ += seconds(step);
-    rows_ += rows;
-    tokens_ += tokens;
-    graph_ += seconds(report.timeline.total);
-    after_backward_ += seconds(report.timeline.after_backward);
-    phases_.add(report.phases);
-  }
-
-  int64_t steps() const { return steps_; }
-  const StepResult& losses() const { return losses_; }
-
-  void fill(TrainingReport& report) const {
-    report.steps = steps_;
-    report.loss = mean_of(losses_, 0);
-    report.rows = rows_;
-    report.tokens = tokens_;
-    report.seconds = wait_ + step_;
-    if (report.seconds > 0) {
-      report.rows_per_s = static_cast<double>(rows_) / report.seconds;
-      report.tokens_per_s = static_cast<double>(tokens_) / report.seconds;
-      report.input_wait_share = wait_ / report.seconds;
-    }
-    if (graph_ > 0) report.after_backward_share = after_backward_ / graph_;
-    report.phases = phases_;
-    add_metrics(losses_, report.metrics);
-  }
-
- private:
-  StepResult losses_;
-  int64_t steps_ = 0;
-  double wait_ = 0;
-  double step_ = 0;
-  double graph_ = 0;
-  double after_backward_ = 0;
-  StepPhases phases_;
-  int64_t rows_ = 0;
-  int64_t tokens_ = 0;
-};
-
 template <typename T>
 std::unique_ptr<T> needed(std::unique_ptr<T> part, std::string_view name) {
   if (!part) throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("a trainer needs {}", name));
   return part;
 }
 
-std::vector<MetricValue> values_of(const std::vector<std::unique_ptr<Metric>>& metrics) {
-  std::vector<MetricValue> values;
-  values.reserve(metrics.size());
-  for (const auto& metric : metrics) values.push_back({.name = metric->name(), .value = metric->value()});
-  return values;
-}
-
-// In logs and where a metric is asked for, a name stands for one number.
-void check_names(const std::vector<MetricValue>& metrics) {
-  std::set<std::string> names = {"loss"};
-  for (const MetricValue& metric : metrics) {
-    if (names.insert(metric.name).second) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("an evaluation has two numbers with the name '{}'", metric.name));
-  }
-}
-
-void check(const TrainerOptions& options) {
-  const auto need = [](bool holds, std::string message) {
-    if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, std::move(message));
-  };
-  need(options.accumulate >= 1, fmt::format("accumulate is {}; at least 1 is needed", options.accumulate));
-  need(options.total_steps >= 0, fmt::format("total_steps is {}; at least 0 is needed", options.total_steps));
-  need(options.report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", options.report_every));
-  need(options.evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", options.evaluate_every));
-  need(options.evaluate_every == 0 || options.evaluation, "evaluate_every is set, but there is nothing to evaluate on");
-  need(!options.keep_best || options.evaluation, "keep_best is set, but there is nothing to evaluate on");
-  need(options.checkpoint_every >= 0,
-       fmt::format("checkpoint_every is {}; at least 0 is needed", options.checkpoint_every));
-  need(options.checkpoint_every == 0 || !options.checkpoint_folder.empty(),
-       "checkpoint_every is set, but there is no checkpoint_folder");
-  need(!options.metrics || options.evaluation, "metrics are set, but there is nothing to evaluate on");
-  if (options.metrics) check_names(values_of(options.metrics()));
-  if (options.loss_scaling) options.loss_scaling->check();
-  need(options.most_skipped_in_a_row >= 0,
-       fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", options.most_skipped_in_a_row));
-}
-
 bool has_state(const std::vector<std::unique_ptr<Callback>>& callbacks, const std::string& name) {
   return std::ranges::any_of(callbacks, [&](const auto& callback) { return callback->state_name() == name; });
-}
-
-std::string to_string(Normalization mode) {
-  switch (mode) {
-    case Normalization::kGlobalMean: return "global_mean";
-    case Normalization::kMeanOfReplicaMeans: return "mean_of_replica_means";
-    case Normalization::kSumOfReplicaMeans: return "sum_of_replica_means";
-    case Normalization::kScaled: return "scaled";
-  }
-  return "";
-}
-
-// How gradients are made into updates, beside the optimizer.
-std::string gradients_text(const TrainerOptions& options) {
-  const GradientNormalization& normalization = options.step.normalization;
-  std::string text = to_string(normalization.mode);
-  if (normalization.mode == Normalization::kScaled) text += fmt::format("({})", normalization.scale);
-  if (const auto& clipping = options.step.clipping) {
-    text += fmt::format(", clipped to {} ({}{})", clipping->norm, clipping->form == ClipForm::kTf ? "tf" : "torch",
-                        clipping->per_replica ? ", each replica" : "");
-  }
-  if (!options.frozen.empty()) text += fmt::format(", without '{}'", options.frozen);
-  if (options.step.activations == ActivationStorage::kBfloat16) text += ", activations in bfloat16";
-  if (options.loss_scaling) text += ", " + options.loss_scaling->describe();
-  return text;
 }
 
 // The first parameter whose values are not all finite; those that are not `included` may be anything.
@@ -323,8 +197,8 @@ class Trainer::Run {
     }
     gradient_norm_ = report.gradient_norm;
     learning_rates_ = report.learning_rates;
-    for (Stretch* stretch : {&since_report_, &whole_}) {
-      stretch->add(report, taken.wait, taken.duration, taken.rows, taken.tokens);
+    for (ReportWindow* window : {&since_report_, &whole_}) {
+      window->add(report, taken.wait, taken.duration, taken.rows, taken.tokens);
     }
     progress_.unreported = since_report_.losses();
     if (progress_.step == 1) summary_.first_loss = report.loss;
@@ -336,7 +210,7 @@ class Trainer::Run {
     // same.
     if (progress_.step == 1 || progress_.step % options_.report_every == 0) {
       this->report();
-      since_report_ = Stretch();
+      since_report_ = ReportWindow();
       progress_.unreported = {};
     }
     if (progress_.skipped_in_a_row > options_.most_skipped_in_a_row) {
@@ -356,7 +230,7 @@ class Trainer::Run {
     if (options_.checkpoint_every == 0) checkpoint();
   }
 
-  TrainingReport make_report(const Stretch& stretch) const {
+  TrainingReport make_report(const ReportWindow& window) const {
     TrainingReport report{.step = progress_.step,
                           .total_steps = options_.total_steps,
                           .epoch = progress_.epoch,
@@ -366,7 +240,7 @@ class Trainer::Run {
                           .callback_seconds = seconds(t_.callback_time_ - callbacks_before_),
                           .skipped_updates = skipped_,
                           .last_skip = last_skip_};
-    stretch.fill(report);
+    window.fill(report);
     return report;
   }
 
@@ -410,10 +284,10 @@ class Trainer::Run {
   TrainingProgress& progress_;
   TrainingSummary summary_;
   StepSoFar in_step_;
-  Stretch since_report_;
-  Stretch whole_;
+  ReportWindow since_report_;
+  ReportWindow whole_;
   std::chrono::nanoseconds callbacks_at_start_;
-  std::chrono::nanoseconds callbacks_before_;  // the stretch
+  std::chrono::nanoseconds callbacks_before_;  // the window
   double learning_rate_ = 0;
   double gradient_norm_ = 0;
   std::vector<GroupRate> learning_rates_;
@@ -429,7 +303,7 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
     : model_(model),
       optimizer_(needed(std::move(optimizer), "an optimizer")),
       schedule_(needed(std::move(schedule), "a schedule")),
-      options_((check(options), std::move(options))),
+      options_((options.check(), std::move(options))),
       state_(model.layout(), *optimizer_, options_.frozen),
       graph_(model, *optimizer_, state_, options_.step),
       training_id_(new_training_id()) {
@@ -444,7 +318,7 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
   progress_.accumulate = options_.accumulate;
   progress_.replicas = options_.step.replicas;
   progress_.model = model_.describe();
-  progress_.gradients = gradients_text(options_);
+  progress_.gradients = options_.describe_gradients();
   if (options_.loss_scaling) progress_.loss_scale.scale = options_.loss_scaling->initial;
   model.initialize(state_.weights.span(), progress_.seed);
 }
@@ -472,7 +346,7 @@ void Trainer::resume(const std::string& checkpoint) {
   // Earlier versions do not say.
   if (there.replicas != 0) need_same("replicas", there.replicas, int64_t{options_.step.replicas});
   if (!there.model.empty()) need_same("the model", there.model, model_.describe());
-  if (!there.gradients.empty()) need_same("gradients", there.gradients, gradients_text(options_));
+  if (!there.gradients.empty()) need_same("gradients", there.gradients, options_.describe_gradients());
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
   std::string training_id = read_training_id(checkpoint).value_or(training_id_);
   std::optional<BestModels> best = best_;
@@ -480,7 +354,7 @@ void Trainer::resume(const std::string& checkpoint) {
   progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
   progress_.replicas = options_.step.replicas;
   progress_.model = model_.describe();
-  progress_.gradients = gradients_text(options_);
+  progress_.gradients = options_.describe_gradients();
   source_state_ = std::move(source_state);
   best_ = std::move(best);
   training_id_ = std::move(training_id);
@@ -514,8 +388,8 @@ std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, con
   }
   report.sum_loss = total.sum_loss;
   report.weight = total.weight;
-  report.loss = mean_of(total, 0);
-  add_metrics(total, report.metrics);
+  report.loss = reported_loss(total, 0);
+  append_metrics(total, report.metrics);
   for (MetricValue& metric : values_of(metrics)) report.metrics.push_back(std::move(metric));
   check_names(report.metrics);
   report.seconds = seconds(Clock::now() - begin);

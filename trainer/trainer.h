@@ -10,53 +10,14 @@
 #include "trainer/batch_source.h"
 #include "trainer/best_models.h"
 #include "trainer/callback.h"
-#include "trainer/loss_scaling.h"
-#include "trainer/metrics/metric.h"
 #include "trainer/model.h"
 #include "trainer/optimizers/optimizer.h"
 #include "trainer/schedules/schedule.h"
 #include "trainer/step_graph.h"
+#include "trainer/trainer_options.h"
 #include "trainer/training_checkpoint.h"
 
 namespace millrace {
-
-/// Keeps the models with the best evaluations.
-struct KeepBest {
-  std::string folder;               ///< one directory for each model
-  BestModels::Options models = {};  ///< how many, by which metric and direction. Default: 1, the lowest loss
-  /// Its value in an evaluation. Default: null, the loss or the metric of the name `models.metric`
-  std::function<double(const EvaluationReport&)> value = nullptr;
-  /// Writes the model with these weights (in its layout) into a directory. Default: `model.safetensors`, by the
-  /// parameters' names
-  std::function<void(const std::string& directory, std::span<const float> weights)> write = nullptr;
-};
-
-struct TrainerOptions {
-  StepGraphOptions step = {};  ///< replicas, threads, seed, clipping, devices
-  /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
-  /// a step that has fewer. Default: 1
-  int64_t accumulate = 1;
-  /// Parameters whose name contains a match of this regular expression (ECMAScript) stay as they are: they have no
-  /// gradient and no optimizer slot. Default: empty, none
-  std::string frozen = {};
-  std::optional<LossScaling> loss_scaling = std::nullopt;  ///< Default: none, gradients are computed as they are
-  int64_t total_steps = 0;         ///< in all, those before a resume included. Default: 0, to the end of the data
-  int64_t report_every = 10;       ///< steps; the training's first step and its last are always reported. Default: 10
-  std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
-  /// Starts a source over the rows to evaluate on, each time anew. Default: none
-  std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
-  /// Makes the metrics of an evaluation, over its rows' predictions (`Model::predict`). Default: null, the loss alone
-  std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;
-  int64_t evaluate_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
-  std::optional<KeepBest> keep_best = std::nullopt;  ///< Default: none
-  /// What the batches are, in words: data, batch size, order. A checkpoint that was made with others is refused.
-  /// Default: empty
-  std::string batches = {};
-  std::string checkpoint_folder = {};          ///< Default: none, no checkpoints
-  CheckpointFolder::Options checkpoints = {};  ///< how many are kept, what else they hold
-  int64_t checkpoint_every = 0;        ///< steps. Default: 0, when an epoch ends; and always at the end of the training
-  int64_t most_skipped_in_a_row = 10;  ///< updates that were not finite; one more ends the training. Default: 10
-};
 
 /// Trains a model on the batches of a source: steps, evaluations, checkpoints, reports.
 ///

@@ -9,7 +9,7 @@ PAGE_OF_PARTS = PAGE.with_name("performance_of_parts.md")
 
 
 def parts(page, mark):
-    """What stands before, between and behind the marks of a table."""
+    """What stands before, between and after the marks of a table."""
     begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
     text = page.read_text(encoding="utf-8")
     before, found_begin, rest = text.partition(begin)

@@ -1,6 +1,8 @@
 #include "tokenizer/offset_trimming.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "tokenizer/character_classes.h"
 #include "tokenizer/utf8_characters.h"
@@ -32,8 +34,9 @@ int64_t spaces_at_end(std::string_view token) {
   return count;
 }
 
-}  // namespace
-
+// Takes the white space at the ends of a text's tokens, as byte-level models write it, out of their offsets, which
+// count code points. `add_prefix_space`: a single character of white space in front of a token was added, and is left
+// as it is, where the offsets begin with the text or, with `spare_first`, the token is the first one.
 void trim_offsets(bool add_prefix_space, bool spare_first, TokenEncoding& encoding) {
   for (size_t i = 0; i < encoding.tokens.size(); ++i) {
     TextSpan& offsets = encoding.offsets[i];
@@ -46,6 +49,38 @@ void trim_offsets(bool add_prefix_space, bool spare_first, TokenEncoding& encodi
       offsets.begin = std::min(offsets.begin + leading, offsets.end);
     }
     if (trailing > 0 && offsets.end >= trailing) offsets.end = std::max(offsets.end - trailing, offsets.begin);
+  }
+}
+
+// Where the code points of a text begin, and its end.
+std::vector<int64_t> character_begins(std::string_view text) {
+  std::vector<int64_t> begins;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!is_continuation_byte(text[i])) begins.push_back(static_cast<int64_t>(i));
+  }
+  begins.push_back(static_cast<int64_t>(text.size()));
+  return begins;
+}
+
+}  // namespace
+
+void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimmings, bool add_special_tokens,
+                 TokenEncoding& encoding) {
+  const std::vector<int64_t> begins = character_begins(text);
+  const auto code_points_before = [&](int64_t byte) {
+    return std::lower_bound(begins.begin(), begins.end(), byte) - begins.begin();
+  };
+  for (const TextSpan& bytes : encoding.byte_offsets) {
+    encoding.offsets.push_back({code_points_before(bytes.begin), code_points_before(bytes.end)});
+  }
+  if (trimmings.empty()) return;
+  for (const OffsetTrimming& trimming : trimmings) {
+    const bool is_first = !(trimming.behind_special_token && add_special_tokens);
+    trim_offsets(trimming.add_prefix_space, /*spare_first=*/is_first, encoding);
+  }
+  for (size_t i = 0; i < encoding.offsets.size(); ++i) {
+    const TextSpan& offsets = encoding.offsets[i];
+    encoding.byte_offsets[i] = {begins[static_cast<size_t>(offsets.begin)], begins[static_cast<size_t>(offsets.end)]};
   }
 }
 

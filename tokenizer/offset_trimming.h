@@ -1,12 +1,16 @@
 #pragma once
 
-#include "tokenizer/tokenizer.h"
+#include <span>
+#include <string_view>
+
+#include "tokenizer/post_processors/post_processor.h"
+#include "tokenizer/token_encoding.h"
 
 namespace millrace {
 
-/// Takes the white space at the ends of a text's tokens, as byte-level models write it, out of their offsets, which
-/// count code points. `add_prefix_space`: a single character of white space in front of a token was added, and is left
-/// as it is, where the offsets begin with the text or, with `spare_first`, the token is the first one.
-void trim_offsets(bool add_prefix_space, bool spare_first, TokenEncoding& encoding);
+/// Sets the offsets of a text's tokens, in code points, from their places in bytes, and what the trimmings, one after
+/// the other, make of both. `add_special_tokens`: whether they will be around the tokens.
+void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimmings, bool add_special_tokens,
+                 TokenEncoding& encoding);
 
 }  // namespace millrace

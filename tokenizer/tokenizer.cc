@@ -11,6 +11,7 @@
 #include "formats/utf8.h"
 #include "tokenizer/added_vocabulary.h"
 #include "tokenizer/decoders/decoder.h"
+#include "tokenizer/encoding_rows.h"
 #include "tokenizer/json_node.h"
 #include "tokenizer/json_text.h"
 #include "tokenizer/kept_memory.h"
@@ -19,7 +20,6 @@
 #include "tokenizer/offset_trimming.h"
 #include "tokenizer/post_processors/post_processor.h"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.h"
-#include "tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {
@@ -82,47 +82,10 @@ nlohmann::json parse_json(const std::string& text, const std::string& name) {
   }
 }
 
-// Where the code points of a text begin, and its end.
-std::vector<int64_t> character_begins(std::string_view text) {
-  std::vector<int64_t> begins;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (!is_continuation_byte(text[i])) begins.push_back(static_cast<int64_t>(i));
-  }
-  begins.push_back(static_cast<int64_t>(text.size()));
-  return begins;
-}
-
 size_t num_special_tokens(const std::vector<TemplatePiece>& pieces) {
   return static_cast<size_t>(std::count_if(pieces.begin(), pieces.end(), [](const TemplatePiece& piece) {
     return piece.kind == TemplatePiece::Kind::kSpecialToken;
   }));
-}
-
-void append_token(TokenEncoding& encoding, int32_t id, std::string token, TextSpan bytes) {
-  encoding.ids.push_back(id);
-  encoding.tokens.push_back(std::move(token));
-  encoding.special_tokens_mask.push_back(0);
-  encoding.byte_offsets.push_back(bytes);
-}
-
-// Calls `change` with each member, whatever its type.
-template <typename Change>
-void for_each_member(TokenEncoding& encoding, const Change& change) {
-  change(encoding.ids);
-  change(encoding.tokens);
-  change(encoding.type_ids);
-  change(encoding.special_tokens_mask);
-  change(encoding.attention_mask);
-  change(encoding.offsets);
-  change(encoding.byte_offsets);
-}
-
-// Keeps so many of a row's elements from `first` on.
-template <typename Row>
-void keep_tokens(Row& row, size_t first, size_t count, TokenEnd cut) {
-  const auto begin = row.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto too_many = static_cast<std::ptrdiff_t>(row.size() - first - count);
-  cut == TokenEnd::kRight ? row.erase(row.end() - too_many, row.end()) : row.erase(begin, begin + too_many);
 }
 
 }  // namespace
@@ -160,10 +123,6 @@ struct Tokenizer::State {
   void encode(std::string_view text, bool tracking, const TakeAdded& take_added, const TakeWord& take_word) const;
   template <typename TakeWord>
   void encode_words(WorkSpace& space, const TakeWord& take_word) const;
-
-  // Code points of all places, and what the post-processor makes of them.
-  void set_offsets(std::string_view text, bool add_special_tokens, TokenEncoding& encoding) const;
-  void pad(TokenEncoding& encoding) const;
 };
 
 Tokenizer::State::State(const std::string& json_text, const std::string& name) {
@@ -308,27 +267,6 @@ TokenEncoding Tokenizer::State::encode_text(std::string_view text) const {
   return encoding;
 }
 
-void Tokenizer::State::set_offsets(std::string_view text, bool add_special_tokens, TokenEncoding& encoding) const {
-  const std::vector<int64_t> begins = character_begins(text);
-  const auto code_points_before = [&](int64_t byte) {
-    return std::lower_bound(begins.begin(), begins.end(), byte) - begins.begin();
-  };
-  for (const TextSpan& bytes : encoding.byte_offsets) {
-    encoding.offsets.push_back({code_points_before(bytes.begin), code_points_before(bytes.end)});
-  }
-  const std::vector<OffsetTrimming> trimmings =
-      post_processor ? post_processor->trimmings() : std::vector<OffsetTrimming>{};
-  if (trimmings.empty()) return;
-  for (const OffsetTrimming& trimming : trimmings) {
-    const bool is_first = !(trimming.behind_special_token && add_special_tokens);
-    trim_offsets(trimming.add_prefix_space, /*spare_first=*/is_first, encoding);
-  }
-  for (size_t i = 0; i < encoding.offsets.size(); ++i) {
-    const TextSpan& offsets = encoding.offsets[i];
-    encoding.byte_offsets[i] = {begins[static_cast<size_t>(offsets.begin)], begins[static_cast<size_t>(offsets.end)]};
-  }
-}
-
 TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>& pieces, std::string_view text,
                                                 std::string_view pair_text, bool add_special_tokens) const {
   require_text(text);
@@ -339,14 +277,13 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
   if (truncation) {
     const auto [first_length, second_length] = truncation->lengths(first.ids.size(), second.ids.size(), is_pair,
                                                                    add_special_tokens ? num_special_tokens(pieces) : 0);
-    for (const auto& [part, length] : {std::pair(&first, first_length), std::pair(&second, second_length)}) {
-      for_each_member(*part, [&, kept = length](auto& row) {
-        if (row.size() > kept) keep_tokens(row, 0, kept, truncation->direction);
-      });
-    }
+    cut_tokens(first, first_length, truncation->direction);
+    cut_tokens(second, second_length, truncation->direction);
   }
-  set_offsets(text, add_special_tokens, first);
-  set_offsets(pair_text, add_special_tokens, second);
+  const std::vector<OffsetTrimming> trimmings =
+      post_processor ? post_processor->trimmings() : std::vector<OffsetTrimming>{};
+  set_offsets(text, trimmings, add_special_tokens, first);
+  set_offsets(pair_text, trimmings, add_special_tokens, second);
   TokenEncoding encoding;
   for (const TemplatePiece& piece : pieces) {
     const size_t begin = encoding.ids.size();
@@ -356,34 +293,13 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
       encoding.special_tokens_mask.back() = 1;
       encoding.offsets.push_back({});
     } else {
-      TokenEncoding& part = piece.kind == TemplatePiece::Kind::kFirstText ? first : second;
-      const auto append = [](auto& all, auto& rows) { std::move(rows.begin(), rows.end(), std::back_inserter(all)); };
-      append(encoding.ids, part.ids);
-      append(encoding.tokens, part.tokens);
-      append(encoding.special_tokens_mask, part.special_tokens_mask);
-      append(encoding.offsets, part.offsets);
-      append(encoding.byte_offsets, part.byte_offsets);
+      move_tokens(piece.kind == TemplatePiece::Kind::kFirstText ? first : second, encoding);
     }
     encoding.type_ids.insert(encoding.type_ids.end(), encoding.ids.size() - begin, piece.type_id);
   }
   encoding.attention_mask.assign(encoding.ids.size(), 1);
-  pad(encoding);
+  if (padding) pad_tokens(encoding, *padding);
   return encoding;
-}
-
-void Tokenizer::State::pad(TokenEncoding& encoding) const {
-  if (!padding) return;
-  const size_t count = padding->padded_length(encoding.ids.size()) - encoding.ids.size();
-  const auto add = [&](auto& row, const auto& value) {
-    row.insert(padding->direction == TokenEnd::kRight ? row.end() : row.begin(), count, value);
-  };
-  add(encoding.ids, padding->pad_id);
-  add(encoding.tokens, padding->pad_token);
-  add(encoding.type_ids, padding->pad_type_id);
-  add(encoding.special_tokens_mask, uint8_t{1});
-  add(encoding.attention_mask, uint8_t{0});
-  add(encoding.offsets, TextSpan{});
-  add(encoding.byte_offsets, TextSpan{});
 }
 
 Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_file(path, "tokenizer"), path); }

@@ -21,7 +21,7 @@ namespace {
 using namespace wire;
 
 // tensorflow.DataType, as far as columns can hold it.
-enum TensorType : int64_t {
+enum TensorFlowType : int64_t {
   kFloat = 1,
   kDouble = 2,
   kInt32 = 3,
@@ -63,7 +63,7 @@ constexpr ListField kUint64s{17, ListOf::kVarints};
 constexpr std::array kListFields{kFloats, kDoubles, kInts, kStrings, kInt64s, kBools, kHalves, kUint32s, kUint64s};
 
 struct TypeTraits {
-  TensorType type;
+  TensorFlowType type;
   std::string_view name;
   DType dtype;     // that holds it, of integers the narrowest
   size_t size;     // of a value in the content; of strings 0

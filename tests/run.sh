@@ -109,7 +109,7 @@ run_asan() {
   run_sanitized asan '^(formats|ops|fuzz|contract)/' formats_tests ops_tests saving_elements fuzz_tests contract_tests
 }
 run_tsan() {
-  local step='AllReduce|DataParallel|Distributor|StepGraph|StepWatchdog'
+  local step='AllReduce|DataParallel|DeviceWorker|Distributor|StepGraph|StepTimeline|StepWatchdog|UpdateDecision'
   run_sanitized tsan "^(pipeline|contract|tsan)/|^trainer/[^.]*($step)" pipeline_tests contract_tests trainer_tests \
     toy_training planted_race planted_training_race
 }

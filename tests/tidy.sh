@@ -12,11 +12,13 @@ jobs=$(nproc)
 while [ $# -gt 0 ]; do
   case $1 in
     --all) all=1; shift ;;
-    --jobs) jobs=$2; shift 2 ;;
+    --jobs) jobs=${2:?tests/tidy.sh: --jobs needs a value}; shift 2 ;;
     *) echo "usage: tests/tidy.sh [--all] [--jobs N]" >&2; exit 2 ;;
   esac
 done
 
+# Batches of an older configuration would count as looked at.
+find build/tidy -type d -name batches -prune -exec rm -r {} + 2>/dev/null || true
 cmake --fresh --preset tidy >/dev/null
 # The generated headers, without the libraries that ninja would build before them.
 for header in $(ninja -C build/tidy -t targets all | sed -n 's/^\(generated.*\.pb\.h\): .*/\1/p'); do
@@ -30,14 +32,14 @@ missing=$(comm -13 <({ echo "$files" | sed "s|^$PWD/||"
   <(git ls-files -- '*.cc' | grep -v '^tests/' | sort -u))
 [ -z "$missing" ] || { printf 'not in a target, so not looked at:\n%s\n' "$missing" >&2; exit 1; }
 
-marks=${XDG_CACHE_HOME:-$HOME/.cache}/millrace/clang-tidy
+marks=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/millrace/clang-tidy
 mkdir -p "$marks"
 find "$marks" -type f -mtime +30 -delete
-rules=$(cat .clang-tidy <(clang-tidy --version) | sha256sum)
+rules=$(cat .clang-tidy tests/tidy.sh <(clang-tidy --version) | sha256sum)
 
-# files_of FILE: the names of all files that clang reads for FILE.
-files_of() {
-  bash -c "$(python3 -c '
+# command_of FILE: how clang says what it reads for FILE.
+command_of() {
+  python3 -c '
 import json, shlex, sys
 entry = next(e for e in json.load(open("build/tidy/compile_commands.json")) if e["file"] == sys.argv[1])
 words = shlex.split(entry["command"])
@@ -46,15 +48,22 @@ while not words[0].endswith("++"):
 at = words.index("-o")
 del words[at:at + 2]
 words.remove("-c")
-print("cd", shlex.quote(entry["directory"]), "&&", shlex.join(["clang++"] + words[1:] + ["-w", "-M"]))' "$1")" |
-    sed 's/^[^ ]*: //; s/ *\\$//' | tr -s ' ' '\n' | grep .
+print("cd", shlex.quote(entry["directory"]), "&&", shlex.join(["clang++"] + words[1:] + ["-w", "-M"]))' "$1"
+}
+# digest_of FILE: of the rules, the command, and the content of all files that it reads; fails where one cannot be read.
+digest_of() {
+  local command
+  command=$(command_of "$1") || return 1
+  { echo "$rules" "${command//"$PWD"/}"
+    bash -c "$command" | sed 's/^[^:]*: //; s/ *\\$//; s/\\ /\x01/g' | tr -s ' ' '\n' | tr '\001' ' ' | grep . |
+      (cd build/tidy && xargs -d '\n' cat); } | sha256sum | cut -d' ' -f1
 }
 # look FILE: clang-tidy, unless there is a mark. What it prints on stderr only counts suppressed warnings, unless it fails.
 look() {
-  local file=$1 read_files mark
-  read_files=$(files_of "$file")
-  [ -n "$read_files" ] || return 1
-  mark=$marks/$({ echo "$rules"; (cd build/tidy && xargs -d '\n' cat <<<"$read_files"); } | sha256sum | cut -d' ' -f1)
+  set -o pipefail
+  local file=$1 mark
+  mark=$(digest_of "$file") || { echo "tests/tidy.sh: cannot tell what $file includes" >&2; return 1; }
+  mark=$marks/$mark
   [ "$all" = 0 ] && [ -e "$mark" ] && return 0
   local log
   log=$(mktemp)
@@ -67,6 +76,6 @@ look() {
   rm "$log"
   return 1
 }
-export -f look files_of
+export -f look digest_of command_of
 export marks rules all
 echo "$files" | xargs -P "$jobs" -I{} bash -c 'look "$1"' look {}

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "formats/storage/whole_file.h"
-#include "pipeline/definition/calls.h"
 #include "pipeline/definition/function_registry.h"
+#include "pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
@@ -471,11 +471,11 @@ TEST(PipelineDef, EveryFieldOfEveryCallIsRead) {
     const std::string name = step.GetDescriptor()->FindFieldByNumber(step.operator_case())->name();
     seen.insert(name);
     const std::vector<Dataset> inputs = inputs_of(step);
-    (void)call_builder(step, inputs);
+    (void)call_method(step, inputs);
     with_each_field(step, *step.GetReflection()->MutableMessage(&step, step.GetDescriptor()->FindFieldByName(name)),
                     [&](const FieldDescriptor& field) {
                       try {
-                        (void)call_builder(step, inputs);
+                        (void)call_method(step, inputs);
                       } catch (const ErrorException&) {
                       } catch (const std::logic_error& e) {
                         ADD_FAILURE() << field.full_name() << ": " << e.what();
@@ -494,16 +494,16 @@ TEST(PipelineDef, EveryCallRoundTrips) {
     SCOPED_TRACE(text);
     def::Step step;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &step));
-    const Dataset dataset = call_builder(step, inputs_of(step));
-    ASSERT_NE(dataset.plan()->call, nullptr);
+    const Dataset dataset = call_method(step, inputs_of(step));
+    ASSERT_NE(dataset.plan()->arguments, nullptr);
     def::Step written;
-    write_call(*dataset.plan()->call, written);
+    write_call(*dataset.plan()->arguments, written);
     def::Step read_again;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(written.ShortDebugString(), &read_again));
-    const Dataset again = call_builder(read_again, inputs_of(step));
+    const Dataset again = call_method(read_again, inputs_of(step));
     EXPECT_EQ(print_plan(*again.plan()), print_plan(*dataset.plan()));
     def::Step written_again;
-    write_call(*again.plan()->call, written_again);
+    write_call(*again.plan()->arguments, written_again);
     EXPECT_EQ(written_again.ShortDebugString(), written.ShortDebugString());
   }
 }

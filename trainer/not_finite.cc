@@ -26,4 +26,16 @@ std::optional<PlacedValue> first_not_finite(std::span<const std::byte> floats) {
   return std::nullopt;
 }
 
+const Parameter* parameter_not_finite(const ParameterLayout& layout, const FlatBuffer& buffer,
+                                      std::span<const uint8_t> included) {
+  for (size_t id = 0; id < layout.parameters().size(); ++id) {
+    if (!included.empty() && included[id] == 0) continue;
+    const Parameter& parameter = layout.parameters()[id];
+    const std::span<const float> values =
+        buffer.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+    if (first_not_finite(std::as_bytes(values))) return &parameter;
+  }
+  return nullptr;
+}
+
 }  // namespace millrace

@@ -32,19 +32,6 @@ bool has_state(const std::vector<std::unique_ptr<Callback>>& callbacks, const st
   return std::ranges::any_of(callbacks, [&](const auto& callback) { return callback->state_name() == name; });
 }
 
-// The first parameter whose values are not all finite; those that are not `included` may be anything.
-const Parameter* parameter_not_finite(const ParameterLayout& layout, const FlatBuffer& buffer,
-                                      std::span<const uint8_t> included = {}) {
-  for (size_t id = 0; id < layout.parameters().size(); ++id) {
-    if (!included.empty() && included[id] == 0) continue;
-    const Parameter& parameter = layout.parameters()[id];
-    const std::span<const float> values =
-        buffer.span().subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
-    if (first_not_finite(std::as_bytes(values))) return &parameter;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 // One call of `train`.

@@ -54,16 +54,21 @@ TEST(StepTimeline, GathersTheBatchesOfAStepAndBeginsTheNextWithNone) {
             (timeline.batches[0].ended - timeline.batches[0].began) + (timeline.ended - timeline.began));
   EXPECT_EQ(timeline.after_backward, timeline.ended - timeline.began);
 
-  // An update without a batch, after one that was given up.
-  times.begin_batch(1, 1);
-  times.end_batch();
-  times.discard();
-  times.begin();
-  times.finish(/*with_batch=*/false, timeline, phases);
-  EXPECT_TRUE(timeline.batches.empty());
-  EXPECT_EQ(timeline.total, timeline.ended - timeline.began);
-  EXPECT_EQ(phases.forward, 0);
-  EXPECT_DOUBLE_EQ(phases.optimizer, std::chrono::duration<double>(timeline.total).count());
+  // Updates without a batch: the next, and one after a batch that was given up.
+  for (const bool given_up : {false, true}) {
+    if (given_up) {
+      times.begin_batch(1, 1);
+      times.end_batch();
+      times.discard();
+    }
+    times.begin();
+    times.finish(/*with_batch=*/false, timeline, phases);
+    EXPECT_TRUE(timeline.batches.empty());
+    EXPECT_TRUE(timeline.updates.empty());
+    EXPECT_EQ(timeline.total, timeline.ended - timeline.began);
+    EXPECT_EQ(phases.forward, 0);
+    EXPECT_DOUBLE_EQ(phases.optimizer, std::chrono::duration<double>(timeline.total).count());
+  }
 }
 
 TEST(ThreadNumbers, CountFromZeroInTheOrderInWhichThreadsCome) {

@@ -35,20 +35,19 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ -n "$other" ] || { usage >&2; exit 2; }
-build=$(realpath "$build")
-other=$(realpath "$other")
-for folder in "$build" "$other"; do
+declare -A builds=([ours]=$(realpath "$build") [theirs]=$(realpath "$other"))
+for folder in "${builds[@]}"; do
   for program in benchmarks/dataset_bench examples/mlm/prepare_tfrecord_shards examples/mlm/train_mlm; do
     [ -x "$folder/$program" ] || { echo "tests/bitwise.sh: $folder/$program is not there" >&2; exit 2; }
   done
 done
-writer=$build/tests/write_workload_shards
+writer=${builds[ours]}/tests/write_workload_shards
 [ -x "$writer" ] || { echo "tests/bitwise.sh: $writer is not there: build the tests" >&2; exit 2; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$writer" "$work/data"
-"$build/tools/dataset_index" "$work"/data/tokens/*.tfrecord >/dev/null
+"${builds[ours]}/tools/dataset_index" "$work"/data/tokens/*.tfrecord >/dev/null
 
 different=0
 same() {  # WHAT COMMAND...: prints whether the command succeeded
@@ -61,10 +60,14 @@ same() {  # WHAT COMMAND...: prints whether the command succeeded
   fi
 }
 
-# hash_of BUILD ARGUMENTS...: or what it printed instead.
+# hash_of SIDE ARGUMENTS...: or what it printed instead. `without_rewrites` among the first: of those that this build names.
 hash_of() {
-  local folder=$1
+  local folder=${builds[$1]}
   shift
+  if [ "$1" = without_rewrites ]; then
+    shift
+    set -- "$@" --threads 2 $(rewrites_of "$folder")
+  fi
   "$folder/benchmarks/dataset_bench" "$@" --json 2>"$work/stderr" |
     python3 -c 'import json, sys; text = sys.stdin.read()
 try: print(json.loads(text)["stream_hash"])
@@ -72,21 +75,14 @@ except (ValueError, KeyError): print("no hash:", text.strip()[:300], open(sys.ar
 }
 equal_hashes() {  # a hash that is none is no equal one
   local ours theirs
-  if [ "$1" = without_rewrites ]; then
-    shift
-    ours=$(hash_of "$build" "$@" --threads 2 $(rewrites_of "$build"))
-    theirs=$(hash_of "$other" "$@" --threads 2 $(rewrites_of "$other"))
-  else
-    ours=$(hash_of "$build" "$@")
-    theirs=$(hash_of "$other" "$@")
-  fi
+  ours=$(hash_of ours "$@")
+  theirs=$(hash_of theirs "$@")
   echo "$ours here, $theirs there"
   [ "$ours" = "$theirs" ] && [[ $ours =~ ^[0-9a-f]{16}$ ]]
 }
 
-# Each build names its own rewrites.
 rewrites_of() { "$1/benchmarks/dataset_bench" --help | sed -n '/^rewrites/,/^$/s/^  \([a-z_]*\) .*/--no-rewrite \1/p'; }
-for folder in "$build" "$other"; do
+for folder in "${builds[@]}"; do
   [ -n "$(rewrites_of "$folder")" ] || { echo "tests/bitwise.sh: $folder names no rewrites" >&2; exit 1; }
 done
 workload() {  # NAME BATCHES [arguments...]
@@ -120,23 +116,21 @@ set +f
 
 for name in mlm quest tokens; do
   case $name in tokens) workload=pad ;; *) workload=$name ;; esac
-  for folder in "$build" "$other"; do
-    "$folder/benchmarks/dataset_bench" "$workload" --shards "$name/*.tfrecord" --batches 20 --threads 2 \
-      --save "$work/saved-$name-$([ "$folder" = "$build" ] && echo ours || echo theirs)" >/dev/null 2>&1 || true
+  for side in ours theirs; do
+    "${builds[$side]}/benchmarks/dataset_bench" "$workload" --shards "$name/*.tfrecord" --batches 20 --threads 2 \
+      --save "$work/saved-$name-$side" >/dev/null 2>&1 || true
   done
   same "elements of $workload that --save writes" diff -rq "$work/saved-$name-ours" "$work/saved-$name-theirs"
 done
 
 for side in ours theirs; do
-  folder=$([ $side = ours ] && echo "$build" || echo "$other")
-  "$folder/examples/mlm/prepare_tfrecord_shards" --tokenizer "$work/data/tokenizer.json" --text "$work/data/text.txt" \
+  "${builds[$side]}/examples/mlm/prepare_tfrecord_shards" --tokenizer "$work/data/tokenizer.json" --text "$work/data/text.txt" \
     --out "$work/shards-$side" --max-length 32 --rows-per-group 100 --records-per-shard 100 --validation-every 10 \
     >/dev/null 2>&1 || true
 done
 same "shards of prepare_tfrecord_shards" diff -rq "$work/shards-ours" "$work/shards-theirs"
 for side in ours theirs; do
-  folder=$([ $side = ours ] && echo "$build" || echo "$other")
-  "$folder/examples/mlm/train_mlm" --shards "$work/shards-ours" --tokenizer "$work/data/tokenizer.json" \
+  "${builds[$side]}/examples/mlm/train_mlm" --shards "$work/shards-ours" --tokenizer "$work/data/tokenizer.json" \
     --out "$work/run-$side" --max-length 32 --layers 2 --hidden 32 --heads 2 --global-batch 16 --steps 50 \
     --learning-rate 1e-3 --warmup-steps 5 --shuffle 500 >/dev/null 2>&1 || true
 done

@@ -10,8 +10,9 @@ Prints as FILE:LINE and exits with 1 for
 """
 import os
 import re
-import subprocess
 import sys
+
+from repository_files import print_faults, root_of, texts
 
 MOST_COLUMNS = 120
 # The end of a link: its text may have begun on a line before.
@@ -61,25 +62,11 @@ def faults_of(root, path, text):
 
 
 def main():
-    arguments = sys.argv[1:]
-    if arguments and arguments[0] in ('-h', '--help'):
-        print(__doc__.strip())
-        return 0
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
-    listed = subprocess.run(['git', '-C', root, 'ls-files', '--cached', '--others', '--exclude-standard', '-z', '--',
-                             '*.md'], check=True, capture_output=True).stdout
-    paths = [os.fsdecode(path) for path in listed.split(b'\0') if path]
-    num_faults = 0
-    for path in paths:
-        if not os.path.exists(os.path.join(root, path)):
-            continue
-        with open(os.path.join(root, path), encoding='utf-8') as file:
-            for number, message in faults_of(root, path, file.read()):
-                print(f'{path}:{number}: {message}')
-                num_faults += 1
-    if num_faults or not paths:
+    root = root_of(sys.argv[1:], __doc__)
+    found = texts(root, '*.md')
+    if print_faults(found, lambda path, text: faults_of(root, path, text)) or not found:
         return 1
-    print(f'{len(paths)} documents have lines of at most {MOST_COLUMNS} columns and links that lead somewhere')
+    print(f'{len(found)} documents have lines of at most {MOST_COLUMNS} columns and links that lead somewhere')
     return 0
 
 

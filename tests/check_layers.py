@@ -3,13 +3,13 @@
 
 usage: tests/check_layers.py [ROOT]
 
-Reads the tracked .h and .cc files below ROOT (default: this repository), prints each line that breaks a rule as
+Reads the .h and .cc files below ROOT (default: this repository), tracked or new, prints each line that breaks a rule as
 FILE:LINE: what, and exits with 1 if there is one.
 """
-import os
 import re
-import subprocess
 import sys
+
+from repository_files import print_faults, root_of, texts
 
 # Folder: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks.
 MAY_INCLUDE = {
@@ -63,26 +63,14 @@ def broken_rules(path, text):
 
 
 def main():
-    arguments = sys.argv[1:]
-    if arguments and arguments[0] in ('-h', '--help'):
-        print(__doc__.strip())
-        return 0
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
-    listed = subprocess.run(['git', '-C', root, 'ls-files', '--cached', '--others', '--exclude-standard', '-z', '--',
-                             '*.h', '*.cc'], check=True, capture_output=True).stdout
-    paths = [os.fsdecode(path) for path in listed.split(b'\0') if path]
-    num_broken = 0
-    for path in paths:
-        with open(os.path.join(root, path), encoding='utf-8') as file:
-            for number, message in broken_rules(path, file.read()):
-                print(f'{path}:{number}: {message}')
-                num_broken += 1
-    missing = sorted(path for path in TBB if path not in paths)
+    found = texts(root_of(sys.argv[1:], __doc__), '*.h', '*.cc')
+    num_broken = print_faults(found, broken_rules)
+    missing = sorted(path for path in TBB if path not in found)
     for path in missing:
         print(f'tests/check_layers.py: {path}, which may use TBB, is no file')
-    if num_broken or missing or not paths:
+    if num_broken or missing or not found:
         return 1
-    print(f'{len(paths)} files keep to the layers')
+    print(f'{len(found)} files keep to the layers')
     return 0
 
 

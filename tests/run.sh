@@ -115,7 +115,9 @@ run_tsan() {
 }
 
 run_tidy() {
-  if [ "$all" = 1 ]; then tests/tidy.sh --all --jobs "$jobs"; else tests/tidy.sh --jobs "$jobs"; fi
+  local which=()
+  [ "$all" = 0 ] || which=(--all)
+  tests/tidy.sh "${which[@]}" --jobs "$jobs"
 }
 
 run_plain() { cmake --fresh --preset plain >/dev/null && cmake --build --preset plain --parallel "$jobs"; }

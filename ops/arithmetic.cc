@@ -65,22 +65,13 @@ Column calculated(const Column& column, Arithmetic what, T k, BufferPool& pool) 
 
 }  // namespace
 
-ArithmeticOperator::ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, int64_t k)
-    : MapOperator(schema),
-      column_(checked_column(*schema, feature, true, k, what == Arithmetic::kModulo)),
-      what_(what),
-      whole_(true),
-      integer_(k),
-      number_(static_cast<double>(k)) {}
-
-ArithmeticOperator::ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, double k)
-    : MapOperator(schema),
-      column_(checked_column(*schema, feature, false, 0, false)),
-      what_(what),
-      whole_(false),
-      integer_(0),
-      number_(k) {
-  if (what == Arithmetic::kModulo && k == 0) refuse("arithmetic: modulo 0");
+ArithmeticOperator::ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what,
+                                       const std::variant<int64_t, double>& k)
+    : MapOperator(schema), what_(what), whole_(std::holds_alternative<int64_t>(k)) {
+  integer_ = whole_ ? std::get<int64_t>(k) : 0;
+  number_ = whole_ ? static_cast<double>(integer_) : std::get<double>(k);
+  column_ = checked_column(*schema, feature, whole_, integer_, whole_ && what == Arithmetic::kModulo);
+  if (!whole_ && what == Arithmetic::kModulo && number_ == 0) refuse("arithmetic: modulo 0");
 }
 
 std::string_view ArithmeticOperator::name() const {
@@ -90,11 +81,6 @@ std::string_view ArithmeticOperator::name() const {
     case Arithmetic::kModulo: return "modulo";
   }
   return "arithmetic";
-}
-
-std::string ArithmeticOperator::arguments() const {
-  return fmt::format("feature={}, k={}", (*schema())[column_].name,
-                     whole_ ? fmt::to_string(integer_) : fmt::to_string(number_));
 }
 
 Block ArithmeticOperator::apply(Block block, BufferPool& pool) const {

@@ -2,7 +2,9 @@
 
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,13 +18,12 @@ enum class Arithmetic {
 
 /// Calculates with a constant on every number of a feature, whatever its shape: int32, int64 or float32. Integers wrap
 /// around at the ends of their type.
-class ArithmeticOperator final : public MapOperator {
+class ArithmeticOperator : public MapOperator {
  public:
-  ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, int64_t k);
-  ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what, double k);
+  ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what,
+                     const std::variant<int64_t, double>& k);
   std::string_view name() const override;
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -31,6 +32,49 @@ class ArithmeticOperator final : public MapOperator {
   bool whole_;  // k is `integer_`, else `number_`
   int64_t integer_;
   double number_;
+};
+
+template <Arithmetic kWhat>
+class ArithmeticOf final : public ArithmeticOperator {
+ public:
+  ArithmeticOf(const SchemaPtr& schema, std::string_view feature, const std::variant<int64_t, double>& k)
+      : ArithmeticOperator(schema, feature, kWhat, k) {}
+};
+using AddOperator = ArithmeticOf<Arithmetic::kAdd>;
+using MultiplyOperator = ArithmeticOf<Arithmetic::kMultiply>;
+using ModuloOperator = ArithmeticOf<Arithmetic::kModulo>;
+
+/// What `Dataset::add` is called with.
+struct AddArguments {
+  std::string feature;
+  std::variant<int64_t, double> k = int64_t{0};
+
+  static constexpr auto fields() {
+    using A = AddArguments;
+    return describe<A>("add", field::required<&A::feature>, field::required<&A::k>);
+  }
+};
+
+/// What `Dataset::multiply` is called with.
+struct MultiplyArguments {
+  std::string feature;
+  std::variant<int64_t, double> k = int64_t{0};
+
+  static constexpr auto fields() {
+    using A = MultiplyArguments;
+    return describe<A>("multiply", field::required<&A::feature>, field::required<&A::k>);
+  }
+};
+
+/// What `Dataset::modulo` is called with.
+struct ModuloArguments {
+  std::string feature;
+  int64_t k = 0;
+
+  static constexpr auto fields() {
+    using A = ModuloArguments;
+    return describe<A>("modulo", field::required<&A::feature>, field::required<&A::k>);
+  }
 };
 
 }  // namespace millrace

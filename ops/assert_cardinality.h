@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -14,7 +15,6 @@ class AssertCardinalityOperator final : public StageOperator {
   /// `count`: elements; at least 0, or -1 for infinitely many, tf.data's `INFINITE_CARDINALITY`.
   AssertCardinalityOperator(SchemaPtr input, int64_t count);
   std::string_view name() const override { return "assert_cardinality"; }
-  std::string arguments() const override { return "count=" + std::to_string(count_); }
   Cardinality cardinality(std::span<const Cardinality>) const override {
     return count_ == -1 ? Cardinality::infinite() : Cardinality::known(count_);
   }
@@ -25,6 +25,16 @@ class AssertCardinalityOperator final : public StageOperator {
 
  private:
   int64_t count_;
+};
+
+/// What `Dataset::assert_cardinality` is called with.
+struct AssertCardinalityArguments {
+  int64_t count = 0;
+
+  static constexpr auto fields() {
+    using A = AssertCardinalityArguments;
+    return describe<A>("assert_cardinality", field::required<&A::count>);
+  }
 };
 
 }  // namespace millrace

@@ -78,17 +78,6 @@ AugmentImagesOperator::AugmentImagesOperator(const SchemaPtr& input, AugmentImag
   check_numbers(options_);
 }
 
-std::string AugmentImagesOperator::arguments() const {
-  std::string text = fmt::format(
-      "features=[{}], rotate={}, flip_left_right={}, flip_up_down={}, brightness={}, "
-      "contrast={}/{}",
-      fmt::join(options_.features, ","), options_.rotate, options_.flip_left_right, options_.flip_up_down,
-      options_.brightness, options_.contrast.first, options_.contrast.second);
-  if (options_.clip) text += fmt::format(", clip={}/{}", options_.clip->first, options_.clip->second);
-  text += fmt::format(", seed={}", options_.seed);
-  return occurrence_ == 0 ? text : text + fmt::format(", occurrence={}", occurrence_);
-}
-
 // Draws, which states rely on: of draw 0 of a row word 0 turns, the two highest bits of word 1 flip, word 2 is the
 // brightness and word 3 the contrast, whatever of these is asked for.
 AugmentImagesOperator::Change AugmentImagesOperator::drawn(const CounterRng& rng, uint64_t row) const {

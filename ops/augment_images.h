@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -13,17 +14,25 @@ class CounterRng;
 
 struct AugmentImagesOptions {
   std::vector<std::string> features = {};  ///< images that are changed alike, int32 or float32. No default
-  bool rotate = false;                     ///< by 0, 90, 180 or 270 degrees; images must be square. Default: no
-  bool flip_left_right = false;            ///< every second one. Default: no
-  bool flip_up_down = false;               ///< every second one. Default: no
+  bool rotate = false;                     ///< by 0, 90, 180 or 270 degrees; images must be square. Default: false
+  bool flip_left_right = false;            ///< every second one. Default: false
+  bool flip_up_down = false;               ///< every second one. Default: false
   /// A number from -brightness to brightness is added to all values; of int32 images in parts of 255. Default: 0
   double brightness = 0;
   /// The distance of values to the mean of their channel is multiplied by a number from the first to the second, which
   /// must not be negative. Default: 1 to 1
   std::pair<double, double> contrast = {1, 1};
-  /// To which float32 values are cut when brightness or contrast change. Default: not at all
+  /// To which float32 values are cut when brightness or contrast change. Default: none, not at all
   std::optional<std::pair<double, double>> clip = {};
   uint64_t seed = 0;  ///< another seed, other changes. Default: 0
+
+  static constexpr auto fields() {
+    using A = AugmentImagesOptions;
+    return describe<A>("AugmentImagesOptions", field::required<&A::features>, field::stream<&A::rotate>,
+                       field::stream<&A::flip_left_right>, field::stream<&A::flip_up_down>,
+                       field::stream<&A::brightness>, field::stream<&A::contrast>, field::stream<&A::clip>,
+                       field::stream<&A::seed>);
+  }
 };
 
 /// Changes images at random, all features of a row by the same draws: a low and a high resolution image stay a pair.
@@ -44,7 +53,6 @@ class AugmentImagesOperator final : public MapOperator {
   AugmentImagesOperator(const SchemaPtr& input, AugmentImagesOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "augment_images"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -68,6 +76,16 @@ class AugmentImagesOperator final : public MapOperator {
   uint64_t occurrence_;
   bool changes_contrast_;
   bool changes_values_;
+};
+
+/// What `Dataset::augment_images` is called with.
+struct AugmentImagesArguments {
+  AugmentImagesOptions options = {};
+
+  static constexpr auto fields() {
+    using A = AugmentImagesArguments;
+    return describe<A>("augment_images", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -272,9 +272,8 @@ BatchOperator::BatchOperator(SchemaPtr input, int64_t size, BatchOptions options
       later_(std::move(later)),
       row_bytes_(row_bytes) {}
 
-std::string BatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}{}", size_, options_.drop_remainder,
-                     later_ != nullptr ? fmt::format(", lost rows through {}", later_->name()) : "");
+std::string BatchOperator::remark() const {
+  return later_ == nullptr ? "" : fmt::format("lost rows through {}", later_->name());
 }
 
 Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) const {

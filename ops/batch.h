@@ -6,12 +6,20 @@
 #include <string>
 
 #include "formats/columnar/block_builder.h"
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
 
 struct BatchOptions {
   bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
+
+  static constexpr std::string_view kAlternative = "batch";  // in GatherOptions
+
+  static constexpr auto fields() {
+    using A = BatchOptions;
+    return describe<A>("BatchOptions", field::stream<&A::drop_remainder>);
+  }
 };
 
 /// Gathers `size` elements for each batch and has them assembled. A short last batch comes at the end or is dropped.
@@ -88,7 +96,7 @@ class BatchOperator final : public StageOperator {
   BatchOperator(SchemaPtr input, int64_t size, BatchOptions options = {},
                 std::shared_ptr<const MapOperator> later = nullptr, int64_t row_bytes = 0);
   std::string_view name() const override { return "batch"; }
-  std::string arguments() const override;
+  std::string remark() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -117,5 +125,16 @@ BatchStage::Assemble stack_elements(SchemaPtr schema, std::string_view operator_
 size_t checked_batch_size(std::string_view operator_name, int64_t size);
 /// Batches that `inputs[0]` elements make.
 Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainder);
+
+/// What `Dataset::batch` is called with.
+struct BatchArguments {
+  int64_t size = 0;
+  BatchOptions options = {};
+
+  static constexpr auto fields() {
+    using A = BatchArguments;
+    return describe<A>("batch", field::required<&A::size>, field::inlined<&A::options>);
+  }
+};
 
 }  // namespace millrace

@@ -70,12 +70,6 @@ BucketBySequenceLengthOperator::BucketBySequenceLengthOperator(SchemaPtr input, 
   }
 }
 
-std::string BucketBySequenceLengthOperator::arguments() const {
-  return fmt::format("features={}, boundaries={}, batch_sizes={}, pad_to_bucket_boundary={}, drop_remainder={}, {}",
-                     fmt::join(features_, "|"), fmt::join(boundaries_, "|"), fmt::join(batch_sizes_, "|"),
-                     pad_to_boundary_, padding_.options().drop_remainder, padding_.to_string());
-}
-
 Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinality> inputs) const {
   return inputs[0].is_infinite() ? inputs[0] : Cardinality::unknown();
 }

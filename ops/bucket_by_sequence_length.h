@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/group_stage.h"
 #include "ops/padded_batch.h"
 
@@ -16,6 +17,11 @@ struct BucketOptions {
   bool pad_to_bucket_boundary = false;
   /// How batches are padded, and whether short ones at the end are dropped. Default: to the longest row, with zeros
   PaddedBatchOptions padding = {};
+
+  static constexpr auto fields() {
+    using A = BucketOptions;
+    return describe<A>("BucketOptions", field::stream<&A::pad_to_bucket_boundary>, field::stream<&A::padding>);
+  }
 };
 
 /// Batches rows of similar lengths together: little padding without sorting. A row of length n waits in the bucket
@@ -35,7 +41,6 @@ class BucketBySequenceLengthOperator final : public StageOperator {
                                  std::vector<int64_t> batch_sizes, BucketOptions options = {});
   std::string_view name() const override { return "bucket_by_sequence_length"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -52,6 +57,20 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   bool pad_to_boundary_;
   Padding padding_;
   std::vector<size_t> columns_;  // of `features_`
+};
+
+/// What `Dataset::bucket_by_sequence_length` is called with.
+struct BucketBySequenceLengthArguments {
+  std::vector<std::string> features = {};
+  std::vector<int64_t> boundaries = {};
+  std::vector<int64_t> batch_sizes = {};
+  BucketOptions options = {};
+
+  static constexpr auto fields() {
+    using A = BucketBySequenceLengthArguments;
+    return describe<A>("bucket_by_sequence_length", field::required<&A::features>, field::required<&A::boundaries>,
+                       field::required<&A::batch_sizes>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/kept_elements.h"
 
 namespace millrace {
@@ -29,8 +30,8 @@ class CacheOperator final : public StageOperator {
   /// without looking into it; `DecodeRowsOperator` makes the element of it. Default: it comes out as it is
   explicit CacheOperator(SchemaPtr input, bool as_bytes = false);
   std::string_view name() const override { return "cache"; }
+  std::string remark() const override { return schema() == input_schema_ ? "" : "as bytes"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override { return schema() == input_schema_ ? "" : "as bytes"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
@@ -43,6 +44,10 @@ class CacheOperator final : public StageOperator {
 struct CacheOptions {
   /// Where elements are kept for later runs too, instead of memory; see FileCacheOperator. Default: none, in memory
   std::string directory;
+
+  static constexpr auto fields() {
+    return describe<CacheOptions>("CacheOptions", field::speed<&CacheOptions::directory>);
+  }
 };
 
 /// The same in a folder, which the first epoch that is read to its end writes, in this run or in an earlier one. It
@@ -55,7 +60,15 @@ class FileCacheOperator final : public KeptElementsOperator {
       : KeptElementsOperator(std::move(schema), "cache", std::move(directory), /*one_for_each_digest=*/false,
                              std::move(identity)) {}
   std::string_view name() const override { return "cache"; }
-  std::string arguments() const override { return "on_disk"; }
+  /// Another one than that of a cache in memory, which has other states.
+  uint64_t content_digest() const override { return 1; }
+};
+
+/// What `Dataset::cache` is called with.
+struct CacheArguments {
+  CacheOptions options = {};
+
+  static constexpr auto fields() { return describe<CacheArguments>("cache", field::inlined<&CacheArguments::options>); }
 };
 
 }  // namespace millrace

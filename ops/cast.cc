@@ -60,10 +60,6 @@ void convert_to(const Column& from, Column& to, const std::string& feature, Bloc
 CastOperator::CastOperator(const SchemaPtr& schema, std::string_view feature, DType to)
     : MapOperator(cast_schema(*schema, feature, to)), column_(static_cast<size_t>(schema->column(feature))) {}
 
-std::string CastOperator::arguments() const {
-  return fmt::format("feature={}, to={}", (*schema())[column_].name, to_string((*schema())[column_].dtype));
-}
-
 Block CastOperator::apply(Block block, BufferPool& pool) const {
   const FeatureSpec& feature = (*schema())[column_];
   const Column from = block.column(column_);

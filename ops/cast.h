@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -14,11 +15,21 @@ class CastOperator final : public MapOperator {
   CastOperator(const SchemaPtr& schema, std::string_view feature, DType to);
   std::string_view name() const override { return "cast"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
   size_t column_;
+};
+
+/// What `Dataset::cast` is called with.
+struct CastArguments {
+  std::string feature;
+  DType to = DType::kInt64;
+
+  static constexpr auto fields() {
+    using A = CastArguments;
+    return describe<A>("cast", field::required<&A::feature>, field::required<&A::to>);
+  }
 };
 
 }  // namespace millrace

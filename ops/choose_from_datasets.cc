@@ -71,10 +71,6 @@ std::span<const SchemaPtr> checked_data(std::span<const SchemaPtr> inputs) {
 ChooseFromDatasetsOperator::ChooseFromDatasetsOperator(std::span<const SchemaPtr> inputs, ChooseOptions options)
     : ChooseFromDatasetsOperator(JoinedSchema(kName, checked_data(inputs)), options) {}
 
-std::string ChooseFromDatasetsOperator::arguments() const {
-  return fmt::format("stop_on_empty={}", options_.stop_on_empty);
-}
-
 Cardinality ChooseFromDatasetsOperator::cardinality(std::span<const Cardinality> inputs) const {
   const bool infinite = std::any_of(inputs.begin() + 1, inputs.end(), [](const auto& c) { return c.is_infinite(); });
   return infinite ? Cardinality::infinite() : Cardinality::unknown();

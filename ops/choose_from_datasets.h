@@ -1,11 +1,17 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/selection.h"
 
 namespace millrace {
 
 struct ChooseOptions {
   bool stop_on_empty = true;  ///< end when a choice names an input that has ended, else pass over it. Default: true
+
+  static constexpr auto fields() {
+    using A = ChooseOptions;
+    return describe<A>("ChooseOptions", field::stream<&A::stop_on_empty>);
+  }
 };
 
 /// Takes each element from the input whose number, from 0, the first input says: int64 scalars.
@@ -21,7 +27,6 @@ class ChooseFromDatasetsOperator final : public StageOperator {
   /// `inputs`: the choices, then the data.
   ChooseFromDatasetsOperator(std::span<const SchemaPtr> inputs, ChooseOptions options);
   std::string_view name() const override { return "choose_from_datasets"; }
-  std::string arguments() const override;
   /// Infinite with an infinite input, whatever the choices are, else unknown: as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   /// Infinite where choices and data all are, else unknown: what does not end, and not only what is said to.
@@ -38,6 +43,16 @@ class ChooseFromDatasetsOperator final : public StageOperator {
 
   JoinedSchema data_;
   ChooseOptions options_;
+};
+
+/// What `Dataset::choose_from_datasets` is called with.
+struct ChooseFromDatasetsArguments {
+  ChooseOptions options = {};
+
+  static constexpr auto fields() {
+    using A = ChooseFromDatasetsArguments;
+    return describe<A>("choose_from_datasets", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

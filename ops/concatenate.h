@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/joined_schema.h"
 #include "ops/operator.h"
 
@@ -26,6 +27,11 @@ class ConcatenateOperator final : public StageOperator {
   explicit ConcatenateOperator(JoinedSchema inputs) : StageOperator(inputs.schema()), inputs_(std::move(inputs)) {}
 
   JoinedSchema inputs_;
+};
+
+/// What `Dataset::concatenate` is called with.
+struct ConcatenateArguments {
+  static constexpr auto fields() { return describe<ConcatenateArguments>("concatenate"); }
 };
 
 }  // namespace millrace

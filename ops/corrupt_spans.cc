@@ -145,15 +145,6 @@ void CorruptSpansOperator::check_ids(std::span<const Id> ids) const {
                                                            options_.input_ids, *found));
 }
 
-std::string CorruptSpansOperator::arguments() const {
-  return fmt::format(
-      "vocab_size={}, noise_density={}, mean_span_length={}, first_sentinel={}, num_sentinels={}, end_token={}, "
-      "seed={}, input_ids={}, labels={}{}",
-      options_.vocab_size, options_.noise_density, options_.mean_span_length, first_sentinel_, options_.num_sentinels,
-      options_.end_token ? fmt::to_string(*options_.end_token) : "none", options_.seed, options_.input_ids,
-      options_.labels, occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 template <typename Id>
 Block CorruptSpansOperator::corrupt(const Block& block, BufferPool& pool) const {
   const Column& original = block.column(column_);

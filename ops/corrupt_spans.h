@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -15,13 +16,22 @@ struct CorruptSpansOptions {
   int64_t vocab_size = 0;       ///< the first sentinel is the last id below it. No default
   double noise_density = 0.15;  ///< share of the tokens that are left out, between 0 and 1. Default: 0.15
   double mean_span_length = 3;  ///< tokens of a span that is left out, on average; at least 1. Default: 3
-  /// The sentinel of the first span, below `vocab_size`; those of the next spans count down. Default: `vocab_size` - 1
+  /// The sentinel of the first span, below `vocab_size`; those of the next spans count down. Default: none, it is
+  /// `vocab_size` - 1
   std::optional<int64_t> first_sentinel = {};
   int64_t num_sentinels = 100;            ///< how many there are; at least 1. Default: 100, as T5's vocabulary has
   std::optional<int64_t> end_token = {};  ///< is put behind inputs and targets. Default: none
   uint64_t seed = 0;                      ///< another seed, other spans. Default: 0
   std::string input_ids = "input_ids";    ///< feature with the ids, becomes the inputs. Default: input_ids
   std::string labels = "labels";          ///< feature that is added: the targets. Default: labels
+
+  static constexpr auto fields() {
+    using A = CorruptSpansOptions;
+    return describe<A>("CorruptSpansOptions", field::required<&A::vocab_size>, field::stream<&A::noise_density>,
+                       field::stream<&A::mean_span_length>, field::stream<&A::first_sentinel>,
+                       field::stream<&A::num_sentinels>, field::stream<&A::end_token>, field::stream<&A::seed>,
+                       field::stream<&A::input_ids>, field::stream<&A::labels>);
+  }
 };
 
 /// Which spans of a row of tokens are left out, and how many tokens that makes: T5's `random_spans_noise_mask`
@@ -73,7 +83,6 @@ class CorruptSpansOperator final : public MapOperator {
   CorruptSpansOperator(const SchemaPtr& input, CorruptSpansOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "corrupt_spans"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -89,6 +98,16 @@ class CorruptSpansOperator final : public MapOperator {
   SpanNoise noise_;
   int64_t first_sentinel_;
   size_t column_;
+};
+
+/// What `Dataset::corrupt_spans` is called with.
+struct CorruptSpansArguments {
+  CorruptSpansOptions options = {};
+
+  static constexpr auto fields() {
+    using A = CorruptSpansArguments;
+    return describe<A>("corrupt_spans", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

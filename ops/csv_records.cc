@@ -28,8 +28,4 @@ std::unique_ptr<RecordCutter> CsvRecordsOperator::cutter(uint64_t max_record_byt
   return std::make_unique<CsvCutter>(format_, max_record_bytes, skips_damage());
 }
 
-std::string CsvRecordsOperator::format() const {
-  return fmt::format(", delimiter='{}', quotes={}, header={}", format_.delimiter, format_.quotes, format_.header);
-}
-
 }  // namespace millrace

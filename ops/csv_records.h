@@ -5,6 +5,7 @@
 
 #include "formats/csv/format.h"
 #include "ops/file_source.h"
+#include "ops/format_arguments.h"
 
 namespace millrace {
 
@@ -20,10 +21,21 @@ class CsvRecordsOperator final : public FileSourceOperator {
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
-  std::string format() const override;
 
  private:
   CsvFormat format_;
+};
+
+/// What `Dataset::csv_records` is called with.
+struct CsvRecordsArguments {
+  std::optional<Shards> shards = {};
+  CsvFormat format = {};
+  FileReadOptions read = {};
+
+  static constexpr auto fields() {
+    using A = CsvRecordsArguments;
+    return describe<A>("csv_records", field::required<&A::shards>, field::stream<&A::format>, field::stream<&A::read>);
+  }
 };
 
 }  // namespace millrace

@@ -48,12 +48,6 @@ CutmixOperator::CutmixOperator(const SchemaPtr& input, CutmixOptions options, ui
   }
 }
 
-std::string CutmixOperator::arguments() const {
-  return fmt::format("image={}, labels=[{}], alpha={}, probability={}, seed={}{}", options_.image,
-                     fmt::join(options_.labels, ","), options_.alpha, options_.probability, options_.seed,
-                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 Block CutmixOperator::apply(Block block, BufferPool& pool) const {
   const CounterRng rng(options_.seed, operator_id(name(), occurrence_), block.iteration);
   std::vector<size_t> columns = labels_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -13,6 +14,12 @@ struct CutmixOptions {
   double alpha = 1;                      ///< of the Beta distribution; above 0. Default: 1
   double probability = 1;                ///< that a batch is mixed at all. Default: 1
   uint64_t seed = 0;                     ///< another seed, other boxes. Default: 0
+
+  static constexpr auto fields() {
+    using A = CutmixOptions;
+    return describe<A>("CutmixOptions", field::stream<&A::image>, field::stream<&A::labels>, field::stream<&A::alpha>,
+                       field::stream<&A::probability>, field::stream<&A::seed>);
+  }
 };
 
 /// Pastes a box of another image of the batch into each (Yun et al., "CutMix: regularization strategy to train strong
@@ -33,7 +40,6 @@ class CutmixOperator final : public MapOperator {
   CutmixOperator(const SchemaPtr& input, CutmixOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "cutmix"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -41,6 +47,15 @@ class CutmixOperator final : public MapOperator {
   size_t image_;
   std::vector<size_t> labels_;
   uint64_t occurrence_;
+};
+
+/// What `Dataset::cutmix` is called with.
+struct CutmixArguments {
+  CutmixOptions options = {};
+
+  static constexpr auto fields() {
+    return describe<CutmixArguments>("cutmix", field::inlined<&CutmixArguments::options>);
+  }
 };
 
 }  // namespace millrace

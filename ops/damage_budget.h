@@ -5,6 +5,7 @@
 
 #include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/skipped_region.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -38,7 +39,6 @@ class DamageBudgetOperator final : public StageOperator {
   /// Throws `kInvalidArgument` for a policy without a budget.
   DamageBudgetOperator(SchemaPtr input, const DamagePolicy& policy);
   std::string_view name() const override { return "damage_budget"; }
-  std::string policy() const override { return policy_.to_string(); }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
@@ -51,5 +51,15 @@ class DamageBudgetOperator final : public StageOperator {
 
 /// Opens the stage below a DamageBudgetStage, also from the state of a pipeline that had the other policy.
 [[nodiscard]] std::unique_ptr<Stage> open_below_damage_budget(const OpenStage& open, const StageContext& context);
+
+/// What `Dataset::damage_budget` is called with.
+struct DamageBudgetArguments {
+  DamagePolicy policy = {};
+
+  static constexpr auto fields() {
+    using A = DamageBudgetArguments;
+    return describe<A>("damage_budget", field::damage<&A::policy>.required());
+  }
+};
 
 }  // namespace millrace

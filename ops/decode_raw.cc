@@ -91,12 +91,6 @@ DecodeRawOperator::DecodeRawOperator(const SchemaPtr& input, const std::string& 
   }
 }
 
-std::string DecodeRawOperator::arguments() const {
-  const FeatureSpec& feature = (*schema())[column_];
-  return fmt::format("feature={}, type={}, shape={}, little_endian={}", feature.name, traits_of(type_).name,
-                     to_string(feature.shape), options_.little_endian);
-}
-
 Block DecodeRawOperator::apply(Block block, BufferPool& pool) const {
   const RawTraits traits = traits_of(type_);
   const bool swap = options_.little_endian != (std::endian::native == std::endian::little);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -23,9 +24,19 @@ enum class RawType {
   kBool,  ///< a byte: 0, or 1 for all others
 };
 
+constexpr auto names_of(const RawType*) {
+  return enum_names("RawType", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "FLOAT16",
+                    "BFLOAT16", "BOOL");
+}
+
 struct DecodeRawOptions {
-  std::optional<Shape> shape = {};  ///< of an element's numbers, of which there must be as many. Default: [?]
+  std::optional<Shape> shape = {};  ///< of an element's numbers, of which there must be as many. Default: none, [?]
   bool little_endian = true;        ///< the byte order. Default: true
+
+  static constexpr auto fields() {
+    using A = DecodeRawOptions;
+    return describe<A>("DecodeRawOptions", field::stream<&A::shape>.as_shape(), field::stream<&A::little_endian>);
+  }
 };
 
 /// Reads the bytes of a feature as numbers.
@@ -41,7 +52,6 @@ class DecodeRawOperator final : public MapOperator {
                     const DecodeRawOptions& options = {});
   std::string_view name() const override { return "decode_raw"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
@@ -49,6 +59,19 @@ class DecodeRawOperator final : public MapOperator {
   size_t column_;
   RawType type_;
   DecodeRawOptions options_;
+};
+
+/// What `Dataset::decode_raw` is called with.
+struct DecodeRawArguments {
+  std::string feature;
+  RawType type = RawType::kUint8;
+  DecodeRawOptions options = {};
+
+  static constexpr auto fields() {
+    using A = DecodeRawArguments;
+    return describe<A>("decode_raw", field::required<&A::feature>, field::required<&A::type>,
+                       field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -32,8 +32,6 @@ SchemaPtr schema_without(const Schema& input, const std::vector<std::string>& dr
 DropOperator::DropOperator(const SchemaPtr& input, const std::vector<std::string>& features)
     : MapOperator(schema_without(*input, features)), dropped_(features), kept_(kept_columns(*input, features)) {}
 
-std::string DropOperator::arguments() const { return fmt::format("features=[{}]", fmt::join(dropped_, ",")); }
-
 Block DropOperator::apply(Block block, BufferPool&) const {
   Block::Columns columns;
   columns.reserve(kept_.size());

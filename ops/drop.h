@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,13 +17,19 @@ class DropOperator final : public MapOperator {
   DropOperator(const SchemaPtr& input, const std::vector<std::string>& features);
   std::string_view name() const override { return "drop"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<std::string> dropped_;
   std::vector<size_t> kept_;  // columns of the input
+};
+
+/// What `Dataset::drop` is called with.
+struct DropArguments {
+  std::vector<std::string> features = {};
+
+  static constexpr auto fields() { return describe<DropArguments>("drop", field::required<&DropArguments::features>); }
 };
 
 }  // namespace millrace

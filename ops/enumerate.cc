@@ -49,10 +49,6 @@ EnumerateOperator::EnumerateOperator(const SchemaPtr& input, int64_t start, cons
 EnumerateOperator::EnumerateOperator(WrittenFeatures features, int64_t start)
     : StageOperator(features.schema()), features_(std::move(features)), start_(start) {}
 
-std::string EnumerateOperator::arguments() const {
-  return fmt::format("start={}, feature={}", start_, (*features_.written())[0].name);
-}
-
 std::unique_ptr<Stage> EnumerateOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<EnumerateStage>(features_, open_input(inputs[0], context), start_, context);
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/written_features.h"
 
@@ -16,7 +17,6 @@ class EnumerateOperator final : public StageOperator {
   explicit EnumerateOperator(const SchemaPtr& input, int64_t start = 0, const std::string& feature = "index");
   std::string_view name() const override { return "enumerate"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -26,6 +26,17 @@ class EnumerateOperator final : public StageOperator {
 
   WrittenFeatures features_;
   int64_t start_;
+};
+
+/// What `Dataset::enumerate` is called with.
+struct EnumerateArguments {
+  int64_t start = 0;
+  std::string feature = "index";
+
+  static constexpr auto fields() {
+    using A = EnumerateArguments;
+    return describe<A>("enumerate", field::stream<&A::start>, field::stream<&A::feature>);
+  }
 };
 
 }  // namespace millrace

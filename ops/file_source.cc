@@ -136,22 +136,6 @@ FileSourceOperator::FileSourceOperator(SchemaPtr schema, Shards shards, const Fi
   interleave_ = interleave_.of_inputs(shards_.size());
 }
 
-std::string FileSourceOperator::arguments() const {
-  const bool compressed = options_.compression != Compression::kNone;
-  return fmt::format("{} shards{}, cycle_length={}, block_length={}{}{}", shards_.size(), format(),
-                     options_.cycle_length, options_.block_length,
-                     options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "",
-                     compressed ? fmt::format(", compression={}", to_string(options_.compression)) : "") +
-         // A longer one ends its file.
-         (options_.max_record_bytes == FileReadOptions().max_record_bytes
-              ? ""
-              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
-}
-
-std::string FileSourceOperator::policy() const {
-  return skips_damage() ? "damage: " + options_.damage.to_string() : "";
-}
-
 Cardinality FileSourceOperator::cardinality(std::span<const Cardinality>) const {
   // Damage can make it any smaller number.
   if (skips_damage()) return Cardinality::unknown();

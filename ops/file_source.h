@@ -8,6 +8,7 @@
 #include "formats/records/record_cutter.h"
 #include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/shards.h"
+#include "ops/format_arguments.h"
 #include "ops/interleave.h"
 #include "ops/operator.h"
 
@@ -20,10 +21,17 @@ struct FileReadOptions {
   bool shuffle_shards = false;  ///< another order of the files in each epoch, drawn from `seed`. Default: false
   uint64_t seed = 0;            ///< of the order of files. Default: 0
   bool ordered = true;          ///< false: whichever file is ready gives its records first. Default: true
-  Compression compression = Compression::kNone;  ///< how the files are stored. Default: as they are
+  Compression compression = Compression::kNone;  ///< how the files are stored. Default: none, as they are
   uint64_t max_record_bytes = uint64_t{64}
                               << 20;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 64 MiB
   DamagePolicy damage = {};           ///< what is done about damage. Default: an error
+
+  static constexpr auto fields() {
+    using A = FileReadOptions;
+    return describe<A>("FileRead", field::stream<&A::cycle_length>, field::stream<&A::block_length>,
+                       field::stream<&A::shuffle_shards>, field::stream<&A::seed>, field::stream<&A::ordered>,
+                       field::stream<&A::compression>, field::stream<&A::max_record_bytes>, field::damage<&A::damage>);
+  }
 };
 
 /// Source: the records of files of one kind as raw bytes, one `bytes` scalar named `record`. Files are interleaved in
@@ -35,8 +43,6 @@ struct FileReadOptions {
 /// from the frame that has it.
 class FileSourceOperator : public StageOperator {
  public:
-  std::string arguments() const final;
-  std::string policy() const final;
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const final;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
@@ -54,8 +60,6 @@ class FileSourceOperator : public StageOperator {
   /// `record_too_large`.
   [[nodiscard]] virtual std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const = 0;
   bool skips_damage() const { return options_.damage.action == DamagePolicy::kSkip; }
-  /// What of the kind of file decides the stream, as for `arguments()`: `, record_bytes=4`.
-  virtual std::string format() const { return ""; }
 
  private:
   std::unique_ptr<Stage> open_records(const StageContext& context) const;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/row_view.h"
 
@@ -11,12 +12,14 @@ namespace millrace {
 
 /// Which elements stay, one at a time. Must be thread safe, and should be a pure function of the element.
 struct RowPredicate {
+  static constexpr std::string_view kKind = "row predicate";
   std::string name;  ///< appears in errors and in `explain()`
   std::function<bool(const RowView&)> keep;
 };
 
 /// Which elements stay, for a whole block: `keep` has one entry for each element, 1 from the start.
 struct BlockPredicate {
+  static constexpr std::string_view kKind = "block predicate";
   std::string name;  ///< appears in errors and in `explain()`
   std::function<void(const Block&, std::span<uint8_t> keep)> decide;
 };
@@ -31,7 +34,6 @@ class FilterOperator final : public MapOperator {
   FilterOperator(SchemaPtr schema, RowPredicate predicate);
   FilterOperator(SchemaPtr schema, BlockPredicate predicate);
   std::string_view name() const override { return "filter"; }
-  std::string arguments() const override { return "predicate '" + function_name_ + "'"; }
   Block apply(Block block, BufferPool& pool) const override;
   bool hands_on_rows() const override { return true; }
   bool one_to_one() const override { return false; }
@@ -42,6 +44,25 @@ class FilterOperator final : public MapOperator {
   std::string function_name_;
   std::function<bool(const RowView&)> keep_;
   std::function<void(const Block&, std::span<uint8_t>)> decide_;
+};
+
+/// What `Dataset::filter` is called with.
+struct FilterArguments {
+  RowPredicate predicate = {};
+
+  static constexpr auto fields() {
+    return describe<FilterArguments>("filter", field::required<&FilterArguments::predicate>);
+  }
+};
+
+/// What `Dataset::filter` is called with.
+struct FilterBlocksArguments {
+  BlockPredicate predicate = {};
+
+  static constexpr auto fields() {
+    using A = FilterBlocksArguments;
+    return describe<A>("filter_blocks", field::required<&A::predicate>);
+  }
 };
 
 }  // namespace millrace

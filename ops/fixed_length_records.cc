@@ -18,9 +18,4 @@ std::unique_ptr<RecordCutter> FixedLengthRecordsOperator::cutter(uint64_t max_re
   return std::make_unique<FixedLengthCutter>(format_, max_record_bytes);
 }
 
-std::string FixedLengthRecordsOperator::format() const {
-  return fmt::format(", record_bytes={}, header_bytes={}, footer_bytes={}", format_.record_bytes, format_.header_bytes,
-                     format_.footer_bytes);
-}
-
 }  // namespace millrace

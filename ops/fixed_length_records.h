@@ -5,6 +5,7 @@
 
 #include "formats/fixed_length/reader.h"
 #include "ops/file_source.h"
+#include "ops/format_arguments.h"
 
 namespace millrace {
 
@@ -20,10 +21,22 @@ class FixedLengthRecordsOperator final : public FileSourceOperator {
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
-  std::string format() const override;
 
  private:
   FixedLengthFormat format_;
+};
+
+/// What `Dataset::fixed_length_records` is called with.
+struct FixedLengthRecordsArguments {
+  std::optional<Shards> shards = {};
+  FixedLengthFormat format = {};
+  FileReadOptions read = {};
+
+  static constexpr auto fields() {
+    using A = FixedLengthRecordsArguments;
+    return describe<A>("fixed_length_records", field::required<&A::shards>, field::inlined<&A::format>,
+                       field::stream<&A::read>);
+  }
 };
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/interleave.h"
 #include "ops/joined_schema.h"
 #include "ops/nested_function.h"
@@ -42,7 +43,6 @@ class FlatMapOperator final : public StageOperator {
  public:
   explicit FlatMapOperator(NestedFunction function);
   std::string_view name() const override { return kName; }
-  std::string arguments() const override { return "function '" + function_.name + "'"; }
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -53,6 +53,11 @@ class FlatMapOperator final : public StageOperator {
   static constexpr std::string_view kName = "flat_map";
 
   NestedFunction function_;
+};
+
+/// What `Dataset::flat_map` is called with.
+struct FlatMapInputsArguments {
+  static constexpr auto fields() { return describe<FlatMapInputsArguments>("flat_map_inputs"); }
 };
 
 }  // namespace millrace

@@ -194,6 +194,10 @@ SavingRun GeneratorRuns::start(const Iteration& iteration, int64_t first, std::o
   return {start_(iteration), nullptr};
 }
 
+std::string text_of_argument(const Generator& generator, bool /*all*/) {
+  return fmt::format("{} {}", description::quoted(generator.name), to_string(generator.runs.rule()));
+}
+
 FromGeneratorOperator::FromGeneratorOperator(Generator generator)
     : StageOperator(std::make_shared<const Schema>(generator.gives)), generator_(std::move(generator)) {
   const auto refuse = [](std::string_view what) {
@@ -205,10 +209,6 @@ FromGeneratorOperator::FromGeneratorOperator(Generator generator)
   for (const FeatureSpec& feature : generator_.gives) {
     if (feature.is_ragged()) refuse(fmt::format("feature '{}' is ragged, which a function cannot write", feature.name));
   }
-}
-
-std::string FromGeneratorOperator::arguments() const {
-  return fmt::format("'{}', {}", generator_.name, to_string(generator_.runs.rule()));
 }
 
 std::string FromGeneratorOperator::unsavable() const {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/row_view.h"
 
@@ -83,6 +84,7 @@ class GeneratorRuns {
 
 /// A source that a user's function makes up.
 struct Generator {
+  static constexpr std::string_view kKind = "generator";
   std::string name;                ///< appears in errors and in `explain()`
   std::vector<FeatureSpec> gives;  ///< the features of each element, `kVaries` where sizes differ
   GeneratorRuns runs;              ///< how it is started, and resumed
@@ -102,13 +104,24 @@ class FromGeneratorOperator final : public StageOperator {
  public:
   explicit FromGeneratorOperator(Generator generator);
   std::string_view name() const override { return "from_generator"; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override;
 
  private:
   Generator generator_;
+};
+
+std::string text_of_argument(const Generator& generator, bool all);
+
+/// What `Dataset::from_generator` is called with.
+struct FromGeneratorArguments {
+  std::optional<Generator> generator = {};
+
+  static constexpr auto fields() {
+    using A = FromGeneratorArguments;
+    return describe<A>("from_generator", field::required<&A::generator>);
+  }
 };
 
 }  // namespace millrace

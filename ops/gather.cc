@@ -1,7 +1,5 @@
 #include "ops/gather.h"
 
-#include <fmt/format.h>
-
 namespace millrace {
 
 Gather::Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options)
@@ -21,12 +19,6 @@ SchemaPtr Gather::schema(int64_t rows) const {
 BatchStage::Assemble Gather::assemble(const SchemaPtr& batches, const StageContext& context) const {
   return padding_ != nullptr ? padding_->assemble(batches, context)
                              : stack_elements(batches, operator_name_, context.pool);
-}
-
-std::string Gather::to_string() const {
-  const std::string drop = fmt::format("drop_remainder={}", drop_remainder_);
-  if (padding_ != nullptr) return fmt::format("padded_batch, {}, {}", drop, padding_->to_string());
-  return fmt::format("{}, {}", ragged_ ? "ragged_batch" : "batch", drop);
 }
 
 }  // namespace millrace

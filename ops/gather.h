@@ -24,8 +24,6 @@ class Gather {
   SchemaPtr schema(int64_t rows) const;
   /// Makes batches of the schema `batches`. The pool of `context` must outlive it.
   BatchStage::Assemble assemble(const SchemaPtr& batches, const StageContext& context) const;
-  /// `batch, drop_remainder=false`.
-  std::string to_string() const;
 
  private:
   std::string_view operator_name_;

@@ -377,19 +377,6 @@ GlobalShuffleOperator::GlobalShuffleOperator(Shards shards, const GlobalShuffleO
   options_.damage.check();
 }
 
-std::string GlobalShuffleOperator::arguments() const {
-  return fmt::format("{} shards, seed={}{}", shards_.size(), options_.seed,
-                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false") +
-         // A longer one is an error.
-         (options_.max_record_bytes == GlobalShuffleOptions().max_record_bytes
-              ? ""
-              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
-}
-
-std::string GlobalShuffleOperator::policy() const {
-  return options_.damage.action == DamagePolicy::kFail ? "" : "damage: " + options_.damage.to_string();
-}
-
 Cardinality GlobalShuffleOperator::cardinality(std::span<const Cardinality>) const {
   // Damage can make it any smaller number.
   if (options_.damage.action == DamagePolicy::kSkip) return Cardinality::unknown();

@@ -6,6 +6,7 @@
 
 #include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/shards.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -23,6 +24,13 @@ struct GlobalShuffleOptions {
   uint64_t max_record_bytes = uint64_t{1}
                               << 30;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 1 GiB
   DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error
+
+  static constexpr auto fields() {
+    using A = GlobalShuffleOptions;
+    return describe<A>("GlobalShuffleOptions", field::stream<&A::seed>, field::stream<&A::reshuffle_each_iteration>,
+                       field::speed<&A::window>, field::speed<&A::merge_gap>, field::speed<&A::reads_in_flight>,
+                       field::stream<&A::max_record_bytes>, field::damage<&A::damage>);
+  }
 };
 
 /// Source: the records of all shards in a uniformly random order, as raw bytes, one `bytes` scalar named `record`. The
@@ -38,8 +46,6 @@ class GlobalShuffleOperator final : public StageOperator {
   GlobalShuffleOperator(Shards shards, const GlobalShuffleOptions& options);
   std::string_view name() const override { return "global_shuffle"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
-  std::string policy() const override;
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -57,6 +63,17 @@ class GlobalShuffleOperator final : public StageOperator {
  private:
   Shards shards_;
   GlobalShuffleOptions options_;
+};
+
+/// What `Dataset::global_shuffle` is called with.
+struct GlobalShuffleArguments {
+  std::optional<Shards> shards = {};
+  GlobalShuffleOptions options = {};
+
+  static constexpr auto fields() {
+    using A = GlobalShuffleArguments;
+    return describe<A>("global_shuffle", field::required<&A::shards>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -25,6 +25,17 @@ WindowSize WindowSize::by_key(std::string name, std::function<int64_t(int64_t)> 
   return size;
 }
 
+WrittenWindowSize WrittenAs<WindowSize>::to(const WindowSize& size) {
+  return size.function ? WrittenWindowSize{.window_size_function = size} : WrittenWindowSize{.window_size = size.size};
+}
+
+WindowSize WrittenAs<WindowSize>::from(const WrittenWindowSize& size) {
+  if (size.window_size.has_value() == size.window_size_function.has_value()) {
+    refuse_argument("it takes either 'window_size' or 'window_size_function'");
+  }
+  return size.window_size ? WindowSize(*size.window_size) : *size.window_size_function;
+}
+
 GroupByWindowOperator::GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
                                              const GatherOptions& options)
     : GroupByWindowOperator(input, std::move(key), std::move(window_size), Gather(kName, input, options)) {}
@@ -39,12 +50,6 @@ GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, Window
   if (!window_size_.function && window_size_.size < 1) {
     refuse(fmt::format("window_size must be at least 1, not {}", window_size_.size));
   }
-}
-
-std::string GroupByWindowOperator::arguments() const {
-  return fmt::format("key='{}', window_size={}, {}", key_.name,
-                     window_size_.function ? fmt::format("'{}'", window_size_.name) : fmt::to_string(window_size_.size),
-                     gather_.to_string());
 }
 
 Cardinality GroupByWindowOperator::cardinality(std::span<const Cardinality> inputs) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/gather.h"
 #include "ops/row_view.h"
 
@@ -11,12 +12,14 @@ namespace millrace {
 
 /// Which group an element belongs to. Must be thread safe, and a pure function of the element.
 struct RowKey {
+  static constexpr std::string_view kKind = "row key";
   std::string name;  ///< appears in errors and in `explain()`
   std::function<int64_t(const RowView&)> key;
 };
 
 /// How many elements a group is to have: a number, or a function of its key.
 struct WindowSize {
+  static constexpr std::string_view kKind = "window size";
   WindowSize(int64_t count) : size(count) {}  // NOLINT(google-explicit-constructor): it reads as a number
   /// `name` appears in errors and in `explain()`. The function must be thread safe and pure.
   static WindowSize by_key(std::string name, std::function<int64_t(int64_t key)> function);
@@ -40,7 +43,6 @@ class GroupByWindowOperator final : public StageOperator {
   GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
                         const GatherOptions& options = BatchOptions{});
   std::string_view name() const override { return "group_by_window"; }
-  std::string arguments() const override;
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -53,6 +55,36 @@ class GroupByWindowOperator final : public StageOperator {
   RowKey key_;
   WindowSize window_size_;
   Gather gather_;
+};
+
+/// As definitions have it: one of the two.
+struct WrittenWindowSize {
+  std::optional<int64_t> window_size = {};
+  std::optional<WindowSize> window_size_function = {};
+
+  static constexpr auto fields() {
+    using A = WrittenWindowSize;
+    return describe<A>("WindowSize", field::stream<&A::window_size>, field::stream<&A::window_size_function>);
+  }
+};
+template <>
+struct WrittenAs<WindowSize> {
+  using Type = WrittenWindowSize;
+  static Type to(const WindowSize& size);
+  static WindowSize from(const Type& size);
+};
+
+/// What `Dataset::group_by_window` is called with.
+struct GroupByWindowArguments {
+  RowKey key = {};
+  WindowSize window_size = 0;
+  GatherOptions batches = {};
+
+  static constexpr auto fields() {
+    using A = GroupByWindowArguments;
+    return describe<A>("group_by_window", field::required<&A::key>, field::inlined<&A::window_size>,
+                       field::stream<&A::batches>);
+  }
 };
 
 }  // namespace millrace

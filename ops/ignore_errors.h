@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,6 +17,11 @@ class IgnoreErrorsOperator final : public MapOperator {
   bool one_to_one() const override { return false; }
   /// Unknown, also of an infinite input, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
+};
+
+/// What `Dataset::ignore_errors` is called with.
+struct IgnoreErrorsArguments {
+  static constexpr auto fields() { return describe<IgnoreErrorsArguments>("ignore_errors"); }
 };
 
 }  // namespace millrace

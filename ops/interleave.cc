@@ -104,11 +104,6 @@ void InterleaveOptions::check() const {
   at_least_one("block_length", block_length);
 }
 
-std::string InterleaveOptions::to_string() const {
-  return fmt::format("cycle_length={}, block_length={}{}", cycle_length, block_length,
-                     ordered ? "" : ", ordered=false");
-}
-
 InterleaveOptions InterleaveOptions::of_inputs(size_t num_inputs) const {
   InterleaveOptions needed = *this;
   needed.cycle_length = std::min(cycle_length, std::max<size_t>(num_inputs, 1));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "formats/columnar/block_builder.h"
+#include "ops/arguments.h"
 #include "ops/joined_schema.h"
 #include "ops/nested_inputs.h"
 
@@ -20,12 +21,16 @@ struct InterleaveOptions {
 
   /// Throws `kInvalidArgument`.
   void check() const;
-  /// What decides the stream.
-  std::string to_string() const;
   /// The same stream from so many inputs with no more lanes than they need: places without an input are passed over.
   InterleaveOptions of_inputs(size_t num_inputs) const;
   /// Inputs that are open at the same time.
   size_t num_lanes() const { return cycle_length + read_ahead; }
+
+  static constexpr auto fields() {
+    using A = InterleaveOptions;
+    return describe<A>("InterleaveOptions", field::stream<&A::cycle_length>, field::stream<&A::block_length>,
+                       field::speed<&A::read_ahead>, field::stream<&A::ordered>);
+  }
 };
 
 /// Takes `block_length` elements from an input, then the next one's turn comes. An input is found to have ended when it
@@ -108,7 +113,6 @@ class InterleaveOperator final : public StageOperator {
   InterleaveOperator(const SchemaPtr& schema, const InterleaveOptions& options, size_t num_inputs)
       : InterleaveOperator(std::vector<SchemaPtr>(std::max<size_t>(num_inputs, 1), schema), options) {}
   std::string_view name() const override { return "interleave"; }
-  std::string arguments() const override { return options_.to_string(); }
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -122,6 +126,16 @@ class InterleaveOperator final : public StageOperator {
   JoinedSchema inputs_;
   InterleaveOptions options_;
   InterleaveOptions needed_;  // by the inputs there are
+};
+
+/// What `Dataset::interleave` is called with.
+struct InterleaveArguments {
+  InterleaveOptions options = {};
+
+  static constexpr auto fields() {
+    using A = InterleaveArguments;
+    return describe<A>("interleave", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

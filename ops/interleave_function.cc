@@ -18,10 +18,6 @@ InterleaveFunctionOperator::InterleaveFunctionOperator(NestedFunction function, 
   }
 }
 
-std::string InterleaveFunctionOperator::arguments() const {
-  return fmt::format("function '{}', {}", function_.name, options_.to_string());
-}
-
 std::unique_ptr<Stage> InterleaveFunctionOperator::open(std::vector<OpenStage> inputs,
                                                         const StageContext& context) const {
   return std::make_unique<InterleaveStage>(

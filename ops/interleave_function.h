@@ -29,7 +29,6 @@ class InterleaveFunctionOperator final : public StageOperator {
   /// Throws `kInvalidArgument` for lengths below 1, and for more than `kMostLanes` datasets open at once.
   InterleaveFunctionOperator(NestedFunction function, const InterleaveOptions& options);
   std::string_view name() const override { return kName; }
-  std::string arguments() const override;
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

@@ -38,7 +38,6 @@ class KeptElementsOperator : public StageOperator {
   std::shared_ptr<SharedByRuns> share() const final;
   int64_t prepare(SharedByRuns* shared, const Preparation& with) const final;
   std::string unsavable() const override { return ""; }
-  std::string policy() const override { return "directory: " + directory_; }
   size_t num_lanes() const final;
   bool lanes_run_inputs() const final { return false; }
   std::string_view work_in_lanes() const final { return "read"; }

@@ -17,8 +17,6 @@ constexpr std::string_view kKind = "load";
 LoadOperator::LoadOperator(std::shared_ptr<const ElementsIndex> index, bool local)
     : StageOperator(index->schema()), index_(std::move(index)), local_(local), digest_(index_->content_digest()) {}
 
-std::string LoadOperator::arguments() const { return fmt::format("{} elements", index_->num_elements()); }
-
 Cardinality LoadOperator::cardinality(std::span<const Cardinality>) const {
   return Cardinality::known(index_->num_elements());
 }

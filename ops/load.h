@@ -4,6 +4,7 @@
 #include <string>
 
 #include "formats/elements/index.h"
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -23,8 +24,6 @@ class LoadOperator final : public StageOperator {
   /// `local`: whether the folder is one of this machine, wherever other sources read (`StartOptions::storage`).
   LoadOperator(std::shared_ptr<const ElementsIndex> index, bool local);
   std::string_view name() const override { return "load"; }
-  std::string arguments() const override;
-  std::string policy() const override { return "directory: " + index_->directory(); }
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -37,6 +36,16 @@ class LoadOperator final : public StageOperator {
   const std::shared_ptr<const ElementsIndex> index_;
   const bool local_;
   const uint64_t digest_;
+};
+
+/// What `Dataset::load` is called with.
+struct LoadArguments {
+  std::string directory;
+
+  static constexpr auto fields() {
+    using A = LoadArguments;
+    return describe<A>("load", field::speed<&A::directory>.required());
+  }
 };
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/row_view.h"
 #include "ops/written_features.h"
@@ -13,6 +14,7 @@ namespace millrace {
 /// A user's function that is called for each element. It must be thread safe, and should be a pure function of the
 /// element: then the stream is the same for any number of threads.
 struct RowFunction {
+  static constexpr std::string_view kKind = "row function";
   std::string name;                 ///< appears in errors and in `explain()`
   std::vector<FeatureSpec> writes;  ///< the features that it sets in each element, new ones or others' replacements
   std::function<void(const RowView&, RowWriter&)> function;
@@ -30,7 +32,6 @@ class MapRowsOperator final : public MapOperator {
  public:
   MapRowsOperator(const SchemaPtr& input, RowFunction function);
   std::string_view name() const override { return "map"; }
-  std::string arguments() const override { return "row function '" + function_.name + "'"; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -43,6 +44,7 @@ class MapRowsOperator final : public MapOperator {
 
 /// A user's function that is called for each block: k elements in columns. It must be thread safe.
 struct BlockFunction {
+  static constexpr std::string_view kKind = "block function";
   std::string name;  ///< appears in errors and in `explain()`
   SchemaPtr schema;  ///< of the blocks that it returns
   /// Returns as many elements as it was given, in order; `Block::with_columns` helps. Error elements come too, with
@@ -59,7 +61,6 @@ class MapBlocksOperator final : public MapOperator {
  public:
   explicit MapBlocksOperator(BlockFunction function);
   std::string_view name() const override { return "map"; }
-  std::string arguments() const override { return "block function '" + function_.name + "'"; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -72,5 +73,22 @@ std::shared_ptr<const Error> user_function_error(std::string_view operator_name,
                                                  const Block& block, size_t element);
 /// The same where the function was called for many elements at once.
 Error user_function_error(std::string_view operator_name, std::string_view function_name);
+
+/// What `Dataset::map` is called with.
+struct MapArguments {
+  RowFunction function = {};
+
+  static constexpr auto fields() { return describe<MapArguments>("map", field::required<&MapArguments::function>); }
+};
+
+/// What `Dataset::map` is called with.
+struct MapBlocksArguments {
+  BlockFunction function = {};
+
+  static constexpr auto fields() {
+    using A = MapBlocksArguments;
+    return describe<A>("map_blocks", field::required<&A::function>);
+  }
+};
 
 }  // namespace millrace

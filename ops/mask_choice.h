@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "ops/arguments.h"
+
 namespace millrace {
 
 class CounterRng;
@@ -12,6 +14,11 @@ class CounterRng;
 struct MaskSpans {
   double stop = 0.2;        ///< chance that a span ends behind each of its tokens. Default: 0.2, on average 3.8 tokens
   int64_t max_length = 10;  ///< tokens of the longest span; longer draws are made again. Default: 10
+
+  static constexpr auto fields() {
+    using A = MaskSpans;
+    return describe<A>("MaskSpans", field::stream<&A::stop>, field::stream<&A::max_length>);
+  }
 };
 
 /// Chooses what is masked in a row of units: tokens, or whole words. Either each unit by itself, or spans of them whose

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "ops/counter_rng.h"
 #include "ops/row_masker.h"
@@ -58,11 +56,6 @@ void check_choice(const MaskTokensOptions& options) {
     refuse(fmt::format("probability is {}, must be at most 0.5 with spans: they need room between them",
                        options.probability));
   }
-}
-
-uint64_t digest_of(const std::vector<bool>& table) {
-  const std::vector<uint8_t> bytes(table.begin(), table.end());
-  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 SchemaPtr masked_schema(const Schema& input, const MaskTokensOptions& options) {
@@ -128,17 +121,6 @@ MaskTokensOperator::MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions
     choice_.emplace(options_.probability, options_.spans);
   }
   rule_ = mask_rule(options_, special_tokens_);
-}
-
-std::string MaskTokensOperator::arguments() const {
-  std::string text = fmt::format(
-      "vocab_size={}, mask_token={}, special_tokens=[{}], probability={}, shares={}/{}, seed={}{}", options_.vocab_size,
-      options_.mask_token, fmt::join(options_.special_tokens, ","), options_.probability, options_.mask_share,
-      options_.random_share, options_.seed, occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-  if (!options_.word_starts.empty()) text += ", word_starts=" + options_.word_starts;
-  if (!options_.starts_word.empty()) text += fmt::format(", starts_word={:016x}", digest_of(options_.starts_word));
-  if (options_.spans) text += fmt::format(", spans={}/{}", options_.spans->stop, options_.spans->max_length);
-  return text;
 }
 
 Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/format_arguments.h"
 #include "ops/mask_choice.h"
 #include "ops/mask_row.h"
 #include "ops/operator.h"
@@ -30,6 +31,15 @@ struct MaskTokensOptions {
   std::vector<bool> starts_word = {};
   /// Spans of tokens, or of whole words, in the place of single ones. Default: none
   std::optional<MaskSpans> spans = {};
+
+  static constexpr auto fields() {
+    using A = MaskTokensOptions;
+    return describe<A>("MaskTokensOptions", field::required<&A::vocab_size>, field::required<&A::mask_token>,
+                       field::stream<&A::special_tokens>, field::stream<&A::probability>, field::stream<&A::mask_share>,
+                       field::stream<&A::random_share>, field::stream<&A::seed>, field::stream<&A::input_ids>,
+                       field::stream<&A::attention_mask>, field::stream<&A::labels>, field::stream<&A::word_starts>,
+                       field::stream<&A::starts_word>, field::stream<&A::spans>);
+  }
 };
 
 /// What `options` say of single positions; `special_tokens`, theirs, must outlive it.
@@ -58,7 +68,6 @@ class MaskTokensOperator final : public MapOperator {
   MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "mask_tokens"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
@@ -83,6 +92,16 @@ class MaskTokensOperator final : public MapOperator {
   std::vector<int32_t> special_tokens_;
   MaskRule rule_;
   std::optional<MaskChoice> choice_;  // of words and spans
+};
+
+/// What `Dataset::mask_tokens` is called with.
+struct MaskTokensArguments {
+  MaskTokensOptions options = {};
+
+  static constexpr auto fields() {
+    using A = MaskTokensArguments;
+    return describe<A>("mask_tokens", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

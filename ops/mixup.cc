@@ -17,12 +17,6 @@ MixupOperator::MixupOperator(const SchemaPtr& input, MixupOptions options, uint6
   if (columns_.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "mixup: name the features");
 }
 
-std::string MixupOperator::arguments() const {
-  return fmt::format("features=[{}], alpha={}, probability={}, seed={}{}", fmt::join(options_.features, ","),
-                     options_.alpha, options_.probability, options_.seed,
-                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 Block MixupOperator::apply(Block block, BufferPool& pool) const {
   const CounterRng rng(options_.seed, operator_id(name(), occurrence_), block.iteration);
   expect_batches(block, columns_, name());

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -12,6 +13,12 @@ struct MixupOptions {
   double alpha = 0.2;                      ///< of the Beta distribution; above 0. Default: 0.2
   double probability = 1;                  ///< that a batch is mixed at all. Default: 1
   uint64_t seed = 0;                       ///< another seed, other mixtures. Default: 0
+
+  static constexpr auto fields() {
+    using A = MixupOptions;
+    return describe<A>("MixupOptions", field::required<&A::features>, field::stream<&A::alpha>,
+                       field::stream<&A::probability>, field::stream<&A::seed>);
+  }
 };
 
 /// Mixes the rows of a batch with each other (Zhang et al., "mixup: beyond empirical risk minimization", 2018): row i
@@ -31,13 +38,19 @@ class MixupOperator final : public MapOperator {
   MixupOperator(const SchemaPtr& input, MixupOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "mixup"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
 
  private:
   MixupOptions options_;
   std::vector<size_t> columns_;
   uint64_t occurrence_;
+};
+
+/// What `Dataset::mixup` is called with.
+struct MixupArguments {
+  MixupOptions options = {};
+
+  static constexpr auto fields() { return describe<MixupArguments>("mixup", field::inlined<&MixupArguments::options>); }
 };
 
 }  // namespace millrace

@@ -115,12 +115,6 @@ OneHotOperator::OneHotOperator(const SchemaPtr& input, const std::string& featur
       depth_(depth),
       options_(options) {}
 
-std::string OneHotOperator::arguments() const {
-  const FeatureSpec& feature = (*schema())[column_];
-  return fmt::format("feature={}, depth={}, dtype={}, on_value={}, off_value={}", feature.name, depth_,
-                     millrace::to_string(feature.dtype), to_string(options_.on_value), to_string(options_.off_value));
-}
-
 Block OneHotOperator::apply(Block block, BufferPool& pool) const {
   const FeatureSpec& feature = (*schema())[column_];
   const Column& from = block.column(column_);

@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -12,6 +13,12 @@ struct OneHotOptions {
   DType dtype = DType::kFloat32;                         ///< of what comes out, no bytes. Default: float32
   std::variant<int64_t, double> on_value = int64_t{1};   ///< at the place that an index names. Default: 1
   std::variant<int64_t, double> off_value = int64_t{0};  ///< everywhere else. Default: 0
+
+  static constexpr auto fields() {
+    using A = OneHotOptions;
+    return describe<A>("OneHotOptions", field::stream<&A::dtype>, field::stream<&A::on_value>,
+                       field::stream<&A::off_value>);
+  }
 };
 
 /// Puts `depth` values in the place of each index of a feature, all off but the one that the index names: as
@@ -30,7 +37,6 @@ class OneHotOperator final : public MapOperator {
   OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth, const OneHotOptions& options = {});
   std::string_view name() const override { return "one_hot"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
@@ -38,6 +44,19 @@ class OneHotOperator final : public MapOperator {
   size_t column_;
   int64_t depth_;
   OneHotOptions options_;
+};
+
+/// What `Dataset::one_hot` is called with.
+struct OneHotArguments {
+  std::string feature;
+  int64_t depth = 0;
+  OneHotOptions options = {};
+
+  static constexpr auto fields() {
+    using A = OneHotArguments;
+    return describe<A>("one_hot", field::required<&A::feature>, field::required<&A::depth>,
+                       field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -46,11 +46,11 @@ class Operator {
 
   /// The builder's name: `shuffle`.
   virtual std::string_view name() const = 0;
-  /// What decides the stream, as `explain()` prints it: `buffer_size=16384, seed=42`.
+  /// Of an operator of yours (`Dataset::from_operator`): what decides its stream, as `explain()` prints it and states
+  /// are compared by: `buffer_size=16384, seed=42`. Methods of Dataset have descriptions for that (ops/arguments.h).
   virtual std::string arguments() const { return ""; }
-  /// What else `explain()` prints: how errors are treated, and what changes speed only. A state of a pipeline does not
-  /// depend on it.
-  virtual std::string policy() const { return ""; }
+  /// What a rewrite made of it, as `explain()` prints it: `as bytes`.
+  virtual std::string remark() const { return ""; }
   /// The features of the elements that come out.
   const SchemaPtr& schema() const { return schema_; }
   virtual Cardinality cardinality(std::span<const Cardinality> inputs) const = 0;
@@ -60,7 +60,7 @@ class Operator {
 
   /// The files that it reads, or null.
   virtual const Shards* shards() const { return nullptr; }
-  /// A digest of what it gives that neither `arguments()` nor `shards()` says (rows from memory), or 0.
+  /// A digest of what it gives that neither its arguments nor `shards()` say (rows from memory), or 0.
   virtual uint64_t content_digest() const { return 0; }
   /// Bytes that it is known to need before it reads anything, in all; 0: nothing is known. What it holds at a time.
   virtual int64_t memory_needed() const { return 0; }

@@ -392,10 +392,6 @@ SchemaPtr packed_schema(const Schema& input, int64_t length, const PackOptions& 
   return std::make_shared<const Schema>(std::move(features));
 }
 
-std::string print(const PaddingValue& value) {
-  return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
-}
-
 }  // namespace
 
 PackOperator::PackOperator(const SchemaPtr& input, int64_t length, PackOptions options)
@@ -403,15 +399,6 @@ PackOperator::PackOperator(const SchemaPtr& input, int64_t length, PackOptions o
       length_(length),
       options_(std::move(options)),
       features_(features_of(*input, options_)) {}
-
-std::string PackOperator::arguments() const {
-  std::string text = fmt::format("length={}, look_ahead={}, long_sequences={}", length_, options_.look_ahead,
-                                 options_.long_sequences == LongSequences::kSplit ? "split" : "error");
-  if (!options_.features.empty()) text += fmt::format(", features={}", fmt::join(options_.features, "|"));
-  if (options_.value) text += fmt::format(", value={}", print(*options_.value));
-  for (const auto& [name, value] : options_.values) text += fmt::format(", {}.value={}", name, print(value));
-  return text;
-}
 
 Cardinality PackOperator::cardinality(std::span<const Cardinality> inputs) const {
   return inputs[0].is_infinite() ? inputs[0] : Cardinality::unknown();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/padded_batch.h"
 
 namespace millrace {
@@ -16,15 +17,24 @@ enum class LongSequences {
   kSplit,  ///< it is cut into pieces of a row's length and a shorter last one, each a sequence of its own
 };
 
+constexpr auto names_of(const LongSequences*) { return enum_names("LongSequences", "ERROR", "SPLIT"); }
+
 struct PackOptions {
   int64_t look_ahead = 1000;  ///< sequences that may wait for a row in which they fit. Default: 1000
-  LongSequences long_sequences = LongSequences::kError;  ///< Default: they are errors
+  LongSequences long_sequences = LongSequences::kError;  ///< Default: kError
   /// The vectors to be packed, of one length in each element; other features are left out. Default: none named, all
   std::vector<std::string> features = {};
-  std::optional<PaddingValue> value = {};           ///< padding of features of its kind. Default: 0
+  std::optional<PaddingValue> value = {};           ///< padding of features of its kind. Default: none, 0
   std::map<std::string, PaddingValue> values = {};  ///< of single features, by name. Default: none
   std::string segment_ids = "segment_ids";          ///< the feature that is added. Default: "segment_ids"
   std::string positions = "positions";              ///< the feature that is added. Default: "positions"
+
+  static constexpr auto fields() {
+    using A = PackOptions;
+    return describe<A>("PackOptions", field::stream<&A::look_ahead>, field::stream<&A::long_sequences>,
+                       field::stream<&A::features>, field::stream<&A::value>, field::stream<&A::values>,
+                       field::stream<&A::segment_ids>, field::stream<&A::positions>);
+  }
 };
 
 /// Puts several short sequences one after the other into rows of `length` values. Two features are added, int32 of the
@@ -47,7 +57,6 @@ class PackOperator final : public StageOperator {
   PackOperator(const SchemaPtr& input, int64_t length, PackOptions options = {});
   std::string_view name() const override { return "pack"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   /// Of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -67,6 +76,17 @@ class PackOperator final : public StageOperator {
   int64_t length_;
   PackOptions options_;
   std::vector<Feature> features_;
+};
+
+/// What `Dataset::pack` is called with.
+struct PackArguments {
+  int64_t length = 0;
+  PackOptions options = {};
+
+  static constexpr auto fields() {
+    using A = PackArguments;
+    return describe<A>("pack", field::required<&A::length>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -24,11 +24,6 @@ std::string print(const PaddingValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
-std::string print(const PadLength& length) {
-  if (length.is_fixed()) return fmt::format("{}", length.fixed_length());
-  return length.multiple() == 1 ? "longest" : fmt::format("multiple of {}", length.multiple());
-}
-
 void check_length(std::string_view name, const PadLength& length) {
   if (length.is_fixed() && length.fixed_length() < 0) {
     refuse(name, fmt::format("length must not be negative, not {}", length.fixed_length()));
@@ -323,6 +318,21 @@ struct Assembly {
 
 }  // namespace
 
+WrittenLength WrittenAs<PadLength>::to(const PadLength& length) {
+  if (length.is_fixed()) return {.fixed = length.fixed_length()};
+  return length.multiple() == 1 ? WrittenLength{} : WrittenLength{.multiple_of = length.multiple()};
+}
+
+PadLength WrittenAs<PadLength>::from(const WrittenLength& length) {
+  if (length.fixed) return PadLength::fixed(*length.fixed);
+  return length.multiple_of ? PadLength::multiple_of(*length.multiple_of) : PadLength::longest();
+}
+
+std::string text_of_argument(const PadLength& length, bool /*all*/) {
+  if (length.is_fixed()) return fmt::format("fixed {}", length.fixed_length());
+  return length.multiple() == 1 ? "longest" : fmt::format("multiple of {}", length.multiple());
+}
+
 Padding::Padding(std::string_view operator_name, SchemaPtr input, PaddedBatchOptions options)
     : operator_name_(operator_name),
       input_(std::move(input)),
@@ -358,16 +368,6 @@ SchemaPtr Padding::schema(int64_t rows) const {
 
 BatchStage::Assemble Padding::assemble(SchemaPtr batches, const StageContext& context) const {
   return Assembly{operator_name_, hint_, input_, std::move(batches), rules_, context.pool, budget_of(context)};
-}
-
-std::string Padding::to_string() const {
-  std::string text = fmt::format("length={}", print(options_.length));
-  if (options_.value) text += fmt::format(", value={}", print(*options_.value));
-  for (const auto& [name, padding] : options_.features) {
-    if (padding.length) text += fmt::format(", {}.length={}", name, print(*padding.length));
-    if (padding.value) text += fmt::format(", {}.value={}", name, print(*padding.value));
-  }
-  return text;
 }
 
 namespace {
@@ -420,9 +420,8 @@ PaddedBatchOperator::PaddedBatchOperator(const PaddedBatchOperator& other, Schem
       padding_(other.padding_),
       first_(std::move(first)) {}
 
-std::string PaddedBatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}, {}{}", size_, padding_.options().drop_remainder, padding_.to_string(),
-                     first_ != nullptr ? fmt::format(", rows through {}", first_->name()) : "");
+std::string PaddedBatchOperator::remark() const {
+  return first_ == nullptr ? "" : fmt::format("rows through {}", first_->name());
 }
 
 Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs) const {

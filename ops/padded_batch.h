@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "ops/arguments.h"
 #include "ops/batch.h"
 
 namespace millrace {
@@ -40,15 +41,68 @@ using PaddingValue = std::variant<int64_t, double, std::string>;
 
 /// Another rule for one feature.
 struct FeaturePadding {
-  std::optional<PadLength> length;    ///< not where no size varies and it is no vector. Default: that of the operator
-  std::optional<PaddingValue> value;  ///< Default: that of the operator
+  std::optional<PadLength>
+      length;  ///< not where no size varies and it is no vector. Default: none, that of the operator
+  std::optional<PaddingValue> value;  ///< Default: none, that of the operator
+
+  static constexpr auto fields() {
+    using A = FeaturePadding;
+    return describe<A>("FeatureRules", field::stream<&A::length>, field::stream<&A::value>);
+  }
+};
+
+/// As definitions have a length; neither: the longest.
+struct WrittenLength {
+  std::optional<int64_t> fixed = {};
+  std::optional<int64_t> multiple_of = {};
+
+  static constexpr auto fields() {
+    using A = WrittenLength;
+    return describe<A>("PadLength", field::stream<&A::fixed>, field::stream<&A::multiple_of>);
+  }
+};
+template <>
+struct WrittenAs<PadLength> {
+  using Type = WrittenLength;
+  static Type to(const PadLength& length);
+  static PadLength from(const Type& length);
+};
+std::string text_of_argument(const PadLength& length, bool all);
+
+template <>
+struct OfFeature<PaddingValue> {
+  std::string feature;
+  PaddingValue value;
+
+  static constexpr auto fields() {
+    return describe<OfFeature>("FeatureValue", field::required<&OfFeature::feature>,
+                               field::required<&OfFeature::value>);
+  }
+};
+template <>
+struct OfFeature<FeaturePadding> {
+  std::string feature;
+  FeaturePadding padding;
+
+  static constexpr auto fields() {
+    return describe<OfFeature>("FeaturePadding", field::required<&OfFeature::feature>,
+                               field::inlined<&OfFeature::padding>);
+  }
 };
 
 struct PaddedBatchOptions {
   bool drop_remainder = false;                          ///< drop the last batch when it is short. Default: false
-  PadLength length = PadLength::longest();              ///< Default: the longest of the batch
-  std::optional<PaddingValue> value = {};               ///< of features of its kind. Default: 0, 0.0 or no bytes
+  PadLength length = PadLength::longest();              ///< Default: longest
+  std::optional<PaddingValue> value = {};               ///< of features of its kind. Default: none, 0 or no bytes
   std::map<std::string, FeaturePadding> features = {};  ///< other rules, by name. Default: none
+
+  static constexpr std::string_view kAlternative = "padded_batch";  // in GatherOptions
+
+  static constexpr auto fields() {
+    using A = PaddedBatchOptions;
+    return describe<A>("Padding", field::stream<&A::length>, field::stream<&A::value>, field::stream<&A::features>,
+                       field::stream<&A::drop_remainder>);
+  }
 };
 
 /// How elements of a schema are padded to batches: what padded_batch does, for every operator that makes batches.
@@ -67,9 +121,6 @@ class Padding {
   /// when a feature would have more than `kMostElementValues` (`kWrongShape`), or more bytes than the memory budget
   /// (`kMemoryBudget`).
   BatchStage::Assemble assemble(SchemaPtr batches, const StageContext& context) const;
-  /// The options as `explain()` prints them, without `drop_remainder`: `length=longest, value=-1`.
-  std::string to_string() const;
-
   /// The rule of one feature, all defaults filled in.
   struct Rule {
     PadLength length = PadLength::longest();
@@ -110,8 +161,8 @@ class PaddedBatchOperator final : public StageOperator {
   /// padded. What is an error then is the batch's.
   PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input, std::shared_ptr<const MapOperator> first);
   std::string_view name() const override { return "padded_batch"; }
+  std::string remark() const override;
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -127,6 +178,17 @@ class PaddedBatchOperator final : public StageOperator {
   size_t size_;
   Padding padding_;
   std::shared_ptr<const MapOperator> first_;  // or null
+};
+
+/// What `Dataset::padded_batch` is called with.
+struct PaddedBatchArguments {
+  int64_t size = 0;
+  PaddedBatchOptions padding = {};
+
+  static constexpr auto fields() {
+    using A = PaddedBatchArguments;
+    return describe<A>("padded_batch", field::required<&A::size>, field::stream<&A::padding>);
+  }
 };
 
 }  // namespace millrace

@@ -158,19 +158,6 @@ ParseCsvOperator::ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn
   if (!has_lines) line_ = -1;
 }
 
-std::string ParseCsvOperator::arguments() const {
-  std::string defaults;
-  for (const CsvColumn& column : columns_) {
-    if (!column.default_value) continue;
-    const std::string value =
-        std::visit([](const auto& some) { return fmt::format("{}", some); }, *column.default_value);
-    defaults += fmt::format("{}{}={}", defaults.empty() ? "" : ", ", column.name, value);
-  }
-  return fmt::format("{} columns, defaults=[{}], select_columns=[{}], missing='{}', delimiter='{}', quotes={}",
-                     columns_.size(), defaults, fmt::join(format_.select_columns, ", "), format_.missing,
-                     format_.delimiter, format_.quotes);
-}
-
 Cardinality ParseCsvOperator::cardinality(std::span<const Cardinality> inputs) const {
   return damage_ == DamagePolicy::kSkip && inputs[0].is_known() ? Cardinality::unknown() : inputs[0];
 }

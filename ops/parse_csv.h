@@ -7,6 +7,7 @@
 
 #include "formats/csv/fields.h"
 #include "formats/tfrecord/damage_policy.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,8 +17,14 @@ struct CsvColumn {
   std::string name;
   DType dtype = DType::kBytes;  ///< any type. Default: bytes, the field as it stands
   /// What stands for a field that is missing: an int64 for integers, a double for float32, a string for bytes.
-  /// Default: nothing, a missing field is the error `missing_feature`.
+  /// Default: none, a missing field is the error `missing_feature`.
   std::optional<std::variant<int64_t, double, std::string>> default_value = {};
+
+  static constexpr auto fields() {
+    using A = CsvColumn;
+    return describe<A>("CsvColumn", field::required<&A::name>, field::stream<&A::dtype>,
+                       field::stream<&A::default_value>);
+  }
 };
 
 /// Splits CSV records into columns of typed values; TensorFlow's decode_csv, and what CsvDataset does with records. The
@@ -33,8 +40,6 @@ class ParseCsvOperator final : public MapOperator {
                    DamagePolicy::Action damage = DamagePolicy::kFail);
   std::string_view name() const override { return "parse_csv"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
-  std::string policy() const override { return damage_ == DamagePolicy::kSkip ? "damage: skip" : ""; }
   /// Unknown where records may be left out.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   Block apply(Block block, BufferPool& pool) const override;
@@ -46,6 +51,18 @@ class ParseCsvOperator final : public MapOperator {
   DamagePolicy::Action damage_;
   size_t record_;  // column of the input
   int line_;       // column of the input, or negative
+};
+
+/// What `Dataset::parse_csv` is called with.
+struct ParseCsvArguments {
+  std::vector<CsvColumn> columns = {};
+  CsvFormat format = {};
+  DamagePolicy::Action damage = DamagePolicy::kFail;
+
+  static constexpr auto fields() {
+    using A = ParseCsvArguments;
+    return describe<A>("parse_csv", field::required<&A::columns>, field::stream<&A::format>, field::damage<&A::damage>);
+  }
 };
 
 }  // namespace millrace

@@ -10,15 +10,6 @@ ParseExampleOperator::ParseExampleOperator(const SchemaPtr& input, ExampleParser
       columns_(parsed_columns(parser.features(), /*of_steps=*/false)),
       parser_(new HeldParser<ExampleParser>(std::move(parser))) {}
 
-std::string ParseExampleOperator::arguments() const {
-  std::string text;
-  for (const FeatureDescription& feature : (**parser_).features()) {
-    if (!text.empty()) text += ", ";
-    text += feature.to_string();
-  }
-  return text;
-}
-
 Block ParseExampleOperator::apply(Block block, BufferPool& pool) const {
   const ExampleParser& parser = **parser_;
   return parse_records(

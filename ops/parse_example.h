@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "formats/example/parser.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 #include "ops/parsed_records.h"
 
@@ -31,7 +32,6 @@ class ParseExampleOperator final : public MapOperator {
   ParseExampleOperator(const SchemaPtr& input, std::vector<FeatureDescription> features);
   std::string_view name() const override { return "parse_example"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
   const ExampleParser& parser() const { return **parser_; }
@@ -41,6 +41,16 @@ class ParseExampleOperator final : public MapOperator {
 
   std::vector<ParsedColumn> columns_;
   Ref<HeldParser<ExampleParser>> parser_;
+};
+
+/// What `Dataset::parse_example` is called with.
+struct ParseExampleArguments {
+  std::vector<FeatureDescription> features = {};
+
+  static constexpr auto fields() {
+    using A = ParseExampleArguments;
+    return describe<A>("parse_example", field::required<&A::features>);
+  }
 };
 
 }  // namespace millrace

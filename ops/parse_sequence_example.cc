@@ -23,17 +23,6 @@ ParseSequenceExampleOperator::ParseSequenceExampleOperator(const SchemaPtr& inpu
       columns_(columns_of(parser)),
       parser_(new HeldParser<SequenceExampleParser>(std::move(parser))) {}
 
-std::string ParseSequenceExampleOperator::arguments() const {
-  std::string text;
-  for (const FeatureDescription& feature : (**parser_).context()) {
-    text += (text.empty() ? "" : ", ") + feature.to_string();
-  }
-  for (const FeatureDescription& feature : (**parser_).feature_lists()) {
-    text += (text.empty() ? "list " : ", list ") + feature.to_string();
-  }
-  return text;
-}
-
 Block ParseSequenceExampleOperator::apply(Block block, BufferPool& pool) const {
   const SequenceExampleParser& parser = **parser_;
   return parse_records(

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "formats/example/sequence_parser.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 #include "ops/parsed_records.h"
 
@@ -27,7 +28,6 @@ class ParseSequenceExampleOperator final : public MapOperator {
                                std::vector<FeatureDescription> feature_lists);
   std::string_view name() const override { return "parse_sequence_example"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
@@ -36,6 +36,17 @@ class ParseSequenceExampleOperator final : public MapOperator {
 
   std::vector<ParsedColumn> columns_;
   Ref<HeldParser<SequenceExampleParser>> parser_;
+};
+
+/// What `Dataset::parse_sequence_example` is called with.
+struct ParseSequenceExampleArguments {
+  std::vector<FeatureDescription> context = {};
+  std::vector<FeatureDescription> feature_lists = {};
+
+  static constexpr auto fields() {
+    using A = ParseSequenceExampleArguments;
+    return describe<A>("parse_sequence_example", field::required<&A::context>, field::required<&A::feature_lists>);
+  }
 };
 
 }  // namespace millrace

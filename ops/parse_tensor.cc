@@ -67,12 +67,6 @@ ParseTensorOperator::ParseTensorOperator(const SchemaPtr& input, const std::stri
   }
 }
 
-std::string ParseTensorOperator::arguments() const {
-  const FeatureSpec& feature = (*schema())[column_];
-  return fmt::format("feature={}, dtype={}, shape={}, max_filled_values={}", feature.name, to_string(feature.dtype),
-                     to_string(feature.shape), options_.max_filled_values);
-}
-
 TensorMessage ParseTensorOperator::read(std::string_view bytes) const {
   const FeatureSpec& feature = (*schema())[column_];
   TensorMessage tensor = TensorMessage::read(bytes);

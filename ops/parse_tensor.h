@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "formats/example/tensor_message.h"
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -14,6 +15,11 @@ struct ParseTensorOptions {
   /// add; of a tensor without values, the most rows, which are the sizes before its first 0. tf.io.serialize_tensor
   /// writes every value; tf.make_tensor_proto leaves out equal ones at the end. Default: 2^12
   int64_t max_filled_values = int64_t{1} << 12;
+
+  static constexpr auto fields() {
+    using A = ParseTensorOptions;
+    return describe<A>("ParseTensorOptions", field::stream<&A::max_filled_values>);
+  }
 };
 
 /// Reads serialized `tensorflow.TensorProto` messages (what tf.io.serialize_tensor writes) in place of a feature. Both
@@ -40,7 +46,6 @@ class ParseTensorOperator final : public MapOperator {
                       const ParseTensorOptions& options = {});
   std::string_view name() const override { return "parse_tensor"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
   size_t column() const { return column_; }
@@ -50,6 +55,20 @@ class ParseTensorOperator final : public MapOperator {
  private:
   size_t column_;
   ParseTensorOptions options_;
+};
+
+/// What `Dataset::parse_tensor` is called with.
+struct ParseTensorArguments {
+  std::string feature;
+  DType dtype = DType::kInt64;
+  Shape shape = {};
+  ParseTensorOptions options = {};
+
+  static constexpr auto fields() {
+    using A = ParseTensorArguments;
+    return describe<A>("parse_tensor", field::required<&A::feature>, field::required<&A::dtype>,
+                       field::required<&A::shape>.as_shape(), field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -76,12 +76,6 @@ bool ParseTensorsOperator::takes(const ParseTensorOperator& tensor) {
   return feature.has_fixed_shape() && feature.dtype != DType::kBytes;
 }
 
-std::string ParseTensorsOperator::arguments() const {
-  std::string text;
-  for (const auto& tensor : tensors_) text += fmt::format("{}{}", text.empty() ? "" : "; ", tensor->arguments());
-  return text;
-}
-
 Block ParseTensorsOperator::apply(Block block, BufferPool& pool) const {
   const size_t rows = batched_ ? rows_in_each(block, block.column(tensors_.front()->column()), name()) : 1;
   std::vector<TensorWriter> writers;

@@ -19,8 +19,8 @@ class ParseTensorsOperator final : public MapOperator {
   /// Whether it can do what this operator does.
   [[nodiscard]] static bool takes(const ParseTensorOperator& tensor);
   std::string_view name() const override { return "parse_tensor"; }
+  std::string remark() const override { return std::to_string(tensors_.size()) + " at once"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
   const Tensors& tensors() const { return tensors_; }

@@ -13,8 +13,6 @@ PrefetchOperator::PrefetchOperator(SchemaPtr input, int64_t buffer_size)
   }
 }
 
-std::string PrefetchOperator::arguments() const { return fmt::format("buffer_size={}", buffer_size_); }
-
 std::unique_ptr<Stage> PrefetchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return inputs[0](context);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,7 +17,6 @@ class PrefetchOperator final : public StageOperator {
   /// tf.data's AUTOTUNE, is the same, since the ring's own slots are enough for what follows not to wait.
   PrefetchOperator(SchemaPtr input, int64_t buffer_size);
   std::string_view name() const override { return "prefetch"; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
@@ -26,6 +26,16 @@ class PrefetchOperator final : public StageOperator {
 
  private:
   int64_t buffer_size_;
+};
+
+/// What `Dataset::prefetch` is called with.
+struct PrefetchArguments {
+  int64_t buffer_size = 0;
+
+  static constexpr auto fields() {
+    using A = PrefetchArguments;
+    return describe<A>("prefetch", field::speed<&A::buffer_size>.required());
+  }
 };
 
 }  // namespace millrace

@@ -10,10 +10,6 @@ RaggedBatchOperator::RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBa
       size_(checked_batch_size("ragged_batch", size)),
       options_(options) {}
 
-std::string RaggedBatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}", size_, options_.drop_remainder);
-}
-
 Cardinality RaggedBatchOperator::cardinality(std::span<const Cardinality> inputs) const {
   return batch_cardinality(inputs[0], size_, options_.drop_remainder);
 }

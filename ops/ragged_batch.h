@@ -3,12 +3,20 @@
 #include <memory>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/batch.h"
 
 namespace millrace {
 
 struct RaggedBatchOptions {
   bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
+
+  static constexpr std::string_view kAlternative = "ragged_batch";  // in GatherOptions
+
+  static constexpr auto fields() {
+    using A = RaggedBatchOptions;
+    return describe<A>("RaggedBatchOptions", field::stream<&A::drop_remainder>);
+  }
 };
 
 /// Gathers `size` elements into one without padding: where shapes vary from element to element, the batch is ragged
@@ -22,7 +30,6 @@ class RaggedBatchOperator final : public StageOperator {
   RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBatchOptions options = {});
   std::string_view name() const override { return "ragged_batch"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -33,6 +40,17 @@ class RaggedBatchOperator final : public StageOperator {
   SchemaPtr input_schema_;
   size_t size_;
   RaggedBatchOptions options_;
+};
+
+/// What `Dataset::ragged_batch` is called with.
+struct RaggedBatchArguments {
+  int64_t size = 0;
+  RaggedBatchOptions options = {};
+
+  static constexpr auto fields() {
+    using A = RaggedBatchArguments;
+    return describe<A>("ragged_batch", field::required<&A::size>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -68,10 +68,6 @@ RangeOperator::RangeOperator(int64_t start, int64_t stop, int64_t step, std::str
       step_(step),
       count_(count_of(start, stop, step)) {}
 
-std::string RangeOperator::arguments() const {
-  return fmt::format("start={}, stop={}, step={}, feature={}", start_, stop_, step_, (*schema())[0].name);
-}
-
 std::unique_ptr<Stage> RangeOperator::open(std::vector<OpenStage>, const StageContext& context) const {
   return std::make_unique<RangeStage>(schema(), start_, step_, count_, context);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -14,7 +15,6 @@ class RangeOperator final : public StageOperator {
  public:
   RangeOperator(int64_t start, int64_t stop, int64_t step = 1, std::string feature = "value");
   std::string_view name() const override { return "range"; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -26,6 +26,20 @@ class RangeOperator final : public StageOperator {
   int64_t stop_;
   int64_t step_;
   int64_t count_;
+};
+
+/// What `Dataset::range` is called with.
+struct RangeArguments {
+  int64_t start = 0;
+  int64_t stop = 0;
+  int64_t step = 1;
+  std::string feature = "value";
+
+  static constexpr auto fields() {
+    using A = RangeArguments;
+    return describe<A>("range", field::required<&A::start>, field::required<&A::stop>, field::stream<&A::step>,
+                       field::stream<&A::feature>);
+  }
 };
 
 }  // namespace millrace

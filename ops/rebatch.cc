@@ -35,10 +35,6 @@ RebatchOperator::RebatchOperator(const SchemaPtr& input, int64_t size, BatchOpti
       size_(checked_batch_size("rebatch", size)),
       options_(options) {}
 
-std::string RebatchOperator::arguments() const {
-  return fmt::format("size={}, drop_remainder={}", size_, options_.drop_remainder);
-}
-
 std::unique_ptr<Stage> RebatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   const OpenStage rows = [this, &inputs](const StageContext& row_context) {
     return open_unbatch(row_schema_, inputs[0], row_context);

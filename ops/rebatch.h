@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/batch.h"
 
 namespace millrace {
@@ -20,7 +21,6 @@ class RebatchOperator final : public StageOperator {
   RebatchOperator(const SchemaPtr& input, int64_t size, BatchOptions options = {});
   std::string_view name() const override { return "rebatch"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   /// As in tf.data unknown, also where the sizes are in the schema.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -32,6 +32,17 @@ class RebatchOperator final : public StageOperator {
   SchemaPtr row_schema_;
   size_t size_;
   BatchOptions options_;
+};
+
+/// What `Dataset::rebatch` is called with.
+struct RebatchArguments {
+  int64_t size = 0;
+  BatchOptions options = {};
+
+  static constexpr auto fields() {
+    using A = RebatchArguments;
+    return describe<A>("rebatch", field::required<&A::size>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -175,15 +175,6 @@ RejectionResampleOperator::RejectionResampleOperator(const SchemaPtr& input, Rej
   }
 }
 
-std::string RejectionResampleOperator::arguments() const {
-  return fmt::format("feature={}, target=[{}]{}, seed={}{}", options_.feature,
-                     fmt::join(options_.target_distribution, ", "),
-                     options_.initial_distribution.empty()
-                         ? ""
-                         : fmt::format(", initial=[{}]", fmt::join(options_.initial_distribution, ", ")),
-                     options_.seed, occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 std::unique_ptr<Stage> RejectionResampleOperator::open(std::vector<OpenStage> inputs,
                                                        const StageContext& context) const {
   const CounterRng rng(options_.seed, operator_id(kName, occurrence_), context.iteration);

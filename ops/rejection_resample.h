@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -13,6 +14,13 @@ struct RejectionResampleOptions {
       {};  ///< how often each class is to come out, against the others. No default
   std::vector<double> initial_distribution = {};  ///< how often it comes in. Default: empty, counted on the way
   uint64_t seed = 0;                              ///< of what is rejected. Default: 0
+
+  static constexpr auto fields() {
+    using A = RejectionResampleOptions;
+    return describe<A>("RejectionResampleOptions", field::required<&A::feature>,
+                       field::required<&A::target_distribution>, field::stream<&A::initial_distribution>,
+                       field::stream<&A::seed>);
+  }
 };
 
 /// Drops elements at random so that the classes of those that stay are distributed as asked for: the most wanted class
@@ -38,7 +46,6 @@ class RejectionResampleOperator final : public StageOperator {
   RejectionResampleOperator(const SchemaPtr& input, RejectionResampleOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "rejection_resample"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -47,6 +54,16 @@ class RejectionResampleOperator final : public StageOperator {
   RejectionResampleOptions options_;
   size_t column_;
   uint64_t occurrence_;
+};
+
+/// What `Dataset::rejection_resample` is called with.
+struct RejectionResampleArguments {
+  RejectionResampleOptions options = {};
+
+  static constexpr auto fields() {
+    using A = RejectionResampleArguments;
+    return describe<A>("rejection_resample", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

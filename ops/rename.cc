@@ -1,7 +1,5 @@
 #include "ops/rename.h"
 
-#include <fmt/format.h>
-
 namespace millrace {
 namespace {
 
@@ -14,9 +12,7 @@ SchemaPtr renamed_schema(const Schema& input, const std::map<std::string, std::s
 }  // namespace
 
 RenameOperator::RenameOperator(const SchemaPtr& input, const std::map<std::string, std::string>& names)
-    : MapOperator(renamed_schema(*input, names)) {
-  for (const auto& [from, to] : names) arguments_ += fmt::format("{}{}={}", arguments_.empty() ? "" : ", ", from, to);
-}
+    : MapOperator(renamed_schema(*input, names)) {}
 
 Block RenameOperator::apply(Block block, BufferPool&) const {
   Block::Columns columns = std::move(block.mutable_columns());

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -19,12 +20,25 @@ class RenameOperator final : public MapOperator {
   RenameOperator(const SchemaPtr& input, const std::map<std::string, std::string>& names);
   std::string_view name() const override { return "rename"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override { return arguments_; }
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
+};
 
- private:
-  std::string arguments_;
+template <>
+struct OfFeature<std::string> {
+  std::string feature;
+  std::string to;
+
+  static constexpr auto fields() {
+    return describe<OfFeature>("NewName", field::required<&OfFeature::feature>, field::required<&OfFeature::to>);
+  }
+};
+
+/// What `Dataset::rename` is called with.
+struct RenameArguments {
+  std::map<std::string, std::string> names = {};
+
+  static constexpr auto fields() { return describe<RenameArguments>("rename", field::stream<&RenameArguments::names>); }
 };
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -12,7 +13,6 @@ class RepeatOperator final : public StageOperator {
   explicit RepeatOperator(SchemaPtr schema, int64_t count = -1)
       : StageOperator(std::move(schema)), count_(count < 0 ? -1 : count) {}
   std::string_view name() const override { return "repeat"; }
-  std::string arguments() const override { return count_ < 0 ? "for ever" : "count=" + std::to_string(count_); }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -22,6 +22,13 @@ class RepeatOperator final : public StageOperator {
 
  private:
   int64_t count_;
+};
+
+/// What `Dataset::repeat` is called with.
+struct RepeatArguments {
+  int64_t count = -1;
+
+  static constexpr auto fields() { return describe<RepeatArguments>("repeat", field::stream<&RepeatArguments::count>); }
 };
 
 }  // namespace millrace

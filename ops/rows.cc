@@ -175,7 +175,91 @@ class RowsStage final : public Stage {
   size_t next_ = 0;
 };
 
+template <typename T>
+constexpr bool kIsRow = false;
+template <typename T>
+constexpr bool kIsRow<std::vector<T>> = true;
+
+template <typename T>
+constexpr DType kDTypeOf = DType::kBytes;
+template <>
+constexpr DType kDTypeOf<int32_t> = DType::kInt32;
+template <>
+constexpr DType kDTypeOf<int64_t> = DType::kInt64;
+template <>
+constexpr DType kDTypeOf<float> = DType::kFloat32;
+template <typename T>
+constexpr DType kDTypeOf<std::vector<T>> = kDTypeOf<T>;
+
+template <typename T, typename Flat>
+auto& values_of(Flat& feature) {
+  if constexpr (std::is_integral_v<T>)
+    return feature.integers;
+  else if constexpr (std::is_same_v<T, float>)
+    return feature.reals;
+  else
+    return feature.texts;
+}
+
+// The feature with values of type T that `flat` stands for.
+template <typename T>
+MemoryFeature memory_feature(const FlatFeature& flat) {
+  const auto& from = values_of<T>(flat);
+  if (flat.integers.size() + flat.reals.size() + flat.texts.size() != from.size()) {
+    refuse_argument(fmt::format("'{}' has values of another type than its dtype {}", flat.name, to_string(flat.dtype)));
+  }
+  for (const auto& value : from) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      if (!std::in_range<int32_t>(value)) refuse_argument(fmt::format("{} of '{}' is no int32", value, flat.name));
+    }
+  }
+  if (!flat.row_lengths) return {flat.name, std::vector<T>(from.begin(), from.end()), flat.shape};
+  std::vector<std::vector<T>> rows;
+  auto at = from.begin();
+  bool fits = true;
+  for (const int64_t length : *flat.row_lengths) {
+    fits = fits && length >= 0 && length <= from.end() - at;
+    if (!fits) break;
+    rows.emplace_back(at, at + length);
+    at += length;
+  }
+  if (!fits || at != from.end()) {
+    refuse_argument(fmt::format("the row lengths of '{}' do not make up its {} values", flat.name, from.size()));
+  }
+  return {flat.name, std::move(rows), flat.shape};
+}
+
 }  // namespace
+
+FlatFeature WrittenAs<MemoryFeature>::to(const MemoryFeature& feature) {
+  FlatFeature flat{.name = feature.name, .shape = feature.shape};
+  std::visit(
+      [&flat]<typename T>(const std::vector<T>& rows) {
+        flat.dtype = kDTypeOf<T>;
+        if constexpr (kIsRow<T>) {
+          flat.row_lengths.emplace();
+          for (const T& row : rows) {
+            flat.row_lengths->push_back(static_cast<int64_t>(row.size()));
+            auto& values = values_of<typename T::value_type>(flat);
+            values.insert(values.end(), row.begin(), row.end());
+          }
+        } else {
+          values_of<T>(flat).assign(rows.begin(), rows.end());
+        }
+      },
+      feature.values);
+  return flat;
+}
+
+MemoryFeature WrittenAs<MemoryFeature>::from(const FlatFeature& feature) {
+  switch (feature.dtype) {
+    case DType::kInt32: return memory_feature<int32_t>(feature);
+    case DType::kInt64: return memory_feature<int64_t>(feature);
+    case DType::kFloat32: return memory_feature<float>(feature);
+    case DType::kBytes: break;
+  }
+  return memory_feature<std::string>(feature);
+}
 
 RowsOperator::RowsOperator(const std::vector<MemoryFeature>& features) : StageOperator(schema_of(features)) {
   BufferPool pool;
@@ -206,8 +290,6 @@ RowsOperator::RowsOperator(const std::vector<MemoryFeature>& features) : StageOp
   all_ = builder.finish();
   content_digest_ = digest_of(all_);
 }
-
-std::string RowsOperator::arguments() const { return fmt::format("rows={}", all_.num_elements()); }
 
 Cardinality RowsOperator::cardinality(std::span<const Cardinality>) const {
   return Cardinality::known(static_cast<int64_t>(all_.num_elements()));

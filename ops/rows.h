@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "ops/format_arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -27,6 +29,34 @@ struct MemoryFeature {
   std::optional<Shape> shape = {};  ///< of each element. Default: what the values say, a scalar or a vector
 };
 
+/// As definitions have it: its values flat, and the lengths of the rows of a vector feature.
+struct FlatFeature {
+  std::string name;
+  DType dtype = DType::kInt64;
+  std::vector<int64_t> integers = {};
+  std::vector<float> reals = {};
+  std::vector<std::string> texts = {};
+  std::optional<Shape> row_lengths = {};
+  std::optional<Shape> shape = {};
+
+  static constexpr auto fields() {
+    using A = FlatFeature;
+    return describe<A>("MemoryFeature", field::required<&A::name>, field::required<&A::dtype>,
+                       field::stream<&A::integers>, field::stream<&A::reals>, field::stream<&A::texts>.as_bytes(),
+                       field::stream<&A::row_lengths>.as_shape(), field::stream<&A::shape>.as_shape());
+  }
+};
+template <>
+struct WrittenAs<MemoryFeature> {
+  using Type = FlatFeature;
+  static Type to(const MemoryFeature& feature);
+  static MemoryFeature from(const Type& feature);
+};
+/// Its values are part of `Operator::content_digest`.
+inline std::string text_of_argument(const MemoryFeature& feature, bool /*all*/) {
+  return description::quoted(feature.name);
+}
+
 /// Source: elements from memory, in order. The features have equally many rows. The operator keeps the values; blocks
 /// share them. A vector feature whose rows have one length gets that as its shape.
 ///
@@ -37,7 +67,6 @@ class RowsOperator final : public StageOperator {
   explicit RowsOperator(const std::vector<MemoryFeature>& features);
   std::string_view name() const override { return "rows"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -46,6 +75,13 @@ class RowsOperator final : public StageOperator {
  private:
   Block all_;
   uint64_t content_digest_ = 0;
+};
+
+/// What `Dataset::rows` is called with.
+struct RowsArguments {
+  std::shared_ptr<const std::vector<MemoryFeature>> features = {};
+
+  static constexpr auto fields() { return describe<RowsArguments>("rows", field::required<&RowsArguments::features>); }
 };
 
 }  // namespace millrace

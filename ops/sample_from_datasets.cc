@@ -87,13 +87,6 @@ SampleFromDatasetsOperator::SampleFromDatasetsOperator(JoinedSchema data, Sample
   options_.weights = checked_weights(std::move(options_.weights), data_.num_inputs());
 }
 
-std::string SampleFromDatasetsOperator::arguments() const {
-  return fmt::format("weights=[{}], seed={}, stop_on_empty={}{}{}", fmt::join(options_.weights, ", "), options_.seed,
-                     options_.stop_on_empty,
-                     options_.rerandomize_each_iteration ? "" : ", rerandomize_each_iteration=false",
-                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 Cardinality SampleFromDatasetsOperator::cardinality(std::span<const Cardinality> inputs) const {
   Cardinality last = Cardinality::unknown();
   size_t num_drawn = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/selection.h"
 
 namespace millrace {
@@ -11,6 +12,12 @@ struct SampleOptions {
   bool stop_on_empty = false;  ///< end when an input is drawn that has ended, else draw from the others. Default: false
   /// Each epoch draws its own numbers. Default: true
   bool rerandomize_each_iteration = true;
+
+  static constexpr auto fields() {
+    using A = SampleOptions;
+    return describe<A>("SampleOptions", field::stream<&A::weights>, field::stream<&A::seed>,
+                       field::stream<&A::stop_on_empty>, field::stream<&A::rerandomize_each_iteration>);
+  }
 };
 
 /// Takes each element from an input that is drawn by its weight. Draw n of an epoch is a pure function of seed, epoch
@@ -23,7 +30,6 @@ class SampleFromDatasetsOperator final : public StageOperator {
   /// one for each input, finite, at least 0 and not all 0.
   SampleFromDatasetsOperator(std::span<const SchemaPtr> inputs, SampleOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "sample_from_datasets"; }
-  std::string arguments() const override;
   /// Infinite with an infinite input, else unknown, as tf.data has it; of one input with a weight, its own.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   /// The same but unknown where `stop_on_empty` ends it with an input that is not infinite: what does not end, and not
@@ -41,6 +47,16 @@ class SampleFromDatasetsOperator final : public StageOperator {
   JoinedSchema data_;
   SampleOptions options_;  // with weights
   uint64_t occurrence_;
+};
+
+/// What `Dataset::sample_from_datasets` is called with.
+struct SampleFromDatasetsArguments {
+  SampleOptions options = {};
+
+  static constexpr auto fields() {
+    using A = SampleFromDatasetsArguments;
+    return describe<A>("sample_from_datasets", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

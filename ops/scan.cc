@@ -77,17 +77,17 @@ class ScanStage final : public Stage {
 
 }  // namespace
 
+std::string text_of_argument(const ScanFunction& function, bool all) {
+  return fmt::format("{} from {} {}", description::quoted(function.name), text_of_value(function.initial.integers, all),
+                     text_of_value(function.initial.reals, all));
+}
+
 ScanOperator::ScanOperator(const SchemaPtr& input, ScanFunction function)
     : ScanOperator(WrittenFeatures("scan", *input, function.writes, function.keep_others), std::move(function)) {}
 
 ScanOperator::ScanOperator(WrittenFeatures features, ScanFunction&& function)
     : StageOperator(features.schema()), features_(std::move(features)), function_(std::move(function)) {
   if (!function_.function) throw ErrorException(ErrorCode::kInvalidArgument, "scan: no function given");
-}
-
-std::string ScanOperator::arguments() const {
-  return fmt::format("function '{}', integers=[{}], reals=[{}]", function_.name,
-                     fmt::join(function_.initial.integers, ", "), fmt::join(function_.initial.reals, ", "));
 }
 
 std::unique_ptr<Stage> ScanOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/row_view.h"
 #include "ops/written_features.h"
@@ -19,6 +20,7 @@ struct ScanNumbers {
 /// A user's function that is called for each element in order, with what it carries. It should be a pure function of
 /// both.
 struct ScanFunction {
+  static constexpr std::string_view kKind = "scan function";
   std::string name;                 ///< appears in errors and in `explain()`
   std::vector<FeatureSpec> writes;  ///< the features that it sets in each element, new ones or others' replacements
   ScanNumbers initial;              ///< what each iteration begins with; how many there are of each never changes
@@ -43,7 +45,6 @@ class ScanOperator final : public StageOperator {
  public:
   ScanOperator(const SchemaPtr& input, ScanFunction function);
   std::string_view name() const override { return "scan"; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -54,6 +55,15 @@ class ScanOperator final : public StageOperator {
 
   WrittenFeatures features_;
   ScanFunction function_;
+};
+
+std::string text_of_argument(const ScanFunction& function, bool all);
+
+/// What `Dataset::scan` is called with.
+struct ScanArguments {
+  ScanFunction function = {};
+
+  static constexpr auto fields() { return describe<ScanArguments>("scan", field::required<&ScanArguments::function>); }
 };
 
 }  // namespace millrace

@@ -24,13 +24,6 @@ SelectOperator::SelectOperator(const SchemaPtr& input, const std::vector<std::st
   for (const std::string& feature : features) columns_.push_back(static_cast<size_t>(input->column(feature)));
 }
 
-std::string SelectOperator::arguments() const {
-  std::vector<std::string_view> names;
-  names.reserve(columns_.size());
-  for (const FeatureSpec& feature : schema()->features()) names.push_back(feature.name);
-  return fmt::format("features=[{}]", fmt::join(names, ","));
-}
-
 Block SelectOperator::apply(Block block, BufferPool&) const {
   Block::Columns columns;
   columns.reserve(columns_.size());

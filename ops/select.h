@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -16,12 +17,20 @@ class SelectOperator final : public MapOperator {
   SelectOperator(const SchemaPtr& input, const std::vector<std::string>& features);
   std::string_view name() const override { return "select"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<size_t> columns_;  // of the input
+};
+
+/// What `Dataset::select` is called with.
+struct SelectArguments {
+  std::vector<std::string> features = {};
+
+  static constexpr auto fields() {
+    return describe<SelectArguments>("select", field::required<&SelectArguments::features>);
+  }
 };
 
 }  // namespace millrace

@@ -74,8 +74,6 @@ ShardOperator::ShardOperator(SchemaPtr schema, int64_t num_shards, int64_t index
   }
 }
 
-std::string ShardOperator::arguments() const { return fmt::format("num_shards={}, index={}", num_shards_, index_); }
-
 Cardinality ShardOperator::cardinality(std::span<const Cardinality> inputs) const {
   if (!inputs[0].is_known()) return inputs[0];
   const int64_t count = inputs[0].count();

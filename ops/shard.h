@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -12,7 +13,6 @@ class ShardOperator final : public StageOperator {
   /// `num_shards` at least 1, `index` in [0, num_shards).
   ShardOperator(SchemaPtr schema, int64_t num_shards, int64_t index);
   std::string_view name() const override { return "shard"; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -23,6 +23,17 @@ class ShardOperator final : public StageOperator {
  private:
   int64_t num_shards_;
   int64_t index_;
+};
+
+/// What `Dataset::shard` is called with.
+struct ShardArguments {
+  int64_t num_shards = 0;
+  int64_t index = 0;
+
+  static constexpr auto fields() {
+    using A = ShardArguments;
+    return describe<A>("shard", field::required<&A::num_shards>, field::required<&A::index>);
+  }
 };
 
 }  // namespace millrace

@@ -393,12 +393,6 @@ ShuffleOperator::ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleO
       options_(options),
       occurrence_(occurrence) {}
 
-std::string ShuffleOperator::arguments() const {
-  return fmt::format("buffer_size={}, seed={}{}{}", buffer_size_, options_.seed,
-                     options_.reshuffle_each_iteration ? "" : ", reshuffle_each_iteration=false",
-                     occurrence_ == 0 ? "" : fmt::format(", occurrence={}", occurrence_));
-}
-
 int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
   int64_t row = fixed_bytes(*schema());
   if (row == 0 || input.is_unknown()) return 0;

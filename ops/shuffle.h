@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -11,6 +12,11 @@ namespace millrace {
 struct ShuffleOptions {
   uint64_t seed = 0;                     ///< another seed, another order. Default: 0
   bool reshuffle_each_iteration = true;  ///< each epoch has its own order. Default: true
+
+  static constexpr auto fields() {
+    using A = ShuffleOptions;
+    return describe<A>("ShuffleOptions", field::stream<&A::seed>, field::stream<&A::reshuffle_each_iteration>);
+  }
 };
 
 /// Brings elements into a random order, as if a buffer of `buffer_size` of them were picked from at random. Which
@@ -27,7 +33,6 @@ class ShuffleOperator final : public StageOperator {
   ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {}, uint64_t occurrence = 0);
   std::string_view name() const override { return "shuffle"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -40,6 +45,17 @@ class ShuffleOperator final : public StageOperator {
   int64_t buffer_size_;
   ShuffleOptions options_;
   uint64_t occurrence_;
+};
+
+/// What `Dataset::shuffle` is called with.
+struct ShuffleArguments {
+  int64_t buffer_size = 0;
+  ShuffleOptions options = {};
+
+  static constexpr auto fields() {
+    using A = ShuffleArguments;
+    return describe<A>("shuffle", field::required<&A::buffer_size>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -10,7 +11,6 @@ class SkipOperator final : public StageOperator {
  public:
   SkipOperator(SchemaPtr schema, int64_t count) : StageOperator(std::move(schema)), count_(count) {}
   std::string_view name() const override { return "skip"; }
-  std::string arguments() const override { return "count=" + std::to_string(count_); }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
@@ -20,6 +20,13 @@ class SkipOperator final : public StageOperator {
 
  private:
   int64_t count_;
+};
+
+/// What `Dataset::skip` is called with.
+struct SkipArguments {
+  int64_t count = 0;
+
+  static constexpr auto fields() { return describe<SkipArguments>("skip", field::required<&SkipArguments::count>); }
 };
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/arguments.h"
 #include "ops/kept_elements.h"
 
 namespace millrace {
@@ -21,6 +22,16 @@ class SnapshotOperator final : public KeptElementsOperator {
       : KeptElementsOperator(std::move(schema), "snapshot", std::move(directory), /*one_for_each_digest=*/true,
                              std::move(identity)) {}
   std::string_view name() const override { return "snapshot"; }
+};
+
+/// What `Dataset::snapshot` is called with.
+struct SnapshotArguments {
+  std::string directory;
+
+  static constexpr auto fields() {
+    using A = SnapshotArguments;
+    return describe<A>("snapshot", field::speed<&A::directory>.required());
+  }
 };
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/filter.h"
 #include "ops/operator.h"
 
@@ -13,7 +14,6 @@ class TakeWhileOperator final : public StageOperator {
  public:
   TakeWhileOperator(SchemaPtr schema, RowPredicate predicate);
   std::string_view name() const override { return "take_while"; }
-  std::string arguments() const override { return "predicate '" + predicate_.name + "'"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
@@ -21,6 +21,16 @@ class TakeWhileOperator final : public StageOperator {
 
  private:
   RowPredicate predicate_;
+};
+
+/// What `Dataset::take_while` is called with.
+struct TakeWhileArguments {
+  RowPredicate predicate = {};
+
+  static constexpr auto fields() {
+    using A = TakeWhileArguments;
+    return describe<A>("take_while", field::required<&A::predicate>);
+  }
 };
 
 }  // namespace millrace

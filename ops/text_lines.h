@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "ops/file_source.h"
+#include "ops/format_arguments.h"
 
 namespace millrace {
 
@@ -17,6 +18,17 @@ class TextLinesOperator final : public FileSourceOperator {
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+};
+
+/// What `Dataset::text_lines` is called with.
+struct TextLinesArguments {
+  std::optional<Shards> shards = {};
+  FileReadOptions read = {};
+
+  static constexpr auto fields() {
+    using A = TextLinesArguments;
+    return describe<A>("text_lines", field::required<&A::shards>, field::stream<&A::read>);
+  }
 };
 
 }  // namespace millrace

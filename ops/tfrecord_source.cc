@@ -254,28 +254,6 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
   interleave_ = interleave_.of_inputs(shards_.size());
 }
 
-std::string TfrecordOperator::arguments() const {
-  return fmt::format("{} shards, cycle_length={}, block_length={}{}", shards_.size(), options_.cycle_length,
-                     options_.block_length,
-                     options_.shuffle_shards ? fmt::format(", shuffle_shards, seed={}", options_.seed) : "") +
-         // A longer one is an error.
-         (options_.max_record_bytes == TfrecordOptions().max_record_bytes
-              ? ""
-              : fmt::format(", max_record_bytes={}", options_.max_record_bytes));
-}
-
-std::string TfrecordOperator::policy() const {
-  std::vector<std::string> parts;
-  if (options_.damage.action != DamagePolicy::kFail) parts.push_back("damage: " + options_.damage.to_string());
-  if (options_.chunk_bytes != TfrecordOptions().chunk_bytes) {
-    parts.push_back(fmt::format("chunk_bytes={}", options_.chunk_bytes));
-  }
-  if (options_.read_ahead != TfrecordOptions().read_ahead) {
-    parts.push_back(fmt::format("read_ahead={}", options_.read_ahead));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 Cardinality TfrecordOperator::cardinality(std::span<const Cardinality>) const {
   // Damage can make it any smaller number.
   if (options_.damage.action == DamagePolicy::kSkip) return Cardinality::unknown();

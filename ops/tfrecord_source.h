@@ -7,6 +7,7 @@
 #include "formats/compression/compression.h"
 #include "formats/tfrecord/damage_policy.h"
 #include "formats/tfrecord/shards.h"
+#include "ops/format_arguments.h"
 #include "ops/interleave.h"
 #include "ops/operator.h"
 
@@ -18,7 +19,7 @@ struct TfrecordOptions {
   bool shuffle_shards = false;  ///< another order of the shards in each epoch, drawn from `seed`. Default: false
   uint64_t seed = 0;            ///< of the order of shards. Default: 0
   bool ordered = true;          ///< false: whichever shard is ready gives its records first. Default: true
-  std::optional<Compression> compression = {};  ///< how the shards are stored. Default: as their first bytes say
+  std::optional<Compression> compression = {};  ///< how the shards are stored. Default: none, as their first bytes say
   uint64_t max_record_bytes = uint64_t{1}
                               << 30;  ///< longer ones are `record_too_large`; see also `memory_budget`. Default: 1 GiB
   DamagePolicy damage = {};           ///< what is done about damaged records. Default: an error
@@ -30,6 +31,14 @@ struct TfrecordOptions {
   /// Chunks of each open shard that are read before they are needed, where the storage does not answer at once; at most
   /// 1,024. Changes speed only. Default: 2
   size_t read_ahead = 2;
+
+  static constexpr auto fields() {
+    using A = TfrecordOptions;
+    return describe<A>("TfrecordOptions", field::stream<&A::cycle_length>, field::stream<&A::block_length>,
+                       field::stream<&A::shuffle_shards>, field::stream<&A::seed>, field::stream<&A::ordered>,
+                       field::stream<&A::compression>, field::stream<&A::max_record_bytes>, field::damage<&A::damage>,
+                       field::speed<&A::chunk_bytes>, field::speed<&A::read_ahead>);
+  }
 };
 
 /// Source: the records of TFRecord shards as raw bytes, one `bytes` scalar named `record`. Shards are interleaved in
@@ -40,8 +49,6 @@ class TfrecordOperator final : public StageOperator {
  public:
   TfrecordOperator(Shards shards, const TfrecordOptions& options);
   std::string_view name() const override { return "tfrecord"; }
-  std::string arguments() const override;
-  std::string policy() const override;
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -60,6 +67,17 @@ class TfrecordOperator final : public StageOperator {
   Shards shards_;
   TfrecordOptions options_;
   InterleaveOptions interleave_;
+};
+
+/// What `Dataset::tfrecord` is called with.
+struct TfrecordArguments {
+  std::optional<Shards> shards = {};
+  TfrecordOptions options = {};
+
+  static constexpr auto fields() {
+    using A = TfrecordArguments;
+    return describe<A>("tfrecord", field::required<&A::shards>, field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -71,16 +71,6 @@ TruncateOperator::TruncateOperator(const SchemaPtr& input, TruncateOptions optio
   for (const std::string& name : options_.features) columns_.push_back(static_cast<size_t>(input->column(name)));
 }
 
-std::string TruncateOperator::arguments() const {
-  std::string text =
-      fmt::format("features=[{}], head={}, tail={}", fmt::join(options_.features, ","), options_.head, options_.tail);
-  for (size_t f = 0; f < markers_.size() && markers_[f]; ++f) {
-    text += f == 0 ? ", marker=[" : ",";
-    text += std::visit([](const auto& value) { return fmt::format("{}", value); }, *markers_[f]);
-  }
-  return options_.marker.empty() ? text : text + "]";
-}
-
 Block TruncateOperator::apply(Block block, BufferPool& pool) const {
   const std::vector<int64_t> lengths = common_lengths(block, columns_, name());
   const int64_t most = most_values(options_);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 #include "ops/padded_batch.h"
 
@@ -16,6 +17,12 @@ struct TruncateOptions {
   int64_t tail = 0;                        ///< and of its end. Default: 0
   /// One value for each feature that stands between head and tail of a vector that was cut. Default: none
   std::map<std::string, PaddingValue> marker = {};
+
+  static constexpr auto fields() {
+    using A = TruncateOptions;
+    return describe<A>("TruncateOptions", field::required<&A::features>, field::stream<&A::head>,
+                       field::stream<&A::tail>, field::stream<&A::marker>);
+  }
 };
 
 /// Cuts long sequences: of a vector with more than `head + tail` values (and one for the marker) the first `head` and
@@ -35,7 +42,6 @@ class TruncateOperator final : public MapOperator {
   TruncateOperator(const SchemaPtr& input, TruncateOptions options);
   std::string_view name() const override { return "truncate"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
@@ -43,6 +49,16 @@ class TruncateOperator final : public MapOperator {
   TruncateOptions options_;
   std::vector<size_t> columns_;
   std::vector<std::optional<PaddingValue>> markers_;  // by feature
+};
+
+/// What `Dataset::truncate` is called with.
+struct TruncateArguments {
+  TruncateOptions options = {};
+
+  static constexpr auto fields() {
+    using A = TruncateArguments;
+    return describe<A>("truncate", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

@@ -76,11 +76,6 @@ TruncatePairOperator::TruncatePairOperator(const SchemaPtr& input, TruncatePairO
       first_(columns_of(*input, options_.first)),
       second_(columns_of(*input, options_.second)) {}
 
-std::string TruncatePairOperator::arguments() const {
-  return fmt::format("first=[{}], second=[{}], length={}", fmt::join(options_.first, ","),
-                     fmt::join(options_.second, ","), options_.length);
-}
-
 Block TruncatePairOperator::apply(Block block, BufferPool& pool) const {
   const std::vector<int64_t> first_lengths = common_lengths(block, first_, name());
   const std::vector<int64_t> second_lengths = common_lengths(block, second_, name());

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -11,6 +12,12 @@ struct TruncatePairOptions {
   std::vector<std::string> first = {};   ///< features of the first sequence, of one length. No default
   std::vector<std::string> second = {};  ///< features of the second sequence, of one length. No default
   int64_t length = 0;                    ///< of both together; at least 1. No default
+
+  static constexpr auto fields() {
+    using A = TruncatePairOptions;
+    return describe<A>("TruncatePairOptions", field::required<&A::first>, field::required<&A::second>,
+                       field::required<&A::length>);
+  }
 };
 
 /// Cuts two sequences at their ends until both together have no more than `length` values: while they have more, the
@@ -29,7 +36,6 @@ class TruncatePairOperator final : public MapOperator {
   TruncatePairOperator(const SchemaPtr& input, TruncatePairOptions options);
   std::string_view name() const override { return "truncate_pair"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   Block apply(Block block, BufferPool& pool) const override;
   bool uses_row_numbers() const override { return false; }
 
@@ -37,6 +43,16 @@ class TruncatePairOperator final : public MapOperator {
   TruncatePairOptions options_;
   std::vector<size_t> first_;
   std::vector<size_t> second_;
+};
+
+/// What `Dataset::truncate_pair` is called with.
+struct TruncatePairArguments {
+  TruncatePairOptions options = {};
+
+  static constexpr auto fields() {
+    using A = TruncatePairArguments;
+    return describe<A>("truncate_pair", field::inlined<&A::options>);
+  }
 };
 
 }  // namespace millrace

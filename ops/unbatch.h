@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -37,5 +38,10 @@ class UnbatchOperator final : public StageOperator {
 SchemaPtr unbatched_schema(std::string_view operator_name, const Schema& input);
 /// The stage that takes them apart.
 std::unique_ptr<Stage> open_unbatch(const SchemaPtr& schema, const OpenStage& input, const StageContext& context);
+
+/// What `Dataset::unbatch` is called with.
+struct UnbatchArguments {
+  static constexpr auto fields() { return describe<UnbatchArguments>("unbatch"); }
+};
 
 }  // namespace millrace

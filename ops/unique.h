@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -21,7 +22,6 @@ class UniqueOperator final : public StageOperator {
  public:
   UniqueOperator(SchemaPtr schema, const std::string& feature);
   std::string_view name() const override { return "unique"; }
-  std::string arguments() const override { return "feature=" + (*schema())[column_].name; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool hands_on_rows() const override { return true; }
@@ -30,6 +30,15 @@ class UniqueOperator final : public StageOperator {
 
  private:
   size_t column_;
+};
+
+/// What `Dataset::unique` is called with.
+struct UniqueArguments {
+  std::string feature;
+
+  static constexpr auto fields() {
+    return describe<UniqueArguments>("unique", field::required<&UniqueArguments::feature>);
+  }
 };
 
 }  // namespace millrace

@@ -320,10 +320,6 @@ WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions opti
       options_(checked(size, options)),
       gather_(std::move(gather)) {}
 
-std::string WindowOperator::arguments() const {
-  return fmt::format("size={}, shift={}, stride={}, {}", size_, *options_.shift, options_.stride, gather_.to_string());
-}
-
 std::unique_ptr<Stage> WindowOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<WindowStage>(input_schema_, schema(), open_input(inputs[0], context), size_, options_,
                                        gather_.drop_remainder(), gather_.assemble(schema(), context), context);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ops/arguments.h"
 #include "ops/gather.h"
 
 namespace millrace {
@@ -12,6 +13,11 @@ struct WindowOptions {
   /// Elements from the start of a window to that of the next. Default: none, as many as its size
   std::optional<int64_t> shift = std::nullopt;
   int64_t stride = 1;  ///< elements from one of a window to the next. Default: 1, neighbours
+
+  static constexpr auto fields() {
+    using A = WindowOptions;
+    return describe<A>("WindowOptions", field::stream<&A::shift>, field::stream<&A::stride>);
+  }
 };
 
 /// Windows over the elements: the first starts at the first element, the next `shift` further, and so on; each takes
@@ -33,7 +39,6 @@ class WindowOperator final : public StageOperator {
                  const GatherOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
   bool never_waits() const override { return true; }
-  std::string arguments() const override;
   /// As in tf.data unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
@@ -48,6 +53,18 @@ class WindowOperator final : public StageOperator {
   int64_t size_;
   WindowOptions options_;
   Gather gather_;
+};
+
+/// What `Dataset::window` is called with.
+struct WindowArguments {
+  int64_t size = 0;
+  WindowOptions options = {};
+  GatherOptions batches = {};
+
+  static constexpr auto fields() {
+    using A = WindowArguments;
+    return describe<A>("window", field::required<&A::size>, field::inlined<&A::options>, field::stream<&A::batches>);
+  }
 };
 
 }  // namespace millrace

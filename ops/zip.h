@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
@@ -27,6 +28,11 @@ class ZipOperator final : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::string unsavable() const override { return ""; }
   bool inputs_run_ahead() const override { return true; }
+};
+
+/// What `Dataset::zip` is called with.
+struct ZipArguments {
+  static constexpr auto fields() { return describe<ZipArguments>("zip"); }
 };
 
 }  // namespace millrace

@@ -31,18 +31,40 @@
 #include "ops/unbatch.h"
 #include "ops/unique.h"
 #include "ops/zip.h"
-#include "pipeline/definition/calls.h"
 #include "pipeline/executor.h"
 #include "pipeline/inline_plan.h"
 #include "pipeline/lowering.h"
+#include "pipeline/nested_arguments.h"
 #include "pipeline/stream_identity.h"
 
 namespace millrace {
 namespace {
 
-template <typename Op, typename... Arguments>
-MakeOperator of_inputs(Arguments... arguments) {
-  return [=](std::span<const SchemaPtr> inputs) { return std::make_shared<const Op>(inputs, arguments...); };
+// An operator of what is in its arguments, behind what it needs to know of its inputs: the first, all of them, or
+// nothing. One that draws random numbers takes its occurrence behind them: how many of its name are before it.
+template <typename Op, typename... Values>
+std::shared_ptr<const Operator> make_operator(std::span<const SchemaPtr> inputs, uint64_t occurrence,
+                                              const Values&... values) {
+  if constexpr (std::is_constructible_v<Op, std::span<const SchemaPtr>, Values..., uint64_t>) {
+    return std::make_shared<const Op>(inputs, values..., occurrence);
+  } else if constexpr (std::is_constructible_v<Op, std::span<const SchemaPtr>, Values...>) {
+    return std::make_shared<const Op>(inputs, values...);
+  } else if constexpr (std::is_constructible_v<Op, SchemaPtr, Values..., uint64_t>) {
+    return std::make_shared<const Op>(inputs[0], values..., occurrence);
+  } else if constexpr (std::is_constructible_v<Op, SchemaPtr, Values...>) {
+    return std::make_shared<const Op>(inputs[0], values...);
+  } else {
+    return std::make_shared<const Op>(values...);
+  }
+}
+
+template <typename T>
+const T& given(const T& value) {
+  return value;
+}
+template <typename T>
+const T& given(const std::optional<T>& value) {
+  return *value;
 }
 
 // What `function` makes as the operator called `name` runs it.
@@ -69,56 +91,53 @@ NestedFunction nested_function(std::string_view name, const DatasetFunction& fun
 
 }  // namespace
 
-template <typename Op, typename... Arguments>
-Dataset Dataset::then(Arguments... arguments) const {
-  return Dataset(make_plan_node(
-      {plan_}, [=](std::span<const SchemaPtr> inputs) { return std::make_shared<const Op>(inputs[0], arguments...); }));
+template <typename Op, typename Of>
+Dataset Dataset::made(const std::vector<Dataset>& inputs, Of arguments) {
+  auto shared = std::make_shared<const ArgumentsOf<Of>>(std::move(arguments));
+  std::vector<PlanNodePtr> plans;
+  uint64_t occurrence = 0;
+  for (const Dataset& input : inputs) {
+    plans.push_back(input.plan_);
+    occurrence = std::max(occurrence, num_on_the_way(*input.plan_, description_of<Of>().name));
+  }
+  const MakeOperator make = [shared, occurrence](std::span<const SchemaPtr> schemas) {
+    return description_of<Of>().apply(
+        shared->value, [&](const auto&... values) { return make_operator<Op>(schemas, occurrence, given(values)...); });
+  };
+  return Dataset(make_plan_node(std::move(plans), make, shared));
 }
 
-template <typename Call, typename Op, typename... Arguments>
-Dataset Dataset::call(Arguments... arguments) const {
-  return then<Op>(arguments...).called(Call{arguments...});
+template <typename Op, typename Of>
+Dataset Dataset::then(Of arguments) const {
+  return made<Op>({*this}, std::move(arguments));
 }
 
-template <typename Call, typename Op, typename... Arguments>
-Dataset Dataset::source(Arguments... arguments) {
-  return Dataset(
-             make_plan_node({}, [=](std::span<const SchemaPtr>) { return std::make_shared<const Op>(arguments...); }))
-      .called(Call{arguments...});
-}
-
-template <typename Call>
-Dataset Dataset::called(Call call) const {
+template <typename Of>
+Dataset Dataset::called(Of arguments) const {
   PlanNode node = *plan_;
-  node.call = std::make_shared<const BuilderCall>(BuilderCall{std::move(call)});
+  node.arguments = std::make_shared<const ArgumentsOf<Of>>(std::move(arguments));
   return Dataset(std::make_shared<const PlanNode>(std::move(node)));
 }
 
 Dataset Dataset::range(int64_t start, int64_t stop, int64_t step, std::string feature) {
-  return source<calls::Range, RangeOperator>(start, stop, step, std::move(feature));
+  return made<RangeOperator>({}, RangeArguments{start, stop, step, std::move(feature)});
 }
-
 Dataset Dataset::tfrecord(const Shards& shards, const TfrecordOptions& options) {
-  return source<calls::Tfrecord, TfrecordOperator>(shards, options);
+  return made<TfrecordOperator>({}, TfrecordArguments{shards, options});
 }
-
 Dataset Dataset::text_lines(const Shards& shards, const FileReadOptions& options) {
-  return source<calls::TextLines, TextLinesOperator>(shards, options);
+  return made<TextLinesOperator>({}, TextLinesArguments{shards, options});
 }
-
 Dataset Dataset::fixed_length_records(const Shards& shards, const FixedLengthFormat& format,
                                       const FileReadOptions& options) {
-  return source<calls::FixedLengthRecords, FixedLengthRecordsOperator>(shards, format, options);
+  return made<FixedLengthRecordsOperator>({}, FixedLengthRecordsArguments{shards, format, options});
 }
-
 Dataset Dataset::global_shuffle(const Shards& shards, const GlobalShuffleOptions& options) {
-  return source<calls::GlobalShuffle, GlobalShuffleOperator>(shards, options);
+  return made<GlobalShuffleOperator>({}, GlobalShuffleArguments{shards, options});
 }
-
 Dataset Dataset::csv_records(const Shards& shards, const CsvFormat& format, const FileReadOptions& options) {
-  return source<calls::CsvRecords, CsvRecordsOperator>(shards, format, options);
+  return made<CsvRecordsOperator>({}, CsvRecordsArguments{shards, format, options});
 }
-
 Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const CsvFormat& format,
                      const FileReadOptions& options) {
   CsvFormat of_files = format;
@@ -132,86 +151,71 @@ Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const
   return csv_records(shards, of_files, without_budget).parse_csv(std::move(columns), of_records, options.damage);
 }
 
+// A node of one operator, which need not be made again.
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   auto shared = std::make_shared<const std::vector<MemoryFeature>>(std::move(features));
   const std::shared_ptr<const Operator> op = std::make_shared<const RowsOperator>(*shared);
-  return Dataset(make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); }))
-      .called(calls::Rows{std::move(shared)});
+  return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(RowsArguments{std::move(shared)});
 }
-
 Dataset Dataset::from_generator(Generator generator) {
-  return source<calls::FromGenerator, FromGeneratorOperator>(std::move(generator));
+  return made<FromGeneratorOperator>({}, FromGeneratorArguments{std::move(generator)});
 }
 
 namespace {
 
-PlanNodePtr load_node(std::shared_ptr<const ElementsIndex> index, const std::string& directory, bool local) {
+std::shared_ptr<const Operator> load_operator(std::shared_ptr<const ElementsIndex> index, const std::string& directory,
+                                              bool local) {
   if (index == nullptr) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("load: '{}' holds no elements: there is no {} in it, which is written last",
                                      directory, ElementsIndex::kFileName));
   }
-  const auto op = std::make_shared<const LoadOperator>(std::move(index), local);
-  return make_plan_node({}, [op](std::span<const SchemaPtr>) { return std::shared_ptr<const Operator>(op); });
+  return std::make_shared<const LoadOperator>(std::move(index), local);
 }
 
 }  // namespace
 
 Dataset Dataset::load(const std::string& directory) {
-  return Dataset(load_node(find_local_elements(directory), directory, /*local=*/true)).called(calls::Load{directory});
+  const auto op = load_operator(find_local_elements(directory), directory, /*local=*/true);
+  return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(LoadArguments{directory});
 }
-
 Dataset Dataset::load(Storage& storage, const std::string& directory) {
-  return Dataset(load_node(ElementsIndex::find(storage, directory), directory, /*local=*/false))
-      .called(calls::Load{directory});
+  const auto op = load_operator(ElementsIndex::find(storage, directory), directory, /*local=*/false);
+  return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(LoadArguments{directory});
 }
 
 Dataset Dataset::interleave(const std::vector<Dataset>& inputs, const InterleaveOptions& options) {
-  return from_operator(inputs, of_inputs<InterleaveOperator>(options)).called(calls::Interleave{options});
+  return made<InterleaveOperator>(inputs, InterleaveArguments{options});
 }
-
 Dataset Dataset::concatenate(const std::vector<Dataset>& inputs) {
-  return from_operator(inputs, of_inputs<ConcatenateOperator>()).called(calls::Concatenate{});
+  return made<ConcatenateOperator>(inputs, ConcatenateArguments{});
 }
-
 Dataset Dataset::flat_map(const std::vector<Dataset>& inputs) {
-  return from_operator(inputs, of_inputs<FlatMapInputsOperator>()).called(calls::FlatMapInputs{});
+  return made<FlatMapInputsOperator>(inputs, FlatMapInputsArguments{});
 }
-
 Dataset Dataset::flat_map(const DatasetFunction& function) const {
-  const NestedFunction nested = nested_function("flat_map", function);
   return from_operator({*this},
-                       [nested](std::span<const SchemaPtr>) { return std::make_shared<const FlatMapOperator>(nested); })
-      .called(calls::FlatMap{function});
+                       [nested = nested_function("flat_map", function)](std::span<const SchemaPtr>) {
+                         return std::make_shared<const FlatMapOperator>(nested);
+                       })
+      .called(FlatMapArguments{function});
 }
-
 Dataset Dataset::interleave(const DatasetFunction& function, const InterleaveOptions& options) const {
-  const NestedFunction nested = nested_function("interleave", function);
   return from_operator({*this},
-                       [nested, options](std::span<const SchemaPtr>) {
+                       [nested = nested_function("interleave", function), options](std::span<const SchemaPtr>) {
                          return std::make_shared<const InterleaveFunctionOperator>(nested, options);
                        })
-      .called(calls::InterleaveFunction{function, options});
+      .called(InterleaveFunctionArguments{function, options});
 }
-
-Dataset Dataset::zip(const std::vector<Dataset>& inputs) {
-  return from_operator(inputs, of_inputs<ZipOperator>()).called(calls::Zip{});
-}
-
+Dataset Dataset::zip(const std::vector<Dataset>& inputs) { return made<ZipOperator>(inputs, ZipArguments{}); }
 Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& inputs, const Dataset& choices,
                                       const ChooseOptions& options) {
   std::vector<Dataset> all{choices};
   all.insert(all.end(), inputs.begin(), inputs.end());
-  return from_operator(all, of_inputs<ChooseFromDatasetsOperator>(options)).called(calls::ChooseFromDatasets{options});
+  return made<ChooseFromDatasetsOperator>(all, ChooseFromDatasetsArguments{options});
 }
-
 Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& inputs, const SampleOptions& options) {
-  uint64_t occurrence = 0;
-  for (const Dataset& input : inputs) {
-    occurrence = std::max(occurrence, num_on_the_way(*input.plan_, "sample_from_datasets"));
-  }
-  return from_operator(inputs, of_inputs<SampleFromDatasetsOperator>(options, occurrence))
-      .called(calls::SampleFromDatasets{options});
+  return made<SampleFromDatasetsOperator>(inputs, SampleFromDatasetsArguments{options});
 }
 
 Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator make) {
@@ -222,202 +226,156 @@ Dataset Dataset::from_operator(const std::vector<Dataset>& inputs, MakeOperator 
 }
 
 Dataset Dataset::parse_example(std::vector<FeatureDescription> features) const {
-  return call<calls::ParseExample, ParseExampleOperator>(std::move(features));
+  return then<ParseExampleOperator>(ParseExampleArguments{std::move(features)});
 }
-
 Dataset Dataset::parse_sequence_example(std::vector<FeatureDescription> context,
                                         std::vector<FeatureDescription> feature_lists) const {
-  return call<calls::ParseSequenceExample, ParseSequenceExampleOperator>(std::move(context), std::move(feature_lists));
+  return then<ParseSequenceExampleOperator>(
+      ParseSequenceExampleArguments{std::move(context), std::move(feature_lists)});
 }
-
 Dataset Dataset::parse_csv(std::vector<CsvColumn> columns, const CsvFormat& format, const DamagePolicy& damage) const {
   damage.check();
-  const Dataset parsed = call<calls::ParseCsv, ParseCsvOperator>(std::move(columns), format, damage.action);
+  const Dataset parsed = then<ParseCsvOperator>(ParseCsvArguments{std::move(columns), format, damage.action});
   return damage.has_budget() ? parsed.damage_budget(damage) : parsed;
 }
-
 Dataset Dataset::decode_raw(const std::string& feature, RawType type, const DecodeRawOptions& options) const {
-  return call<calls::DecodeRaw, DecodeRawOperator>(feature, type, options);
+  return then<DecodeRawOperator>(DecodeRawArguments{feature, type, options});
 }
-
 Dataset Dataset::parse_tensor(const std::string& feature, DType dtype, const Shape& shape,
                               const ParseTensorOptions& options) const {
-  return call<calls::ParseTensor, ParseTensorOperator>(feature, dtype, shape, options);
+  return then<ParseTensorOperator>(ParseTensorArguments{feature, dtype, shape, options});
 }
-
-Dataset Dataset::map(RowFunction function) const { return call<calls::Map, MapRowsOperator>(std::move(function)); }
-
+Dataset Dataset::map(RowFunction function) const { return then<MapRowsOperator>(MapArguments{std::move(function)}); }
 Dataset Dataset::map(const BlockFunction& function) const {
-  return from_operator(
-             {*this},
-             [function](std::span<const SchemaPtr>) { return std::make_shared<const MapBlocksOperator>(function); })
-      .called(calls::MapBlocks{function});
+  return then<MapBlocksOperator>(MapBlocksArguments{function});
 }
-
 Dataset Dataset::add(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k).called(calls::Add{feature, k});
+  return then<AddOperator>(AddArguments{feature, k});
 }
-Dataset Dataset::add(const std::string& feature, double k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kAdd, k).called(calls::Add{feature, k});
-}
+Dataset Dataset::add(const std::string& feature, double k) const { return then<AddOperator>(AddArguments{feature, k}); }
 Dataset Dataset::multiply(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k).called(calls::Multiply{feature, k});
+  return then<MultiplyOperator>(MultiplyArguments{feature, k});
 }
 Dataset Dataset::multiply(const std::string& feature, double k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kMultiply, k).called(calls::Multiply{feature, k});
+  return then<MultiplyOperator>(MultiplyArguments{feature, k});
 }
 Dataset Dataset::modulo(const std::string& feature, int64_t k) const {
-  return then<ArithmeticOperator>(feature, Arithmetic::kModulo, k).called(calls::Modulo{feature, k});
+  return then<ModuloOperator>(ModuloArguments{feature, k});
 }
-
 Dataset Dataset::cast(const std::string& feature, DType to) const {
-  return call<calls::Cast, CastOperator>(feature, to);
+  return then<CastOperator>(CastArguments{feature, to});
 }
-
 Dataset Dataset::rename(const std::map<std::string, std::string>& names) const {
-  return call<calls::Rename, RenameOperator>(names);
+  return then<RenameOperator>(RenameArguments{names});
 }
-
 Dataset Dataset::select(const std::vector<std::string>& features) const {
-  return call<calls::Select, SelectOperator>(features);
+  return then<SelectOperator>(SelectArguments{features});
 }
-
 Dataset Dataset::drop(const std::vector<std::string>& features) const {
-  return call<calls::Drop, DropOperator>(features);
+  return then<DropOperator>(DropArguments{features});
 }
-
 Dataset Dataset::one_hot(const std::string& feature, int64_t depth, const OneHotOptions& options) const {
-  return call<calls::OneHot, OneHotOperator>(feature, depth, options);
+  return then<OneHotOperator>(OneHotArguments{feature, depth, options});
 }
-
 Dataset Dataset::truncate(const TruncateOptions& options) const {
-  return call<calls::Truncate, TruncateOperator>(options);
+  return then<TruncateOperator>(TruncateArguments{options});
 }
-
 Dataset Dataset::truncate_pair(const TruncatePairOptions& options) const {
-  return call<calls::TruncatePair, TruncatePairOperator>(options);
+  return then<TruncatePairOperator>(TruncatePairArguments{options});
 }
-
 Dataset Dataset::filter(RowPredicate predicate) const {
-  return call<calls::Filter, FilterOperator>(std::move(predicate));
+  return then<FilterOperator>(FilterArguments{std::move(predicate)});
 }
-
 Dataset Dataset::filter(BlockPredicate predicate) const {
-  return call<calls::FilterBlocks, FilterOperator>(std::move(predicate));
+  return then<FilterOperator>(FilterBlocksArguments{std::move(predicate)});
 }
-
 Dataset Dataset::take_while(RowPredicate predicate) const {
-  return call<calls::TakeWhile, TakeWhileOperator>(std::move(predicate));
+  return then<TakeWhileOperator>(TakeWhileArguments{std::move(predicate)});
 }
-
-Dataset Dataset::scan(ScanFunction function) const { return call<calls::Scan, ScanOperator>(std::move(function)); }
-
+Dataset Dataset::scan(ScanFunction function) const { return then<ScanOperator>(ScanArguments{std::move(function)}); }
 Dataset Dataset::enumerate(int64_t start, const std::string& feature) const {
-  return call<calls::Enumerate, EnumerateOperator>(start, feature);
+  return then<EnumerateOperator>(EnumerateArguments{start, feature});
 }
-
-Dataset Dataset::unique(const std::string& feature) const { return call<calls::Unique, UniqueOperator>(feature); }
-
+Dataset Dataset::unique(const std::string& feature) const { return then<UniqueOperator>(UniqueArguments{feature}); }
 Dataset Dataset::rejection_resample(const RejectionResampleOptions& options) const {
-  return then<RejectionResampleOperator>(options, num_on_the_way(*plan_, "rejection_resample"))
-      .called(calls::RejectionResample{options});
+  return then<RejectionResampleOperator>(RejectionResampleArguments{options});
 }
-
-Dataset Dataset::take(int64_t count) const { return call<calls::Take, TakeOperator>(count); }
-
-Dataset Dataset::skip(int64_t count) const { return call<calls::Skip, SkipOperator>(count); }
-
+Dataset Dataset::take(int64_t count) const { return then<TakeOperator>(TakeArguments{count}); }
+Dataset Dataset::skip(int64_t count) const { return then<SkipOperator>(SkipArguments{count}); }
 Dataset Dataset::shard(int64_t num_shards, int64_t index) const {
-  return call<calls::Shard, ShardOperator>(num_shards, index);
+  return then<ShardOperator>(ShardArguments{num_shards, index});
 }
-
-Dataset Dataset::repeat(int64_t count) const { return call<calls::Repeat, RepeatOperator>(count); }
-
+Dataset Dataset::repeat(int64_t count) const { return then<RepeatOperator>(RepeatArguments{count}); }
 Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) const {
-  return then<ShuffleOperator>(buffer_size, options, num_on_the_way(*plan_, "shuffle"))
-      .called(calls::Shuffle{buffer_size, options});
+  return then<ShuffleOperator>(ShuffleArguments{buffer_size, options});
 }
-
 Dataset Dataset::assert_cardinality(int64_t count) const {
-  return call<calls::AssertCardinality, AssertCardinalityOperator>(count);
+  return then<AssertCardinalityOperator>(AssertCardinalityArguments{count});
 }
-
 Dataset Dataset::damage_budget(const DamagePolicy& policy) const {
-  return call<calls::DamageBudget, DamageBudgetOperator>(policy);
+  return then<DamageBudgetOperator>(DamageBudgetArguments{policy});
 }
-
-Dataset Dataset::ignore_errors() const { return call<calls::IgnoreErrors, IgnoreErrorsOperator>(); }
-
+Dataset Dataset::ignore_errors() const { return then<IgnoreErrorsOperator>(IgnoreErrorsArguments{}); }
 Dataset Dataset::mask_tokens(const MaskTokensOptions& options) const {
-  return then<MaskTokensOperator>(options, num_on_the_way(*plan_, "mask_tokens")).called(calls::MaskTokens{options});
+  return then<MaskTokensOperator>(MaskTokensArguments{options});
 }
-
 Dataset Dataset::corrupt_spans(const CorruptSpansOptions& options) const {
-  return then<CorruptSpansOperator>(options, num_on_the_way(*plan_, "corrupt_spans"))
-      .called(calls::CorruptSpans{options});
+  return then<CorruptSpansOperator>(CorruptSpansArguments{options});
 }
-
 Dataset Dataset::augment_images(const AugmentImagesOptions& options) const {
-  return then<AugmentImagesOperator>(options, num_on_the_way(*plan_, "augment_images"))
-      .called(calls::AugmentImages{options});
+  return then<AugmentImagesOperator>(AugmentImagesArguments{options});
 }
-
-Dataset Dataset::mixup(const MixupOptions& options) const {
-  return then<MixupOperator>(options, num_on_the_way(*plan_, "mixup")).called(calls::Mixup{options});
-}
-
-Dataset Dataset::cutmix(const CutmixOptions& options) const {
-  return then<CutmixOperator>(options, num_on_the_way(*plan_, "cutmix")).called(calls::Cutmix{options});
-}
-
+Dataset Dataset::mixup(const MixupOptions& options) const { return then<MixupOperator>(MixupArguments{options}); }
+Dataset Dataset::cutmix(const CutmixOptions& options) const { return then<CutmixOperator>(CutmixArguments{options}); }
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
-  return call<calls::Batch, BatchOperator>(size, options);
+  return then<BatchOperator>(BatchArguments{size, options});
 }
-
 Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) const {
-  return call<calls::PaddedBatch, PaddedBatchOperator>(size, options);
+  return then<PaddedBatchOperator>(PaddedBatchArguments{size, options});
 }
-
 Dataset Dataset::ragged_batch(int64_t size, const RaggedBatchOptions& options) const {
-  return call<calls::RaggedBatch, RaggedBatchOperator>(size, options);
+  return then<RaggedBatchOperator>(RaggedBatchArguments{size, options});
 }
-
-Dataset Dataset::unbatch() const { return call<calls::Unbatch, UnbatchOperator>(); }
-
+Dataset Dataset::unbatch() const { return then<UnbatchOperator>(UnbatchArguments{}); }
 Dataset Dataset::rebatch(int64_t size, const BatchOptions& options) const {
-  return call<calls::Rebatch, RebatchOperator>(size, options);
+  return then<RebatchOperator>(RebatchArguments{size, options});
 }
-
 Dataset Dataset::bucket_by_sequence_length(std::vector<std::string> features, std::vector<int64_t> boundaries,
                                            std::vector<int64_t> batch_sizes, BucketOptions options) const {
-  return call<calls::BucketBySequenceLength, BucketBySequenceLengthOperator>(
-      std::move(features), std::move(boundaries), std::move(batch_sizes), std::move(options));
+  return then<BucketBySequenceLengthOperator>(BucketBySequenceLengthArguments{
+      std::move(features), std::move(boundaries), std::move(batch_sizes), std::move(options)});
 }
-
 Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const GatherOptions& batches) const {
-  return call<calls::GroupByWindow, GroupByWindowOperator>(std::move(key), std::move(window_size), batches);
+  return then<GroupByWindowOperator>(GroupByWindowArguments{std::move(key), std::move(window_size), batches});
 }
-
 Dataset Dataset::pack(int64_t length, const PackOptions& options) const {
-  return call<calls::Pack, PackOperator>(length, options);
+  return then<PackOperator>(PackArguments{length, options});
 }
-
 Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
-  return call<calls::Window, WindowOperator>(size, options, batches);
+  return then<WindowOperator>(WindowArguments{size, options, batches});
 }
-
 Dataset Dataset::cache(const CacheOptions& options) const {
-  const Dataset cached = options.directory.empty()
-                             ? then<CacheOperator>()
-                             : then<FileCacheOperator>(options.directory, identity_of("cache", plan_));
-  return cached.called(calls::Cache{options});
+  if (options.directory.empty()) {
+    return from_operator(
+               {*this},
+               [](std::span<const SchemaPtr> inputs) { return std::make_shared<const CacheOperator>(inputs[0]); })
+        .called(CacheArguments{options});
+  }
+  return from_operator({*this},
+                       [directory = options.directory,
+                        identity = identity_of("cache", plan_)](std::span<const SchemaPtr> inputs) {
+                         return std::make_shared<const FileCacheOperator>(inputs[0], directory, identity);
+                       })
+      .called(CacheArguments{options});
 }
-
 Dataset Dataset::snapshot(const std::string& directory) const {
-  return then<SnapshotOperator>(directory, identity_of("snapshot", plan_)).called(calls::Snapshot{directory});
+  return from_operator({*this},
+                       [directory, identity = identity_of("snapshot", plan_)](std::span<const SchemaPtr> inputs) {
+                         return std::make_shared<const SnapshotOperator>(inputs[0], directory, identity);
+                       })
+      .called(SnapshotArguments{directory});
 }
-
-Dataset Dataset::prefetch(int64_t buffer_size) const { return call<calls::Prefetch, PrefetchOperator>(buffer_size); }
+Dataset Dataset::prefetch(int64_t buffer_size) const { return then<PrefetchOperator>(PrefetchArguments{buffer_size}); }
 
 std::string Dataset::explain(const StartOptions& options) const {
   std::vector<AppliedRewrite> applied;
@@ -436,7 +394,10 @@ SaveReport Dataset::save(const std::string& directory, const SaveOptions& option
   if (certain_cardinality(*plan_).is_infinite()) {
     throw ErrorException(ErrorCode::kInvalidArgument, "save: the dataset has no end");
   }
-  return run_save(then<SaveOperator>(directory, options.overwrite).start(options.start), directory, options);
+  const Dataset saving = from_operator({*this}, [&](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<const SaveOperator>(inputs[0], directory, options.overwrite);
+  });
+  return run_save(saving.start(options.start), directory, options);
 }
 
 Pipeline Dataset::start(const StartOptions& options) const {

@@ -57,6 +57,7 @@ class Dataset;
 /// which is there only during the call. What it makes runs without rewrites and segments of its own, and its shards are
 /// no part of what a state is checked against.
 struct DatasetFunction {
+  static constexpr std::string_view kKind = "dataset function";
   std::string name;                ///< appears in errors and in `explain()`
   std::vector<FeatureSpec> gives;  ///< the features of every dataset that it makes, `kVaries` where sizes differ
   std::function<Dataset(const RowView&)> make;
@@ -256,17 +257,15 @@ class Dataset {
 
  private:
   explicit Dataset(PlanNodePtr plan) : plan_(std::move(plan)) {}
-  /// This dataset with an operator behind it that is made from the schema and `arguments`.
-  template <typename Op, typename... Arguments>
-  Dataset then(Arguments... arguments) const;
-  /// The same, made by a call with these arguments; and a source.
-  template <typename Call, typename Op, typename... Arguments>
-  Dataset call(Arguments... arguments) const;
-  template <typename Call, typename Op, typename... Arguments>
-  static Dataset source(Arguments... arguments);
-  /// This dataset as made by `call`.
-  template <typename Call>
-  Dataset called(Call call) const;
+  /// `Op` on top of `inputs`, made of their schemas and what is in the arguments, one after the other.
+  template <typename Op, typename Of>
+  static Dataset made(const std::vector<Dataset>& inputs, Of arguments);
+  /// On top of this one.
+  template <typename Op, typename Of>
+  Dataset then(Of arguments) const;
+  /// This dataset as made by a method that was called with these arguments.
+  template <typename Of>
+  Dataset called(Of arguments) const;
 
   PlanNodePtr plan_;
 };

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "ops/unbatch.h"
 #include "pipeline/dataset.h"
-#include "pipeline/definition/calls.h"
 
 namespace millrace {
 namespace {
@@ -17,29 +17,12 @@ namespace {
 // More different shapes than that are not told apart.
 constexpr size_t kMostShapes = size_t{1} << 16;
 
-// Whether the call makes batches, and drops a short last one.
-std::optional<bool> drops_remainder(const calls::AnyCall& call) {
-  return std::visit(
-      []<typename Call>(const Call& one) -> std::optional<bool> {
-        if constexpr (requires { one.options.drop_remainder; }) {
-          return one.options.drop_remainder;
-        } else if constexpr (requires { one.options.padding.drop_remainder; }) {
-          return one.options.padding.drop_remainder;
-        } else if constexpr (requires { one.batches; }) {
-          return std::visit([](const auto& batches) { return batches.drop_remainder; }, one.batches);
-        } else {
-          return std::nullopt;
-        }
-      },
-      call);
-}
-
 // Of the batches nearest to the output, on each way there.
 void find_remainders(const PlanNode& node, std::unordered_set<const PlanNode*>& seen, std::vector<std::string>& found) {
   if (!seen.insert(&node).second) return;
-  if (node.call != nullptr) {
-    if (std::holds_alternative<calls::Unbatch>(node.call->call)) return;
-    if (const std::optional<bool> drops = drops_remainder(node.call->call)) {
+  if (node.arguments != nullptr) {
+    if (node.arguments->as<UnbatchArguments>() != nullptr) return;
+    if (const std::optional<bool> drops = node.arguments->flag("drop_remainder")) {
       std::string remainder = fmt::format("{} {} it", node.op->name(), *drops ? "drops" : "keeps");
       if (std::find(found.begin(), found.end(), remainder) == found.end()) found.push_back(std::move(remainder));
       return;

@@ -165,7 +165,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   for (const PlanNodePtr& map : maps) {
     OperatorRecord& entry = record_operator(map->op->name(), segment);
     entry.parallel = true;
-    entry.statistics.arguments = map->op->arguments();
+    entry.statistics.arguments = map->text(Effect::kStream, /*all=*/false);
     options.maps.push_back(as_map(*map));
     options.map_statistics.push_back(&entry.statistics);
     segment.body.push_back(entry.statistics.name);
@@ -196,7 +196,7 @@ OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bo
 OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment) {
   OpenStage input = lower(node->inputs[0], segment, /*nested=*/true);
   OperatorRecord& entry = record_operator(node->op->name(), segment);
-  entry.statistics.arguments = node->op->arguments();
+  entry.statistics.arguments = node->text(Effect::kStream, /*all=*/false);
   segment.chain.push_back(entry.statistics.name);
   segment.only_moves_rows = false;
   return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {

@@ -6,32 +6,32 @@
 
 #include <fmt/format.h>
 
+#include "ops/bucket_by_sequence_length.h"
+#include "ops/group_by_window.h"
 #include "ops/ignore_errors.h"
 #include "ops/map.h"
-#include "pipeline/definition/calls.h"
+#include "ops/pack.h"
+#include "ops/padded_batch.h"
+#include "ops/window.h"
 
 namespace millrace {
 namespace {
 
-bool pads(const calls::AnyCall& call) {
-  return std::visit(
-      []<typename Call>(const Call& one) {
-        if constexpr (std::is_same_v<Call, calls::PaddedBatch> || std::is_same_v<Call, calls::BucketBySequenceLength> ||
-                      std::is_same_v<Call, calls::Pack>) {
-          return true;
-        } else if constexpr (requires { one.batches; }) {
-          return std::holds_alternative<PaddedBatchOptions>(one.batches);
-        } else {
-          return false;
-        }
-      },
-      call);
+bool pads(const Arguments& of) {
+  if (const auto* groups = of.as<GroupByWindowArguments>()) {
+    return std::holds_alternative<PaddedBatchOptions>(groups->batches);
+  }
+  if (const auto* windows = of.as<WindowArguments>()) {
+    return std::holds_alternative<PaddedBatchOptions>(windows->batches);
+  }
+  return of.as<PaddedBatchArguments>() != nullptr || of.as<BucketBySequenceLengthArguments>() != nullptr ||
+         of.as<PackArguments>() != nullptr;
 }
 
 void find_padding(const PlanNodePtr& node, std::unordered_set<const PlanNode*>& seen, std::vector<PlanNodePtr>& found) {
   if (!seen.insert(node.get()).second) return;
   for (const PlanNodePtr& input : node->inputs) find_padding(input, seen, found);
-  if (node->call != nullptr && pads(node->call->call)) found.push_back(node);
+  if (node->arguments != nullptr && pads(*node->arguments)) found.push_back(node);
 }
 
 // Writes how many values the rows have of each feature.
@@ -60,7 +60,7 @@ std::vector<PaddingCounter> PaddingCounter::of(const PlanNodePtr& plan) {
   for (const PlanNodePtr& node : found) {
     PaddingCounter counter;
     const Schema& input = *node->inputs[0]->op->schema();
-    const auto* pack = std::get_if<calls::Pack>(&node->call->call);
+    const auto* pack = node->arguments->as<PackArguments>();
     for (const FeatureSpec& feature : input.features()) {
       if (feature.shape.empty() || node->op->schema()->find(feature.name) < 0) continue;
       counter.features_.push_back({.op = std::string(node->op->name()), .feature = feature.name});

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 // Deeper than any plan; what is deeper is no state, and would end the stack.
 constexpr int kMostDepth = 1000;
 
@@ -126,8 +126,8 @@ PipelineState PipelineState::parse(std::string_view bytes) {
       envelope.version() == 0) {
     refuse(fmt::format("{} bytes that are no state of a pipeline", bytes.size()));
   }
-  if (envelope.version() > kVersion) {
-    refuse(fmt::format("the state has version {}, this Millrace reads up to {}", envelope.version(), kVersion));
+  if (envelope.version() != kVersion) {
+    refuse(fmt::format("the state has version {}, this Millrace reads version {}", envelope.version(), kVersion));
   }
   if (XXH3_64bits(envelope.content().data(), envelope.content().size()) != envelope.digest()) {
     refuse("the state is damaged: its digest does not match");

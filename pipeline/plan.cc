@@ -21,9 +21,12 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
       print_into(*node.inputs[i], depth + 2, text);
     }
   }
-  const std::string policy = node.op->policy();
-  text += fmt::format("{:{}}{}({}){} -> {}\n", "", 2 * depth, node.op->name(), node.op->arguments(),
-                      policy.empty() ? "" : fmt::format(" [{}]", policy), node.op->schema()->to_string());
+  text += fmt::format("{:{}}{}({})", "", 2 * depth, node.op->name(), node.text(Effect::kStream, /*all=*/false));
+  for (const std::string& more :
+       {node.text(Effect::kDamage, /*all=*/false), node.text(Effect::kSpeed, /*all=*/false), node.op->remark()}) {
+    if (!more.empty()) text += fmt::format(" [{}]", more);
+  }
+  text += fmt::format(" -> {}\n", node.op->schema()->to_string());
 }
 
 std::string quoted(std::string_view text) {
@@ -59,7 +62,7 @@ size_t print_dot_into(const PlanNode& node, std::map<const PlanNode*, size_t>& n
   for (const PlanNodePtr& input : node.inputs) inputs.push_back(print_dot_into(*input, numbers, text));
   const size_t number = numbers.size();
   numbers.emplace(&node, number);
-  const std::string arguments = node.op->arguments();
+  const std::string arguments = node.text(Effect::kStream, /*all=*/false);
   text +=
       fmt::format("  n{} [label={}];\n", number,
                   quoted(wrapped(fmt::format("{}{}{}", node.op->name(), arguments.empty() ? "" : "\n", arguments))));
@@ -72,13 +75,19 @@ size_t print_dot_into(const PlanNode& node, std::map<const PlanNode*, size_t>& n
 
 }  // namespace
 
+std::string PlanNode::text(Effect wanted, bool all) const {
+  if (arguments != nullptr) return arguments->text(wanted, all);
+  return wanted == Effect::kStream ? op->arguments() : "";
+}
+
 PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
-                           std::shared_ptr<const BuilderCall> call) {
+                           std::shared_ptr<const Arguments> arguments) {
   std::vector<SchemaPtr> schemas;
   schemas.reserve(inputs.size());
   for (const PlanNodePtr& input : inputs) schemas.push_back(input->op->schema());
   auto op = make(schemas);
-  return std::make_shared<const PlanNode>(PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(call)});
+  return std::make_shared<const PlanNode>(
+      PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(arguments)});
 }
 
 namespace {

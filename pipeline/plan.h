@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/arguments.h"
 #include "ops/operator.h"
 
 namespace millrace {
 
-struct BuilderCall;
 struct PlanNode;
 using PlanNodePtr = std::shared_ptr<const PlanNode>;
 
@@ -22,12 +22,15 @@ struct PlanNode {
   std::shared_ptr<const Operator> op;
   std::vector<PlanNodePtr> inputs;
   MakeOperator make;
-  std::shared_ptr<const BuilderCall> call;  ///< the method of Dataset that made it; null: made by a rewrite, or yours
+  std::shared_ptr<const Arguments> arguments;  ///< of the method of Dataset that made it; null: a rewrite, or yours
+
+  /// What its arguments say, as text: options that have their default only with `all`.
+  std::string text(Effect wanted, bool all) const;
 };
 
 /// Makes the node of an operator on top of `inputs`.
 [[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
-                                         std::shared_ptr<const BuilderCall> call = nullptr);
+                                         std::shared_ptr<const Arguments> arguments = nullptr);
 
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);

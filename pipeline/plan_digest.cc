@@ -18,11 +18,11 @@ constexpr size_t kMostArguments = 160;
 void add(const PlanNode& node, std::vector<PlanDigest::Operator>& operators) {
   for (const PlanNodePtr& input : node.inputs) add(*input, operators);
   if (dynamic_cast<const PrefetchOperator*>(node.op.get()) != nullptr) return;
-  const std::string arguments = node.op->arguments();
-  const std::string text = fmt::format("{}({}) of {} inputs -> {}, {:016x}", node.op->name(), arguments,
-                                       node.inputs.size(), node.op->schema()->to_string(), node.op->content_digest());
+  const std::string text =
+      fmt::format("{}({}) of {} inputs -> {}, {:016x}", node.op->name(), node.text(Effect::kStream, /*all=*/true),
+                  node.inputs.size(), node.op->schema()->to_string(), node.op->content_digest());
   operators.push_back({.name = std::string(node.op->name()),
-                       .arguments = arguments.substr(0, kMostArguments),
+                       .arguments = node.text(Effect::kStream, /*all=*/false).substr(0, kMostArguments),
                        .digest = XXH3_64bits(text.data(), text.size())});
 }
 

@@ -8,8 +8,9 @@ namespace millrace {
 
 struct PlanNode;
 
-/// What decides the stream of a dataset besides its files: its operators as written, with their arguments, seeds and
-/// schemas. Not what changes speed only (prefetch), nor rewrites, threads and budgets, which are no part of a dataset.
+/// What decides the stream of a dataset besides its files: its operators as written, with those of their arguments that
+/// are described as `Effect::kStream`, and their schemas. Not what changes speed only (prefetch), nor rewrites, threads
+/// and budgets, which are no part of a dataset.
 struct PlanDigest {
   struct Operator {
     std::string name;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,7 +9,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "pipeline/definition/calls.h"
 #include "pipeline/plan_digest.h"
 #include "pipeline/shard_digest.h"
 
@@ -20,11 +18,11 @@ namespace {
 uint64_t digest_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 // What decides the elements of an operator and those before it, but is no part of a state: whether their order can be
-// had again, and what is done about damage in files.
+// had again, and what is done about damage.
 void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
   for (const PlanNodePtr& input : node.inputs) add_rules(*input, parts);
   parts.push_back(digest_of(node.op->unsavable()));
-  parts.push_back(digest_of(node.op->shards() == nullptr ? "" : node.op->policy()));
+  parts.push_back(digest_of(node.text(Effect::kDamage, /*all=*/true)));
 }
 
 // The method of Dataset that was given a function without a name, by which it could be told from other ones; or
@@ -33,18 +31,7 @@ std::string_view unnamed_function(const PlanNode& node) {
   for (const PlanNodePtr& input : node.inputs) {
     if (const std::string_view method = unnamed_function(*input); !method.empty()) return method;
   }
-  if (node.call == nullptr) return "";
-  const bool unnamed = std::visit(
-      [](const auto& call) {
-        if constexpr (requires { call.function.name; }) return call.function.name.empty();
-        if constexpr (requires { call.predicate.name; }) return call.predicate.name.empty();
-        if constexpr (requires { call.key.name; }) {
-          return call.key.name.empty() || (call.window_size.function && call.window_size.name.empty());
-        }
-        return false;
-      },
-      node.call->call);
-  return unnamed ? node.op->name() : "";
+  return node.arguments != nullptr && node.arguments->has_unnamed_function() ? node.op->name() : "";
 }
 
 }  // namespace

@@ -8,11 +8,11 @@ namespace millrace {
 
 /// How a CSV file is written: RFC 4180, with what TensorFlow's CsvDataset can be told.
 struct CsvFormat {
-  char delimiter = ',';                      ///< between fields. Default: a comma
+  char delimiter = ',';                      ///< between fields. Default: `,`
   bool quotes = true;                        ///< `"a,""b"""` is one field, `a,"b"`. Default: true
   bool header = false;                       ///< the first record of each file is left out. Default: false
   std::string missing = "";                  ///< a field of these bytes is missing, as an empty one is. Default: none
-  std::vector<int64_t> select_columns = {};  ///< numbers of the fields that are read, ascending. Default: all
+  std::vector<int64_t> select_columns = {};  ///< numbers of the fields that are read, ascending. Default: none, all
 
   /// Throws `kInvalidArgument` naming what cannot work.
   void check() const;

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace millrace {
 
@@ -32,15 +31,6 @@ void DamagePolicy::check() const {
   if (action == kFail && has_budget()) {
     refuse("damage: a budget is without effect when damage is an error (action = kFail)");
   }
-}
-
-std::string DamagePolicy::to_string() const {
-  if (action == kFail) return "fail";
-  std::vector<std::string> limits;
-  if (max_records) limits.push_back(fmt::format("{} records", *max_records));
-  if (max_bytes) limits.push_back(fmt::format("{} bytes", *max_bytes));
-  if (max_share) limits.push_back(fmt::format("a share of {}", *max_share));
-  return limits.empty() ? "skip" : fmt::format("skip, at most {}", fmt::join(limits, ", "));
 }
 
 }  // namespace millrace

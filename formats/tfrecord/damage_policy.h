@@ -21,18 +21,16 @@ struct DamagePolicy {
   Action action = kFail;  ///< Default: kFail
   // The budget, for each run through the data (epoch). What is behind its end is an error again. Where it cannot be
   // told how much is lost, a limit of it is exceeded.
-  std::optional<int64_t> max_records = {};  ///< records that may be left out; at least 0. Default: no limit
-  std::optional<int64_t> max_bytes = {};    ///< bytes of shards that may be left out; at least 0. Default: no limit
+  std::optional<int64_t> max_records = {};  ///< records that may be left out; at least 0. Default: none, no limit
+  std::optional<int64_t> max_bytes = {};  ///< bytes of shards that may be left out; at least 0. Default: none, no limit
   /// Share of the records that may be left out, of those come through so far, but of 1,000 at least; 0 to 1.
-  /// Default: no limit
+  /// Default: none, no limit
   std::optional<double> max_share = {};
 
   /// Whether there is a limit.
   bool has_budget() const { return max_records || max_bytes || max_share; }
   /// Throws `kInvalidArgument`.
   void check() const;
-  /// As `explain()` shows it: `skip, at most 100 records`.
-  std::string to_string() const;
 };
 
 /// Whether an error of a source is damage of the content, which a policy may leave out, and not of the storage.

@@ -1,16 +1,9 @@
-// Moves the arguments of calls to and from messages. A call names each of its arguments with the field it has, once for
-// both directions:
-//
-//     template <typename Fields>
-//     void visit(Fields& fields, calls::Batch& call) {
-//       fields.required("size", call.size);
-//       fields.optional("drop_remainder", call.options.drop_remainder);
-//     }
+// Moves described structs (ops/arguments.h) to and from messages that have their fields by name.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,10 +11,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <google/protobuf/message.h>
 
-#include "formats/error.h"
 #include "formats/utf8.h"
+#include "ops/arguments.h"
 #include "pipeline/definition/function_registry.h"
 
 namespace millrace::definition {
@@ -29,7 +23,7 @@ namespace millrace::definition {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// The field of this name. Every message has those that its visit() names: a test visits them all.
+/// The field of this name. A test compares the messages with the descriptions.
 inline const FieldDescriptor* field_of(const Message& message, std::string_view name) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(std::string(name));
   if (field == nullptr) {
@@ -38,89 +32,69 @@ inline const FieldDescriptor* field_of(const Message& message, std::string_view 
   return field;
 }
 
-/// The field for bytes that are no text, beside the field `name` for text; null where there is none.
-inline const FieldDescriptor* field_of_bytes(const Message& message, std::string_view name) {
-  return message.GetDescriptor()->FindFieldByName(fmt::format("{}_bytes", name));
-}
 inline bool is_text(const std::string& value) { return is_valid_utf8(value); }
 inline bool is_text(const std::vector<std::string>& values) {
   return std::all_of(values.begin(), values.end(), is_valid_utf8);
 }
 template <typename T>
 constexpr bool kIsText = std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
+/// What goes into a field as it is.
+template <typename T>
+constexpr bool kIsScalar = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || NamedEnum<T>;
 
-template <typename T>
-constexpr bool kIsVector = false;
-template <typename T>
-constexpr bool kIsVector<std::vector<T>> = true;
-template <typename T>
-constexpr bool kIsScalar = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
-
-/// What a value is before it is read.
-template <typename T>
-T initial() {
-  return T();
-}
-
-/// Writes what a call has to a message. What an option has by default is written too, so that a definition keeps its
-/// meaning should a default change.
+/// Writes what a struct has. What an option has by default is written too, so that a definition keeps its meaning
+/// should a default change. A function of yours that is not registered is `kInvalidArgument`.
 class FieldWriter {
  public:
-  static constexpr bool kReads = false;
-
   explicit FieldWriter(Message& message) : message_(message) {}
 
-  template <typename T>
-  void required(std::string_view name, const T& value) {
-    put(field_for(name, value), value);
-  }
-  template <typename T>
-  void required(std::string_view name, const std::optional<T>& value) {
-    put(field_for(name, *value), *value);
-  }
-  template <typename T>
-  void optional(std::string_view name, const T& value) {
-    put(field_for(name, value), value);
-  }
-  template <typename T>
-  void optional(std::string_view name, const std::optional<T>& value) {
-    if (value) put(field_for(name, *value), *value);
-  }
-  /// A function of yours, by its name; throws `kInvalidArgument` when it is not registered.
-  template <typename Function>
-  void function(std::string_view name, const Function& function) {
-    check_registered(function);
-    put(field_of(message_, name), function.name);
+  template <Described T>
+  void write(const T& value) {
+    description_of<T>().for_each([&]<typename F>(F) {
+      if constexpr (F::kForm != Form::kInlined) {
+        put<F::kForm>(F::kName, F::of(value));
+      } else if constexpr (Described<typename F::Value>) {
+        write(F::of(value));
+      } else {
+        write(WrittenAs<typename F::Value>::to(F::of(value)));
+      }
+    });
   }
 
  private:
-  template <typename T>
-  const FieldDescriptor* field_for(std::string_view name, const T& value) const {
-    if constexpr (kIsText<T>) {
-      if (const FieldDescriptor* bytes = field_of_bytes(message_, name); bytes != nullptr && !is_text(value)) {
-        return bytes;
-      }
+  template <Form kForm, typename T>
+  void put(std::string_view name, const T& value) {
+    if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+      if (value) put<kForm>(name, *value);
+    } else if constexpr (UserFunction<T>) {
+      check_registered(value);
+      set(field_of(message_, name), value.name);
+    } else if constexpr (Rewritten<T>) {
+      put<kForm>(name, WrittenAs<T>::to(value));
+    } else if constexpr (kForm == Form::kShape) {
+      FieldWriter(nested(name)).put<Form::kPlain>("sizes", value);
+    } else if constexpr (kIsScalar<T> || description::kIsVector<T>) {
+      std::string field(name);
+      if constexpr (kForm == Form::kBytes && kIsText<T>) field += is_text(value) ? "" : "_bytes";
+      set(field_of(message_, field), value);
+    } else {
+      FieldWriter(nested(name)).put_message(value);
     }
-    return field_of(message_, name);
   }
   template <typename T>
-  void put(const FieldDescriptor* field, const T& value) {
-    if constexpr (kIsScalar<T>) {
-      put_scalar(field, value);
-    } else if constexpr (kIsVector<T>) {
-      if (field->is_repeated()) {
-        for (const auto& one : value) add(field, one);
-      } else {  // a Shape, where none is not the same as one without dimensions
-        FieldWriter(*message_.GetReflection()->MutableMessage(&message_, field)).required("sizes", value);
-      }
+  void put_message(const T& value) {
+    if constexpr (description::kIsVariant<T>) {
+      std::visit([&]<typename One>(const One& one) { put<Form::kBytes>(alternative_name<One>(), one); }, value);
     } else {
-      FieldWriter nested(*message_.GetReflection()->MutableMessage(&message_, field));
-      visit(nested, const_cast<T&>(value));
+      write(value);
     }
+  }
+  Message& nested(std::string_view name) {
+    return *message_.GetReflection()->MutableMessage(&message_, field_of(message_, name));
   }
 
   template <typename T>
-  void put_scalar(const FieldDescriptor* field, const T& value) {
+  void set(const FieldDescriptor* field, const T& value) {
     const auto* reflection = message_.GetReflection();
     if constexpr (std::is_same_v<T, bool>) {
       reflection->SetBool(&message_, field, value);
@@ -132,11 +106,12 @@ class FieldWriter {
       reflection->SetDouble(&message_, field, value);
     } else if constexpr (std::is_unsigned_v<T>) {
       reflection->SetUInt64(&message_, field, value);
-    } else {
+    } else if constexpr (std::is_integral_v<T>) {
       reflection->SetInt64(&message_, field, value);
+    } else {
+      for (const auto& one : value) add(field, one);
     }
   }
-
   template <typename T>
   void add(const FieldDescriptor* field, const T& value) {
     const auto* reflection = message_.GetReflection();
@@ -150,119 +125,140 @@ class FieldWriter {
       reflection->AddUInt64(&message_, field, value);
     } else if constexpr (std::is_integral_v<T>) {
       reflection->AddInt64(&message_, field, value);
+    } else if constexpr (Rewritten<T>) {
+      FieldWriter(*reflection->AddMessage(&message_, field)).write(WrittenAs<T>::to(value));
     } else {
-      FieldWriter nested(*reflection->AddMessage(&message_, field));
-      visit(nested, const_cast<T&>(value));
+      FieldWriter(*reflection->AddMessage(&message_, field)).write(value);
     }
   }
 
   Message& message_;
 };
 
-/// Reads a call from a message. What is missing and has no default is `kInvalidArgument`.
+/// Reads a struct. What is missing and has no default is `kInvalidArgument`.
 class FieldReader {
  public:
-  static constexpr bool kReads = true;
-
   explicit FieldReader(const Message& message) : message_(message) {}
 
-  template <typename T>
-  void required(std::string_view name, T& value) {
-    if (!optional(name, value) && !kIsVector<T>) refuse(fmt::format("'{}' is missing", name));
-  }
-  /// Whether it was there.
-  template <typename T>
-  bool optional(std::string_view name, T& value) {
-    const FieldDescriptor* field = find_for<T>(name);
-    if (!is_there(field)) return false;
-    get(field, value);
-    check_text(field, value);
-    return true;
-  }
-  template <typename T>
-  bool optional(std::string_view name, std::optional<T>& value) {
-    const FieldDescriptor* field = find_for<T>(name);
-    if (!is_there(field)) return false;
-    get(field, value.emplace(initial<T>()));
-    check_text(field, *value);
-    return true;
-  }
-  template <typename Function>
-  void function(std::string_view name, Function& function) {
-    std::string registered;
-    required(name, registered);
-    function = registered_function<Function>(registered);
-  }
-  /// After the last field: throws std::logic_error when the message has one that nobody asked for.
-  void finish() const {
-    std::vector<const FieldDescriptor*> there;
-    message_.GetReflection()->ListFields(message_, &there);
-    for (const FieldDescriptor* field : there) {
-      if (!asked_for_.contains(field)) throw std::logic_error(fmt::format("{} is not read", field->full_name()));
-    }
-  }
-  [[noreturn]] static void refuse(const std::string& message) {
-    throw ErrorException(ErrorCode::kInvalidArgument, message);
+  template <Described T>
+  void read(T& value) const {
+    description_of<T>().for_each([&]<typename F>(F) {
+      using Value = typename F::Value;
+      if constexpr (F::kForm != Form::kInlined) {
+        if (!get<F::kForm>(F::kName, F::of(value)) && F::kRequired && !description::kIsVector<Value>) {
+          refuse_argument(fmt::format("'{}' is missing", F::kName));
+        }
+      } else if constexpr (Described<Value>) {
+        read(F::of(value));
+      } else {
+        F::of(value) = from<Value>();
+      }
+    });
   }
 
  private:
-  const FieldDescriptor* find(std::string_view name) {
-    const FieldDescriptor* field = field_of(message_, name);
-    asked_for_.insert(field);
-    return field;
-  }
   template <typename T>
-  const FieldDescriptor* find_for(std::string_view name) {
-    const FieldDescriptor* field = find(name);
-    if (!kIsText<T>) return field;
-    const FieldDescriptor* bytes = field_of_bytes(message_, name);
-    if (bytes == nullptr) return field;
-    asked_for_.insert(bytes);
-    if (!is_there(bytes)) return field;
-    if (is_there(field)) refuse(fmt::format("there are both '{}' and '{}'", name, bytes->name()));
-    return bytes;
+  T from() const {
+    typename WrittenAs<T>::Type written{};
+    read(written);
+    return WrittenAs<T>::from(written);
   }
-  template <typename T>
-  void check_text(const FieldDescriptor* field, const T& value) const {
-    if constexpr (kIsText<T>) {
-      if (field->type() == FieldDescriptor::TYPE_BYTES || is_text(value)) return;
-      const FieldDescriptor* bytes = field_of_bytes(message_, field->name());
-      if (bytes != nullptr) refuse(fmt::format("'{}' is no UTF-8; '{}' is for such", field->name(), bytes->name()));
+
+  // Whether it was there.
+  template <Form kForm, typename T>
+  bool get(std::string_view name, T& value) const {
+    if constexpr (description::kIsOptional<T>) {
+      using Value = typename T::value_type;
+      return get_new<kForm, Value>(name, [&value](Value&& read) { value = std::move(read); });
+    } else if constexpr (description::kIsShared<T>) {
+      std::remove_const_t<typename T::element_type> read{};
+      const bool is_there = get<kForm>(name, read);
+      value = std::make_shared<typename T::element_type>(std::move(read));
+      return is_there;
+    } else if constexpr (UserFunction<T> || Rewritten<T>) {
+      return get_new<kForm, T>(name, [&value](T&& read) { value = std::move(read); });
+    } else if constexpr (kForm == Form::kShape) {
+      const FieldDescriptor* field = field_of(message_, name);
+      if (!is_there(field)) return false;
+      value.clear();
+      FieldReader(message_.GetReflection()->GetMessage(message_, field)).get<Form::kPlain>("sizes", value);
+      return true;
+    } else {
+      const FieldDescriptor* field = field_of(message_, name);
+      if constexpr (kForm == Form::kBytes && kIsText<T>) field = text_or_bytes(field);
+      if (!is_there(field)) return false;
+      if constexpr (kIsScalar<T> || description::kIsVector<T>) {
+        set(field, value);
+      } else {
+        FieldReader(message_.GetReflection()->GetMessage(message_, field)).get_message(value);
+      }
+      if constexpr (kForm == Form::kBytes && kIsText<T>) {
+        if (field->type() != FieldDescriptor::TYPE_BYTES && !is_text(value)) {
+          refuse_argument(fmt::format("'{0}' is no UTF-8; '{0}_bytes' is for such", name));
+        }
+      }
+      return true;
     }
   }
+  // The same for a type that need not have a default.
+  template <Form kForm, typename T, typename Take>
+  bool get_new(std::string_view name, const Take& take) const {
+    if constexpr (UserFunction<T>) {
+      std::string function;
+      if (!get<kForm>(name, function)) return false;
+      take(registered_function<T>(function));
+    } else if constexpr (Rewritten<T>) {
+      typename WrittenAs<T>::Type written{};
+      if (!get<kForm>(name, written)) return false;
+      take(WrittenAs<T>::from(written));
+    } else {
+      T value{};
+      if (!get<kForm>(name, value)) return false;
+      take(std::move(value));
+    }
+    return true;
+  }
+  template <typename T>
+  void get_message(T& value) const {
+    if constexpr (description::kIsVariant<T>) {
+      get_alternative(value);
+    } else {
+      read(value);
+    }
+  }
+  template <typename... T>
+  void get_alternative(std::variant<T...>& value) const {
+    const auto take = [&]<typename One>(One alternative) {
+      if (!get<Form::kBytes>(alternative_name<One>(), alternative)) return false;
+      value = std::move(alternative);
+      return true;
+    };
+    if (!(take(T{}) || ...)) {
+      refuse_argument(fmt::format("there is none of '{}'", fmt::join(std::array{alternative_name<T>()...}, "', '")));
+    }
+  }
+
   bool is_there(const FieldDescriptor* field) const {
     const auto* reflection = message_.GetReflection();
     return field->is_repeated() ? reflection->FieldSize(message_, field) > 0 : reflection->HasField(message_, field);
   }
-
-  template <typename T>
-  void get(const FieldDescriptor* field, T& value) {
-    const auto* reflection = message_.GetReflection();
-    if constexpr (kIsScalar<T>) {
-      get_scalar(field, value);
-    } else if constexpr (kIsVector<T>) {
-      value.clear();
-      if (field->is_repeated()) {
-        for (int i = 0; i < reflection->FieldSize(message_, field); ++i) get_repeated(field, i, value.emplace_back());
-      } else {
-        FieldReader(reflection->GetMessage(message_, field)).optional("sizes", value);
-      }
-    } else {
-      FieldReader nested(reflection->GetMessage(message_, field));
-      visit(nested, value);
-      nested.finish();
-    }
+  const FieldDescriptor* text_or_bytes(const FieldDescriptor* text) const {
+    const FieldDescriptor* bytes = field_of(message_, text->name() + "_bytes");
+    if (!is_there(bytes)) return text;
+    if (is_there(text)) refuse_argument(fmt::format("there are both '{}' and '{}'", text->name(), bytes->name()));
+    return bytes;
   }
 
   template <typename T>
-  void get_scalar(const FieldDescriptor* field, T& value) {
+  void set(const FieldDescriptor* field, T& value) const {
     const auto* reflection = message_.GetReflection();
     if constexpr (std::is_same_v<T, bool>) {
       value = reflection->GetBool(message_, field);
     } else if constexpr (std::is_enum_v<T>) {
       const int number = reflection->GetEnumValue(message_, field);
       if (number == 0 || field->enum_type()->FindValueByNumber(number) == nullptr) {
-        refuse(fmt::format("'{}' is not one of the names of {}", field->name(), field->enum_type()->name()));
+        refuse_argument(fmt::format("'{}' is not one of the names of {}", field->name(),
+                                    field->enum_type()->containing_type()->name()));
       }
       value = static_cast<T>(number - 1);
     } else if constexpr (std::is_same_v<T, std::string>) {
@@ -271,33 +267,38 @@ class FieldReader {
       value = reflection->GetDouble(message_, field);
     } else if constexpr (std::is_unsigned_v<T>) {
       value = reflection->GetUInt64(message_, field);
-    } else {
+    } else if constexpr (std::is_integral_v<T>) {
       value = reflection->GetInt64(message_, field);
+    } else {
+      value.clear();
+      for (int i = 0; i < reflection->FieldSize(message_, field); ++i) {
+        value.push_back(repeated<typename T::value_type>(field, i));
+      }
     }
   }
-
   template <typename T>
-  void get_repeated(const FieldDescriptor* field, int i, T& value) {
+  T repeated(const FieldDescriptor* field, int i) const {
     const auto* reflection = message_.GetReflection();
     if constexpr (std::is_same_v<T, std::string>) {
-      value = reflection->GetRepeatedString(message_, field, i);
+      return reflection->GetRepeatedString(message_, field, i);
     } else if constexpr (std::is_same_v<T, float>) {
-      value = reflection->GetRepeatedFloat(message_, field, i);
+      return reflection->GetRepeatedFloat(message_, field, i);
     } else if constexpr (std::is_floating_point_v<T>) {
-      value = reflection->GetRepeatedDouble(message_, field, i);
+      return reflection->GetRepeatedDouble(message_, field, i);
     } else if constexpr (std::is_unsigned_v<T>) {
-      value = reflection->GetRepeatedUInt64(message_, field, i);
+      return reflection->GetRepeatedUInt64(message_, field, i);
     } else if constexpr (std::is_integral_v<T>) {
-      value = reflection->GetRepeatedInt64(message_, field, i);
+      return reflection->GetRepeatedInt64(message_, field, i);
+    } else if constexpr (Rewritten<T>) {
+      return FieldReader(reflection->GetRepeatedMessage(message_, field, i)).from<T>();
     } else {
-      FieldReader nested(reflection->GetRepeatedMessage(message_, field, i));
-      visit(nested, value);
-      nested.finish();
+      T value{};
+      FieldReader(reflection->GetRepeatedMessage(message_, field, i)).read(value);
+      return value;
     }
   }
 
   const Message& message_;
-  std::set<const FieldDescriptor*> asked_for_;
 };
 
 }  // namespace millrace::definition

@@ -12,27 +12,6 @@ namespace millrace {
 namespace {
 
 template <typename Function>
-constexpr std::string_view kKind = "";
-template <>
-constexpr std::string_view kKind<RowFunction> = "row function";
-template <>
-constexpr std::string_view kKind<BlockFunction> = "block function";
-template <>
-constexpr std::string_view kKind<RowPredicate> = "row predicate";
-template <>
-constexpr std::string_view kKind<BlockPredicate> = "block predicate";
-template <>
-constexpr std::string_view kKind<ScanFunction> = "scan function";
-template <>
-constexpr std::string_view kKind<DatasetFunction> = "dataset function";
-template <>
-constexpr std::string_view kKind<RowKey> = "row key";
-template <>
-constexpr std::string_view kKind<WindowSize> = "window size";
-template <>
-constexpr std::string_view kKind<Generator> = "generator";
-
-template <typename Function>
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Function, std::less<>> functions;
@@ -46,12 +25,12 @@ struct Registry {
     std::string name = function.name;
     if (name.empty()) {
       throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("register_function: a {} without a name", kKind<Function>));
+                           fmt::format("register_function: a {} without a name", Function::kKind));
     }
     const std::lock_guard lock(mutex);
     if (!functions.emplace(name, std::move(function)).second) {
       throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("register_function: there is a {} '{}' already", kKind<Function>, name));
+                           fmt::format("register_function: there is a {} '{}' already", Function::kKind, name));
     }
   }
 
@@ -63,7 +42,7 @@ struct Registry {
     std::vector<std::string> names;
     for (const auto& [there, function] : functions) names.push_back(there);
     throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("{} '{}' is not registered (register_function); there are: {}", kKind<Function>,
+                         fmt::format("{} '{}' is not registered (register_function); there are: {}", Function::kKind,
                                      name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
 };

@@ -10,7 +10,7 @@
 
 #include "formats/storage/atomic_file.h"
 #include "formats/storage/whole_file.h"
-#include "pipeline/definition/calls.h"
+#include "pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 
 namespace millrace {
@@ -43,7 +43,7 @@ void write(const PlanNode& node, StepList& steps, int depth, int& num_steps) {
       write(*input, *inputs.emplace_back().mutable_steps(), depth + 1, num_steps);
     }
   }
-  if (node.call == nullptr) {
+  if (node.arguments == nullptr) {
     refuse(
         fmt::format("a dataset with an operator of its own ('{}', from_operator) cannot be written as a pipeline "
                     "definition: build it with methods of Dataset",
@@ -52,7 +52,7 @@ void write(const PlanNode& node, StepList& steps, int depth, int& num_steps) {
   def::Step& step = *steps.Add();
   for (def::Steps& input : inputs) step.mutable_inputs()->Add(std::move(input));
   try {
-    write_call(*node.call, step);
+    write_call(*node.arguments, step);
   } catch (const ErrorException& e) {
     refuse(fmt::format("the dataset cannot be written as a pipeline definition: {}: {}", node.op->name(),
                        e.error().message));
@@ -78,7 +78,7 @@ Dataset build(const StepList& steps, const std::string& place, int depth, int& n
     }
     if (inputs.empty()) inputs = before;
     try {
-      before = {call_builder(step, inputs)};
+      before = {call_method(step, inputs)};
     } catch (const ErrorException& e) {
       Error error = e.error();
       const std::string field =

@@ -38,7 +38,7 @@ class Movers {
   // On top of a plan of rows, which stand for `elements`.
   PlanNodePtr on_top_of(PlanNodePtr plan, const SchemaPtr& elements) const {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-      plan = make_plan_node({std::move(plan)}, moved(**node, elements));
+      plan = make_plan_node({std::move(plan)}, moved(**node, elements), (**node).arguments);
     }
     return plan;
   }
@@ -68,9 +68,12 @@ PlanNodePtr with_rows_as_bytes(const PlanNodePtr& plan, std::vector<AppliedRewri
   if (!is_fixed(*elements)) return nullptr;
   applied.push_back(
       {"late_copy", fmt::format("elements of cache are moved as bytes, and made after {}", movers.last())});
-  PlanNodePtr cache = make_plan_node({late_copy(below->inputs[0], applied)}, [](std::span<const SchemaPtr> inputs) {
-    return std::make_shared<const CacheOperator>(inputs[0], /*as_bytes=*/true);
-  });
+  PlanNodePtr cache = make_plan_node(
+      {late_copy(below->inputs[0], applied)},
+      [](std::span<const SchemaPtr> inputs) {
+        return std::make_shared<const CacheOperator>(inputs[0], /*as_bytes=*/true);
+      },
+      below->arguments);
   return make_plan_node({movers.on_top_of(std::move(cache), elements)}, [elements](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const DecodeRowsOperator>(inputs[0], elements);
   });
@@ -84,7 +87,7 @@ PlanNodePtr late_copy(const PlanNodePtr& plan, std::vector<AppliedRewrite>& appl
   inputs.reserve(plan->inputs.size());
   for (const PlanNodePtr& input : plan->inputs) inputs.push_back(late_copy(input, applied));
   if (inputs == plan->inputs) return plan;
-  return make_plan_node(std::move(inputs), plan->make);
+  return make_plan_node(std::move(inputs), plan->make, plan->arguments);
 }
 
 }  // namespace millrace

@@ -18,9 +18,10 @@ bool is_parse(const PlanNode& plan) {
 
 /// What makes values of `bytes`, row by row, and so may stand behind what moves rows.
 struct Parsing {
-  std::vector<PlanNodePtr> inputs;        // of its first operator
-  MakeOperator make;                      // all of it as one operator, of rows or of batches
-  std::shared_ptr<const MapOperator> op;  // the same where it stands
+  std::vector<PlanNodePtr> inputs;             // of its first operator
+  MakeOperator make;                           // all of it as one operator, of rows or of batches
+  std::shared_ptr<const Arguments> arguments;  // of that operator; null: several as one
+  std::shared_ptr<const MapOperator> op;       // the same where it stands
   bool of_batches = false;
   bool of_records = false;
 };
@@ -49,6 +50,7 @@ std::optional<Parsing> parsing_in(const PlanNode& node) {
   if (is_parse(node)) {
     parsing.inputs = node.inputs;
     parsing.make = node.make;
+    parsing.arguments = node.arguments;
     parsing.op = std::dynamic_pointer_cast<const MapOperator>(node.op);
     parsing.of_batches = !node.inputs[0]->op->schema()->features()[0].shape.empty();
     parsing.of_records = true;
@@ -84,20 +86,25 @@ bool may_cross(const PlanNode& plan, const Parsing& parsing, bool shuffled) {
 // The same operator for what is not parsed yet.
 PlanNodePtr before_parsing(const PlanNodePtr& plan, const Parsing& parsing) {
   const auto batch = std::dynamic_pointer_cast<const BatchOperator>(plan->op);
-  if (batch == nullptr) return make_plan_node(parsing.inputs, plan->make);
-  return make_plan_node(parsing.inputs, [size = batch->size(), options = batch->options(),
-                                         later = parsing.op](std::span<const SchemaPtr> inputs) {
-    return std::make_shared<const BatchOperator>(inputs[0], size, options, later);
-  });
+  if (batch == nullptr) return make_plan_node(parsing.inputs, plan->make, plan->arguments);
+  return make_plan_node(
+      parsing.inputs,
+      [size = batch->size(), options = batch->options(), later = parsing.op](std::span<const SchemaPtr> inputs) {
+        return std::make_shared<const BatchOperator>(inputs[0], size, options, later);
+      },
+      plan->arguments);
 }
 
 // A padded batch that parses the rows itself, where they vary; or null.
 PlanNodePtr with_parse_inside(const PlanNodePtr& plan, const Parsing& parsing) {
   const auto batch = std::dynamic_pointer_cast<const PaddedBatchOperator>(plan->op);
   if (batch == nullptr) return nullptr;
-  return make_plan_node(parsing.inputs, [batch, parse = parsing.op](std::span<const SchemaPtr> inputs) {
-    return std::make_shared<const PaddedBatchOperator>(*batch, inputs[0], parse);
-  });
+  return make_plan_node(
+      parsing.inputs,
+      [batch, parse = parsing.op](std::span<const SchemaPtr> inputs) {
+        return std::make_shared<const PaddedBatchOperator>(*batch, inputs[0], parse);
+      },
+      plan->arguments);
 }
 
 bool swallows_errors(const PlanNode& plan) {
@@ -120,10 +127,10 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
     }
     applied.push_back(
         {"late_parse", fmt::format("{} after {}: rows stay compact bytes", parsing->op->name(), plan->op->name())});
-    return make_plan_node({before_parsing(plan, *parsing)}, parsing->make);
+    return make_plan_node({before_parsing(plan, *parsing)}, parsing->make, parsing->arguments);
   }
   if (inputs == plan->inputs) return plan;
-  return make_plan_node(std::move(inputs), plan->make);
+  return make_plan_node(std::move(inputs), plan->make, plan->arguments);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::string varint(uint64_t value) {
 // The envelope of pipeline_state.proto with a right digest, which no fuzzer would guess: version, digest, content.
 std::string in_envelope(std::string_view content) {
   const uint64_t digest = XXH3_64bits(content.data(), content.size());
-  std::string bytes("\x08\x01\x11");
+  std::string bytes("\x08\x02\x11");
   bytes.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
   return bytes + "\x1a" + varint(content.size()) + std::string(content);
 }

@@ -98,8 +98,6 @@ TEST(GroupByWindowTest, RefusesWhatCannotBe) {
             }),
             "group_by_window: no key function given");
   EXPECT_THAT(refusal([] { WindowSize::by_key("none", nullptr); }), HasSubstr("no function"));
-  EXPECT_EQ(range(0, 3).then<GroupByWindowOperator>(modulo(2), 1).op().arguments(),
-            "key='modulo', window_size=1, batch, drop_remainder=false");
 }
 
 }  // namespace

@@ -382,22 +382,5 @@ TEST(MaskSpansTest, BadOptionsAreRefused) {
   EXPECT_THAT(why([](auto& o) { o.word_starts = "words"; }), HasSubstr("'words'"));
 }
 
-// What explain() prints decides whether a state belongs to a dataset.
-TEST(MaskSpansTest, WordsAndSpansAreAmongTheArguments) {
-  BufferPool pool;
-  const Block block = rows_of(pool, {{1, 2}, {1, 1}, {1, 1}}, 2);
-  const auto arguments = [&](const auto& change) {
-    MaskTokensOptions options = all_masked();
-    change(options);
-    return MaskTokensOperator(block.schema(), options).arguments();
-  };
-  const std::string plain = arguments([](auto&) {});
-  EXPECT_EQ(arguments([](auto& o) { o.word_starts = "starts"; }), plain + ", word_starts=starts");
-  EXPECT_EQ(arguments([](auto& o) { o.spans = MaskSpans{}; }), plain + ", spans=0.2/10");
-  const std::string first = arguments([](auto& o) { o.starts_word.resize(100); });
-  EXPECT_NE(first, plain);
-  EXPECT_NE(first, arguments([](auto& o) { o.starts_word.assign(100, true); }));
-}
-
 }  // namespace
 }  // namespace millrace::mask_choice_test

@@ -79,8 +79,7 @@ TEST(ScanTest, WhatItBeginsWithIsPartOfTheDataset) {
   ScanFunction later = running_sum();
   later.initial.integers = {-7};
   later.initial.reals = {0.1};
-  const ScanOperator scan(range(0, 1).schema(), later);
-  EXPECT_EQ(scan.arguments(), "function 'running_sum', integers=[-7], reals=[0.1]");
+  EXPECT_EQ(text_of_argument(later, /*all=*/true), R"("running_sum" from [-7] [0.1])");
   EXPECT_THROW(ScanOperator(range(0, 1).schema(), ScanFunction{}), ErrorException);
 }
 

@@ -196,7 +196,7 @@ TEST_F(TextLines, OfACompressedFileThatIsDamagedAreThoseBeforeTheDamage) {
 TEST_F(TextLines, BelongToAStateByShardsAndOptions) {
   const Shards shards = files({"a\nb\nc\n"});
   const Dataset dataset = Dataset::text_lines(shards, {.compression = Compression::kNone});
-  EXPECT_THAT(dataset.explain({.threads = 1}), HasSubstr("text_lines(1 shards, cycle_length=1, block_length=1)"));
+  EXPECT_THAT(dataset.explain({.threads = 1}), HasSubstr("text_lines(shards=1)"));
   std::string state;
   {
     Pipeline pipeline = dataset.start({.threads = 1});

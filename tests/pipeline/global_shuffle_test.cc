@@ -228,7 +228,7 @@ TEST_F(GlobalShuffleTest, AStateIsRefusedWhereRecordsOfOtherLengthsAreErrors) {
   const PipelineState state = PipelineState::parse(pipeline.save().serialize());
   const Error error = refusal_of(dataset({.max_record_bytes = 30}), {.threads = 1, .state = state});
   EXPECT_EQ(error.code, ErrorCode::kState);
-  EXPECT_THAT(error.message, HasSubstr("max_record_bytes=30), in the state it is global_shuffle(1 shards, seed=0)"));
+  EXPECT_THAT(error.message, HasSubstr("max_record_bytes=30), in the state it is global_shuffle(shards=1)"));
 }
 
 TEST_F(GlobalShuffleTest, ShardsWithoutAnIndexAreRefusedAtTheStartWithTheCommand) {

@@ -330,7 +330,7 @@ TEST_F(PipelineStateOfShards, OtherDataAndOtherPlansAreRefusedWithTheDifference)
   std::filesystem::rename(path(6), folder_.path("other.tfrecord"));
   EXPECT_THAT(refusal(masked(parse(records())), saved), HasSubstr("another name or place in the list"));
   std::filesystem::remove(folder_.path("other.tfrecord"));
-  EXPECT_THAT(refusal(masked(parse(records())), saved), HasSubstr("tfrecord(6 shards"));
+  EXPECT_THAT(refusal(masked(parse(records())), saved), HasSubstr("tfrecord(shards=6"));
 }
 
 TEST(PipelineState, WhatIsNoStateIsRefused) {

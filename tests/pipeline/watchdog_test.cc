@@ -250,9 +250,9 @@ TEST_F(WatchdogTest, NamesTheFunctionThatDoesNotReturnAndLosesNothing) {
   Gate gate;
   Stalls stalls;
   stalls.expected =
-      "^next\\(\\) waits for 1:map \\(row function 'decode'\\), which has been running for [0-9.]+ s, 17 elements into "
+      "^next\\(\\) waits for 1:map \\(function=\"decode\"\\), which has been running for [0-9.]+ s, 17 elements into "
       "its block$";
-  stalls.in_report = {"\n  body: 1:map \\(row function 'decode'\\), which has been running for ",
+  stalls.in_report = {"\n  body: 1:map \\(function=\"decode\"\\), which has been running for ",
                       "ring: 2 of 6 slots taken, 1 ready, not the next one"};
   stalls.then = [&] {
     gate.open();
@@ -272,7 +272,7 @@ TEST_F(WatchdogTest, NamesTheFunctionThatDoesNotReturnAndLosesNothing) {
 TEST_F(WatchdogTest, NamesAFunctionInsideANestedInputAndOneThatKeepsTheOnlyWorker) {
   Gate gate;
   Stalls stalls;
-  stalls.expected = "\\(row function 'nested'\\), which has been running for ";
+  stalls.expected = "\\(function=\"nested\"\\), which has been running for ";
   stalls.in_report = {": chain: inside ", ": chain: due, no worker has come to it yet"};
   stalls.then = [&] { gate.open(); };
   const Dataset nested = Dataset::range(0, 10).map(each("nested", [&](int64_t) { gate.pass(); }));

@@ -1,0 +1,434 @@
+// One description for what an operator is called with. Beside each struct of options, and each struct of all arguments
+// of a method of Dataset, stands one list of its fields; what explain() prints, what states and folders of elements are
+// compared by, and how definitions are read and written (pipeline/definition) come from it:
+//
+//     struct ShuffleOptions {
+//       uint64_t seed = 0;
+//       bool reshuffle_each_iteration = true;
+//
+//       static constexpr auto fields() {
+//         using O = ShuffleOptions;
+//         return describe<O>("ShuffleOptions", field::stream<&O::seed>, field::stream<&O::reshuffle_each_iteration>);
+//       }
+//     };
+//
+// A member that the list leaves out does not compile. docs/decisions/one_description_of_options.md says why it is so.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace millrace {
+
+/// What another value of a field changes.
+enum class Effect : uint8_t {
+  kStream,  ///< the elements: a state of a pipeline, and a folder of elements, belong to one value
+  kDamage,  ///< what becomes of damaged input: a folder of elements belongs to one value, a state to all
+  kSpeed,   ///< neither
+};
+
+/// How a field stands in texts and definitions.
+enum class Form : uint8_t {
+  kPlain,    ///< as its type says
+  kBytes,    ///< bytes that need not be UTF-8, which definitions write to the field `NAME_bytes` then
+  kShape,    ///< a vector of sizes as a message of its own, so that none is not the same as one without dimensions
+  kInlined,  ///< its fields stand among those of the struct
+};
+
+namespace description {
+
+// `count` of `&SkipArguments::count`.
+template <auto kMember>
+constexpr std::string_view name_of_member() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.find("kMember = "));
+  text = text.substr(0, text.find_first_of(";])"));
+  return text.substr(text.rfind(':') + 1);
+}
+
+template <typename S, typename V>
+S struct_of(V S::*);
+template <typename S, typename V>
+V value_of(V S::*);
+
+// Does not compile for another number of members than kCount, and the compiler says how many there are.
+template <size_t kCount, typename S>
+constexpr auto has_members([[maybe_unused]] const S& of) {
+  static_assert(kCount <= 16, "has_members goes up to 16 members");
+  // clang-format off
+  if constexpr (kCount == 0) { static_assert(std::is_empty_v<S>, "a member is not described"); }
+  if constexpr (kCount == 1) { [[maybe_unused]] const auto& [a] = of; }
+  if constexpr (kCount == 2) { [[maybe_unused]] const auto& [a, b] = of; }
+  if constexpr (kCount == 3) { [[maybe_unused]] const auto& [a, b, c] = of; }
+  if constexpr (kCount == 4) { [[maybe_unused]] const auto& [a, b, c, d] = of; }
+  if constexpr (kCount == 5) { [[maybe_unused]] const auto& [a, b, c, d, e] = of; }
+  if constexpr (kCount == 6) { [[maybe_unused]] const auto& [a, b, c, d, e, f] = of; }
+  if constexpr (kCount == 7) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g] = of; }
+  if constexpr (kCount == 8) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h] = of; }
+  if constexpr (kCount == 9) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i] = of; }
+  if constexpr (kCount == 10) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j] = of; }
+  if constexpr (kCount == 11) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k] = of; }
+  if constexpr (kCount == 12) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = of; }
+  if constexpr (kCount == 13) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = of; }
+  if constexpr (kCount == 14) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = of; }
+  if constexpr (kCount == 15) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = of; }
+  if constexpr (kCount == 16) { [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = of; }
+  // clang-format on
+  return std::true_type();
+}
+
+template <typename... Fields>
+constexpr bool are_distinct() {
+  const std::array<std::string_view, sizeof...(Fields) + 1> names{Fields::kName...};
+  for (size_t i = 0; i < sizeof...(Fields); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (names[i] == names[k]) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace description
+
+/// One field of a struct, by its member, whose name is its name.
+template <auto kMember, Effect kOf, bool kNeeded = false, Form kAs = Form::kPlain>
+struct Field {
+  using Struct = decltype(description::struct_of(kMember));
+  using Value = decltype(description::value_of(kMember));
+  static constexpr std::string_view kName = description::name_of_member<kMember>();
+  static constexpr Effect kEffect = kOf;
+  static constexpr bool kRequired = kNeeded;
+  static constexpr Form kForm = kAs;
+
+  static constexpr const Value& of(const Struct& all) { return all.*kMember; }
+  static constexpr Value& of(Struct& all) { return all.*kMember; }
+
+  /// The same without a default.
+  constexpr auto required() const { return Field<kMember, kOf, true, kAs>(); }
+  constexpr auto as_bytes() const { return Field<kMember, kOf, kNeeded, Form::kBytes>(); }
+  constexpr auto as_shape() const { return Field<kMember, kOf, kNeeded, Form::kShape>(); }
+};
+
+namespace field {
+
+/// An option that decides the stream; of what is done about damage; of speed.
+template <auto kMember>
+inline constexpr Field<kMember, Effect::kStream> stream;
+template <auto kMember>
+inline constexpr Field<kMember, Effect::kDamage> damage;
+template <auto kMember>
+inline constexpr Field<kMember, Effect::kSpeed> speed;
+/// A parameter without a default, of the stream.
+template <auto kMember>
+inline constexpr Field<kMember, Effect::kStream, true> required;
+/// A struct whose fields stand among those of the struct that has it.
+template <auto kMember>
+inline constexpr Field<kMember, Effect::kStream, false, Form::kInlined> inlined;
+
+}  // namespace field
+
+/// All fields of a struct, and the name of its message in definitions; of arguments, that of the step.
+template <typename S, typename... Fields>
+struct Description {
+  std::string_view name;
+
+  /// Calls `visit(Field{})` for each.
+  template <typename Visit>
+  static constexpr void for_each(Visit&& visit) {
+    (visit(Fields()), ...);
+  }
+  /// Calls `function` with the values of all.
+  template <typename Function>
+  static constexpr decltype(auto) apply(const S& values, Function&& function) {
+    return function(Fields::of(values)...);
+  }
+};
+
+template <typename S, typename... Fields>
+constexpr Description<S, Fields...> describe(std::string_view name, Fields...) {
+  static_assert((std::is_same_v<S, typename Fields::Struct> && ...), "a field of another struct");
+  static_assert(description::are_distinct<Fields...>(), "a field is described twice");
+  static_assert(decltype(description::has_members<sizeof...(Fields)>(std::declval<const S&>()))::value);
+  return {name};
+}
+
+template <typename T>
+concept Described = requires {
+  T::fields();
+}
+|| requires(const T* of) { fields_of(of); };
+
+/// The description of a struct: its `fields()`, or `fields_of(const T*)` where it is one of formats/.
+template <Described T>
+constexpr auto description_of() {
+  if constexpr (requires { T::fields(); }) {
+    return T::fields();
+  } else {
+    return fields_of(static_cast<const T*>(nullptr));
+  }
+}
+
+/// The names of the values of an enum, from 0 on, as definitions have them.
+template <size_t kCount>
+struct EnumNames {
+  std::string_view type;
+  std::array<std::string_view, kCount> values;
+};
+template <typename... Names>
+constexpr EnumNames<sizeof...(Names)> enum_names(std::string_view type, Names... values) {
+  return {type, {values...}};
+}
+template <typename T>
+concept NamedEnum = std::is_enum_v<T> && requires(const T* of) {
+  names_of(of);
+};
+
+/// A function of a user, told from others by its `name`. `kKind`: what it is called in messages.
+template <typename T>
+concept UserFunction = requires(const T& function) {
+  T::kKind;
+  function.name;
+};
+
+/// Throws `kInvalidArgument`.
+[[noreturn]] void refuse_argument(const std::string& message);
+
+/// How a type that has no description is written: as a `Type`, `to` which it is made, and `from` which it comes back;
+/// that throws `kInvalidArgument`.
+template <typename T>
+struct WrittenAs;
+template <typename T>
+concept Rewritten = requires {
+  typename WrittenAs<T>::Type;
+};
+
+/// The field of an alternative of a variant.
+template <typename T>
+constexpr std::string_view alternative_name() {
+  if constexpr (std::is_same_v<T, int64_t>) return "integer";
+  if constexpr (std::is_same_v<T, double>) return "real";
+  if constexpr (std::is_same_v<T, std::string>) return "text";
+  if constexpr (requires { T::kAlternative; }) return T::kAlternative;
+}
+
+namespace description {
+
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+template <typename T>
+constexpr bool kIsShared = false;
+template <typename T>
+constexpr bool kIsShared<std::shared_ptr<T>> = true;
+template <typename T>
+constexpr bool kIsVector = false;
+template <typename T>
+constexpr bool kIsVector<std::vector<T>> = true;
+template <typename T>
+constexpr bool kIsVariant = false;
+template <typename... T>
+constexpr bool kIsVariant<std::variant<T...>> = true;
+
+}  // namespace description
+
+/// An entry of a map by feature: a struct of the feature and what belongs to it.
+template <typename T>
+struct OfFeature;
+template <typename T>
+struct WrittenAs<std::map<std::string, T>> {
+  using Type = std::vector<OfFeature<T>>;
+  static Type to(const std::map<std::string, T>& map) {
+    Type entries;
+    for (const auto& [feature, of] : map) entries.push_back({feature, of});
+    return entries;
+  }
+  static std::map<std::string, T> from(const Type& entries) {
+    std::map<std::string, T> map;
+    for (const auto& [feature, of] : entries) {
+      if (!map.emplace(feature, of).second) refuse_argument("'" + feature + "' is there twice");
+    }
+    return map;
+  }
+};
+
+namespace description {
+
+// Parts of texts: each value has one of its own.
+std::string quoted(std::string_view text);
+std::string text_of(double number);
+std::string text_of(const std::vector<bool>& values);
+std::string lower_case(std::string_view name);
+
+}  // namespace description
+
+/// `seed=42, spans={stop=0.2}`: the fields with this effect, or with any. `all`: also options that have their default.
+/// `within`: the effect of what the struct is a field of.
+template <Described T>
+std::string text_of_fields(const T& value, std::optional<Effect> wanted, bool all, Effect within = Effect::kStream);
+
+/// Of a value. `all`: also options in it that have their default; `text_of_argument(value, all)` where there is one.
+template <typename T>
+std::string text_of_value(const T& value, bool all) {
+  if constexpr (requires { text_of_argument(value, all); }) {
+    return text_of_argument(value, all);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return description::quoted(value);
+  } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+    return description::text_of(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return description::text_of(static_cast<double>(value));
+  } else if constexpr (std::is_same_v<T, char>) {
+    return description::quoted({&value, 1});
+  } else if constexpr (std::is_integral_v<T>) {
+    return fmt::to_string(value);
+  } else if constexpr (NamedEnum<T>) {
+    return description::lower_case(names_of(static_cast<const T*>(nullptr)).values[static_cast<size_t>(value)]);
+  } else if constexpr (UserFunction<T>) {
+    return description::quoted(value.name);
+  } else if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+    return value ? text_of_value(*value, all) : "none";
+  } else if constexpr (description::kIsVector<T>) {
+    std::string text;
+    for (const auto& one : value) text.append(text.empty() ? "" : ", ") += text_of_value(one, all);
+    return '[' + text + ']';
+  } else if constexpr (description::kIsVariant<T>) {
+    return std::visit(
+        [all]<typename Alternative>(const Alternative& one) {
+          const std::string text = text_of_value(one, all);
+          return Described<Alternative> ? std::string(alternative_name<Alternative>()) + text : text;
+        },
+        value);
+  } else if constexpr (Described<T>) {
+    return '{' + text_of_fields(value, std::nullopt, all) + '}';
+  } else {
+    return text_of_value(WrittenAs<T>::to(value), all);
+  }
+}
+
+template <Described T>
+std::string text_of_fields(const T& value, std::optional<Effect> wanted, bool all, Effect within) {
+  std::string text;
+  const auto add = [&text](std::string_view name, const std::string& of) {
+    if (!text.empty()) text += ", ";
+    text.append(name) += of;
+  };
+  const T defaults{};
+  description_of<T>().for_each([&]<typename F>(F) {
+    using Value = typename F::Value;
+    constexpr auto kEffect = F::kEffect;
+    const Effect effect = std::max(within, kEffect);
+    if constexpr (F::kForm == Form::kInlined || Described<Value>) {
+      std::string nested;
+      if constexpr (Described<Value>) {
+        nested = text_of_fields(F::of(value), wanted, all, effect);
+      } else {
+        nested = text_of_fields(WrittenAs<Value>::to(F::of(value)), wanted, all, effect);
+      }
+      if (nested.empty()) return;
+      F::kForm == Form::kInlined ? add("", nested) : add(F::kName, fmt::format("={{{}}}", nested));
+    } else if (!wanted || effect == *wanted) {
+      const std::string of = text_of_value(F::of(value), all);
+      if (all || F::kRequired || of != text_of_value(F::of(defaults), all)) add(F::kName, '=' + of);
+    }
+  });
+  return text;
+}
+
+/// The method of Dataset that was given a function without a name, if one was.
+template <Described T>
+bool has_unnamed_function(const T& value) {
+  bool found = false;
+  description_of<T>().for_each([&]<typename F>(F) {
+    const auto look = [&]<typename Value>(const Value& of) {
+      if constexpr (UserFunction<Value>) found = found || of.name.empty();
+    };
+    if constexpr (F::kForm == Form::kInlined && Rewritten<typename F::Value>) {
+      found = found || has_unnamed_function(WrittenAs<typename F::Value>::to(F::of(value)));
+    } else if constexpr (description::kIsOptional<typename F::Value>) {
+      if (F::of(value)) look(*F::of(value));
+    } else {
+      look(F::of(value));
+    }
+  });
+  return found;
+}
+
+/// The first option of this name that is a bool, wherever it stands.
+template <typename T>
+std::optional<bool> flag_in(const T& value, std::string_view name) {
+  std::optional<bool> found;
+  if constexpr (description::kIsVariant<T>) {
+    found = std::visit([name](const auto& one) { return flag_in(one, name); }, value);
+  } else if constexpr (Described<T>) {
+    description_of<T>().for_each([&]<typename F>(F) {
+      if (found) return;
+      if constexpr (std::is_same_v<typename F::Value, bool>) {
+        if (F::kName == name) found = F::of(value);
+      } else {
+        found = flag_in(F::of(value), name);
+      }
+    });
+  }
+  return found;
+}
+
+template <typename T>
+struct ArgumentsOf;
+
+/// The arguments with which a method of Dataset was called. Immutable.
+class Arguments {
+ public:
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+  virtual ~Arguments() = default;
+
+  /// The method as definitions name it: `flat_map_inputs`.
+  virtual std::string_view method() const = 0;
+  /// See text_of_fields.
+  virtual std::string text(Effect wanted, bool all) const = 0;
+  /// See flag_in.
+  virtual std::optional<bool> flag(std::string_view name) const = 0;
+  /// Whether one of them is a function without a name, which nothing tells from another one.
+  virtual bool has_unnamed_function() const = 0;
+
+  /// What they are, if they are of this type; or null.
+  template <typename T>
+  const T* as() const {
+    return is_ == &ArgumentsOf<T>::kType ? &static_cast<const ArgumentsOf<T>&>(*this).value : nullptr;
+  }
+
+ protected:
+  explicit Arguments(const char* type) : is_(type) {}
+
+ private:
+  const char* is_;
+};
+
+/// Those of one method: a struct with a description.
+template <typename T>
+struct ArgumentsOf final : Arguments {
+  static constexpr char kType = 0;
+  explicit ArgumentsOf(T arguments) : Arguments(&kType), value(std::move(arguments)) {}
+  std::string_view method() const override { return description_of<T>().name; }
+  std::string text(Effect wanted, bool all) const override { return text_of_fields(value, wanted, all); }
+  std::optional<bool> flag(std::string_view name) const override { return flag_in(value, name); }
+  bool has_unnamed_function() const override { return millrace::has_unnamed_function(value); }
+
+  T value;
+};
+
+}  // namespace millrace

@@ -1,0 +1,23 @@
+// The methods of Dataset by the names that steps of a definition have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/dataset.h"
+
+namespace millrace::def {
+class Step;
+}  // namespace millrace::def
+
+namespace millrace {
+
+/// Writes how a method was called to `step`. Throws `kInvalidArgument` for a function of yours that is not registered.
+void write_call(const Arguments& arguments, def::Step& step);
+/// Calls the method that `step` names with what it says. Throws `kInvalidArgument`.
+[[nodiscard]] Dataset call_method(const def::Step& step, const std::vector<Dataset>& inputs);
+
+/// The text of pipeline_def.proto, as the descriptions of the arguments make it.
+[[nodiscard]] std::string proto_of_methods();
+
+}  // namespace millrace

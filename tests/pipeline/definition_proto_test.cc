@@ -1,0 +1,26 @@
+// pipeline_def.proto is what the descriptions of the options make. To make it anew:
+//
+//     MILLRACE_WRITE=1 build/dev/tests/pipeline_tests --gtest_filter='DefinitionProto.*'
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "formats/storage/whole_file.h"
+#include "pipeline/definition/methods.h"
+#include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::definition_proto_test {
+namespace {
+
+TEST(DefinitionProto, IsWhatTheDescriptionsMake) {
+  const std::string path = test::source_path("pipeline/definition/pipeline_def.proto");
+  const std::string made = proto_of_methods();
+  if (std::getenv("MILLRACE_WRITE") != nullptr) test::write_file(path, made);
+  EXPECT_EQ(read_whole_file(path), made) << "made anew by MILLRACE_WRITE=1 pipeline_tests --gtest_filter="
+                                            "'DefinitionProto.*', then build again";
+}
+
+}  // namespace
+}  // namespace millrace::definition_proto_test

@@ -348,16 +348,16 @@ std::string text_of_fields(const T& value, std::optional<Effect> wanted, bool al
   return text;
 }
 
-/// The method of Dataset that was given a function without a name, if one was.
-template <Described T>
-bool has_unnamed_function(const T& value) {
+/// Whether one of the fields is a function of a user for which `is_wanted(name)`.
+template <Described T, typename IsWanted>
+bool has_function(const T& value, const IsWanted& is_wanted) {
   bool found = false;
   description_of<T>().for_each([&]<typename F>(F) {
     const auto look = [&]<typename Value>(const Value& of) {
-      if constexpr (UserFunction<Value>) found = found || of.name.empty();
+      if constexpr (UserFunction<Value>) found = found || is_wanted(of.name);
     };
     if constexpr (F::kForm == Form::kInlined && Rewritten<typename F::Value>) {
-      found = found || has_unnamed_function(WrittenAs<typename F::Value>::to(F::of(value)));
+      found = found || has_function(WrittenAs<typename F::Value>::to(F::of(value)), is_wanted);
     } else if constexpr (description::kIsOptional<typename F::Value>) {
       if (F::of(value)) look(*F::of(value));
     } else {
@@ -402,7 +402,8 @@ class Arguments {
   virtual std::string text(Effect wanted, bool all) const = 0;
   /// See flag_in.
   virtual std::optional<bool> flag(std::string_view name) const = 0;
-  /// Whether one of them is a function without a name, which nothing tells from another one.
+  /// Whether one of them is a function of a user; one without a name, which nothing tells from another one.
+  virtual bool calls_function() const = 0;
   virtual bool has_unnamed_function() const = 0;
 
   /// What they are, if they are of this type; or null.
@@ -426,7 +427,12 @@ struct ArgumentsOf final : Arguments {
   std::string_view method() const override { return description_of<T>().name; }
   std::string text(Effect wanted, bool all) const override { return text_of_fields(value, wanted, all); }
   std::optional<bool> flag(std::string_view name) const override { return flag_in(value, name); }
-  bool has_unnamed_function() const override { return millrace::has_unnamed_function(value); }
+  bool calls_function() const override {
+    return has_function(value, [](std::string_view) { return true; });
+  }
+  bool has_unnamed_function() const override {
+    return has_function(value, [](std::string_view name) { return name.empty(); });
+  }
 
   T value;
 };

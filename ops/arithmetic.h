@@ -23,7 +23,7 @@ class ArithmeticOperator : public MapOperator {
   ArithmeticOperator(const SchemaPtr& schema, std::string_view feature, Arithmetic what,
                      const std::variant<int64_t, double>& k);
   std::string_view name() const override;
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

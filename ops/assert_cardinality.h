@@ -19,9 +19,9 @@ class AssertCardinalityOperator final : public StageOperator {
     return count_ == -1 ? Cardinality::infinite() : Cardinality::known(count_);
   }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = ""};
+  }
 
  private:
   int64_t count_;

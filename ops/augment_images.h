@@ -52,7 +52,7 @@ class AugmentImagesOperator final : public MapOperator {
   /// named twice, and for bounds that cannot be.
   AugmentImagesOperator(const SchemaPtr& input, AugmentImagesOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "augment_images"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

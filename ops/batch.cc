@@ -280,6 +280,11 @@ Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) cons
   return batch_cardinality(inputs[0], size_, options_.drop_remainder);
 }
 
+std::shared_ptr<const Operator> BatchOperator::of_late_rows(const LateRows& rows) const {
+  return std::make_shared<const BatchOperator>(rows.schema, static_cast<int64_t>(size_), options_, rows.parse,
+                                               rows.row_bytes);
+}
+
 std::unique_ptr<Stage> BatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<BatchStage>(input_schema_, schema(), open_input(inputs[0], context), size_,
                                       options_.drop_remainder, stack_elements(schema(), name(), context.pool), context,

@@ -99,13 +99,16 @@ class BatchOperator final : public StageOperator {
   std::string remark() const override;
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
-  bool only_moves_rows() const override { return true; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true,
+            .checkpoint_blocker = "",
+            .copies_rows = true,
+            .is_light = true,
+            .late_parse = LateParse::kInBatches};
+  }
   /// One batch, where the schema fixes its size.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
-  int64_t size() const { return static_cast<int64_t>(size_); }
-  const BatchOptions& options() const { return options_; }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  std::shared_ptr<const Operator> of_late_rows(const LateRows& rows) const override;
 
  private:
   SchemaPtr input_schema_;

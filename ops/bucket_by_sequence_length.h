@@ -40,12 +40,11 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   BucketBySequenceLengthOperator(SchemaPtr input, std::vector<std::string> features, std::vector<int64_t> boundaries,
                                  std::vector<int64_t> batch_sizes, BucketOptions options = {});
   std::string_view name() const override { return "bucket_by_sequence_length"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = true}; }
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool assembles_later() const override { return true; }
-  std::string unsavable() const override { return ""; }
 
  private:
   void set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const;

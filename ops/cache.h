@@ -31,11 +31,13 @@ class CacheOperator final : public StageOperator {
   explicit CacheOperator(SchemaPtr input, bool as_bytes = false);
   std::string_view name() const override { return "cache"; }
   std::string remark() const override { return schema() == input_schema_ ? "" : "as bytes"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
-  std::string unsavable() const override { return ""; }
+  std::shared_ptr<const Operator> giving_bytes(const SchemaPtr& input) const override {
+    return std::make_shared<const CacheOperator>(input, /*as_bytes=*/true);
+  }
 
  private:
   SchemaPtr input_schema_;

@@ -14,7 +14,7 @@ class CastOperator final : public MapOperator {
  public:
   CastOperator(const SchemaPtr& schema, std::string_view feature, DType to);
   std::string_view name() const override { return "cast"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

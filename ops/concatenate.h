@@ -18,9 +18,9 @@ class ConcatenateOperator final : public StageOperator {
   /// The sum; infinite with an infinite input, else unknown with an unknown one.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = "", .opens_one_input = true};
+  }
 
  private:
   static constexpr std::string_view kName = "concatenate";

@@ -82,7 +82,7 @@ class CorruptSpansOperator final : public MapOperator {
   /// Throws `kInvalidArgument`, also where the length of the rows is known and needs more sentinels than there are.
   CorruptSpansOperator(const SchemaPtr& input, CorruptSpansOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "corrupt_spans"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

@@ -17,7 +17,7 @@ class CsvRecordsOperator final : public FileSourceOperator {
  public:
   CsvRecordsOperator(Shards shards, const CsvFormat& format, const FileReadOptions& options = {});
   std::string_view name() const override { return "csv_records"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;

@@ -39,7 +39,7 @@ class CutmixOperator final : public MapOperator {
   /// width or is bytes, labels that are no float32 batches, and for an alpha or a probability out of range.
   CutmixOperator(const SchemaPtr& input, CutmixOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "cutmix"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

@@ -41,9 +41,9 @@ class DamageBudgetOperator final : public StageOperator {
   std::string_view name() const override { return "damage_budget"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = ""};
+  }
 
  private:
   DamagePolicy policy_;

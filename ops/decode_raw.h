@@ -51,9 +51,8 @@ class DecodeRawOperator final : public MapOperator {
   DecodeRawOperator(const SchemaPtr& input, const std::string& feature, RawType type,
                     const DecodeRawOptions& options = {});
   std::string_view name() const override { return "decode_raw"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   size_t column_;

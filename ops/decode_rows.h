@@ -13,9 +13,8 @@ class DecodeRowsOperator final : public MapOperator {
   /// a batch of them.
   DecodeRowsOperator(const SchemaPtr& input, const SchemaPtr& rows);
   std::string_view name() const override { return "decode_rows"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   SchemaPtr rows_;

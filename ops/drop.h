@@ -16,9 +16,8 @@ class DropOperator final : public MapOperator {
   /// Throws `kInvalidArgument` for a feature that is not there, and when no feature would remain.
   DropOperator(const SchemaPtr& input, const std::vector<std::string>& features);
   std::string_view name() const override { return "drop"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<std::string> dropped_;

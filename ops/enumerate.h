@@ -16,10 +16,9 @@ class EnumerateOperator final : public StageOperator {
  public:
   explicit EnumerateOperator(const SchemaPtr& input, int64_t start = 0, const std::string& feature = "index");
   std::string_view name() const override { return "enumerate"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
 
  private:
   EnumerateOperator(WrittenFeatures features, int64_t start);

@@ -46,10 +46,11 @@ class FileSourceOperator : public StageOperator {
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const final;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
-  bool hands_on_rows() const final { return true; }
-  std::string unsavable() const final { return options_.ordered ? "" : "its inputs are not ordered"; }
+  OperatorTraits traits() const override {
+    return {.forwards_row_views = true, .checkpoint_blocker = options_.ordered ? "" : "its inputs are not ordered"};
+  }
   /// A chunk for each file that is open.
-  int64_t memory_needed() const final;
+  int64_t memory_needed(std::span<const Cardinality> inputs) const final;
   const Shards* shards() const final { return &shards_; }
   size_t num_lanes() const final { return interleave_.num_lanes(); }
 
@@ -59,6 +60,12 @@ class FileSourceOperator : public StageOperator {
   /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
   /// `record_too_large`.
   [[nodiscard]] virtual std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const = 0;
+  /// For subclasses of this library, which call no function of a user.
+  OperatorTraits traits_of_built_in() const {
+    OperatorTraits traits = FileSourceOperator::traits();
+    traits.is_nonblocking = true;
+    return traits;
+  }
   bool skips_damage() const { return options_.damage.action == DamagePolicy::kSkip; }
 
  private:

@@ -35,7 +35,7 @@ class FilterOperator final : public MapOperator {
   FilterOperator(SchemaPtr schema, BlockPredicate predicate);
   std::string_view name() const override { return "filter"; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool hands_on_rows() const override { return true; }
+  OperatorTraits traits() const override { return {.forwards_row_views = true}; }
   bool one_to_one() const override { return false; }
   /// Unknown, also of an infinite input, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

@@ -17,7 +17,7 @@ class FixedLengthRecordsOperator final : public FileSourceOperator {
  public:
   FixedLengthRecordsOperator(Shards shards, const FixedLengthFormat& format, const FileReadOptions& options = {});
   std::string_view name() const override { return "fixed_length_records"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;

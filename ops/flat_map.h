@@ -19,8 +19,9 @@ class FlatMapInputsOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = ""};
+  }
   size_t num_lanes() const override { return options_.num_lanes(); }
 
  private:
@@ -46,8 +47,7 @@ class FlatMapOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.forwards_row_views = true, .checkpoint_blocker = ""}; }
 
  private:
   static constexpr std::string_view kName = "flat_map";

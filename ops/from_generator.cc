@@ -209,11 +209,9 @@ FromGeneratorOperator::FromGeneratorOperator(Generator generator)
   for (const FeatureSpec& feature : generator_.gives) {
     if (feature.is_ragged()) refuse(fmt::format("feature '{}' is ragged, which a function cannot write", feature.name));
   }
-}
-
-std::string FromGeneratorOperator::unsavable() const {
-  if (generator_.runs.rule() != GeneratorRuns::Rule::kNotResumable) return "";
-  return fmt::format("generator '{}' is declared not resumable", generator_.name);
+  if (generator_.runs.rule() == GeneratorRuns::Rule::kNotResumable) {
+    checkpoint_blocker_ = fmt::format("generator '{}' is declared not resumable", generator_.name);
+  }
 }
 
 std::unique_ptr<Stage> FromGeneratorOperator::open(std::vector<OpenStage>, const StageContext& context) const {

@@ -106,10 +106,11 @@ class FromGeneratorOperator final : public StageOperator {
   std::string_view name() const override { return "from_generator"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override;
+  OperatorTraits traits() const override { return {.checkpoint_blocker = checkpoint_blocker_}; }
 
  private:
   Generator generator_;
+  std::string checkpoint_blocker_;
 };
 
 std::string text_of_argument(const Generator& generator, bool all);

@@ -20,6 +20,7 @@ class Gather {
   Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options);
 
   bool drop_remainder() const { return drop_remainder_; }
+  bool pads() const { return padding_ != nullptr; }
   /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
   SchemaPtr schema(int64_t rows) const;
   /// Makes batches of the schema `batches`. The pool of `context` must outlive it.

@@ -384,7 +384,7 @@ Cardinality GlobalShuffleOperator::cardinality(std::span<const Cardinality>) con
   return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
 }
 
-int64_t GlobalShuffleOperator::memory_needed() const {
+int64_t GlobalShuffleOperator::memory_needed(std::span<const Cardinality>) const {
   const std::optional<uint64_t> total = shards_.num_records();
   if (!total || *total > uint64_t{1} << 60) return total ? INT64_MAX : 0;
   return static_cast<int64_t>(*total * sizeof(uint64_t));

@@ -45,16 +45,15 @@ class GlobalShuffleOperator final : public StageOperator {
  public:
   GlobalShuffleOperator(Shards shards, const GlobalShuffleOptions& options);
   std::string_view name() const override { return "global_shuffle"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   std::shared_ptr<SharedByRuns> share() const override;
   /// Reads the indexes.
   int64_t prepare(SharedByRuns* shared, const Preparation& with) const override;
-  std::string unsavable() const override { return ""; }
   /// The indexes, where the number of records is known.
-  int64_t memory_needed() const override;
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override;
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return kNumLanes; }
 

@@ -46,7 +46,7 @@ class GroupByWindowOperator final : public StageOperator {
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = "", .pads = gather_.pads()}; }
 
  private:
   GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Gather gather);

@@ -12,8 +12,9 @@ class IgnoreErrorsOperator final : public MapOperator {
   explicit IgnoreErrorsOperator(SchemaPtr schema) : MapOperator(std::move(schema)) {}
   std::string_view name() const override { return "ignore_errors"; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .swallows_errors = true};
+  }
   bool one_to_one() const override { return false; }
   /// Unknown, also of an infinite input, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }

@@ -32,8 +32,9 @@ class InterleaveFunctionOperator final : public StageOperator {
   /// Unknown, as tf.data has it.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
+  OperatorTraits traits() const override {
+    return {.forwards_row_views = true, .checkpoint_blocker = options_.ordered ? "" : "its inputs are not ordered"};
+  }
   size_t num_lanes() const override { return options_.num_lanes(); }
   bool lanes_run_inputs() const override { return false; }
 

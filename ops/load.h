@@ -26,11 +26,11 @@ class LoadOperator final : public StageOperator {
   std::string_view name() const override { return "load"; }
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
   size_t num_lanes() const override;
   uint64_t content_digest() const override { return digest_; }
   /// The description.
-  int64_t memory_needed() const override { return index_->memory_bytes(); }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return index_->memory_bytes(); }
 
  private:
   const std::shared_ptr<const ElementsIndex> index_;

@@ -67,7 +67,7 @@ class MaskTokensOperator final : public MapOperator {
   /// `occurrence`: how many mask_tokens stand before this one. Each draws its own masks, with the same seed too.
   MaskTokensOperator(const SchemaPtr& input, MaskTokensOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "mask_tokens"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

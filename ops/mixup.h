@@ -37,7 +37,7 @@ class MixupOperator final : public MapOperator {
   /// batches, named twice or none, and for an alpha or a probability out of range.
   MixupOperator(const SchemaPtr& input, MixupOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "mixup"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override;
 
  private:

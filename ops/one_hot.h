@@ -36,9 +36,8 @@ class OneHotOperator final : public MapOperator {
   /// values is the error `wrong_shape`.
   OneHotOperator(const SchemaPtr& input, const std::string& feature, int64_t depth, const OneHotOptions& options = {});
   std::string_view name() const override { return "one_hot"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   size_t column_;

@@ -10,6 +10,7 @@
 #include "formats/columnar/block.h"
 #include "formats/storage/answer.h"
 #include "formats/tfrecord/shards.h"
+#include "ops/operator_traits.h"
 #include "ops/stage.h"
 
 namespace millrace {
@@ -33,6 +34,15 @@ class Cardinality {
   static constexpr int64_t kUnknown = -2;
   explicit Cardinality(int64_t value) : value_(value) {}
   int64_t value_;
+};
+
+class MapOperator;
+
+/// Rows that pass an operator as bytes, since a rewrite makes their values after it.
+struct LateRows {
+  SchemaPtr schema;                          ///< of the bytes
+  std::shared_ptr<const MapOperator> parse;  ///< what makes the values; null: `DecodeRowsOperator`
+  int64_t row_bytes = 0;                     ///< that the values of a row take; 0: not known
 };
 
 /// The immutable description of one operator of a dataset. Its constructor checks the arguments and throws
@@ -62,17 +72,17 @@ class Operator {
   virtual const Shards* shards() const { return nullptr; }
   /// A digest of what it gives that neither its arguments nor `shards()` say (rows from memory), or 0.
   virtual uint64_t content_digest() const { return 0; }
-  /// Bytes that it is known to need before it reads anything, in all; 0: nothing is known. What it holds at a time.
-  virtual int64_t memory_needed() const { return 0; }
-  /// Whether it hands on what a source has put into a `StageContext::row_store`, or is such a source: each row at most
-  /// once, in its input's order, as the same views, and none is read after it was handed on. A stage that keeps rows
-  /// long, such as a shuffle, then need not copy them itself. Default: no, its inputs put nothing there.
-  virtual bool hands_on_rows() const { return false; }
-  /// Why a pipeline with this operator cannot be saved; empty when it can.
-  virtual std::string unsavable() const { return ""; }
-  /// Whether its work calls no function of a user, nor waits for anything: such as a lock that the caller of `next()`
-  /// holds, who may do this work while it waits. Default: no.
-  virtual bool never_waits() const { return false; }
+  /// Bytes that it is known to need before it reads anything, in all, where its inputs have so many elements for
+  /// certain; 0: nothing is known. What it holds at a time.
+  virtual int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const { return 0; }
+  /// What it promises. Default: nothing.
+  virtual OperatorTraits traits() const { return {}; }
+  /// The same operator where its rows come as bytes and are parsed later, or by it (`OperatorTraits::late_parse`).
+  /// Null, the default: what made it makes that too, with the schema of the bytes.
+  virtual std::shared_ptr<const Operator> of_late_rows(const LateRows& /*rows*/) const { return nullptr; }
+  /// The same operator on top of `input`, giving each of its elements as the one `bytes` value `row`
+  /// (`PackedRowCodec`), of which `DecodeRowsOperator` makes the element. Null, the default: it cannot.
+  virtual std::shared_ptr<const Operator> giving_bytes(const SchemaPtr& /*input*/) const { return nullptr; }
 
  private:
   SchemaPtr schema_;
@@ -80,7 +90,7 @@ class Operator {
 
 /// The context of a run of this operator, or of the input of a map.
 [[nodiscard]] inline StageContext context_for(const Operator& op, StageContext context) {
-  if (!op.hands_on_rows()) context.row_store = nullptr;
+  if (!op.traits().forwards_row_views) context.row_store = nullptr;
   return context;
 }
 
@@ -119,11 +129,6 @@ class StageOperator : public Operator {
   /// Whether its stages make use of `StageContext::assembles_later`: what they do for whole blocks then runs in
   /// parallel where no other stage follows in the chain. Default: no.
   virtual bool assembles_later() const { return false; }
-  /// Whether its stages do no more than move rows on: they call no function of a user, and compute nothing for long.
-  /// Who waits for blocks may then be woken for those of some calls at a time. Default: no.
-  virtual bool only_moves_rows() const { return false; }
-  /// Empty for an operator whose stages give states with their blocks and go on from them (`StageContext::state`).
-  std::string unsavable() const override { return "its stages have no states"; }
 };
 
 /// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order behind it.
@@ -134,9 +139,12 @@ class MapOperator : public Operator {
   virtual Block apply(Block block, BufferPool& pool) const = 0;
   /// Whether every element that comes in goes out again, in its place. Default: yes.
   virtual bool one_to_one() const { return true; }
-  /// Whether what it makes of a row depends on the row's number (`Block::first_row`). Where it does not, and it is one
-  /// to one, states of pipelines say nothing of its place, so that a rewrite may move it. Default: yes.
-  virtual bool uses_row_numbers() const { return true; }
+  /// For what parses values (`OperatorTraits::parses`): one operator of `input` that does what `run` does, one after
+  /// the other, of which this is the last; null where it cannot. Default: null.
+  [[nodiscard]] virtual std::shared_ptr<const MapOperator> fused(
+      std::span<const std::shared_ptr<const MapOperator>> /*run*/, const SchemaPtr& /*input*/) const {
+    return nullptr;
+  }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override {
     return one_to_one() ? inputs[0] : inputs[0].is_infinite() ? Cardinality::infinite() : Cardinality::unknown();
   }

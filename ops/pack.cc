@@ -409,7 +409,7 @@ std::unique_ptr<Stage> PackOperator::open(std::vector<OpenStage> inputs, const S
                                      options_, context);
 }
 
-int64_t PackOperator::memory_needed() const {
+int64_t PackOperator::memory_needed(std::span<const Cardinality>) const {
   // As with what waits, three quarters of the budget are there for the queues.
   return fixed_bytes(*schema()) + LengthQueue::bytes_for(length_) / 3 * 4;
 }

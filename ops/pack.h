@@ -56,13 +56,14 @@ class PackOperator final : public StageOperator {
  public:
   PackOperator(const SchemaPtr& input, int64_t length, PackOptions options = {});
   std::string_view name() const override { return "pack"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = true, .zero_in_padding = options_.segment_ids};
+  }
   /// Of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   /// One row, and the queues of what waits, by length.
-  int64_t memory_needed() const override;
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override;
 
   /// A feature that is packed.
   struct Feature {

@@ -428,6 +428,10 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
   return batch_cardinality(inputs[0], size_, padding_.options().drop_remainder);
 }
 
+std::shared_ptr<const Operator> PaddedBatchOperator::of_late_rows(const LateRows& rows) const {
+  return std::make_shared<const PaddedBatchOperator>(*this, rows.schema, rows.parse);
+}
+
 std::unique_ptr<Stage> PaddedBatchOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   BatchStage::Assemble assemble = padding_.assemble(schema(), context);
   if (first_ != nullptr) {

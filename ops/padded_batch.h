@@ -162,14 +162,15 @@ class PaddedBatchOperator final : public StageOperator {
   PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input, std::shared_ptr<const MapOperator> first);
   std::string_view name() const override { return "padded_batch"; }
   std::string remark() const override;
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .late_parse = LateParse::kInside, .pads = true};
+  }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   bool assembles_later() const override { return true; }
   /// One batch, where the schema fixes its size.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
-  int64_t size() const { return static_cast<int64_t>(size_); }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  std::shared_ptr<const Operator> of_late_rows(const LateRows& rows) const override;
 
  private:
   PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding);

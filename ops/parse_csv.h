@@ -39,11 +39,10 @@ class ParseCsvOperator final : public MapOperator {
   ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn> columns, CsvFormat format,
                    DamagePolicy::Action damage = DamagePolicy::kFail);
   std::string_view name() const override { return "parse_csv"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   /// Unknown where records may be left out.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<CsvColumn> columns_;

@@ -8,6 +8,7 @@ ParseExampleOperator::ParseExampleOperator(const SchemaPtr& input, std::vector<F
 ParseExampleOperator::ParseExampleOperator(const SchemaPtr& input, ExampleParser parser)
     : MapOperator(parsed_schema(*input, parsed_columns(parser.features(), /*of_steps=*/false), "parse_example")),
       columns_(parsed_columns(parser.features(), /*of_steps=*/false)),
+      of_batches_(!(*input)[0].shape.empty()),
       parser_(new HeldParser<ExampleParser>(std::move(parser))) {}
 
 Block ParseExampleOperator::apply(Block block, BufferPool& pool) const {

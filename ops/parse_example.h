@@ -31,15 +31,18 @@ class ParseExampleOperator final : public MapOperator {
   /// `input`: raw records, one `bytes` feature of rank 0 or 1.
   ParseExampleOperator(const SchemaPtr& input, std::vector<FeatureDescription> features);
   std::string_view name() const override { return "parse_example"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {
+        .is_nonblocking = true, .uses_row_numbers = false, .parses = Parses::kRecords, .parses_batches = of_batches_};
+  }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
   const ExampleParser& parser() const { return **parser_; }
 
  private:
   ParseExampleOperator(const SchemaPtr& input, ExampleParser parser);
 
   std::vector<ParsedColumn> columns_;
+  bool of_batches_;
   Ref<HeldParser<ExampleParser>> parser_;
 };
 

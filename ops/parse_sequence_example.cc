@@ -21,6 +21,7 @@ ParseSequenceExampleOperator::ParseSequenceExampleOperator(const SchemaPtr& inpu
 ParseSequenceExampleOperator::ParseSequenceExampleOperator(const SchemaPtr& input, SequenceExampleParser parser)
     : MapOperator(parsed_schema(*input, columns_of(parser), "parse_sequence_example")),
       columns_(columns_of(parser)),
+      of_batches_(!(*input)[0].shape.empty()),
       parser_(new HeldParser<SequenceExampleParser>(std::move(parser))) {}
 
 Block ParseSequenceExampleOperator::apply(Block block, BufferPool& pool) const {

@@ -27,14 +27,17 @@ class ParseSequenceExampleOperator final : public MapOperator {
   ParseSequenceExampleOperator(const SchemaPtr& input, std::vector<FeatureDescription> context,
                                std::vector<FeatureDescription> feature_lists);
   std::string_view name() const override { return "parse_sequence_example"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {
+        .is_nonblocking = true, .uses_row_numbers = false, .parses = Parses::kRecords, .parses_batches = of_batches_};
+  }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   ParseSequenceExampleOperator(const SchemaPtr& input, SequenceExampleParser parser);
 
   std::vector<ParsedColumn> columns_;
+  bool of_batches_;
   Ref<HeldParser<SequenceExampleParser>> parser_;
 };
 

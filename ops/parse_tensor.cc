@@ -4,6 +4,7 @@
 
 #include "formats/columnar/block_builder.h"
 #include "ops/decoded_column.h"
+#include "ops/parse_tensors.h"
 
 namespace millrace {
 namespace {
@@ -65,6 +66,11 @@ ParseTensorOperator::ParseTensorOperator(const SchemaPtr& input, const std::stri
                                      "not {}",
                                      options.max_filled_values));
   }
+}
+
+std::shared_ptr<const MapOperator> ParseTensorOperator::fused(std::span<const std::shared_ptr<const MapOperator>> run,
+                                                              const SchemaPtr& input) const {
+  return ParseTensorsOperator::of(run, input);
 }
 
 TensorMessage ParseTensorOperator::read(std::string_view bytes) const {

@@ -45,9 +45,12 @@ class ParseTensorOperator final : public MapOperator {
   ParseTensorOperator(const SchemaPtr& input, const std::string& feature, DType dtype, const Shape& shape,
                       const ParseTensorOptions& options = {});
   std::string_view name() const override { return "parse_tensor"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .uses_row_numbers = false, .parses = Parses::kValues};
+  }
+  std::shared_ptr<const MapOperator> fused(std::span<const std::shared_ptr<const MapOperator>> run,
+                                           const SchemaPtr& input) const override;
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
   size_t column() const { return column_; }
   /// A message that is of the type and shape. Throws ErrorException.
   [[nodiscard]] TensorMessage read(std::string_view bytes) const;

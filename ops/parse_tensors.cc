@@ -14,12 +14,17 @@
 namespace millrace {
 namespace {
 
+bool takes(const ParseTensorOperator& tensor) {
+  const FeatureSpec& feature = (*tensor.schema())[tensor.column()];
+  return feature.has_fixed_shape() && feature.dtype != DType::kBytes;
+}
+
 // The schema with the tensors in it, one dimension more where they come in batches.
 SchemaPtr with_tensors(const Schema& input, const ParseTensorsOperator::Tensors& tensors) {
   std::vector<FeatureSpec> features = input.features();
   for (const auto& tensor : tensors) {
     FeatureSpec& feature = features[tensor->column()];
-    assert(ParseTensorsOperator::takes(*tensor) && feature.dtype == DType::kBytes && feature.shape.size() <= 1);
+    assert(takes(*tensor) && feature.dtype == DType::kBytes && feature.shape.size() <= 1);
     Shape shape = feature.shape;
     feature = (*tensor->schema())[tensor->column()];
     feature.shape.insert(feature.shape.begin(), shape.begin(), shape.end());
@@ -71,9 +76,19 @@ ParseTensorsOperator::ParseTensorsOperator(const SchemaPtr& input, Tensors tenso
       tensors_(std::move(tensors)),
       batched_(!(*input)[tensors_.front()->column()].shape.empty()) {}
 
-bool ParseTensorsOperator::takes(const ParseTensorOperator& tensor) {
-  const FeatureSpec& feature = (*tensor.schema())[tensor.column()];
-  return feature.has_fixed_shape() && feature.dtype != DType::kBytes;
+std::shared_ptr<const MapOperator> ParseTensorsOperator::of(std::span<const std::shared_ptr<const MapOperator>> run,
+                                                            const SchemaPtr& input) {
+  Tensors tensors;
+  for (const auto& op : run) {
+    if (const auto some = std::dynamic_pointer_cast<const ParseTensorsOperator>(op)) {
+      tensors.insert(tensors.end(), some->tensors_.begin(), some->tensors_.end());
+      continue;
+    }
+    const auto one = std::dynamic_pointer_cast<const ParseTensorOperator>(op);
+    if (one == nullptr || !takes(*one)) return nullptr;
+    tensors.push_back(one);
+  }
+  return std::make_shared<const ParseTensorsOperator>(input, std::move(tensors));
 }
 
 Block ParseTensorsOperator::apply(Block block, BufferPool& pool) const {

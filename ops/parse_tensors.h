@@ -16,14 +16,19 @@ class ParseTensorsOperator final : public MapOperator {
   using Tensors = std::vector<std::shared_ptr<const ParseTensorOperator>>;
   /// `input`: in place of each tensor one `bytes` value, or a batch of them.
   ParseTensorsOperator(const SchemaPtr& input, Tensors tensors);
-  /// Whether it can do what this operator does.
-  [[nodiscard]] static bool takes(const ParseTensorOperator& tensor);
+  /// Those of `run`, one after the other; null where it cannot do what one of them does.
+  [[nodiscard]] static std::shared_ptr<const MapOperator> of(std::span<const std::shared_ptr<const MapOperator>> run,
+                                                             const SchemaPtr& input);
   std::string_view name() const override { return "parse_tensor"; }
   std::string remark() const override { return std::to_string(tensors_.size()) + " at once"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .uses_row_numbers = false, .parses = Parses::kValues, .parses_batches = batched_};
+  }
+  std::shared_ptr<const MapOperator> fused(std::span<const std::shared_ptr<const MapOperator>> run,
+                                           const SchemaPtr& input) const override {
+    return of(run, input);
+  }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
-  const Tensors& tensors() const { return tensors_; }
 
  private:
   Tensors tensors_;

@@ -19,9 +19,12 @@ class PrefetchOperator final : public StageOperator {
   std::string_view name() const override { return "prefetch"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true,
+            .forwards_row_views = true,
+            .checkpoint_blocker = "",
+            .prefetched = static_cast<size_t>(buffer_size_)};
+  }
   int64_t buffer_size() const { return buffer_size_; }
 
  private:

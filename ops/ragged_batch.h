@@ -29,12 +29,11 @@ class RaggedBatchOperator final : public StageOperator {
  public:
   RaggedBatchOperator(SchemaPtr input, int64_t size, RaggedBatchOptions options = {});
   std::string_view name() const override { return "ragged_batch"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   /// One batch, where the schema fixes its size.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
 
  private:
   SchemaPtr input_schema_;

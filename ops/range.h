@@ -17,9 +17,9 @@ class RangeOperator final : public StageOperator {
   std::string_view name() const override { return "range"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
-  bool only_moves_rows() const override { return true; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .is_light = true};
+  }
 
  private:
   int64_t start_;

@@ -20,13 +20,12 @@ class RebatchOperator final : public StageOperator {
  public:
   RebatchOperator(const SchemaPtr& input, int64_t size, BatchOptions options = {});
   std::string_view name() const override { return "rebatch"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   /// As in tf.data unknown, also where the sizes are in the schema.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   /// One batch, where the schema fixes its size.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
 
  private:
   SchemaPtr row_schema_;

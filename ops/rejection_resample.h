@@ -45,10 +45,9 @@ class RejectionResampleOperator final : public StageOperator {
   /// wanted and never comes.
   RejectionResampleOperator(const SchemaPtr& input, RejectionResampleOptions options, uint64_t occurrence = 0);
   std::string_view name() const override { return "rejection_resample"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
 
  private:
   RejectionResampleOptions options_;

@@ -19,9 +19,8 @@ class RenameOperator final : public MapOperator {
   /// two features would have, and an empty one.
   RenameOperator(const SchemaPtr& input, const std::map<std::string, std::string>& names);
   std::string_view name() const override { return "rename"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 };
 
 template <>

@@ -15,10 +15,14 @@ class RepeatOperator final : public StageOperator {
   std::string_view name() const override { return "repeat"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
-  bool only_moves_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  bool hands_on_rows() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true,
+            .forwards_row_views = true,
+            .checkpoint_blocker = "",
+            .is_row_passthrough = true,
+            .is_light = true,
+            .late_parse = LateParse::kAnywhere};
+  }
 
  private:
   int64_t count_;

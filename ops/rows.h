@@ -66,10 +66,9 @@ class RowsOperator final : public StageOperator {
  public:
   explicit RowsOperator(const std::vector<MemoryFeature>& features);
   std::string_view name() const override { return "rows"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   uint64_t content_digest() const override { return content_digest_; }
 
  private:

@@ -36,9 +36,9 @@ class SampleFromDatasetsOperator final : public StageOperator {
   /// only what is said to.
   Cardinality certain_cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = ""};
+  }
   bool inputs_run_ahead() const override { return true; }
 
  private:

@@ -47,7 +47,7 @@ class ScanOperator final : public StageOperator {
   std::string_view name() const override { return "scan"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
 
  private:
   // A reference: the features are made of the function before it is moved.

@@ -16,9 +16,8 @@ class SelectOperator final : public MapOperator {
   /// Throws `kInvalidArgument` for a feature that is not there or named twice, and when none is named.
   SelectOperator(const SchemaPtr& input, const std::vector<std::string>& features);
   std::string_view name() const override { return "select"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   std::vector<size_t> columns_;  // of the input

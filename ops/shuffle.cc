@@ -393,7 +393,8 @@ ShuffleOperator::ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleO
       options_(options),
       occurrence_(occurrence) {}
 
-int64_t ShuffleOperator::memory_needed_for(Cardinality input) const {
+int64_t ShuffleOperator::memory_needed(std::span<const Cardinality> inputs) const {
+  const Cardinality input = inputs[0];
   int64_t row = fixed_bytes(*schema());
   if (row == 0 || input.is_unknown()) return 0;
   const int64_t rows = input.is_known() ? std::min(buffer_size_, input.count()) : buffer_size_;

@@ -32,14 +32,20 @@ class ShuffleOperator final : public StageOperator {
   /// `occurrence`: how many shuffles stand before this one. Each has its own order, with the same seed too.
   ShuffleOperator(SchemaPtr schema, int64_t buffer_size, ShuffleOptions options = {}, uint64_t occurrence = 0);
   std::string_view name() const override { return "shuffle"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true,
+            .checkpoint_blocker = "",
+            .is_row_passthrough = true,
+            .reorders_rows = true,
+            .copies_rows = true,
+            .late_parse = LateParse::kAnywhere};
+  }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   /// What is needed for so many elements of the input: the rows of the buffer, where the schema fixes their size, and a
   /// third more, as they may take three quarters of the budget. 0 where nobody knows how many there are: a large buffer
   /// is how everything is shuffled.
-  int64_t memory_needed_for(Cardinality input) const;
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override;
 
  private:
   int64_t buffer_size_;

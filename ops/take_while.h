@@ -16,8 +16,7 @@ class TakeWhileOperator final : public StageOperator {
   std::string_view name() const override { return "take_while"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.forwards_row_views = true, .checkpoint_blocker = ""}; }
 
  private:
   RowPredicate predicate_;

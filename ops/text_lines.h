@@ -14,7 +14,7 @@ class TextLinesOperator final : public FileSourceOperator {
  public:
   explicit TextLinesOperator(Shards shards, const FileReadOptions& options = {});
   std::string_view name() const override { return "text_lines"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
   std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;

@@ -261,7 +261,7 @@ Cardinality TfrecordOperator::cardinality(std::span<const Cardinality>) const {
   return total ? Cardinality::known(static_cast<int64_t>(*total)) : Cardinality::unknown();
 }
 
-int64_t TfrecordOperator::memory_needed() const { return static_cast<int64_t>(num_lanes() * kLeastChunk); }
+int64_t TfrecordOperator::memory_needed(std::span<const Cardinality>) const { return static_cast<int64_t>(num_lanes() * kLeastChunk); }
 
 std::unique_ptr<Stage> TfrecordOperator::open(std::vector<OpenStage>, const StageContext& context) const {
   const OpenStage records = [this](const StageContext& inner) { return open_records(inner); };

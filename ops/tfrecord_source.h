@@ -52,14 +52,16 @@ class TfrecordOperator final : public StageOperator {
   /// The sum of the shards' counts where all are known and damage is an error, else unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return options_.ordered ? "" : "its inputs are not ordered"; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true,
+            .forwards_row_views = true,
+            .checkpoint_blocker = options_.ordered ? "" : "its inputs are not ordered",
+            .is_light = true};
+  }
   /// A chunk for each shard that is open.
-  int64_t memory_needed() const override;
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override;
   const Shards* shards() const override { return &shards_; }
   size_t num_lanes() const override { return interleave_.num_lanes(); }
-  bool only_moves_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  bool hands_on_rows() const override { return true; }
 
  private:
   std::unique_ptr<Stage> open_records(const StageContext& context) const;

@@ -41,9 +41,8 @@ class TruncateOperator final : public MapOperator {
   /// nothing would be left.
   TruncateOperator(const SchemaPtr& input, TruncateOptions options);
   std::string_view name() const override { return "truncate"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   TruncateOptions options_;

@@ -35,9 +35,8 @@ class TruncatePairOperator final : public MapOperator {
   /// Throws `kInvalidArgument` for a feature that is no vector or named twice, and for a length below 1.
   TruncatePairOperator(const SchemaPtr& input, TruncatePairOptions options);
   std::string_view name() const override { return "truncate_pair"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .uses_row_numbers = false}; }
   Block apply(Block block, BufferPool& pool) const override;
-  bool uses_row_numbers() const override { return false; }
 
  private:
   TruncatePairOptions options_;

@@ -23,11 +23,10 @@ class UnbatchOperator final : public StageOperator {
  public:
   explicit UnbatchOperator(const SchemaPtr& input);
   std::string_view name() const override { return "unbatch"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   /// As in tf.data known where the input's is and the schema has the number of rows; infinite like the input's.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
 
  private:
   int64_t rows_;  // that every element has; negative: not known

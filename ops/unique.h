@@ -24,9 +24,9 @@ class UniqueOperator final : public StageOperator {
   std::string_view name() const override { return "unique"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  bool hands_on_rows() const override { return true; }
-  bool never_waits() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .forwards_row_views = true, .checkpoint_blocker = ""};
+  }
 
  private:
   size_t column_;

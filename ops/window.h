@@ -38,13 +38,14 @@ class WindowOperator final : public StageOperator {
   WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options = {},
                  const GatherOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override {
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = gather_.pads()};
+  }
   /// As in tf.data unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   /// One batch, where the schema fixes its size.
-  int64_t memory_needed() const override { return fixed_bytes(*schema()); }
+  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
 
  private:
   WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Gather gather);

@@ -22,11 +22,10 @@ class ZipOperator final : public StageOperator {
   /// Throws `kInvalidArgument` when there are no inputs or two have a feature of one name.
   explicit ZipOperator(std::span<const SchemaPtr> inputs);
   std::string_view name() const override { return "zip"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   /// The smallest; unknown with an unknown input.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  std::string unsavable() const override { return ""; }
   bool inputs_run_ahead() const override { return true; }
 };
 

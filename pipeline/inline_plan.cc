@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "formats/storage/local_disk.h"
-#include "ops/prefetch.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/numbered_rows.h"
 #include "pipeline/turn.h"
@@ -14,8 +13,8 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
   std::vector<OpenStage> inputs;
   inputs.reserve(plan.inputs.size());
   for (const PlanNodePtr& input : plan.inputs) inputs.push_back(inline_opener(*input, statistics));
-  if (dynamic_cast<const PrefetchOperator*>(plan.op.get()) != nullptr) return inputs[0];
-  if (const auto map = std::dynamic_pointer_cast<const MapOperator>(plan.op)) {
+  if (plan.op->traits().prefetched) return inputs[0];
+  if (const auto map = as_map(plan)) {
     return [map, input = std::move(inputs[0]), &statistics](const StageContext& context) {
       NumberedRows numbered(0, {context.state, 0});
       if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
@@ -23,12 +22,12 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
                                               statistics, numbered.next_row);
     };
   }
-  if (const std::string why = plan.op->unsavable(); !why.empty()) {
+  if (const std::string_view why = checkpoint_blocker(plan); !why.empty()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("a nested dataset cannot have {}: {}", plan.op->name(), why));
   }
   // The stages may refer to their operator.
-  const auto op = std::dynamic_pointer_cast<const StageOperator>(plan.op);
+  const auto op = as_stage(plan);
   struct Kept final : Stage {
     Kept(std::shared_ptr<const StageOperator> kept, std::unique_ptr<Stage> run)
         : op(std::move(kept)), stage(std::move(run)) {}

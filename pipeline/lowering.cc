@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
-#include "ops/prefetch.h"
 #include "pipeline/inline_map_stage.h"
 #include "pipeline/metered_stage.h"
 #include "pipeline/numbered_rows.h"
@@ -25,14 +24,10 @@ constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
 // One that each worker has, one that it takes next, and some to spare.
 size_t blocks_for_workers(int threads) { return 2 * static_cast<size_t>(threads) + 2; }
 
-std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
-  return std::dynamic_pointer_cast<const MapOperator>(node.op);
-}
-
 bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
 
 bool leaves_work_to_body(const PlanNode& node) {
-  const auto* stage = dynamic_cast<const StageOperator*>(node.op.get());
+  const auto stage = as_stage(node);
   return stage != nullptr && stage->assembles_later();
 }
 
@@ -131,8 +126,8 @@ void LoweredPlan::number(SegmentRecord& segment) {
 
 // The segment whose output is `node`. Inputs are lowered first, so that numbers follow the way of the data.
 OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
-  if (const auto* prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get())) {
-    return cut(node->inputs[0], extra_credits + static_cast<size_t>(prefetch->buffer_size()));
+  if (const std::optional<size_t> prefetched = node->op->traits().prefetched) {
+    return cut(node->inputs[0], extra_credits + *prefetched);
   }
   std::vector<PlanNodePtr> maps;
   PlanNodePtr below = node;
@@ -159,7 +154,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
   options.assembly_stage = segment.assembly_stage;
   options.ordered = options_.ordered;
   options.meters_maps = options_.statistics;
-  options.only_moves_rows = segment.only_moves_rows && !has_body;
+  options.is_light = segment.is_light && !has_body;
   options.schema = below->op->schema();
   options.statistics = &segment.statistics;
   for (const PlanNodePtr& map : maps) {
@@ -181,7 +176,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 
 // The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
 OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
-  const bool prefetch = dynamic_cast<const PrefetchOperator*>(node->op.get()) != nullptr;
+  const bool prefetch = node->op->traits().prefetched.has_value();
   // What a stage leaves to the body needs one behind it.
   if (!nested && (prefetch || is_map(*node) || (!last && leaves_work_to_body(*node)))) {
     OpenStage reader = cut(node, 0);
@@ -198,7 +193,7 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   entry.statistics.arguments = node->text(Effect::kStream, /*all=*/false);
   segment.chain.push_back(entry.statistics.name);
-  segment.only_moves_rows = false;
+  segment.is_light = false;
   return [this, map = as_map(*node), input = std::move(input), &entry](const StageContext& context) {
     NumberedRows numbered(0, {context.state, 0});
     if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
@@ -209,7 +204,7 @@ OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& 
 }
 
 OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
-  const auto op = std::dynamic_pointer_cast<const StageOperator>(node->op);
+  const auto op = as_stage(*node);
   SegmentRecord* lane_segment = nullptr;
   StageStatistics* reading = nullptr;
   if (op->num_lanes() > 0 && !nested) {
@@ -244,7 +239,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   }
   OperatorRecord& entry = record_operator(op->name(), segment);
   segment.chain.push_back(entry.statistics.name);
-  segment.only_moves_rows = segment.only_moves_rows && op->only_moves_rows();
+  segment.is_light = segment.is_light && op->traits().is_light;
   const bool assembles_later = last && op->assembles_later();
   if (assembles_later) {
     OperatorRecord& assembly = record_operator(fmt::format("{}.assemble", op->name()), segment);

@@ -60,7 +60,7 @@ class LoweredPlan {
     std::vector<std::string> chain;
     std::vector<std::string> body;
     size_t credits = 0;
-    bool only_moves_rows = true;           // all that is in the chain
+    bool is_light = true;                  // all that is in the chain
     size_t large_slots = 1;                // of these at least, while blocks are large
     size_t lanes = 0;                      // > 0: stands for all lanes of one operator
     StageStatistics* assembly = nullptr;   // of the last stage's blocks, where the body assembles them

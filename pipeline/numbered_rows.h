@@ -23,7 +23,7 @@ struct NumberedRows {
 /// Whether a map has such a state. Not where it neither cares for the numbers nor changes what there is to number: a
 /// rewrite that moves it must not change what states look like.
 [[nodiscard]] inline bool needs_numbered_rows(const MapOperator& map) {
-  return map.uses_row_numbers() || !map.one_to_one();
+  return map.traits().uses_row_numbers || !map.one_to_one();
 }
 
 }  // namespace millrace

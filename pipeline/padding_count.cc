@@ -6,32 +6,16 @@
 
 #include <fmt/format.h>
 
-#include "ops/bucket_by_sequence_length.h"
-#include "ops/group_by_window.h"
 #include "ops/ignore_errors.h"
 #include "ops/map.h"
-#include "ops/pack.h"
-#include "ops/padded_batch.h"
-#include "ops/window.h"
 
 namespace millrace {
 namespace {
 
-bool pads(const Arguments& of) {
-  if (const auto* groups = of.as<GroupByWindowArguments>()) {
-    return std::holds_alternative<PaddedBatchOptions>(groups->batches);
-  }
-  if (const auto* windows = of.as<WindowArguments>()) {
-    return std::holds_alternative<PaddedBatchOptions>(windows->batches);
-  }
-  return of.as<PaddedBatchArguments>() != nullptr || of.as<BucketBySequenceLengthArguments>() != nullptr ||
-         of.as<PackArguments>() != nullptr;
-}
-
 void find_padding(const PlanNodePtr& node, std::unordered_set<const PlanNode*>& seen, std::vector<PlanNodePtr>& found) {
   if (!seen.insert(node.get()).second) return;
   for (const PlanNodePtr& input : node->inputs) find_padding(input, seen, found);
-  if (node->arguments != nullptr && pads(*node->arguments)) found.push_back(node);
+  if (node->op->traits().pads) found.push_back(node);
 }
 
 // Writes how many values the rows have of each feature.
@@ -60,14 +44,13 @@ std::vector<PaddingCounter> PaddingCounter::of(const PlanNodePtr& plan) {
   for (const PlanNodePtr& node : found) {
     PaddingCounter counter;
     const Schema& input = *node->inputs[0]->op->schema();
-    const auto* pack = node->arguments->as<PackArguments>();
+    counter.zero_in_padding_ = node->op->traits().zero_in_padding;
     for (const FeatureSpec& feature : input.features()) {
       if (feature.shape.empty() || node->op->schema()->find(feature.name) < 0) continue;
       counter.features_.push_back({.op = std::string(node->op->name()), .feature = feature.name});
     }
     if (counter.features_.empty()) continue;
-    if (pack != nullptr) {
-      counter.segment_ids_ = pack->options.segment_ids;
+    if (!counter.zero_in_padding_.empty()) {
       counter.plan_ = without_errors(node);
       counters.push_back(std::move(counter));
       continue;
@@ -104,11 +87,11 @@ std::vector<PaddingCount> PaddingCounter::count(int64_t rows, StartOptions optio
     ++elements;
     for (size_t i = 0; i < counts.size(); ++i) {
       counts[i].values += num_values(batch->shape(counts[i].feature));
-      if (segment_ids_.empty()) {
+      if (zero_in_padding_.empty()) {
         counts[i].padded += num_values(batch->shape(counts[i].feature));
         for (const int64_t size : batch->values<int64_t>(sizes_[i])) counts[i].padded -= size;
       } else {
-        const auto segments = batch->values<int32_t>(segment_ids_);
+        const auto segments = batch->values<int32_t>(zero_in_padding_);
         counts[i].padded += std::count(segments.begin(), segments.end(), 0);
       }
     }

@@ -41,7 +41,7 @@ class PaddingCounter {
   PlanNodePtr plan_;  // up to the operator, with the sizes of rows
   std::vector<PaddingCount> features_;
   std::vector<std::string> sizes_;  // of `features_`: where the rows' sizes are
-  std::string segment_ids_;         // of pack: 0 where there is padding; then there are no sizes
+  std::string zero_in_padding_;     // of pack: 0 where there is padding; then there are no sizes
 };
 
 }  // namespace millrace

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "ops/concatenate.h"
-#include "ops/shuffle.h"
 #include "pipeline/executor.h"
 #include "pipeline/io_threads.h"
 #include "pipeline/lowering.h"
@@ -40,19 +38,18 @@ struct Needs {
 
 Needs needs_of(const PlanNode& plan) {
   Needs needs;
-  // The inputs of a concatenate are open one after the other.
-  const bool in_turn = dynamic_cast<const ConcatenateOperator*>(plan.op.get()) != nullptr;
+  const bool one_after_the_other = plan.op->traits().opens_one_input;
+  std::vector<Cardinality> cardinalities;
   for (const PlanNodePtr& input : plan.inputs) {
+    cardinalities.push_back(certain_cardinality(*input));
     Needs of_input = needs_of(*input);
-    if (!in_turn) {
+    if (!one_after_the_other) {
       needs.add(of_input);
     } else if (of_input.bytes > needs.bytes) {
       needs = std::move(of_input);
     }
   }
-  const auto* shuffle = dynamic_cast<const ShuffleOperator*>(plan.op.get());
-  needs.add(plan.op->name(), shuffle == nullptr ? plan.op->memory_needed()
-                                                : shuffle->memory_needed_for(certain_cardinality(*plan.inputs[0])));
+  needs.add(plan.op->name(), plan.op->memory_needed(cardinalities));
   return needs;
 }
 
@@ -64,22 +61,23 @@ void check_memory(const PlanNode& plan, int64_t budget) {
                        fmt::format("at least {} bytes are needed ({}), the memory budget is {}", bytes, text, budget));
 }
 
-bool never_waits(const PlanNode& plan) {
-  return plan.op->never_waits() && std::all_of(plan.inputs.begin(), plan.inputs.end(),
-                                               [](const PlanNodePtr& input) { return never_waits(*input); });
+bool is_nonblocking(const PlanNode& plan) {
+  return plan.op->traits().is_nonblocking &&
+         std::all_of(plan.inputs.begin(), plan.inputs.end(),
+                     [](const PlanNodePtr& input) { return is_nonblocking(*input); });
 }
 
 // Where the caller waits it may do the work of one of several threads, unless a function or a storage of its own could
 // wait for what it holds.
 bool may_work(const PlanNode& plan, const StartOptions& options) {
-  return checked_threads(options.threads) > 1 && options.storage == nullptr && never_waits(plan);
+  return checked_threads(options.threads) > 1 && options.storage == nullptr && is_nonblocking(plan);
 }
 
 std::string why_unsavable(const PlanNode& plan) {
   for (const PlanNodePtr& input : plan.inputs) {
     if (std::string why = why_unsavable(*input); !why.empty()) return why;
   }
-  const std::string why = plan.op->unsavable();
+  const std::string_view why = checkpoint_blocker(plan);
   return why.empty() ? "" : fmt::format("{}: {}", plan.op->name(), why);
 }
 

@@ -58,7 +58,7 @@ class PipelineError final : public ErrorException {
 
 struct StartOptions {
   /// Threads that work for the pipeline, see WorkerLimit. Of two or more one may be the caller of `next()` while it
-  /// waits there, and on its stack, where no operator calls a function of yours (`Operator::never_waits`) and `storage`
+  /// waits there, and on its stack, where no operator calls a function of yours (`OperatorTraits::is_nonblocking`) and `storage`
   /// is the default. Default: 0, as many as there are cores
   int threads = 0;
   bool ordered =

@@ -90,6 +90,17 @@ PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
       PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(arguments)});
 }
 
+std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {
+  return std::dynamic_pointer_cast<const MapOperator>(node.op);
+}
+std::shared_ptr<const StageOperator> as_stage(const PlanNode& node) {
+  return std::dynamic_pointer_cast<const StageOperator>(node.op);
+}
+
+std::string_view checkpoint_blocker(const PlanNode& node) {
+  return as_map(node) != nullptr ? std::string_view() : node.op->traits().checkpoint_blocker;
+}
+
 namespace {
 
 using CardinalityOf = Cardinality (Operator::*)(std::span<const Cardinality> inputs) const;

@@ -32,6 +32,13 @@ struct PlanNode {
 [[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
                                          std::shared_ptr<const Arguments> arguments = nullptr);
 
+/// The operator of a node by its kind, of which there are two; or null.
+[[nodiscard]] std::shared_ptr<const MapOperator> as_map(const PlanNode& node);
+[[nodiscard]] std::shared_ptr<const StageOperator> as_stage(const PlanNode& node);
+
+/// Why a pipeline with this operator cannot be saved; empty when it can.
+[[nodiscard]] std::string_view checkpoint_blocker(const PlanNode& node);
+
 /// How many elements the plan delivers, computed from the sources up.
 [[nodiscard]] Cardinality plan_cardinality(const PlanNode& node);
 /// The same for whoever decides by it. `plan_cardinality` reports what tf.data does, which calls choose_from_datasets

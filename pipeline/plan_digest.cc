@@ -7,7 +7,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ops/prefetch.h"
 #include "pipeline/plan.h"
 
 namespace millrace {
@@ -17,7 +16,7 @@ constexpr size_t kMostArguments = 160;
 
 void add(const PlanNode& node, std::vector<PlanDigest::Operator>& operators) {
   for (const PlanNodePtr& input : node.inputs) add(*input, operators);
-  if (dynamic_cast<const PrefetchOperator*>(node.op.get()) != nullptr) return;
+  if (node.op->traits().prefetched) return;
   const std::string text =
       fmt::format("{}({}) of {} inputs -> {}, {:016x}", node.op->name(), node.text(Effect::kStream, /*all=*/true),
                   node.inputs.size(), node.op->schema()->to_string(), node.op->content_digest());

@@ -142,13 +142,13 @@ void Segment::run_node() noexcept {
   for (uint64_t seen = wakes_.load();; seen = wakes_.load()) {
     end_wait();
     if (executor_.stopping()) return;
-    const int64_t begin = options_.only_moves_rows ? now_ns() : 0;
+    const int64_t begin = options_.is_light ? now_ns() : 0;
     const uint64_t first = next_position_;
     const bool goes_on = poll_until_blocked();
     if (wake_due_since_ns_ != 0) wake_reader();
     const int64_t end = now_ns();
     const auto made = static_cast<int64_t>(next_position_ - first);
-    if (options_.only_moves_rows && made > 0) is_quick_ = (end - begin) / made < options_.quick_ns;
+    if (options_.is_light && made > 0) is_quick_ = (end - begin) / made < options_.quick_ns;
     if (goes_on) return submit();
     if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -end : end);
     if (wakes_.fetch_sub(seen) == seen) return;
@@ -186,8 +186,8 @@ void Segment::take_request() {
   iteration_ = request->context->iteration;
   next_row_ = 0;
   chain_place_ = {};
-  const bool hands_on_rows =
-      std::all_of(options_.maps.begin(), options_.maps.end(), [](const auto& map) { return map->hands_on_rows(); });
+  const bool forwards_row_views = std::all_of(options_.maps.begin(), options_.maps.end(),
+                                              [](const auto& map) { return map->traits().forwards_row_views; });
   StageContext context = {.pool = executor_.pool(),
                           .waker = *this,
                           .iteration = iteration_,
@@ -196,7 +196,7 @@ void Segment::take_request() {
                           .shard_names = request->context->shard_names,
                           .memory = this,
                           .assembles_later = options_.assembly != nullptr,
-                          .row_store = hands_on_rows ? request->context->row_store : nullptr,
+                          .row_store = forwards_row_views ? request->context->row_store : nullptr,
                           .disk = request->context->disk};
   failure_ = nullptr;
   try {
@@ -435,7 +435,7 @@ bool Segment::publish(Slot& slot) {
 
 // A thread that is woken for a block, and sleeps again until the next, takes the processor from those who make it.
 bool Segment::may_wake_later() const noexcept {
-  return options_.only_moves_rows && is_quick_ && reader_waker_.load()->wakes_thread();
+  return options_.is_light && is_quick_ && reader_waker_.load()->wakes_thread();
 }
 
 void Segment::wake_reader() noexcept {

@@ -28,7 +28,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   struct Options {
     size_t credits = 4;                   ///< slots: blocks polled and not yet taken
     LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
-    bool only_moves_rows = false;         ///< all stages of the chain, see StageOperator
+    bool is_light = false;                ///< all stages of the chain, see OperatorTraits
     int64_t quick_ns = 20'000;  ///< a thread that sleeps is woken for some blocks at a time when those of the last turn
                                 ///< took less than so long each,
     int64_t late_ns = 100'000;  ///< and not later than so long and one block

@@ -21,7 +21,7 @@ uint64_t digest_of(std::string_view text) { return XXH3_64bits(text.data(), text
 // had again, and what is done about damage.
 void add_rules(const PlanNode& node, std::vector<uint64_t>& parts) {
   for (const PlanNodePtr& input : node.inputs) add_rules(*input, parts);
-  parts.push_back(digest_of(node.op->unsavable()));
+  parts.push_back(digest_of(checkpoint_blocker(node)));
   parts.push_back(digest_of(node.text(Effect::kDamage, /*all=*/true)));
 }
 

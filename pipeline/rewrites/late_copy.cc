@@ -1,12 +1,9 @@
 #include "pipeline/rewrites/late_copy.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
-#include "ops/batch.h"
-#include "ops/cache.h"
 #include "ops/decode_rows.h"
 
 namespace millrace {
@@ -18,17 +15,16 @@ bool is_fixed(const Schema& schema) {
   });
 }
 
-/// Operators on top of a cache that move whole elements, the last first.
+/// Operators on top of one that can give bytes, which move whole elements, the last first.
 class Movers {
  public:
-  // False when `node` may not stand between the cache and where rows become elements again.
+  // False when `node` may not stand between that and where rows become elements again.
   bool add(const PlanNodePtr& node) {
-    static constexpr std::array<std::string_view, 5> kOthers = {"shuffle", "repeat", "take", "skip", "shard"};
-    const std::string_view name = node->op->name();
-    const bool batch = name == "batch";
-    if (batch ? batches_ : std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end()) return false;
+    const OperatorTraits traits = node->op->traits();
+    const bool batch = traits.late_parse == LateParse::kInBatches;
+    if (batch ? batches_ : !traits.is_row_passthrough) return false;
     batches_ = batches_ || batch;
-    copies_ = copies_ || batch || name == "shuffle";
+    copies_ = copies_ || traits.copies_rows;
     nodes_.push_back(node);
     return true;
   }
@@ -46,10 +42,9 @@ class Movers {
  private:
   // A batch is told what it becomes, so that its blocks are no larger then than others.
   static MakeOperator moved(const PlanNode& node, const SchemaPtr& elements) {
-    const auto batch = std::dynamic_pointer_cast<const BatchOperator>(node.op);
-    if (batch == nullptr) return node.make;
-    return [size = batch->size(), options = batch->options(), elements](std::span<const SchemaPtr> inputs) {
-      return std::make_shared<const BatchOperator>(inputs[0], size, options, /*later=*/nullptr, fixed_bytes(*elements));
+    return [op = node.op, make = node.make, elements](std::span<const SchemaPtr> inputs) {
+      auto moved = op->of_late_rows({.schema = inputs[0], .parse = nullptr, .row_bytes = fixed_bytes(*elements)});
+      return moved != nullptr ? moved : make(inputs);
     };
   }
 
@@ -63,18 +58,15 @@ PlanNodePtr with_rows_as_bytes(const PlanNodePtr& plan, std::vector<AppliedRewri
   Movers movers;
   PlanNodePtr below = plan;
   while (below->inputs.size() == 1 && movers.add(below)) below = below->inputs[0];
-  if (!movers.copy() || dynamic_cast<const CacheOperator*>(below->op.get()) == nullptr) return nullptr;
   const SchemaPtr& elements = below->op->schema();
-  if (!is_fixed(*elements)) return nullptr;
-  applied.push_back(
-      {"late_copy", fmt::format("elements of cache are moved as bytes, and made after {}", movers.last())});
-  PlanNodePtr cache = make_plan_node(
+  if (!movers.copy() || below->inputs.size() != 1 || !is_fixed(*elements)) return nullptr;
+  if (below->op->giving_bytes(below->inputs[0]->op->schema()) == nullptr) return nullptr;
+  applied.push_back({"late_copy", fmt::format("elements of {} are moved as bytes, and made after {}", below->op->name(),
+                                              movers.last())});
+  PlanNodePtr bytes = make_plan_node(
       {late_copy(below->inputs[0], applied)},
-      [](std::span<const SchemaPtr> inputs) {
-        return std::make_shared<const CacheOperator>(inputs[0], /*as_bytes=*/true);
-      },
-      below->arguments);
-  return make_plan_node({movers.on_top_of(std::move(cache), elements)}, [elements](std::span<const SchemaPtr> inputs) {
+      [op = below->op](std::span<const SchemaPtr> inputs) { return op->giving_bytes(inputs[0]); }, below->arguments);
+  return make_plan_node({movers.on_top_of(std::move(bytes), elements)}, [elements](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const DecodeRowsOperator>(inputs[0], elements);
   });
 }

@@ -137,7 +137,7 @@ class PendingOperator final : public StageOperator {
   PendingOperator(SchemaPtr schema, Injection injection) : StageOperator(std::move(schema)), injection_(injection) {}
   std::string_view name() const override { return "with_pending"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
     return std::make_unique<PendingStage>(open_input(inputs[0], context), injection_, context);
   }

@@ -225,10 +225,11 @@ TEST(FromGeneratorTest, RefusesWhatCannotWork) {
 }
 
 TEST(FromGeneratorTest, OnlyTheOneThatIsNotResumableMakesAPipelineUnsavable) {
-  EXPECT_EQ(FromGeneratorOperator(numbers(replayed(1))).unsavable(), "");
-  EXPECT_EQ(FromGeneratorOperator(numbers(GeneratorRuns::not_resumable([](const Iteration& iteration) {
-              return from(1, iteration, 0);
-            }))).unsavable(),
+  EXPECT_EQ(FromGeneratorOperator(numbers(replayed(1))).traits().checkpoint_blocker, "");
+  EXPECT_EQ(FromGeneratorOperator(
+                numbers(GeneratorRuns::not_resumable([](const Iteration& iteration) { return from(1, iteration, 0); })))
+                .traits()
+                .checkpoint_blocker,
             "generator 'numbers' is declared not resumable");
 }
 

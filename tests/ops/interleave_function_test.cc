@@ -202,7 +202,7 @@ class CountedRange final : public StageOperator {
     ++opened_;
     return range_->open(std::move(inputs), context);
   }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
 
  private:
   CountedRange(std::shared_ptr<const RangeOperator> range, int& opened)

@@ -165,7 +165,7 @@ class PooledRecords final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality>) const override {
     return Cardinality::known(static_cast<int64_t>(records_.size()));
   }
-  bool hands_on_rows() const override { return true; }
+  OperatorTraits traits() const override { return {.forwards_row_views = true}; }
   std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
     given_->clear();
     return std::make_unique<Records>(records_, schema(), context, *given_);

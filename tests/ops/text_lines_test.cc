@@ -219,7 +219,8 @@ TEST_F(TextLines, BelongToAStateByShardsAndOptions) {
 }
 
 TEST_F(TextLines, WithoutAnOrderCannotBeSaved) {
-  EXPECT_EQ(TextLinesOperator(files({"a"}), {.ordered = false}).unsavable(), "its inputs are not ordered");
+  EXPECT_EQ(TextLinesOperator(files({"a"}), {.ordered = false}).traits().checkpoint_blocker,
+            "its inputs are not ordered");
   EXPECT_THROW(TextLinesOperator(files({"a"}), {.cycle_length = 0}), ErrorException);
 }
 

@@ -20,7 +20,7 @@ class SlowAddOne final : public MapOperator {
  public:
   using MapOperator::MapOperator;
   std::string_view name() const override { return "slow_add_one"; }
-  bool never_waits() const override { return true; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
   Block apply(Block block, BufferPool& pool) const override {
     Column sums = Column::fixed(pool, DType::kInt64, {}, block.num_elements());
     for (size_t i = 0; i < block.num_elements(); ++i) {

@@ -78,7 +78,7 @@ class TurnStage final : public Stage {
 constexpr int64_t kForEver = INT64_MAX / 2;
 
 // How often the reader was woken when the second block of each turn was made.
-std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread, int64_t quick_ns = kForEver,
+std::vector<int> wakes_at_second_blocks(bool is_light, bool wakes_thread, int64_t quick_ns = kForEver,
                                         int64_t late_ns = kForEver) {
   constexpr size_t kTurns = 2;
   const WorkerLimit limit(1);
@@ -89,7 +89,7 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
   Sleeper sleeper(wakes_thread);
   Turns turns(kTurns);
   Segment segment(executor, {.credits = kCredits,
-                             .only_moves_rows = only_moves_rows,
+                             .is_light = is_light,
                              .quick_ns = quick_ns,
                              .late_ns = late_ns,
                              .schema = block.schema(),
@@ -115,17 +115,17 @@ std::vector<int> wakes_at_second_blocks(bool only_moves_rows, bool wakes_thread,
 }
 
 TEST(Segment, ASleepingThreadIsWokenWhenAChainThatOnlyMovesRowsHasMadeWhatItCan) {
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/true), (std::vector{0, 1}));
+  EXPECT_EQ(wakes_at_second_blocks(/*is_light=*/true, /*wakes_thread=*/true), (std::vector{0, 1}));
 }
 
 // One segment a test: ThreadSanitizer does not see that oneTBB has left a node, whose place on the stack another's
 // takes.
 TEST(Segment, AThreadIsWokenAtOnceByAChainThatDoesMore) {
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/false, /*wakes_thread=*/true).front(), 1);
+  EXPECT_EQ(wakes_at_second_blocks(/*is_light=*/false, /*wakes_thread=*/true).front(), 1);
 }
 
 TEST(Segment, AReaderThatIsNoThreadIsWokenAtOnce) {
-  EXPECT_EQ(wakes_at_second_blocks(/*only_moves_rows=*/true, /*wakes_thread=*/false).front(), 1);
+  EXPECT_EQ(wakes_at_second_blocks(/*is_light=*/true, /*wakes_thread=*/false).front(), 1);
 }
 
 TEST(Segment, AThreadIsWokenAtOnceBehindATurnWhoseBlocksTookLong) {

@@ -28,8 +28,7 @@ class Probe final : public StageOperator {
       : StageOperator(std::move(schema)), opened_(std::move(opened)) {}
   std::string_view name() const override { return "probe"; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
-  bool hands_on_rows() const override { return true; }
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.forwards_row_views = true, .checkpoint_blocker = ""}; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override {
     ++(context.row_store != nullptr ? opened_->with_store : opened_->without);
     return inputs[0](context);

@@ -286,10 +286,10 @@ TEST_F(WaitingCallerTest, WaitsAsBeforeWhenTheSeatIsGone) {
 /// Takes its time, so that the caller waits for it, and calls `here` where the thread that made it works for it.
 class Look final : public MapOperator {
  public:
-  Look(SchemaPtr schema, bool never_waits, std::function<void()> here)
-      : MapOperator(std::move(schema)), never_waits_(never_waits), here_(std::move(here)) {}
+  Look(SchemaPtr schema, bool is_nonblocking, std::function<void()> here)
+      : MapOperator(std::move(schema)), is_nonblocking_(is_nonblocking), here_(std::move(here)) {}
   std::string_view name() const override { return "look"; }
-  bool never_waits() const override { return never_waits_; }
+  OperatorTraits traits() const override { return {.is_nonblocking = is_nonblocking_}; }
   Block apply(Block block, BufferPool&) const override {
     if (std::this_thread::get_id() == maker_) here_();
     spin(std::chrono::microseconds(50));
@@ -297,14 +297,14 @@ class Look final : public MapOperator {
   }
 
  private:
-  const bool never_waits_;
+  const bool is_nonblocking_;
   const std::function<void()> here_;
   const std::thread::id maker_ = std::this_thread::get_id();
 };
 
-Dataset looked_at(const Dataset& input, bool never_waits, const std::function<void()>& here) {
-  return Dataset::from_operator({input}, [here, never_waits](std::span<const SchemaPtr> inputs) {
-    return std::make_shared<Look>(inputs[0], never_waits, here);
+Dataset looked_at(const Dataset& input, bool is_nonblocking, const std::function<void()>& here) {
+  return Dataset::from_operator({input}, [here, is_nonblocking](std::span<const SchemaPtr> inputs) {
+    return std::make_shared<Look>(inputs[0], is_nonblocking, here);
   });
 }
 
@@ -362,22 +362,22 @@ TEST(CallerOfNext, IsToldOfAStallOnceWhatItWorksOnReturns) {
 TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
   const WorkerLimit limit(2);
   std::atomic<bool> was_here = false;
-  const auto take_all = [&](bool never_waits, const StartOptions& options) {
+  const auto take_all = [&](bool is_nonblocking, const StartOptions& options) {
     const Dataset dataset =
-        looked_at(Dataset::range(0, 512 << 10).batch(1024), never_waits, [&was_here] { was_here = true; });
+        looked_at(Dataset::range(0, 512 << 10).batch(1024), is_nonblocking, [&was_here] { was_here = true; });
     Pipeline pipeline = start(dataset, options);
     while (pipeline.next()) {
     }
   };
   // Or the others say nothing.
-  while (!was_here) take_all(/*never_waits=*/true, {.threads = 2});
+  while (!was_here) take_all(/*is_nonblocking=*/true, {.threads = 2});
   was_here = false;
-  take_all(/*never_waits=*/false, {.threads = 2});
+  take_all(/*is_nonblocking=*/false, {.threads = 2});
   EXPECT_FALSE(was_here);
-  take_all(/*never_waits=*/true, {.threads = 1});
+  take_all(/*is_nonblocking=*/true, {.threads = 1});
   EXPECT_FALSE(was_here);
   IoThreads threads;
-  take_all(/*never_waits=*/true, {.threads = 2, .storage = std::make_shared<LocalStorage>(threads)});
+  take_all(/*is_nonblocking=*/true, {.threads = 2, .storage = std::make_shared<LocalStorage>(threads)});
   EXPECT_FALSE(was_here);
 }
 
@@ -395,21 +395,21 @@ TEST(CallerOfNext, WaitsForFilesAndNotForACutterOfAUser) {
   const Shards files = Shards::files({test::data_path("tfrecord/few.tfrecord")});
   for (const Dataset& dataset : {Dataset::tfrecord(files), Dataset::text_lines(files), Dataset::csv_records(files),
                                  Dataset::fixed_length_records(files, {.record_bytes = 4})}) {
-    EXPECT_TRUE(dataset.plan()->op->never_waits()) << dataset.plan()->op->name();
+    EXPECT_TRUE(dataset.plan()->op->traits().is_nonblocking) << dataset.plan()->op->name();
   }
-  EXPECT_FALSE(RecordsOfAUser(files).never_waits());
+  EXPECT_FALSE(RecordsOfAUser(files).traits().is_nonblocking);
 }
 
 TEST(CallerOfNext, CallsNoFunctionOfAUser) {
   const Dataset range = Dataset::range(0, 1);
-  EXPECT_TRUE(range.add("value", 1).plan()->op->never_waits());
+  EXPECT_TRUE(range.add("value", 1).plan()->op->traits().is_nonblocking);
   const auto yes = [](const RowView&) { return true; };
   const DatasetFunction make{
       .name = "f", .gives = {{"value", DType::kInt64, {}}}, .make = [range](const RowView&) { return range; }};
   for (const Dataset& dataset : {range.map({.name = "f", .writes = {}, .function = [](const RowView&, RowWriter&) {}}),
                                  range.filter({.name = "f", .keep = yes}), range.take_while({.name = "f", .keep = yes}),
                                  range.flat_map(make), range.interleave(make)}) {
-    EXPECT_FALSE(dataset.plan()->op->never_waits()) << dataset.plan()->op->name();
+    EXPECT_FALSE(dataset.plan()->op->traits().is_nonblocking) << dataset.plan()->op->name();
   }
 }
 

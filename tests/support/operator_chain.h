@@ -285,7 +285,7 @@ class FaultyRange final : public StageOperator {
   std::string_view name() const override { return "faulty_range"; }
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::known(count_); }
   // Everything is in one block that is made again: its place is the beginning.
-  std::string unsavable() const override { return ""; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
   std::unique_ptr<Stage> open(std::vector<OpenStage>, const StageContext& context) const override {
     class Run final : public Stage {
      public:

@@ -6,7 +6,7 @@
 
 #include "ops/arguments.h"
 #include "ops/group_stage.h"
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 
 namespace millrace {
 

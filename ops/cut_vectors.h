@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "formats/columnar/block.h"
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 #include "ops/ragged_batch.h"
 
 namespace millrace {

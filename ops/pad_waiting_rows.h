@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 #include "ops/waiting_row.h"
 
 namespace millrace {

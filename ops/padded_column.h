@@ -3,7 +3,7 @@
 #include <span>
 
 #include "formats/columnar/column.h"
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formats/example/parser.h"
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 
 #include "ops/arguments.h"
 #include "ops/operator.h"
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "ops/padded_batch.h"
+#include "ops/padding.h"
 #include "pipeline/definition/fields.h"
 
 namespace millrace::definition {

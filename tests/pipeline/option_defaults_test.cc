@@ -105,7 +105,7 @@ TEST(OptionDefaults, AreWhatTheCommentsSay) {
   expect_defaults<CutmixOptions>("ops/cutmix.h", "CutmixOptions");
   expect_defaults<DamagePolicy>("formats/tfrecord/damage_policy.h", "DamagePolicy");
   expect_defaults<DecodeRawOptions>("ops/decode_raw.h", "DecodeRawOptions");
-  expect_defaults<FeaturePadding>("ops/padded_batch.h", "FeaturePadding");
+  expect_defaults<FeaturePadding>("ops/padding.h", "FeaturePadding");
   expect_defaults<FileReadOptions>("ops/file_source.h", "FileReadOptions");
   expect_defaults<FixedLengthFormat>("formats/fixed_length/reader.h", "FixedLengthFormat");
   expect_defaults<GlobalShuffleOptions>("ops/global_shuffle.h", "GlobalShuffleOptions");
@@ -115,7 +115,7 @@ TEST(OptionDefaults, AreWhatTheCommentsSay) {
   expect_defaults<MixupOptions>("ops/mixup.h", "MixupOptions");
   expect_defaults<OneHotOptions>("ops/one_hot.h", "OneHotOptions");
   expect_defaults<PackOptions>("ops/pack.h", "PackOptions");
-  expect_defaults<PaddedBatchOptions>("ops/padded_batch.h", "PaddedBatchOptions");
+  expect_defaults<PaddedBatchOptions>("ops/padding.h", "PaddedBatchOptions");
   expect_defaults<ParseTensorOptions>("ops/parse_tensor.h", "ParseTensorOptions");
   expect_defaults<RaggedBatchOptions>("ops/ragged_batch.h", "RaggedBatchOptions");
   expect_defaults<RejectionResampleOptions>("ops/rejection_resample.h", "RejectionResampleOptions");

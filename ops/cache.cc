@@ -155,7 +155,7 @@ class FillStage final : public Stage {
         pool_(context.pool),
         path_(context.iteration.path),
         cached_(context.state == nullptr ? std::static_pointer_cast<Cached>(context.shared) : nullptr),
-        most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        most_bytes_(context.memory_budget() / 4 * 3),
         builder_(schema, context.pool) {}
   // Of elements of this schema that come out as bytes.
   FillStage(const SchemaPtr& elements, const SchemaPtr& schema, std::unique_ptr<Stage> input,

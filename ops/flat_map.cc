@@ -12,7 +12,7 @@ constexpr InterleaveOptions kOneAfterTheOther{.cycle_length = 1, .block_length =
 class InPlaceStage final : public Stage {
  public:
   InPlaceStage(const SchemaPtr& schema, std::unique_ptr<NestedInputs> inputs, const StageContext& context)
-      : stage_(schema, std::move(inputs), one_at_a_time(), in_place(context)) {}
+      : stage_(schema, std::move(inputs), one_at_a_time(), context.with(context.waker, lanes_)) {}
   Poll next(Block& out) override { return stage_.next(out); }
 
  private:
@@ -20,18 +20,6 @@ class InPlaceStage final : public Stage {
     InterleaveOptions options = kOneAfterTheOther;
     options.read_ahead = 0;
     return options;
-  }
-  StageContext in_place(const StageContext& context) {
-    return {.pool = context.pool,
-            .waker = context.waker,
-            .iteration = context.iteration,
-            .lanes = lanes_,
-            .storage = context.storage,
-            .shard_names = context.shard_names,
-            .memory = context.memory,
-            .state = context.state,
-            .row_store = context.row_store,
-            .disk = context.disk};
   }
 
   InlineLanes lanes_;

@@ -276,7 +276,7 @@ class GlobalShuffleStage final : public Stage {
     if (indexes_ == nullptr) indexes_ = shared_->indexes();
     if (indexes_ == nullptr) {
       // Nobody has prepared this run: it is nested in another one's function.
-      const int64_t most_bytes = context_.memory == nullptr ? INT64_MAX : context_.memory->budget() / 2;
+      const int64_t most_bytes = context_.memory_budget() / 2;
       if (!loader_) {
         loader_.emplace(*context_.storage, shards_, most_bytes, [&waker = context_.waker] { waker.wake(); });
       }

@@ -35,7 +35,7 @@ GroupStage::GroupStage(const SchemaPtr& input_schema, SchemaPtr schema, std::uni
       context_(context),
       codec_(std::make_shared<const RowCodec>(input_schema)),
       slab_(context.pool),
-      most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+      most_bytes_(context.memory_budget() / 4 * 3),
       most_recent_bytes_(context.memory == nullptr ? kMostRecentBytes
                                                    : std::min(kMostRecentBytes, context.memory->budget() / 32)),
       ready_(input_schema, context.pool) {

@@ -44,7 +44,7 @@ class PackStage final : public Stage {
         splits_(options.long_sequences == LongSequences::kSplit),
         context_(context),
         slab_(context.pool),
-        most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        most_bytes_(context.memory_budget() / 4 * 3),
         held_bytes_(LengthQueue::bytes_for(static_cast<int64_t>(length))),
         waiting_(length),
         ready_(schema_, context.pool) {

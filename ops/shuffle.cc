@@ -35,7 +35,7 @@ class ShuffleStage final : public Stage {
         taker_(store_.get()),
         slab_(context.pool),
         memory_(context.memory),
-        most_bytes_(memory_ == nullptr ? INT64_MAX : memory_->budget() / 4 * 3),
+        most_bytes_(context.memory_budget() / 4 * 3),
         waiting_(context.pool),
         builder_(schema, context.pool) {
     if (context.state != nullptr) resume(*context.state);

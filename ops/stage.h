@@ -83,6 +83,23 @@ struct StageContext {
   /// Where sources put the rows that they have read, for a stage that keeps them long; null: nobody asked for it.
   std::shared_ptr<RowStore> row_store = nullptr;
   LocalDisk* disk = nullptr;  ///< where stages keep files of their own; null where they keep none
+
+  /// Bytes that the pipeline may keep; INT64_MAX: nothing bounds the memory.
+  int64_t memory_budget() const { return memory == nullptr ? INT64_MAX : memory->budget(); }
+  /// The same for a chain with another waker, or nested inputs in other lanes: everything but what is the operator's
+  /// own, `shared` and `assembles_later`.
+  [[nodiscard]] StageContext with(Waker& other_waker, Lanes& other_lanes) const {
+    return {.pool = pool,
+            .waker = other_waker,
+            .iteration = iteration,
+            .lanes = other_lanes,
+            .storage = storage,
+            .shard_names = shard_names,
+            .memory = memory,
+            .state = state,
+            .row_store = row_store,
+            .disk = disk};
+  }
 };
 
 /// Opens the stage of one input for one iteration.

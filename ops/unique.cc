@@ -58,7 +58,7 @@ class UniqueStage final : public Stage {
   UniqueStage(const OpenStage& open, size_t column, const StageContext& context)
       : column_(column),
         context_(context),
-        seen_(context.pool, context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3) {
+        seen_(context.pool, context.memory_budget() / 4 * 3) {
     if (context_.state != nullptr) to_see_again_ = numbers_of(*context_.state, kKind, 1)[0];
     context_.state = nullptr;  // which elements were seen is known only from the beginning on
     input_ = open(context_);

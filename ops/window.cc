@@ -28,7 +28,7 @@ class WindowStage final : public Stage {
         drop_remainder_(drop_remainder),
         assemble_(std::move(assemble)),
         context_(context),
-        most_bytes_(context.memory == nullptr ? INT64_MAX : context.memory->budget() / 4 * 3),
+        most_bytes_(context.memory_budget() / 4 * 3),
         copier_(input_schema, context.pool),
         ready_(input_schema, context.pool) {
     if (context.state == nullptr) return;

@@ -53,16 +53,7 @@ class LoweredPlan::LaneSet final : public Lanes {
                                             const Cursor& place) override {
     const OpenStage chain = [this, open = std::move(open)](const StageContext& lane_context) -> std::unique_ptr<Stage> {
       // Lanes within lanes would multiply: deeper inputs are polled in place.
-      const StageContext inner = {.pool = lane_context.pool,
-                                  .waker = lane_context.waker,
-                                  .iteration = lane_context.iteration,
-                                  .lanes = inline_,
-                                  .storage = lane_context.storage,
-                                  .shard_names = lane_context.shard_names,
-                                  .memory = lane_context.memory,
-                                  .state = lane_context.state,
-                                  .row_store = lane_context.row_store,
-                                  .disk = lane_context.disk};
+      const StageContext inner = lane_context.with(lane_context.waker, inline_);
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
       return std::make_unique<MeteredStage>(std::move(stage), reading_);
@@ -251,18 +242,9 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   shared_.push_back({op, op->share()});
   return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
-    const StageContext inner = {.pool = context.pool,
-                                .waker = context.waker,
-                                .iteration = context.iteration,
-                                .lanes = lanes != nullptr ? *lanes : context.lanes,
-                                .storage = context.storage,
-                                .shard_names = context.shard_names,
-                                .memory = context.memory,
-                                .state = context.state,
-                                .shared = shared,
-                                .assembles_later = assembles_later,
-                                .row_store = context.row_store,
-                                .disk = context.disk};
+    StageContext inner = context.with(context.waker, lanes != nullptr ? *lanes : context.lanes);
+    inner.shared = shared;
+    inner.assembles_later = assembles_later;
     try {
       return metered(op->open(inputs, context_for(*op, inner)), entry.statistics);
     } catch (...) {

@@ -8,21 +8,29 @@
 
 #include "ops/operator.h"
 #include "pipeline/activity.h"
+#include "pipeline/chain_run.h"
 #include "pipeline/executor.h"
-#include "pipeline/large_block_limit.h"
+#include "pipeline/ring.h"
 #include "pipeline/segment_state.h"
 #include "pipeline/stage_statistics.h"
 
 namespace millrace {
 
-/// A piece of a running plan: one serial chain of stages, a parallel body of maps, and one ring of slots that is order,
-/// bounded queue and credit in one.
+/// A piece of a running plan: one serial chain of stages (ChainRun), a parallel body of maps, and a Ring between the
+/// two and whoever reads.
 ///
 ///     chain (one poller at a time) ──► body (any number in parallel) ──► slot[position % credits] ──► reader
 ///
-/// The chain is polled by an unlimited node behind a wake counter: `wakes_` is the exclusion, so a wake is never lost
+/// The chain is polled by an unlimited node after a wake counter: `wakes_` is the exclusion, so a wake is never lost
 /// and never queues more than one message. The message to the body is the number of a slot. A segment is made once and
-/// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader.
+/// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The flags of
+/// the ring are explained there; the segment has two more of the kind:
+///
+/// | flag | set by | cleared by | who is woken |
+/// |---|---|---|---|
+/// | `out_of_memory_` | the poller, or a stage of its chain, for which the budget has no room | who makes room; a
+/// reader that starves, for which blocks are made in any case | the poller | | `has_request_` | who opens or leaves a
+/// run | the poller, which takes it | the poller |
 class Segment final : public Waker, public MemoryGate, public MemoryBudget::Waiter {
  public:
   struct Options {
@@ -67,30 +75,20 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   /// be missed, when its nanoseconds were read before, and is never counted twice.
   void add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) const noexcept;
 
-  /// Slots that may be in use now. Of large blocks (LargeBlockLimit) not all, and one more for each that is ready while
-  /// the body of one before it runs: a slow block must not leave the workers idle. Any thread.
-  [[nodiscard]] size_t usable_slots() const noexcept;
+  /// See Ring. Any thread.
+  [[nodiscard]] size_t usable_slots() const { return ring_.usable_slots(); }
   /// What it does now. Any thread.
   [[nodiscard]] SegmentState state() const;
   /// Elements that maps have come through inside their blocks; never falls. Any thread.
   [[nodiscard]] uint64_t elements() const;
 
   /// Destroys the chain; only when no body runs.
-  void drop_chain() { chain_.reset(); }
+  void drop_chain() { run_.close(); }
 
  private:
   class Reader;
 
-  enum class SlotState : uint32_t { kFree, kTaken, kInBody };
-
-  struct Slot {
-    Block block;
-    uint64_t generation = 0;
-    std::atomic<uint64_t> position{0};
-    bool end = false;
-    std::atomic<SlotState> state{SlotState::kFree};
-    Activity activity;  // of the body that has it
-  };
+  using Slot = Ring::Slot;
 
   struct Request {
     OpenStage open;
@@ -103,45 +101,28 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
 
   void request(OpenStage open, std::optional<StageContext> context);
   void submit() noexcept;
-  bool is_fruitless() const noexcept { return polls_in_vain_.load(std::memory_order_relaxed) == kBlocksPerTurn; }
   void run_node() noexcept;
   void end_wait() noexcept;
   bool poll_until_blocked();
-  Poll poll_chain(Block& out);
   void take_request();
-  bool is_waited_for() const noexcept;
-  void wake_for_large() noexcept;
-  bool is_in_body(uint64_t position) const noexcept;
   bool may_poll() noexcept;
-  Slot* free_slot();
   bool has_body() const { return !options_.maps.empty() || options_.assembly != nullptr; }
   void fill(Slot& slot, Block block, bool end);
   void run_body(size_t index) noexcept;
-  bool publish(Slot& slot);
   bool may_wake_later() const noexcept;
   void wake_reader() noexcept;  // by the poller
-  void wake_starved_reader() noexcept;
   void run_maps(Slot& slot);
 
   Executor& executor_;
   Options options_;
-  const size_t num_numbered_;  // maps that have states
-  std::unique_ptr<Slot[]> slots_;
-  std::unique_ptr<std::atomic<uint32_t>[]> ready_;  // [position % credits] = slot + 1, or 0
+  Ring ring_;
 
   // The poller's side; only inside run_node().
-  std::unique_ptr<Stage> chain_;
-  std::shared_ptr<const Error> failure_;  // what the chain threw; it is gone then
-  bool ended_ = true;                     // the chain gives no more blocks in this run
-  bool end_due_ = false;                  // and the reader has not been told
+  ChainRun run_;
+  bool ended_ = true;     // the chain gives no more blocks in this run
+  bool end_due_ = false;  // and the reader has not been told
   uint64_t generation_ = 0;
-  Iteration iteration_;
-  int64_t next_row_ = 0;
-  Cursor chain_place_;  // behind the last block
-  uint64_t next_position_ = 0;
-  size_t next_slot_ = 0;
   bool waiting_for_output_ = false;
-  bool turn_over_ = false;         // the last poll ended with its turn
   bool is_quick_ = true;           // it was in the last turn that made blocks
   int64_t wake_due_since_ns_ = 0;  // since when the reader is to be woken; 0: it is not
 
@@ -153,16 +134,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
 
   // Between poller, bodies and reader.
   std::atomic<uint64_t> wakes_{0};
-  std::atomic<int> polls_in_vain_{0};  // since the chain's last block, up to kBlocksPerTurn
-  std::atomic<bool> out_of_credits_{false};
-  std::atomic<bool> limited_{false};    // and would have some if blocks were not large
-  std::atomic<uint64_t> completed_{0};  // when unordered: positions given out so far
-  std::atomic<int64_t> in_bodies_{0};   // when unordered: blocks that bodies hold
-  std::atomic<uint64_t> tail_{0};
-  std::atomic<bool> reader_starved_{false};
   std::atomic<bool> out_of_memory_{false};  // waits for room in the budget, or for a reader that starves
-  LargeBlockLimit large_;                   // of blocks behind the maps
-  std::atomic<Waker*> reader_waker_{nullptr};
 
   std::mutex request_mutex_;  // once per iteration, never on the way of a block
   std::unique_ptr<Request> request_;

@@ -9,16 +9,16 @@ namespace millrace {
 SegmentState Segment::state() const {
   SegmentState state;
   const int64_t now = now_ns();
-  for (size_t i = 0; i < options_.credits; ++i) {
-    if (ready_[i].load() != 0) ++state.ready;
-    if (slots_[i].state.load() != SlotState::kFree) ++state.taken;
-    const Activity::Now body = slots_[i].activity.now();
+  state.ready = ring_.num_ready();
+  for (size_t i = 0; i < ring_.num_slots(); ++i) {
+    if (ring_[i].state.load() != Ring::SlotState::kFree) ++state.taken;
+    const Activity::Now body = ring_[i].activity.now();
     if (body.stage == nullptr) continue;
     state.bodies.push_back({.map = body.stage, .ns = now - body.since_ns, .elements = body.elements});
   }
   // More may be taken than now could be: blocks have become large since.
-  state.slots = std::max(usable_slots(), state.taken);
-  state.next_is_ready = ready_[tail_.load() % options_.credits].load() != 0;
+  state.slots = std::max(ring_.usable_slots(), state.taken);
+  state.next_is_ready = ring_.next_is_ready();
 
   const Activity::Now polling = activity_.now();
   const int64_t waiting_since = waiting_since_ns_.load();
@@ -38,7 +38,7 @@ SegmentState Segment::state() const {
 
 uint64_t Segment::elements() const {
   uint64_t sum = activity_.elements();
-  for (size_t i = 0; i < options_.credits; ++i) sum += slots_[i].activity.elements();
+  for (size_t i = 0; i < ring_.num_slots(); ++i) sum += ring_[i].activity.elements();
   return sum;
 }
 

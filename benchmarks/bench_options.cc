@@ -10,10 +10,10 @@
 
 #include "benchmarks/swept_option.h"
 #include "benchmarks/workloads.h"
-#include "command_line/command_line.h"
-#include "command_line/damage_options.h"
-#include "formats/error.h"
-#include "pipeline/plan.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/command_line/damage_options.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/plan/plan.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/tfrecord/damage_policy.h"
-#include "ops/tfrecord_source.h"
-#include "pipeline/stall.h"
+#include "millrace/formats/records/damage_policy.h"
+#include "millrace/ops/sources/tfrecord.h"
+#include "millrace/pipeline/stall.h"
 
 namespace millrace {
 

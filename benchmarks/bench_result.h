@@ -9,9 +9,9 @@
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/machine_description.h"
-#include "pipeline/skip_ledger.h"
-#include "pipeline/state_writer.h"
-#include "pipeline/statistics.h"
+#include "millrace/pipeline/skip_ledger.h"
+#include "millrace/pipeline/state_writer.h"
+#include "millrace/pipeline/statistics.h"
 
 namespace millrace {
 

@@ -17,11 +17,11 @@
 #include "benchmarks/run_page.h"
 #include "benchmarks/run_sampler.h"
 #include "benchmarks/touch_rows.h"
-#include "command_line/skipped_at_error.h"
-#include "command_line/skipped_log.h"
-#include "formats/storage/whole_file.h"
-#include "formats/tfrecord/shards.h"
-#include "pipeline/stream_hash.h"
+#include "millrace/command_line/skipped_at_error.h"
+#include "millrace/command_line/skipped_log.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/bench_result.h"
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

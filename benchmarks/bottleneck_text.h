@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "pipeline/statistics.h"
+#include "millrace/pipeline/statistics.h"
 
 namespace millrace {
 

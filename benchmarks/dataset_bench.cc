@@ -14,10 +14,10 @@
 #include "benchmarks/save_run.h"
 #include "benchmarks/sweep_run.h"
 #include "benchmarks/workloads.h"
-#include "command_line/command_line.h"
-#include "pipeline/definition/pipeline_def.h"
-#include "pipeline/executor.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/pipeline/definition/pipeline_def.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace {
 

@@ -12,15 +12,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "command_line/command_line.h"
-#include "ops/counter_rng.h"
-#include "pipeline/executor.h"
-#include "pipeline/worker_limit.h"
-#include "trainer/models/roberta.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/step_graph.h"
-#include "trainer/tensor/cross_entropy.h"
-#include "trainer/tensor/gemm.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/models/roberta.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/step/step_graph.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/gemm.h"
 
 namespace millrace {
 namespace {

@@ -11,16 +11,16 @@
 #include <sys/resource.h>
 
 #include "benchmarks/delayed_storage.h"
-#include "command_line/command_line.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/shard_indexes.h"
-#include "formats/tfrecord/writer.h"
-#include "ops/counter_rng.h"
-#include "ops/keyed_permutation.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/random/keyed_permutation.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/index/shard_indexes.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/stream_hash.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 

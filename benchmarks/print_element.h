@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 namespace millrace {
 

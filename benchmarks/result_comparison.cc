@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/storage/whole_file.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {

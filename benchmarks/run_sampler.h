@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "benchmarks/bench_result.h"
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 namespace millrace {
 

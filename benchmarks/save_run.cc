@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/bench_run.h"
-#include "command_line/terminal_line.h"
+#include "millrace/command_line/terminal_line.h"
 
 namespace millrace {
 

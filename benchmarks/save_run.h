@@ -1,7 +1,7 @@
 #pragma once
 
 #include "benchmarks/bench_options.h"
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "command_line/command_line.h"
-#include "pipeline/dataset.h"
-#include "pipeline/executor.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace {
 namespace {

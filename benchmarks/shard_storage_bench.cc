@@ -11,12 +11,12 @@
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/shard_reader.h"
-#include "formats/tfrecord/shards.h"
-#include "formats/tfrecord/writer.h"
-#include "ops/keyed_permutation.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/random/keyed_permutation.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 namespace millrace {
 namespace {

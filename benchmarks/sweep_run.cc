@@ -9,8 +9,8 @@
 #include "benchmarks/bench_run.h"
 #include "benchmarks/swept_option.h"
 #include "benchmarks/workloads.h"
-#include "formats/error.h"
-#include "pipeline/stream_hash.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/workloads.h"
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

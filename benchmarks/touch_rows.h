@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 namespace millrace {
 

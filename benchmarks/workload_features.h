@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/example/feature_description.h"
-#include "ops/mask_tokens.h"
+#include "millrace/formats/example/feature_description.h"
+#include "millrace/ops/tokens/mask_tokens.h"
 
 namespace millrace {
 

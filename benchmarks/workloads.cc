@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "benchmarks/workload_features.h"
-#include "formats/example/survey.h"
-#include "pipeline/definition/pipeline_def.h"
+#include "millrace/formats/example/survey.h"
+#include "millrace/pipeline/definition/pipeline_def.h"
 
 namespace millrace {
 namespace {

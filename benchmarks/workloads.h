@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "benchmarks/bench_options.h"
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

@@ -1,14 +1,12 @@
-# `cmake --install`: the libraries, the headers under include/millrace with the tree of the repository, and what
-# find_package(Millrace) reads.
+# `cmake --install`: the libraries, the public headers under include/millrace, and what find_package(Millrace) reads.
 include(CMakePackageConfigHelpers)
 get_property(millrace_libraries GLOBAL PROPERTY MILLRACE_LIBRARIES)
 install(TARGETS ${millrace_libraries} EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-set(millrace_header_folders formats ops pipeline)
-if(MILLRACE_BUILD_TRAINER)
-  list(APPEND millrace_header_folders tokenizer trainer)
-endif()
-foreach(folder ${millrace_header_folders})
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace FILES_MATCHING PATTERN "*.h")
+include(MillracePublicHeaders)
+millrace_with_included(millrace_headers ${MILLRACE_PUBLIC_HEADERS})
+foreach(header IN LISTS millrace_headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${folder})
 endforeach()
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 configure_package_config_file(cmake/MillraceConfig.cmake.in MillraceConfig.cmake

@@ -1,4 +1,4 @@
-#include "command_line/command_line.h"
+#include "millrace/command_line/command_line.h"
 
 #include <cmath>
 #include <iostream>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

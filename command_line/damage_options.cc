@@ -1,11 +1,11 @@
-#include "command_line/damage_options.h"
+#include "millrace/command_line/damage_options.h"
 
 #include <string>
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
-#include "formats/error.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

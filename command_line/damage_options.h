@@ -2,7 +2,7 @@
 
 #include <boost/program_options.hpp>
 
-#include "formats/tfrecord/damage_policy.h"
+#include "millrace/formats/records/damage_policy.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "command_line/skipped_at_error.h"
+#include "millrace/command_line/skipped_at_error.h"
 
 #include <exception>
 #include <iostream>

@@ -1,4 +1,4 @@
-#include "command_line/skipped_log.h"
+#include "millrace/command_line/skipped_log.h"
 
 #include <cerrno>
 #include <cstring>

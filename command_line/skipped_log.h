@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "formats/tfrecord/skipped_region.h"
+#include "millrace/formats/records/skipped_region.h"
 
 namespace millrace {
 

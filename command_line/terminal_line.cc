@@ -1,4 +1,4 @@
-#include "command_line/terminal_line.h"
+#include "millrace/command_line/terminal_line.h"
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-#include "formats/utf8.h"
+#include "millrace/formats/utf8.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,9 +1,9 @@
-#include "ops/arguments.h"
+#include "millrace/ops/arguments.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

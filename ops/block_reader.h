@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "ops/stage.h"
+#include "millrace/ops/stage.h"
 
 namespace millrace {
 

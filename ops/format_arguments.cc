@@ -1,4 +1,4 @@
-#include "ops/format_arguments.h"
+#include "millrace/ops/format_arguments.h"
 
 namespace millrace {
 

@@ -1,13 +1,13 @@
 // The descriptions of the options that stand in formats/.
 #pragma once
 
-#include "formats/compression/compression.h"
-#include "formats/csv/format.h"
-#include "formats/example/feature_description.h"
-#include "formats/fixed_length/reader.h"
-#include "formats/tfrecord/damage_policy.h"
-#include "formats/tfrecord/shards.h"
-#include "ops/arguments.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/csv/format.h"
+#include "millrace/formats/example/feature_description.h"
+#include "millrace/formats/fixed_length/reader.h"
+#include "millrace/formats/records/damage_policy.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/ops/arguments.h"
 
 namespace millrace {
 

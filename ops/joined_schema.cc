@@ -1,4 +1,4 @@
-#include "ops/joined_schema.h"
+#include "millrace/ops/joined_schema.h"
 
 #include <fmt/format.h>
 

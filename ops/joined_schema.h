@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/operator.h"
+#include "millrace/ops/operator.h"
 
 namespace millrace {
 

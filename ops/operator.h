@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/block.h"
-#include "formats/storage/answer.h"
-#include "formats/tfrecord/shards.h"
-#include "ops/operator_traits.h"
-#include "ops/stage.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/blocking_result.h"
+#include "millrace/ops/operator_traits.h"
+#include "millrace/ops/stage.h"
 
 namespace millrace {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 namespace millrace {
 

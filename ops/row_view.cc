@@ -1,4 +1,4 @@
-#include "ops/row_view.h"
+#include "millrace/ops/row_view.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/block_builder.h"
 
 namespace millrace {
 

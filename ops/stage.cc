@@ -1,4 +1,4 @@
-#include "ops/stage.h"
+#include "millrace/ops/stage.h"
 
 #include <algorithm>
 

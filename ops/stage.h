@@ -3,8 +3,8 @@
 #include <functional>
 #include <memory>
 
-#include "formats/columnar/block.h"
-#include "formats/columnar/memory_gate.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/columnar/memory_gate.h"
 
 namespace millrace {
 

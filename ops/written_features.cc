@@ -1,4 +1,4 @@
-#include "ops/written_features.h"
+#include "millrace/ops/written_features.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "pipeline/dataset_check.h"
+#include "millrace/pipeline/dataset_check.h"
 
 #include <algorithm>
 #include <set>
@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ops/unbatch.h"
-#include "pipeline/dataset.h"
+#include "millrace/ops/batch/unbatch.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/columnar/schema.h"
-#include "ops/operator.h"
-#include "pipeline/padding_count.h"
+#include "millrace/formats/columnar/schema.h"
+#include "millrace/ops/operator.h"
+#include "millrace/pipeline/padding_count.h"
 
 namespace millrace {
 

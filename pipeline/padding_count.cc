@@ -1,4 +1,4 @@
-#include "pipeline/padding_count.h"
+#include "millrace/pipeline/padding_count.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "ops/ignore_errors.h"
-#include "ops/map.h"
+#include "millrace/ops/features/map.h"
+#include "millrace/ops/flow/ignore_errors.h"
 
 namespace millrace {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/pipeline.h"
-#include "pipeline/plan.h"
+#include "millrace/pipeline/pipeline.h"
+#include "millrace/pipeline/plan/plan.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,16 +6,16 @@
 
 #include <fmt/format.h>
 
-#include "pipeline/executor.h"
-#include "pipeline/io_threads.h"
-#include "pipeline/lowering.h"
-#include "pipeline/output_thread.h"
-#include "pipeline/plan_digest.h"
-#include "pipeline/shard_digest.h"
-#include "pipeline/traced_storage.h"
-#include "pipeline/waiting_caller.h"
-#include "pipeline/watchdog.h"
-#include "pipeline/watched_storage.h"
+#include "millrace/pipeline/plan/plan_digest.h"
+#include "millrace/pipeline/plan/shard_digest.h"
+#include "millrace/pipeline/run/consumer_waiter.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/run/io_threads.h"
+#include "millrace/pipeline/run/lowered_plan.h"
+#include "millrace/pipeline/run/output_thread.h"
+#include "millrace/pipeline/watch/traced_storage.h"
+#include "millrace/pipeline/watch/watchdog.h"
+#include "millrace/pipeline/watch/watched_storage.h"
 
 namespace millrace {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "formats/columnar/block.h"
-#include "formats/storage/storage.h"
-#include "pipeline/pipeline_state.h"
-#include "pipeline/skip_ledger.h"
-#include "pipeline/stall.h"
-#include "pipeline/statistics.h"
-#include "pipeline/trace.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/storage/storage.h"
+#include "millrace/pipeline/pipeline_state.h"
+#include "millrace/pipeline/skip_ledger.h"
+#include "millrace/pipeline/stall.h"
+#include "millrace/pipeline/statistics.h"
+#include "millrace/pipeline/trace.h"
 
 namespace millrace {
 
@@ -58,8 +58,8 @@ class PipelineError final : public ErrorException {
 
 struct StartOptions {
   /// Threads that work for the pipeline, see WorkerLimit. Of two or more one may be the caller of `next()` while it
-  /// waits there, and on its stack, where no operator calls a function of yours (`OperatorTraits::is_nonblocking`) and `storage`
-  /// is the default. Default: 0, as many as there are cores
+  /// waits there, and on its stack, where no operator calls a function of yours (`OperatorTraits::is_nonblocking`) and
+  /// `storage` is the default. Default: 0, as many as there are cores
   int threads = 0;
   bool ordered =
       true;  ///< false: elements come in the order in which they are ready. Default: true, the same order always

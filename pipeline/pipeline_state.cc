@@ -1,4 +1,4 @@
-#include "pipeline/pipeline_state.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <xxhash.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/plan/plan_digest.h"
+#include "millrace/pipeline/plan/shard_digest.h"
 #include "pipeline/pipeline_state.pb.h"
-#include "pipeline/plan_digest.h"
-#include "pipeline/shard_digest.h"
 
 namespace millrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/cursor.h"
-#include "formats/tfrecord/skipped_region.h"
+#include "millrace/formats/columnar/cursor.h"
+#include "millrace/formats/records/skipped_region.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
-#include "pipeline/save.h"
+#include "millrace/pipeline/save.h"
 
-#include "formats/elements/local_folder.h"
-#include "pipeline/stage_statistics.h"
+#include "millrace/formats/elements/local_folder.h"
+#include "millrace/pipeline/run/stage_statistics.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "pipeline/skip_ledger.h"
+#include "millrace/pipeline/skip_ledger.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "formats/tfrecord/skipped_region.h"
+#include "millrace/formats/records/skipped_region.h"
 
 namespace millrace {
 

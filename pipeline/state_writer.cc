@@ -1,9 +1,9 @@
-#include "pipeline/state_writer.h"
+#include "millrace/pipeline/state_writer.h"
 
 #include <chrono>
 #include <utility>
 
-#include "formats/storage/atomic_file.h"
+#include "millrace/formats/storage/atomic_file.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "pipeline/pipeline_state.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 namespace millrace {
 

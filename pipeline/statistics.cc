@@ -1,4 +1,4 @@
-#include "pipeline/statistics.h"
+#include "millrace/pipeline/statistics.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "pipeline/stream_hash.h"
+#include "millrace/pipeline/stream_hash.h"
 
 #include <fmt/format.h>
 

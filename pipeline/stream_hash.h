@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "pipeline/trace.h"
+#include "millrace/pipeline/trace.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include "formats/chrome_trace/writer.h"
-#include "formats/error.h"
+#include "millrace/formats/chrome_trace/writer.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

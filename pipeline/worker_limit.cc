@@ -1,4 +1,4 @@
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 
 #include <oneapi/tbb/global_control.h>
 

@@ -11,6 +11,8 @@ import sys
 
 from repository_files import print_faults, root_of, texts
 
+# The libraries, which are included as "millrace/FOLDER/…" everywhere.
+LIBRARIES = {'formats', 'ops', 'pipeline', 'trainer', 'tokenizer', 'command_line'}
 # Folder: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks.
 MAY_INCLUDE = {
     'formats': {'formats'},
@@ -23,23 +25,39 @@ MAY_INCLUDE = {
     'examples': '*',
     'benchmarks': '*',
 }
-# Folder: single headers of other folders besides.
-ALSO = {
-    'trainer': {'ops/counter_rng.h', 'ops/philox_words.h'},
-    'benchmarks': {'benchmarks'},
+# The same of folders in them, without those of their own folder and the files at its root.
+MAY_INCLUDE_BELOW = {
+    'ops': {
+        'sources': {'combine', 'flow', 'row_memory', 'features'}, 'combine': {'features'}, 'parse': set(),
+        'flow': {'features', 'row_memory'}, 'row_memory': set(), 'batch': {'row_memory', 'parse', 'features'},
+        'features': set(), 'tokens': {'batch', 'row_memory'}, 'images': set(), 'keep': {'row_memory', 'parse'},
+    },
+    'pipeline': {'plan': {'run', 'watch'}, 'run': {'plan'}, 'watch': {'run'}, 'definition': {'plan'}},
 }
 # The only files that may name TBB.
 TBB = {
-    'pipeline/executor.h', 'pipeline/executor.cc', 'pipeline/segment.cc', 'pipeline/worker_limit.cc',
-    'trainer/step_graph.cc', 'tools/each_shard.cc', 'examples/mlm/shard_preparation.cc',
+    'pipeline/run/executor.h', 'pipeline/run/executor.cc', 'pipeline/run/segment.cc', 'pipeline/worker_limit.cc',
+    'trainer/step/step_graph.cc', 'tools/each_shard.cc', 'examples/mlm/shard_preparation.cc',
     'benchmarks/pipeline/hand_off_benchmark.cc',
 }
 # Folders whose code starts no threads.
 WITHOUT_THREADS = {'formats', 'ops', 'command_line'}
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"((\w+)/[^"]+)"')
+INCLUDE = re.compile(r'^\s*#\s*include\s+"(millrace/)?((\w+)/[^"]+)"')
+OTHER_INCLUDE = re.compile(r'^\s*#\s*include\s+("\.\.?/|<(millrace|formats|ops|pipeline|trainer|tokenizer)/)')
 USES_TBB = re.compile(r'^\s*#\s*include\s+<(oneapi/)?tbb/|\b(tbb|oneapi)::')
 STARTS_THREADS = re.compile(r'^\s*#\s*include\s+<(thread|future|pthread\.h)>')
+
+
+def broken_rules_below(path, header):
+    """Yields messages; of files in one of the folders with rules for the folders in them."""
+    top, below = (path.split('/') + [''])[:2]
+    rules = MAY_INCLUDE_BELOW.get(top, {})
+    other = header.split('/')[1]
+    if below not in rules or header.split('/')[0] != top or other not in rules or other == below:
+        return
+    if other not in rules[below]:
+        yield f'{top}/{below}/ may not include {header}'
 
 
 def broken_rules(path, text):
@@ -51,11 +69,16 @@ def broken_rules(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         code = line.split('//')[0]
         if match := INCLUDE.match(line):
-            header, other = match.groups()
-            known = other in MAY_INCLUDE or other in ('tests', 'benchmarks')
-            fine = (allowed == '*' and other not in ('tests', 'benchmarks')) or other in allowed
-            if known and not fine and header not in ALSO.get(folder, ()) and other not in ALSO.get(folder, ()):
+            form, header, other = match.groups()
+            if bool(form) != (other in LIBRARIES) and not header.endswith('.pb.h'):
+                yield number, f'{header} is included as "{"millrace/" if other in LIBRARIES else ""}{header}"'
+            known = other in MAY_INCLUDE or other == 'tests'
+            fine = (allowed == '*' and other not in ('tests', 'benchmarks')) or other in allowed or other == folder
+            if known and not fine:
                 yield number, f'{folder}/ may not include {header}'
+            yield from ((number, message) for message in broken_rules_below(path, header))
+        elif OTHER_INCLUDE.match(line):
+            yield number, 'headers of ours are included as "millrace/FOLDER/…" or "FOLDER/…"'
         if USES_TBB.search(code) and path not in TBB:
             yield number, 'TBB is used in few files only; this is none of them (tests/check_layers.py lists them)'
         if STARTS_THREADS.match(code) and folder in WITHOUT_THREADS:

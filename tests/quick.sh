@@ -10,8 +10,8 @@ usage: tests/quick.sh [--preset NAME] [--list] FILE...
 Builds and runs the test suites of FILEs, sources or tests; for an operator also its line of the contract table.
   --preset NAME  where to build: dev, asan or tsan. Default: dev (`cmake --preset dev && cmake --build --preset dev` makes it)
   --list         print the programs and the filters of their tests, and build nothing
-The tests of ops/skip.cc are those of tests/ops/skip_test.cc or, where there is no file of that name, of all files in
-tests/ that include ops/skip.h. One test alone: build/dev/tests/ops_tests --gtest_filter='SkipTest.*'.
+The tests of ops/flow/skip.cc are those of tests/ops/flow/skip_test.cc or, where there is no file of that name, of all files in
+tests/ that include ops/flow/skip.h. One test alone: build/dev/tests/ops_tests --gtest_filter='SkipTest.*'.
 TEXT
 }
 
@@ -71,19 +71,25 @@ for file in "${files[@]}"; do
     /*) echo "tests/quick.sh: '$file' is no file of this repository" >&2; exit 2 ;;
   esac
   stem=${path%.*}
-  name=$(basename "$stem")
+  header=$stem.h
+  case $path in formats/* | ops/* | pipeline/* | trainer/* | tokenizer/* | command_line/*) header=millrace/$header ;; esac
+  tests=()
   if [ -f "tests/${stem}_test.cc" ]; then
     tests=("tests/${stem}_test.cc")
   else
-    mapfile -t tests < <(git grep -l --untracked -F "#include \"$stem.h\"" -- 'tests/*_test.cc')
+    mapfile -t tests < <(git grep -l --untracked -F "#include \"$header\"" -- 'tests/*_test.cc')
+    # Machinery that no test names: the tests of its neighbours.
+    [ ${#tests[@]} -gt 0 ] || mapfile -t tests < <(git ls-files --cached --others --exclude-standard "tests/${stem%/*}/*_test.cc")
   fi
   for test in "${tests[@]}"; do add_test_file "$test"; done
-  # Lines of the contract table, named as the operator.
-  if [[ $path == ops/* ]] && grep -q "Line{\"$name\"" tests/contract/operator_table.cc; then
-    add contract_tests "*/${name}_?"
-    add contract_tests "*/${name}_??"
-  elif [ ${#tests[@]} -eq 0 ]; then
-    echo "tests/quick.sh: no test includes $stem.h, and there is no tests/${stem}_test.cc" >&2
+  # Lines of the contract table, whose names begin as the operators of the file are called.
+  if [[ $path == ops/* ]] && [ -f "$stem.h" ]; then
+    for name in $(sed -nE 's/.*(name\(\) const override \{ return|kName =|describe<[A-Za-z]+>\() ?"([a-z_]+)".*/\2/p' "$stem.h" | sort -u); do
+      if grep -q "Line{\"$name" tests/contract/operator_table.cc; then add contract_tests "*/${name}_*"; fi
+    done
+  fi
+  if [ ${#filters[@]} -eq 0 ]; then
+    echo "tests/quick.sh: no test includes $header, and there are none in tests/${stem%/*}/" >&2
     exit 1
   fi
 done

@@ -1,9 +1,9 @@
-#include "tokenizer/added_tokens.h"
+#include "millrace/tokenizer/added_tokens.h"
 
 #include <algorithm>
 
-#include "tokenizer/character_classes.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/character_classes.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

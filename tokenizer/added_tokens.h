@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/byte_trie.h"
+#include "millrace/tokenizer/byte_trie.h"
 
 namespace millrace {
 

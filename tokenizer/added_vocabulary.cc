@@ -1,4 +1,4 @@
-#include "tokenizer/added_vocabulary.h"
+#include "millrace/tokenizer/added_vocabulary.h"
 
 #include <utility>
 

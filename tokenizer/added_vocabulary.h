@@ -10,11 +10,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tokenizer/added_tokens.h"
-#include "tokenizer/byte_trie.h"
-#include "tokenizer/json_node.h"
-#include "tokenizer/models/model.h"
-#include "tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/added_tokens.h"
+#include "millrace/tokenizer/byte_trie.h"
+#include "millrace/tokenizer/json_node.h"
+#include "millrace/tokenizer/models/model.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "tokenizer/aligned_text.h"
+#include "millrace/tokenizer/aligned_text.h"
 
-#include "tokenizer/byte_characters.h"
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/byte_characters.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 

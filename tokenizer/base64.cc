@@ -1,4 +1,4 @@
-#include "tokenizer/base64.h"
+#include "millrace/tokenizer/base64.h"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
-#include "tokenizer/byte_characters.h"
+#include "millrace/tokenizer/byte_characters.h"
 
 #include <string>
 
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/byte_level_options.h"
+#include "millrace/tokenizer/byte_level_options.h"
 
 #include <nlohmann/json.hpp>
 

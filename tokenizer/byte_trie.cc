@@ -1,4 +1,4 @@
-#include "tokenizer/byte_trie.h"
+#include "millrace/tokenizer/byte_trie.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "tokenizer/character_classes.h"
+#include "millrace/tokenizer/character_classes.h"
 
 #include <array>
 
 #include <unicode/uchar.h>
 
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

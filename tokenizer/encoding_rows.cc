@@ -1,4 +1,4 @@
-#include "tokenizer/encoding_rows.h"
+#include "millrace/tokenizer/encoding_rows.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "tokenizer/token_encoding.h"
-#include "tokenizer/token_end.h"
-#include "tokenizer/token_padding.h"
+#include "millrace/tokenizer/token_encoding.h"
+#include "millrace/tokenizer/token_end.h"
+#include "millrace/tokenizer/token_padding.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/graphemes.h"
+#include "millrace/tokenizer/graphemes.h"
 
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 #include <unicode/ubrk.h>
 #include <unicode/utext.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

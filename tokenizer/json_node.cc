@@ -1,4 +1,4 @@
-#include "tokenizer/json_node.h"
+#include "millrace/tokenizer/json_node.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

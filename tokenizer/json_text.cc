@@ -1,4 +1,4 @@
-#include "tokenizer/json_text.h"
+#include "millrace/tokenizer/json_text.h"
 
 #include <array>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

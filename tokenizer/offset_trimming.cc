@@ -1,11 +1,11 @@
-#include "tokenizer/offset_trimming.h"
+#include "millrace/tokenizer/offset_trimming.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "tokenizer/character_classes.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/character_classes.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

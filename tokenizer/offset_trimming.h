@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "tokenizer/post_processors/post_processor.h"
-#include "tokenizer/token_encoding.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/token_encoding.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "tokenizer/oniguruma.h"
+#include "millrace/tokenizer/oniguruma.h"
 
 #include <string>
 
 #include <dlfcn.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

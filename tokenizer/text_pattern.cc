@@ -1,4 +1,4 @@
-#include "tokenizer/text_pattern.h"
+#include "millrace/tokenizer/text_pattern.h"
 
 #include <array>
 #include <utility>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "tokenizer/oniguruma.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/oniguruma.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/token_end.h"
+#include "millrace/tokenizer/token_end.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

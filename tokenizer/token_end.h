@@ -2,7 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tokenizer/json_node.h"
+#include "millrace/tokenizer/json_node.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/token_padding.h"
+#include "millrace/tokenizer/token_padding.h"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tokenizer/json_node.h"
-#include "tokenizer/token_end.h"
+#include "millrace/tokenizer/json_node.h"
+#include "millrace/tokenizer/token_end.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "tokenizer/token_truncation.h"
+#include "millrace/tokenizer/token_truncation.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -1,25 +1,25 @@
-#include "tokenizer/tokenizer.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/whole_file.h"
-#include "formats/utf8.h"
-#include "tokenizer/added_vocabulary.h"
-#include "tokenizer/decoders/decoder.h"
-#include "tokenizer/encoding_rows.h"
-#include "tokenizer/json_node.h"
-#include "tokenizer/json_text.h"
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/models/model.h"
-#include "tokenizer/normalizers/normalizer.h"
-#include "tokenizer/offset_trimming.h"
-#include "tokenizer/post_processors/post_processor.h"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/utf8.h"
+#include "millrace/tokenizer/added_vocabulary.h"
+#include "millrace/tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/encoding_rows.h"
+#include "millrace/tokenizer/json_node.h"
+#include "millrace/tokenizer/json_text.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/models/model.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/offset_trimming.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace millrace {
 namespace {

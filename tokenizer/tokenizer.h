@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/token_encoding.h"
-#include "tokenizer/token_padding.h"
-#include "tokenizer/token_truncation.h"
+#include "millrace/tokenizer/token_encoding.h"
+#include "millrace/tokenizer/token_padding.h"
+#include "millrace/tokenizer/token_truncation.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 #include <algorithm>
 
-#include "formats/utf8.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {

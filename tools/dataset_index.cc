@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "command_line/command_line.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/index_builder.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
 #include "tools/each_shard.h"
 #include "tools/shard_arguments.h"
 #include "tools/text_table.h"

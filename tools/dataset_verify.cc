@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "command_line/command_line.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/shards.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/local.h"
 #include "tools/each_shard.h"
 #include "tools/shard_arguments.h"
 #include "tools/shard_verification.h"

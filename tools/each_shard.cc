@@ -9,7 +9,7 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
-#include "command_line/terminal_line.h"
+#include "millrace/command_line/terminal_line.h"
 
 namespace millrace {
 

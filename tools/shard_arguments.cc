@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/tfrecord/shards.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/records/shards.h"
 
 namespace millrace {
 namespace {

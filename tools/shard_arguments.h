@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "command_line/command_line.h"
-#include "formats/compression/compression.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace {
 

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/storage/storage.h"
-#include "formats/tfrecord/reader.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/storage/storage.h"
+#include "millrace/formats/tfrecord/reader.h"
 
 namespace millrace {
 

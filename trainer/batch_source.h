@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "pipeline/pipeline_state.h"
-#include "trainer/batch_view.h"
+#include "millrace/pipeline/pipeline_state.h"
+#include "millrace/trainer/batch_view.h"
 
 namespace millrace {
 

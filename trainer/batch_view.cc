@@ -1,9 +1,9 @@
-#include "trainer/batch_view.h"
+#include "millrace/trainer/batch_view.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -1,10 +1,10 @@
-#include "trainer/callback.h"
+#include "millrace/trainer/callback.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_source.h"
-#include "trainer/best_models.h"
-#include "trainer/metrics/metric.h"
-#include "trainer/step_graph.h"
+#include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/checkpoint/best_models.h"
+#include "millrace/trainer/metrics/metric.h"
+#include "millrace/trainer/step/step_graph.h"
 
 namespace millrace {
 

@@ -1,6 +1,6 @@
-#include "trainer/model.h"
+#include "millrace/trainer/model.h"
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_view.h"
-#include "trainer/parameters.h"
-#include "trainer/predictions.h"
-#include "trainer/step_result.h"
+#include "millrace/trainer/batch_view.h"
+#include "millrace/trainer/parameters.h"
+#include "millrace/trainer/predictions.h"
+#include "millrace/trainer/step_result.h"
 
 namespace millrace {
 

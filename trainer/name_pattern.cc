@@ -1,10 +1,10 @@
-#include "trainer/name_pattern.h"
+#include "millrace/trainer/name_pattern.h"
 
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -3,7 +3,7 @@
 #include <regex>
 #include <string>
 
-#include "trainer/parameters.h"
+#include "millrace/trainer/parameters.h"
 
 namespace millrace {
 

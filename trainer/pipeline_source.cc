@@ -1,4 +1,4 @@
-#include "trainer/pipeline_source.h"
+#include "millrace/trainer/pipeline_source.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "pipeline/pipeline.h"
-#include "trainer/batch_source.h"
+#include "millrace/pipeline/pipeline.h"
+#include "millrace/trainer/batch_source.h"
 
 namespace millrace {
 

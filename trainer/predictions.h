@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/step_result.h"
+#include "millrace/trainer/step_result.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "trainer/predictor.h"
+#include "millrace/trainer/predictor.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -3,9 +3,9 @@
 #include <functional>
 #include <span>
 
-#include "trainer/batch_source.h"
-#include "trainer/optimizers/sgd.h"
-#include "trainer/step_graph.h"
+#include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/optimizers/sgd.h"
+#include "millrace/trainer/step/step_graph.h"
 
 namespace millrace {
 

@@ -1,6 +1,6 @@
-#include "trainer/report_window.h"
+#include "millrace/trainer/report_window.h"
 
-#include "trainer/metrics/metric_values.h"
+#include "millrace/trainer/metrics/metric_values.h"
 
 namespace millrace {
 namespace {

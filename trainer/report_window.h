@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "trainer/callback.h"
-#include "trainer/step_graph.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/step/step_graph.h"
 
 namespace millrace {
 

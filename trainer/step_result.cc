@@ -1,10 +1,10 @@
-#include "trainer/step_result.h"
+#include "millrace/trainer/step_result.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/stop_signals.h"
+#include "millrace/trainer/stop_signals.h"
 
 #include <atomic>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "trainer/trainer.h"
+#include "millrace/trainer/trainer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/safetensors/writer.h"
-#include "trainer/metrics/metric_values.h"
-#include "trainer/not_finite.h"
-#include "trainer/parameter_file.h"
-#include "trainer/report_window.h"
-#include "trainer/training_id.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/writer.h"
+#include "millrace/trainer/checkpoint/not_finite.h"
+#include "millrace/trainer/checkpoint/parameter_file.h"
+#include "millrace/trainer/checkpoint/training_id.h"
+#include "millrace/trainer/metrics/metric_values.h"
+#include "millrace/trainer/report_window.h"
 
 namespace millrace {
 namespace {

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_source.h"
-#include "trainer/best_models.h"
-#include "trainer/callback.h"
-#include "trainer/model.h"
-#include "trainer/optimizers/optimizer.h"
-#include "trainer/schedules/schedule.h"
-#include "trainer/step_graph.h"
-#include "trainer/trainer_options.h"
-#include "trainer/training_checkpoint.h"
+#include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/checkpoint/best_models.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/optimizers/optimizer.h"
+#include "millrace/trainer/schedules/schedule.h"
+#include "millrace/trainer/step/step_graph.h"
+#include "millrace/trainer/trainer_options.h"
 
 namespace millrace {
 

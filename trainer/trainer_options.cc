@@ -1,11 +1,11 @@
-#include "trainer/trainer_options.h"
+#include "millrace/trainer/trainer_options.h"
 
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/metrics/metric_values.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/metrics/metric_values.h"
 
 namespace millrace {
 namespace {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_source.h"
-#include "trainer/best_models.h"
-#include "trainer/callback.h"
-#include "trainer/loss_scaling.h"
-#include "trainer/metrics/metric.h"
-#include "trainer/step_graph_options.h"
-#include "trainer/training_checkpoint.h"
+#include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/checkpoint/best_models.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "millrace/trainer/metrics/metric.h"
+#include "millrace/trainer/step/loss_scaling.h"
+#include "millrace/trainer/step/step_graph_options.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "benchmarks/workload_features.h"
-#include "ops/cached_rows.h"
-#include "ops/packed_rows.h"
+#include "millrace/ops/row_memory/cached_rows.h"
+#include "millrace/ops/row_memory/packed_rows.h"
 
 namespace millrace {
 namespace {

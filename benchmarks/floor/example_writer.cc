@@ -1,7 +1,7 @@
 #include "benchmarks/floor/example_writer.h"
 
-#include "formats/error.h"
-#include "formats/example/parser.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/parser.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "benchmarks/floor/batch_writer.h"
-#include "formats/example/feature_description.h"
+#include "millrace/formats/example/feature_description.h"
 
 namespace millrace {
 

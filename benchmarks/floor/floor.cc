@@ -16,9 +16,9 @@
 #include "benchmarks/floor/token_writer.h"
 #include "benchmarks/workload_features.h"
 #include "benchmarks/workloads.h"
-#include "command_line/terminal_line.h"
-#include "formats/error.h"
-#include "pipeline/executor.h"
+#include "millrace/command_line/terminal_line.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "pipeline/stream_hash.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 namespace millrace {
 

@@ -9,9 +9,9 @@
 #include "benchmarks/bench_run.h"
 #include "benchmarks/floor/line_hand_off.h"
 #include "benchmarks/process_usage.h"
-#include "command_line/terminal_line.h"
-#include "formats/error.h"
-#include "pipeline/executor.h"
+#include "millrace/command_line/terminal_line.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
 namespace {

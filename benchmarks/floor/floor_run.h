@@ -6,7 +6,7 @@
 
 #include "benchmarks/bench_options.h"
 #include "benchmarks/floor/floor.h"
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

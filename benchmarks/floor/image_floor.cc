@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "benchmarks/workload_features.h"
-#include "formats/error.h"
-#include "formats/example/tensor_message.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/tensor_message.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

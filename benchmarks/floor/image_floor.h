@@ -9,7 +9,7 @@
 #include "benchmarks/floor/schedule.h"
 #include "benchmarks/floor/shard_stream.h"
 #include "benchmarks/floor/task_threads.h"
-#include "formats/example/parser.h"
+#include "millrace/formats/example/parser.h"
 
 namespace millrace {
 

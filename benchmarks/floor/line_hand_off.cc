@@ -11,7 +11,7 @@
 #include <sched.h>
 
 #include "benchmarks/machine_description.h"
-#include "formats/columnar/ask_for_memory.h"
+#include "millrace/formats/columnar/prefetch_lines.h"
 
 namespace millrace {
 namespace {

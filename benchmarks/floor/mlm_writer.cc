@@ -1,10 +1,10 @@
 #include "benchmarks/floor/mlm_writer.h"
 
 #include "benchmarks/workload_features.h"
-#include "formats/error.h"
-#include "formats/example/parser.h"
-#include "ops/mask_tokens.h"
-#include "ops/row_masker.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/ops/tokens/mask_tokens.h"
+#include "millrace/ops/tokens/row_masker.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include "benchmarks/bench_run.h"
 #include "benchmarks/workload_features.h"
 #include "benchmarks/workloads.h"
-#include "pipeline/stream_hash.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

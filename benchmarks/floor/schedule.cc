@@ -3,8 +3,8 @@
 #include <fstream>
 #include <map>
 
-#include "formats/tfrecord/recognition.h"
-#include "pipeline/stream_hash.h"
+#include "millrace/formats/tfrecord/recognition.h"
+#include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/iteration.h"
-#include "formats/compression/compression.h"
-#include "pipeline/dataset.h"
+#include "millrace/formats/columnar/iteration.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "formats/compression/unpacker.h"
-#include "formats/error.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/compression/unpacker.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "benchmarks/workload_features.h"
-#include "formats/error.h"
-#include "formats/example/parser.h"
-#include "ops/fill_padding.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/ops/batch/fill_padding.h"
 
 namespace millrace {
 namespace {

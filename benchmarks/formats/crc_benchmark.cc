@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <isa-l/crc.h>
 
-#include "formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/crc.h"
 
 namespace millrace {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include "formats/example/parser.h"
-#include "formats/example/value_list.h"
-#include "formats/example/writer.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/formats/example/value_list.h"
+#include "millrace/formats/example/writer.h"
 
 namespace millrace {
 namespace {

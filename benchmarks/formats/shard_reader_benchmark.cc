@@ -12,12 +12,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "formats/storage/file_feed.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
-#include "formats/tfrecord/shard_reader.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/storage/file_feed.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 namespace millrace {
 namespace {

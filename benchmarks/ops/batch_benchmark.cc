@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "ops/batch.h"
+#include "millrace/ops/batch/batch.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "ops/cast.h"
+#include "millrace/ops/features/cast.h"
 
 namespace millrace {
 namespace {

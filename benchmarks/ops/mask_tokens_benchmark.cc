@@ -7,8 +7,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "ops/mask_tokens.h"
-#include "ops/philox_words.h"
+#include "millrace/formats/random/philox_words.h"
+#include "millrace/ops/tokens/mask_tokens.h"
 
 namespace millrace {
 namespace {

@@ -7,13 +7,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include "formats/columnar/block_builder.h"
-#include "ops/batch.h"
-#include "ops/interleave.h"
-#include "ops/rejection_resample.h"
-#include "ops/row_store.h"
-#include "ops/shuffle.h"
-#include "ops/take.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/batch/batch.h"
+#include "millrace/ops/combine/interleave.h"
+#include "millrace/ops/flow/rejection_resample.h"
+#include "millrace/ops/flow/shuffle.h"
+#include "millrace/ops/flow/take.h"
+#include "millrace/ops/row_memory/row_store.h"
 
 namespace millrace {
 namespace {

@@ -12,9 +12,9 @@
 #include <oneapi/tbb/flow_graph.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include "formats/columnar/block_builder.h"
-#include "pipeline/segment.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/pipeline/run/segment.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "tokenizer/tokenizer.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
 namespace {

@@ -15,7 +15,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "trainer/all_reduce.h"
+#include "millrace/trainer/step/all_reduce.h"
 
 namespace {
 

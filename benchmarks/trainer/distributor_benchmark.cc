@@ -10,7 +10,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "trainer/distributor.h"
+#include "millrace/trainer/step/distributor.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

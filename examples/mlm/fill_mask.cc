@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "command_line/command_line.h"
 #include "examples/mlm/fill_mask_options.h"
 #include "examples/mlm/mask_filler.h"
-#include "formats/safetensors/writer.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/safetensors/writer.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
-#include "formats/error.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

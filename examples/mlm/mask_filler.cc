@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/models/roberta_pretrained.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/tokenizer.h"
-#include "trainer/models/roberta.h"
-#include "trainer/tensor/arena.h"
+#include "millrace/tokenizer/tokenizer.h"
+#include "millrace/trainer/models/roberta.h"
+#include "millrace/trainer/tensor/arena.h"
 
 namespace millrace {
 

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/storage/local.h"
-#include "ops/counter_rng.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
 namespace {

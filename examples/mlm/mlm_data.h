@@ -6,7 +6,7 @@
 #include <string>
 
 #include "examples/mlm/shard_statistics.h"
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 

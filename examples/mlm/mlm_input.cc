@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "pipeline/executor.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
 namespace {

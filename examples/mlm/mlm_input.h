@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "command_line/skipped_log.h"
 #include "examples/mlm/mlm_data.h"
 #include "examples/mlm/train_mlm_options.h"
-#include "tokenizer/tokenizer.h"
-#include "trainer/pipeline_source.h"
+#include "millrace/command_line/skipped_log.h"
+#include "millrace/tokenizer/tokenizer.h"
+#include "millrace/trainer/pipeline_source.h"
 
 namespace millrace {
 

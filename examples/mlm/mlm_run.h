@@ -5,12 +5,12 @@
 #include <span>
 #include <string>
 
-#include "command_line/skipped_at_error.h"
 #include "examples/mlm/mlm_input.h"
 #include "examples/mlm/train_mlm_options.h"
-#include "formats/storage/folder_lock.h"
-#include "trainer/models/roberta.h"
-#include "trainer/trainer.h"
+#include "millrace/command_line/skipped_at_error.h"
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/trainer/models/roberta.h"
+#include "millrace/trainer/trainer.h"
 
 namespace millrace {
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "pipeline/skip_ledger.h"
-#include "trainer/callback.h"
+#include "millrace/pipeline/skip_ledger.h"
+#include "millrace/trainer/callback.h"
 
 namespace millrace {
 

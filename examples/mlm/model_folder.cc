@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/storage/atomic_directory.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/whole_file.h"
-#include "trainer/models/roberta_pretrained.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/trainer/models/roberta_pretrained.h"
 
 namespace millrace {
 

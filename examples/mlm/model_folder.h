@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "trainer/models/roberta.h"
+#include "millrace/trainer/models/roberta.h"
 
 namespace millrace {
 

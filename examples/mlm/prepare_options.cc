@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
 #include "examples/mlm/corpus_options.h"
-#include "formats/error.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

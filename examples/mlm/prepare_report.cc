@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/executor.h"
+#include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
 namespace {

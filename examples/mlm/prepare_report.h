@@ -4,10 +4,10 @@
 #include <chrono>
 #include <string>
 
-#include "command_line/terminal_line.h"
 #include "examples/mlm/prepare_options.h"
 #include "examples/mlm/shard_preparation.h"
 #include "examples/mlm/text_corpus.h"
+#include "millrace/command_line/terminal_line.h"
 
 namespace millrace {
 

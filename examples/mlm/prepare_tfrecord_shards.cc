@@ -2,13 +2,13 @@
 #include <chrono>
 #include <iostream>
 
-#include "command_line/command_line.h"
 #include "examples/mlm/prepare_options.h"
 #include "examples/mlm/prepare_report.h"
-#include "pipeline/executor.h"
-#include "pipeline/worker_limit.h"
-#include "tokenizer/tokenizer.h"
-#include "trainer/stop_signals.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/tokenizer/tokenizer.h"
+#include "millrace/trainer/stop_signals.h"
 
 namespace {
 

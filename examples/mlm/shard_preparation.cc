@@ -9,11 +9,11 @@
 #include <tbb/task_arena.h>
 
 #include "examples/mlm/shard_set_writer.h"
-#include "formats/error.h"
-#include "formats/example/writer.h"
-#include "pipeline/executor.h"
-#include "pipeline/tsan.h"
-#include "tokenizer/tokenizer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/run/tbb_handoff.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "examples/mlm/row_groups.h"
 #include "examples/mlm/shard_statistics.h"
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace {
 

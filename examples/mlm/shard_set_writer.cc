@@ -10,9 +10,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "formats/error.h"
-#include "formats/storage/atomic_directory.h"
-#include "formats/storage/atomic_file.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_file.h"
 
 namespace millrace {
 namespace {

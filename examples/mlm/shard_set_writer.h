@@ -9,9 +9,9 @@
 
 #include "examples/mlm/shard_statistics.h"
 #include "examples/mlm/split.h"
-#include "formats/compression/compression.h"
-#include "formats/storage/folder_lock.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 namespace millrace {
 

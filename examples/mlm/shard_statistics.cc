@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats/compression/inflate.h"
-#include "formats/error.h"
-#include "formats/utf8.h"
+#include "millrace/formats/compression/inflate.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -1,12 +1,12 @@
 // Trains a masked language model on TFRecord shards; see train_mlm --help and docs/training.md.
-#include "command_line/command_line.h"
 #include "examples/mlm/mlm_run.h"
 #include "examples/mlm/train_mlm_options.h"
-#include "pipeline/executor.h"
-#include "pipeline/worker_limit.h"
-#include "trainer/models/roberta.h"
-#include "trainer/stop_signals.h"
-#include "trainer/trainer.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/models/roberta.h"
+#include "millrace/trainer/stop_signals.h"
+#include "millrace/trainer/trainer.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
-#include "command_line/damage_options.h"
-#include "formats/error.h"
-#include "trainer/models/config_limits.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/command_line/damage_options.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/models/config_limits.h"
 
 namespace millrace {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "formats/tfrecord/damage_policy.h"
-#include "pipeline/stall.h"
+#include "millrace/formats/records/damage_policy.h"
+#include "millrace/pipeline/stall.h"
 
 namespace millrace {
 

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "command_line/command_line.h"
 #include "examples/mlm/train_unigram_options.h"
 #include "examples/mlm/train_unigram_report.h"
-#include "formats/error.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/formats/error.h"
 
 namespace {
 

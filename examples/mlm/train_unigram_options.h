@@ -4,7 +4,7 @@
 #include <string>
 
 #include "examples/mlm/text_corpus.h"
-#include "tokenizer/training/unigram_trainer.h"
+#include "millrace/tokenizer/training/unigram_trainer.h"
 
 namespace millrace {
 

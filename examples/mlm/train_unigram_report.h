@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "command_line/terminal_line.h"
 #include "examples/mlm/text_corpus.h"
-#include "tokenizer/training/unigram_trainer.h"
+#include "millrace/command_line/terminal_line.h"
+#include "millrace/tokenizer/training/unigram_trainer.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/chrome_trace/writer.h"
+#include "millrace/formats/chrome_trace/writer.h"
 
 #include <iterator>
 #include <utility>

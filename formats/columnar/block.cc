@@ -1,8 +1,8 @@
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 #include <algorithm>
 
-#include "formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/block_builder.h"
 
 namespace millrace {
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <vector>
 
-#include "formats/columnar/column.h"
-#include "formats/columnar/cursor.h"
-#include "formats/columnar/iteration.h"
-#include "formats/columnar/origin.h"
-#include "formats/error.h"
+#include "millrace/formats/columnar/column.h"
+#include "millrace/formats/columnar/cursor.h"
+#include "millrace/formats/columnar/iteration.h"
+#include "millrace/formats/columnar/origin.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

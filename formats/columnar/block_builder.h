@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "formats/columnar/block.h"
-#include "formats/columnar/column_builder.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/columnar/column_builder.h"
 
 namespace millrace {
 

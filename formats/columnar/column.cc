@@ -1,4 +1,4 @@
-#include "formats/columnar/column.h"
+#include "millrace/formats/columnar/column.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/columnar/ragged_shapes.h"
-#include "formats/error.h"
+#include "millrace/formats/columnar/ragged_shapes.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "formats/columnar/buffer.h"
-#include "formats/columnar/keep_alive_list.h"
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/buffer.h"
+#include "millrace/formats/columnar/keep_alive_list.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

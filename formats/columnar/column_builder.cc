@@ -1,4 +1,4 @@
-#include "formats/columnar/column_builder.h"
+#include "millrace/formats/columnar/column_builder.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/buffer.h"
-#include "formats/columnar/column.h"
-#include "formats/columnar/keep_alive_list.h"
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/buffer.h"
+#include "millrace/formats/columnar/column.h"
+#include "millrace/formats/columnar/keep_alive_list.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

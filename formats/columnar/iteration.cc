@@ -1,4 +1,4 @@
-#include "formats/columnar/iteration.h"
+#include "millrace/formats/columnar/iteration.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "formats/columnar/buffer.h"
+#include "millrace/formats/columnar/buffer.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "formats/columnar/origin.h"
+#include "millrace/formats/columnar/origin.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

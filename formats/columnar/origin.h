@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/buffer.h"
+#include "millrace/formats/columnar/buffer.h"
 
 namespace millrace {
 

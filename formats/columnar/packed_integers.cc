@@ -1,7 +1,7 @@
 // Compiled once for each instruction set that Highway knows here; see HWY_EXPORT at the end.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "formats/columnar/packed_integers.cc"
-#include "formats/columnar/packed_integers.h"
+#define HWY_TARGET_INCLUDE "millrace/formats/columnar/packed_integers.cc"
+#include "millrace/formats/columnar/packed_integers.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

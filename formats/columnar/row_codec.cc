@@ -1,4 +1,4 @@
-#include "formats/columnar/row_codec.h"
+#include "millrace/formats/columnar/row_codec.h"
 
 #include <array>
 #include <cstring>

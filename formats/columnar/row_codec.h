@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/block_builder.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

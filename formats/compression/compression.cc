@@ -1,4 +1,4 @@
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "formats/compression/deflate.h"
+#include "millrace/formats/compression/deflate.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/compression/deflate_decoder.h"
+#include "millrace/formats/compression/deflate_decoder.h"
 
 #include <algorithm>
 #include <array>

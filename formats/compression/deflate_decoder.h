@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "formats/compression/compression.h"
-#include "formats/compression/inflate.h"
-#include "formats/compression/seek_point.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/inflate.h"
+#include "millrace/formats/compression/seek_point.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/compression/frame_table.h"
+#include "millrace/formats/compression/frame_table.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/compression/zstd_format.h"
-#include "formats/error.h"
+#include "millrace/formats/compression/zstd_format.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/compression/seek_point.h"
+#include "millrace/formats/compression/seek_point.h"
 
 namespace millrace {
 

@@ -1,9 +1,9 @@
-#include "formats/compression/frame_table_reader.h"
+#include "millrace/formats/compression/frame_table_reader.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

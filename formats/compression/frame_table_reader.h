@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "formats/compression/frame_table.h"
-#include "formats/storage/file_feed.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/storage/file_feed.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/compression/inflate.h"
+#include "millrace/formats/compression/inflate.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/compression/deflate_decoder.h"
-#include "formats/compression/stream_header.h"
+#include "millrace/formats/compression/deflate_decoder.h"
+#include "millrace/formats/compression/stream_header.h"
 
 namespace millrace {
 namespace {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/compression/seek_point.h"
-#include "formats/compression/unpack_result.h"
-#include "formats/error.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/seek_point.h"
+#include "millrace/formats/compression/unpack_result.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

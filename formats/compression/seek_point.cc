@@ -1,11 +1,11 @@
-#include "formats/compression/seek_point.h"
+#include "millrace/formats/compression/seek_point.h"
 
 #include <new>
 
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

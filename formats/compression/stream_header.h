@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace {
 

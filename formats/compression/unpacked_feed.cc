@@ -1,4 +1,4 @@
-#include "formats/compression/unpacked_feed.h"
+#include "millrace/formats/compression/unpacked_feed.h"
 
 #include <utility>
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "formats/compression/unpacker.h"
-#include "formats/storage/file_feed.h"
+#include "millrace/formats/compression/unpacker.h"
+#include "millrace/formats/storage/file_feed.h"
 
 namespace millrace {
 

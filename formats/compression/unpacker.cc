@@ -1,4 +1,4 @@
-#include "formats/compression/unpacker.h"
+#include "millrace/formats/compression/unpacker.h"
 
 #include <utility>
 

@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/compression/frame_table.h"
-#include "formats/compression/inflate.h"
-#include "formats/compression/zstd_unpacker.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/compression/inflate.h"
+#include "millrace/formats/compression/zstd_unpacker.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "formats/compression/zstd_frame_header.h"
+#include "millrace/formats/compression/zstd_frame_header.h"
 
 #include <array>
 
-#include "formats/compression/zstd_format.h"
+#include "millrace/formats/compression/zstd_format.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/compression/zstd_packer.h"
+#include "millrace/formats/compression/zstd_packer.h"
 
 #include <algorithm>
 #include <new>
@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
-#include "formats/compression/frame_table.h"
-#include "formats/error.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

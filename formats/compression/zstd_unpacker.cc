@@ -1,4 +1,4 @@
-#include "formats/compression/zstd_unpacker.h"
+#include "millrace/formats/compression/zstd_unpacker.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "formats/compression/zstd_format.h"
-#include "formats/compression/zstd_frame_header.h"
+#include "millrace/formats/compression/zstd_format.h"
+#include "millrace/formats/compression/zstd_frame_header.h"
 
 namespace millrace {
 namespace {

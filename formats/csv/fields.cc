@@ -1,4 +1,4 @@
-#include "formats/csv/fields.h"
+#include "millrace/formats/csv/fields.h"
 
 #include <charconv>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "formats/columnar/schema.h"
-#include "formats/csv/format.h"
+#include "millrace/formats/columnar/schema.h"
+#include "millrace/formats/csv/format.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/csv/reader.h"
+#include "millrace/formats/csv/reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/csv/fields.h"
+#include "millrace/formats/csv/fields.h"
 
 namespace millrace {
 namespace {

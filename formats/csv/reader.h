@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "formats/csv/format.h"
-#include "formats/records/record_cutter.h"
+#include "millrace/formats/csv/format.h"
+#include "millrace/formats/records/record_splitter.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "formats/elements/block_codec.h"
+#include "millrace/formats/elements/block_codec.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "formats/columnar/column_builder.h"
-#include "formats/tfrecord/skipped_region.h"
+#include "millrace/formats/columnar/column_builder.h"
+#include "millrace/formats/records/skipped_region.h"
 
 namespace millrace {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/block.h"
-#include "formats/elements/byte_stream.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/elements/byte_stream.h"
 
 namespace millrace {
 

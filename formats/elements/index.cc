@@ -1,4 +1,4 @@
-#include "formats/elements/index.h"
+#include "millrace/formats/elements/index.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,9 +11,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/elements/byte_stream.h"
-#include "formats/storage/blocking_file.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/elements/byte_stream.h"
+#include "millrace/formats/storage/blocking_file.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/elements/local_folder.h"
+#include "millrace/formats/elements/local_folder.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/storage/file_lock.h"
-#include "formats/storage/local.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/file_lock.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
 namespace {

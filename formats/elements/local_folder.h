@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "formats/elements/index.h"
+#include "millrace/formats/elements/index.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/elements/reader.h"
+#include "millrace/formats/elements/reader.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/elements/block_codec.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/elements/block_codec.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string_view>
 
-#include "formats/columnar/block.h"
-#include "formats/columnar/memory_gate.h"
-#include "formats/elements/index.h"
-#include "formats/storage/file_feed.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/columnar/memory_gate.h"
+#include "millrace/formats/elements/index.h"
+#include "millrace/formats/storage/file_feed.h"
 
 namespace millrace {
 

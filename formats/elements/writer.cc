@@ -1,16 +1,16 @@
-#include "formats/elements/writer.h"
+#include "millrace/formats/elements/writer.h"
 
 #include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "formats/elements/local_folder.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/folder_lock.h"
-#include "formats/storage/growing_file.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/elements/local_folder.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/storage/growing_file.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/columnar/block.h"
-#include "formats/elements/block_codec.h"
-#include "formats/elements/index.h"
+#include "millrace/formats/columnar/block.h"
+#include "millrace/formats/elements/block_codec.h"
+#include "millrace/formats/elements/index.h"
 
 namespace millrace {
 

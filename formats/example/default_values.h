@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "formats/example/feature_description.h"
+#include "millrace/formats/example/feature_description.h"
 
 // Not for users.
 namespace millrace::wire {

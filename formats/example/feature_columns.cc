@@ -1,9 +1,9 @@
-#include "formats/example/feature_columns.h"
+#include "millrace/formats/example/feature_columns.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "formats/example/wire.h"
+#include "millrace/formats/example/wire.h"
 
 namespace millrace::wire {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/column_builder.h"
-#include "formats/example/feature_description.h"
-#include "formats/example/value_list.h"
+#include "millrace/formats/columnar/column_builder.h"
+#include "millrace/formats/example/feature_description.h"
+#include "millrace/formats/example/value_list.h"
 
 // From the lists of a record to columns whose shapes vary. Not for users.
 namespace millrace::wire {

@@ -1,10 +1,10 @@
-#include "formats/example/feature_description.h"
+#include "millrace/formats/example/feature_description.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

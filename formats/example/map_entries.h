@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/example/value_list.h"
-#include "formats/example/wire.h"
-#include "formats/utf8.h"
+#include "millrace/formats/example/value_list.h"
+#include "millrace/formats/example/wire.h"
+#include "millrace/formats/utf8.h"
 
 // The maps of Examples: key to Feature, or to FeatureList. Not for users.
 namespace millrace::wire {

@@ -1,17 +1,17 @@
-#include "formats/example/parser.h"
+#include "millrace/formats/example/parser.h"
 
 #include <algorithm>
 #include <cassert>
 
 #include <fmt/format.h>
 
-#include "formats/example/default_values.h"
-#include "formats/example/feature_columns.h"
-#include "formats/example/map_entries.h"
-#include "formats/example/record_ahead.h"
-#include "formats/example/tensorflow_reading.h"
-#include "formats/example/value_list.h"
-#include "formats/example/wire.h"
+#include "millrace/formats/example/default_values.h"
+#include "millrace/formats/example/feature_columns.h"
+#include "millrace/formats/example/map_entries.h"
+#include "millrace/formats/example/record_ahead.h"
+#include "millrace/formats/example/tensorflow_reading.h"
+#include "millrace/formats/example/value_list.h"
+#include "millrace/formats/example/wire.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "formats/columnar/ask_for_memory.h"
+#include "millrace/formats/columnar/prefetch_lines.h"
 
 namespace millrace {
 

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/column_builder.h"
-#include "formats/error.h"
-#include "formats/example/feature_description.h"
-#include "formats/example/wanted_lists.h"
+#include "millrace/formats/columnar/column_builder.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/feature_description.h"
+#include "millrace/formats/example/wanted_lists.h"
 
 namespace millrace {
 

@@ -1,12 +1,12 @@
-#include "formats/example/survey.h"
+#include "millrace/formats/example/survey.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/example/map_entries.h"
-#include "formats/example/value_list.h"
-#include "formats/example/wire.h"
+#include "millrace/formats/example/map_entries.h"
+#include "millrace/formats/example/value_list.h"
+#include "millrace/formats/example/wire.h"
 
 namespace millrace {
 namespace {

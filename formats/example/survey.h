@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/example/feature_description.h"
+#include "millrace/formats/example/feature_description.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/example/tensor_message.h"
+#include "millrace/formats/example/tensor_message.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/example/stored_number.h"
-#include "formats/example/wire.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/stored_number.h"
+#include "millrace/formats/example/wire.h"
 
 namespace millrace {
 namespace {

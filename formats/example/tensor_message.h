@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/example/tensorflow_reading.h"
+#include "millrace/formats/example/tensorflow_reading.h"
 
 #include <bit>
 #include <optional>

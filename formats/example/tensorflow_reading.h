@@ -2,9 +2,9 @@
 
 #include <string_view>
 
-#include "formats/example/feature_description.h"
-#include "formats/example/map_entries.h"
-#include "formats/example/wanted_lists.h"
+#include "millrace/formats/example/feature_description.h"
+#include "millrace/formats/example/map_entries.h"
+#include "millrace/formats/example/wanted_lists.h"
 
 // What TensorFlow's own parser makes of a record. Not for users.
 namespace millrace::wire {

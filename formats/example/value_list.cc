@@ -1,10 +1,10 @@
-#include "formats/example/value_list.h"
+#include "millrace/formats/example/value_list.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "formats/example/varints.h"
-#include "formats/example/wire.h"
+#include "millrace/formats/example/varints.h"
+#include "millrace/formats/example/wire.h"
 
 namespace millrace::wire {
 namespace {

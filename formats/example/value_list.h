@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/schema.h"
+#include "millrace/formats/columnar/schema.h"
 
 // The values of one Feature message. Not for users.
 namespace millrace::wire {

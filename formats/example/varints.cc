@@ -1,7 +1,7 @@
 // Compiled once for each instruction set that Highway knows here; see HWY_EXPORT at the end.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "formats/example/varints.cc"
-#include "formats/example/varints.h"
+#define HWY_TARGET_INCLUDE "millrace/formats/example/varints.cc"
+#include "millrace/formats/example/varints.h"
 
 #include <array>
 #include <bit>

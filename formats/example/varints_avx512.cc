@@ -2,7 +2,7 @@
 // where varints end, `vpermb` brings the bytes of 16 varints into 16 lanes. Highway has no target that may use both
 // with every compiler that builds this, hence intrinsics; every function here carries its target, so that the rest of
 // the program stays portable.
-#include "formats/example/varints.h"
+#include "millrace/formats/example/varints.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 

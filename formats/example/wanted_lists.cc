@@ -1,11 +1,11 @@
-#include "formats/example/wanted_lists.h"
+#include "millrace/formats/example/wanted_lists.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/example/feature_columns.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/feature_columns.h"
 
 namespace millrace::wire {
 

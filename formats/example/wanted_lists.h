@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/columnar/schema.h"
-#include "formats/example/feature_description.h"
+#include "millrace/formats/columnar/schema.h"
+#include "millrace/formats/example/feature_description.h"
 
 // Which lists of a record are asked for. Not for users.
 namespace millrace::wire {

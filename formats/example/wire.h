@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 // How the parsers here read protobuf's wire format (https://protobuf.dev/programming-guides/encoding). Not for users.
 namespace millrace::wire {

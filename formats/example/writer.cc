@@ -1,4 +1,4 @@
-#include "formats/example/writer.h"
+#include "millrace/formats/example/writer.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/fixed_length/reader.h"
+#include "millrace/formats/fixed_length/reader.h"
 
 #include <algorithm>
 

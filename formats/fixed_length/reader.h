@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "formats/records/record_cutter.h"
+#include "millrace/formats/records/record_splitter.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/records/record_file.h"
+#include "millrace/formats/records/record_file.h"
 
 #include <algorithm>
 #include <utility>

@@ -8,13 +8,13 @@
 #include <optional>
 #include <string>
 
-#include "formats/columnar/memory_gate.h"
-#include "formats/compression/compression.h"
-#include "formats/compression/frame_table_reader.h"
-#include "formats/compression/unpacked_feed.h"
-#include "formats/records/record_cutter.h"
-#include "formats/storage/byte_window.h"
-#include "formats/storage/file_feed.h"
+#include "millrace/formats/columnar/memory_gate.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/frame_table_reader.h"
+#include "millrace/formats/compression/unpacked_feed.h"
+#include "millrace/formats/records/record_splitter.h"
+#include "millrace/formats/storage/byte_window.h"
+#include "millrace/formats/storage/file_feed.h"
 
 namespace millrace {
 

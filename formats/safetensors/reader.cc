@@ -1,4 +1,4 @@
-#include "formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/reader.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/safetensors/tensor_name.h"
-#include "formats/storage/whole_file.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/tensor_name.h"
+#include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {

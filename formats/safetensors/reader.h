@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/safetensors/tensor.h"
+#include "millrace/formats/safetensors/tensor.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/safetensors/tensor.h"
+#include "millrace/formats/safetensors/tensor.h"
 
 namespace millrace {
 

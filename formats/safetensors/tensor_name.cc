@@ -1,4 +1,4 @@
-#include "formats/safetensors/tensor_name.h"
+#include "millrace/formats/safetensors/tensor_name.h"
 
 #include <cstddef>
 

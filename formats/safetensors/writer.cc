@@ -1,13 +1,13 @@
-#include "formats/safetensors/writer.h"
+#include "millrace/formats/safetensors/writer.h"
 
 #include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/safetensors/tensor_name.h"
-#include "formats/storage/atomic_file.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/tensor_name.h"
+#include "millrace/formats/storage/atomic_file.h"
 
 namespace millrace {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "formats/safetensors/tensor.h"
+#include "millrace/formats/safetensors/tensor.h"
 
 namespace millrace {
 

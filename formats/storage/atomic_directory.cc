@@ -1,4 +1,4 @@
-#include "formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_directory.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

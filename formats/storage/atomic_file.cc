@@ -1,4 +1,4 @@
-#include "formats/storage/atomic_file.h"
+#include "millrace/formats/storage/atomic_file.h"
 
 #include <atomic>
 #include <cerrno>

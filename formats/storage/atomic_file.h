@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/storage/output_file.h"
+#include "millrace/formats/storage/output_file.h"
 
 namespace millrace {
 

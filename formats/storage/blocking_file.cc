@@ -1,8 +1,8 @@
-#include "formats/storage/blocking_file.h"
+#include "millrace/formats/storage/blocking_file.h"
 
 #include <utility>
 
-#include "formats/storage/answer.h"
+#include "millrace/formats/storage/blocking_result.h"
 
 namespace millrace {
 namespace {

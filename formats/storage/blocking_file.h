@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "formats/storage/retry.h"
-#include "formats/storage/storage.h"
+#include "millrace/formats/storage/range_reader.h"
+#include "millrace/formats/storage/storage.h"
 
 namespace millrace {
 

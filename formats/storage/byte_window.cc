@@ -1,4 +1,4 @@
-#include "formats/storage/byte_window.h"
+#include "millrace/formats/storage/byte_window.h"
 
 #include <cassert>
 #include <cstring>

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "formats/columnar/buffer.h"
+#include "millrace/formats/columnar/buffer.h"
 
 namespace millrace {
 

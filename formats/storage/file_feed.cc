@@ -1,4 +1,4 @@
-#include "formats/storage/file_feed.h"
+#include "millrace/formats/storage/file_feed.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,10 +10,10 @@
 #include <span>
 #include <string>
 
-#include "formats/columnar/buffer.h"
-#include "formats/storage/closable_callback.h"
-#include "formats/storage/retry.h"
-#include "formats/storage/storage.h"
+#include "millrace/formats/columnar/buffer.h"
+#include "millrace/formats/storage/closable_callback.h"
+#include "millrace/formats/storage/range_reader.h"
+#include "millrace/formats/storage/storage.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/storage/file_lock.h"
+#include "millrace/formats/storage/file_lock.h"
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

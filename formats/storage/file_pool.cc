@@ -1,4 +1,4 @@
-#include "formats/storage/file_pool.h"
+#include "millrace/formats/storage/file_pool.h"
 
 #include <utility>
 

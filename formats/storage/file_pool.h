@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "formats/storage/retry.h"
+#include "millrace/formats/storage/range_reader.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/storage/folder_lock.h"
+#include "millrace/formats/storage/folder_lock.h"
 
 #include <cerrno>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

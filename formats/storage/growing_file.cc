@@ -1,4 +1,4 @@
-#include "formats/storage/growing_file.h"
+#include "millrace/formats/storage/growing_file.h"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "formats/storage/output_file.h"
+#include "millrace/formats/storage/output_file.h"
 
 namespace millrace {
 

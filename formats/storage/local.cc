@@ -1,4 +1,4 @@
-#include "formats/storage/local.h"
+#include "millrace/formats/storage/local.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "formats/storage/local.h"
-#include "formats/storage/opened_files.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/opened_files.h"
 
 namespace millrace {
 

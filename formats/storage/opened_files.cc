@@ -1,4 +1,4 @@
-#include "formats/storage/opened_files.h"
+#include "millrace/formats/storage/opened_files.h"
 
 namespace millrace {
 

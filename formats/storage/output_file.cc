@@ -1,4 +1,4 @@
-#include "formats/storage/output_file.h"
+#include "millrace/formats/storage/output_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

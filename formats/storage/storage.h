@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

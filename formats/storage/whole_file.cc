@@ -1,4 +1,4 @@
-#include "formats/storage/whole_file.h"
+#include "millrace/formats/storage/whole_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/tfrecord/reader.h"
+#include "millrace/formats/tfrecord/reader.h"
 
 #include <algorithm>
 #include <cassert>
@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
-#include "formats/tfrecord/index.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
+#include "millrace/formats/tfrecord/index/index.h"
 
 namespace millrace {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
-#include "formats/storage/byte_window.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/byte_window.h"
 
 namespace millrace {
 

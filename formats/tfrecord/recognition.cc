@@ -1,12 +1,12 @@
-#include "formats/tfrecord/recognition.h"
+#include "millrace/formats/tfrecord/recognition.h"
 
 #include <cstdint>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "formats/tfrecord/crc.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/tfrecord/crc.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace {
 

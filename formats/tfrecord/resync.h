@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "formats/compression/compression.h"
-#include "formats/compression/frame_table.h"
-#include "formats/compression/seek_point.h"
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/reader.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/compression/seek_point.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/reader.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/recognition.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/recognition.h"
 
 namespace millrace {
 namespace {

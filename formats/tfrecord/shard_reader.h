@@ -7,15 +7,15 @@
 #include <optional>
 #include <string>
 
-#include "formats/columnar/memory_gate.h"
-#include "formats/compression/compression.h"
-#include "formats/compression/frame_table_reader.h"
-#include "formats/compression/unpacked_feed.h"
-#include "formats/storage/file_feed.h"
-#include "formats/storage/retry.h"
-#include "formats/storage/storage.h"
-#include "formats/tfrecord/reader.h"
-#include "formats/tfrecord/resync.h"
+#include "millrace/formats/columnar/memory_gate.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/frame_table_reader.h"
+#include "millrace/formats/compression/unpacked_feed.h"
+#include "millrace/formats/storage/file_feed.h"
+#include "millrace/formats/storage/range_reader.h"
+#include "millrace/formats/storage/storage.h"
+#include "millrace/formats/tfrecord/reader.h"
+#include "millrace/formats/tfrecord/resync.h"
 
 namespace millrace {
 

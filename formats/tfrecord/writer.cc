@@ -1,12 +1,12 @@
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 #include <utility>
 
-#include "formats/error.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/growing_file.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/growing_file.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
 namespace {

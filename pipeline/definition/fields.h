@@ -14,9 +14,9 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/message.h>
 
-#include "formats/utf8.h"
-#include "ops/arguments.h"
-#include "pipeline/definition/function_registry.h"
+#include "millrace/formats/utf8.h"
+#include "millrace/ops/arguments.h"
+#include "millrace/pipeline/definition/function_registry.h"
 
 namespace millrace::definition {
 

@@ -1,4 +1,4 @@
-#include "pipeline/definition/function_registry.h"
+#include "millrace/pipeline/definition/function_registry.h"
 
 #include <map>
 #include <mutex>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace {
 namespace {

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/filter.h"
-#include "ops/from_generator.h"
-#include "ops/group_by_window.h"
-#include "ops/map.h"
-#include "ops/scan.h"
+#include "millrace/ops/batch/group_by_window.h"
+#include "millrace/ops/features/map.h"
+#include "millrace/ops/flow/filter.h"
+#include "millrace/ops/flow/scan.h"
+#include "millrace/ops/sources/from_generator.h"
 
 namespace millrace {
 

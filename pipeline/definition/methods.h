@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::def {
 class Step;

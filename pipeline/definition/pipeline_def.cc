@@ -1,4 +1,4 @@
-#include "pipeline/definition/pipeline_def.h"
+#include "millrace/pipeline/definition/pipeline_def.h"
 
 #include <vector>
 
@@ -8,9 +8,9 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/message_differencer.h>
 
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/whole_file.h"
-#include "pipeline/definition/methods.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 
 namespace millrace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::def {
 class PipelineDef;

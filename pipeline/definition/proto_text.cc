@@ -1,4 +1,4 @@
-#include "pipeline/definition/proto_text.h"
+#include "millrace/pipeline/definition/proto_text.h"
 
 namespace millrace::definition {
 

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "ops/padding.h"
-#include "pipeline/definition/fields.h"
+#include "millrace/ops/batch/padding.h"
+#include "millrace/pipeline/definition/fields.h"
 
 namespace millrace::definition {
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "formats/example/writer.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/shards.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"

@@ -10,8 +10,8 @@
 
 #include "benchmarks/floor/floor_run.h"
 #include "benchmarks/floor/read_plan.h"
-#include "formats/error.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"

@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/example/writer.h"
-#include "formats/tfrecord/writer.h"
-#include "ops/counter_rng.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"

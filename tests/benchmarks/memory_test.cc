@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/tfrecord/writer.h"
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::result_comparison_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "benchmarks/workloads.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/benchmarks/workload_shards.h"
 #include "tests/support/temporary_folder.h"
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/example/writer.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 
 namespace millrace::test {

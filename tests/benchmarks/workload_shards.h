@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace::test {
 

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "ops/counter_rng.h"
-#include "pipeline/definition/pipeline_def.h"
-#include "pipeline/plan.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/pipeline/definition/pipeline_def.h"
+#include "millrace/pipeline/plan/plan.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/contract/resources.h"
 #include "tests/contract/save_points.h"
 

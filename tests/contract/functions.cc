@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "pipeline/definition/function_registry.h"
+#include "millrace/pipeline/definition/function_registry.h"
 
 namespace millrace::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/contract/model.h"
 
 namespace millrace::test {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::test {

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "ops/keyed_permutation.h"
-#include "ops/mixing_draws.h"
-#include "ops/shard_lanes.h"
-#include "ops/shuffle_keys.h"
+#include "millrace/formats/random/keyed_permutation.h"
+#include "millrace/ops/flow/shuffle_keys.h"
+#include "millrace/ops/images/mixing_draws.h"
+#include "millrace/ops/sources/shard_order.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::test {

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "ops/augment_images.h"
-#include "ops/corrupt_spans.h"
-#include "ops/counter_rng.h"
-#include "ops/cutmix.h"
-#include "ops/mask_tokens.h"
-#include "ops/mixup.h"
-#include "ops/one_hot.h"
-#include "ops/padded_batch.h"
-#include "ops/rejection_resample.h"
-#include "ops/sample_from_datasets.h"
-#include "ops/scan.h"
-#include "ops/shuffle.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/ops/batch/padded_batch.h"
+#include "millrace/ops/combine/sample_from_datasets.h"
+#include "millrace/ops/features/one_hot.h"
+#include "millrace/ops/flow/rejection_resample.h"
+#include "millrace/ops/flow/scan.h"
+#include "millrace/ops/flow/shuffle.h"
+#include "millrace/ops/images/augment_images.h"
+#include "millrace/ops/images/cutmix.h"
+#include "millrace/ops/images/mixup.h"
+#include "millrace/ops/tokens/corrupt_spans.h"
+#include "millrace/ops/tokens/mask_tokens.h"
 
 namespace millrace::test {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/contract/checks.h"
 #include "tests/contract/graph.h"
 #include "tests/support/gathered_bodies.h"

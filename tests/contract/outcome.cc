@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/storage/local.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/operator_chain.h"
 

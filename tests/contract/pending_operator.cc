@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
 
 namespace millrace::test {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::test {
 

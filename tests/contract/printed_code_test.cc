@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/contract/functions.h"
 #include "tests/contract/outcome.h"
 #include "tests/contract/shard_files.h"

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "ops/counter_rng.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/contract/graph.h"
 #include "tests/contract/outcome.h"
 #include "tests/contract/save_points.h"

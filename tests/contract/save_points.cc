@@ -1,6 +1,6 @@
 #include "tests/contract/save_points.h"
 
-#include "pipeline/pipeline_state.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 namespace millrace::test {
 

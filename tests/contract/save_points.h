@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::test {
 

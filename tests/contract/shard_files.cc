@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "formats/example/writer.h"
-#include "formats/storage/atomic_file.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/example_messages.h"
 
 namespace millrace::test {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/tfrecord/shards.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/records/shards.h"
 #include "tests/contract/model.h"
 #include "tests/support/temporary_folder.h"
 

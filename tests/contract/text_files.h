@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/fixed_length/reader.h"
-#include "formats/tfrecord/shards.h"
-#include "ops/parse_csv.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/fixed_length/reader.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/ops/parse/parse_csv.h"
 #include "tests/contract/model.h"
 #include "tests/support/temporary_folder.h"
 

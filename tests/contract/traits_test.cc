@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/cache.h"
-#include "pipeline/plan.h"
+#include "millrace/ops/keep/cache.h"
+#include "millrace/pipeline/plan/plan.h"
 #include "tests/contract/graph.h"
 #include "tests/contract/outcome.h"
 

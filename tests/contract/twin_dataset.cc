@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
 #include "tests/contract/functions.h"
 #include "tests/contract/kept_folders.h"
 #include "tests/contract/pending_operator.h"

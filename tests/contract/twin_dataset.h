@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/contract/model.h"
 
 namespace millrace::test {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/storage/whole_file.h"
-#include "pipeline/dataset.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/places.h"
 
 namespace millrace::from_tf_data_test {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/storage/whole_file.h"
-#include "pipeline/dataset.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/places.h"
 

@@ -1,4 +1,4 @@
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 #include <functional>
 #include <new>

@@ -6,8 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/error.h"
-#include "pipeline/pipeline_state.h"
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 namespace millrace::test {
 namespace {

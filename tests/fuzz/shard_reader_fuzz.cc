@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "formats/compression/deflate.h"
-#include "formats/compression/zstd_packer.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/compression/deflate.h"
+#include "millrace/formats/compression/zstd_packer.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 #include "tests/support/memory_storage.h"
 
 namespace millrace::test {

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
-#include "tokenizer/tokenizer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace::test {
 namespace {

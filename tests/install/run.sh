@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into an empty folder, builds a user's program against it with find_package, and runs it.
+# Installs a build into an empty folder; compiles each installed header alone; builds a user's program, which has folders
+# and files named like ours, against the copy with find_package, and runs it.
 # usage: tests/install/run.sh BUILD_FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -12,3 +13,19 @@ cmake --build "$work/build"
 result=$("$work/build/user_program")
 [ "$result" = 499500 ] || { echo "user program printed '$result', expected 499500" >&2; exit 1; }
 echo "a user's program builds against the installed copy and prints $result"
+
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$1/CMakeCache.txt")
+(cd "$work/prefix/include" && find millrace -name '*.h' | sort) >"$work/headers"
+ccache=$(command -v ccache || true)
+mkdir "$work/alone"
+compile_alone() {  # HEADER: a source that includes it and nothing else
+  local source=$work/alone/${1//\//_}.cc
+  printf '#include "%s"\n' "$1" >"$source"
+  $ccache "$compiler" -std=c++20 -O0 -Wall -Wextra -Wno-missing-field-initializers -Werror -I"$work/prefix/include" \
+    -c "$source" -o "$source.o" || { echo "$1 does not compile alone" >&2; return 1; }
+}
+export -f compile_alone
+export work compiler ccache
+export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
+xargs -P "$(nproc)" -I{} bash -c 'compile_alone {}' <"$work/headers"
+echo "each of $(wc -l <"$work/headers") installed headers compiles alone"

@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/tfrecord/skipped_region.h"
-#include "ops/csv_records.h"
-#include "ops/parse_csv.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/records/skipped_region.h"
+#include "millrace/ops/parse/parse_csv.h"
+#include "millrace/ops/sources/csv_records.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/ops/file_source_cases.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/packed.h"

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 

@@ -5,16 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/assert_cardinality.h"
-#include "ops/enumerate.h"
-#include "ops/group_by_window.h"
-#include "ops/pack.h"
-#include "ops/range.h"
-#include "ops/rows.h"
-#include "ops/shard.h"
-#include "ops/shuffle.h"
-#include "ops/take.h"
-#include "ops/unbatch.h"
+#include "millrace/ops/batch/group_by_window.h"
+#include "millrace/ops/batch/unbatch.h"
+#include "millrace/ops/flow/assert_cardinality.h"
+#include "millrace/ops/flow/enumerate.h"
+#include "millrace/ops/flow/shard.h"
+#include "millrace/ops/flow/shuffle.h"
+#include "millrace/ops/flow/take.h"
+#include "millrace/ops/sources/range.h"
+#include "millrace/ops/sources/rows.h"
+#include "millrace/ops/tokens/pack.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::forged_state_test {

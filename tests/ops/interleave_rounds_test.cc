@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::interleave_rounds_test {

@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/arithmetic.h"
-#include "ops/batch.h"
-#include "ops/cast.h"
-#include "ops/filter.h"
-#include "ops/map.h"
-#include "ops/range.h"
-#include "ops/rows.h"
+#include "millrace/ops/batch/batch.h"
+#include "millrace/ops/features/arithmetic.h"
+#include "millrace/ops/features/cast.h"
+#include "millrace/ops/features/map.h"
+#include "millrace/ops/flow/filter.h"
+#include "millrace/ops/sources/range.h"
+#include "millrace/ops/sources/rows.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::map_filter_test {

@@ -6,13 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/batch.h"
-#include "ops/cast.h"
-#include "ops/cutmix.h"
-#include "ops/mixing_draws.h"
-#include "ops/mixup.h"
-#include "ops/range.h"
-#include "ops/repeat.h"
+#include "millrace/ops/batch/batch.h"
+#include "millrace/ops/features/cast.h"
+#include "millrace/ops/flow/repeat.h"
+#include "millrace/ops/images/cutmix.h"
+#include "millrace/ops/images/mixing_draws.h"
+#include "millrace/ops/images/mixup.h"
+#include "millrace/ops/sources/range.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::mixup_cutmix_test {

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ops/parse_example.h"
-#include "ops/parse_sequence_example.h"
+#include "millrace/ops/parse/parse_example.h"
+#include "millrace/ops/parse/parse_sequence_example.h"
 #include "tests/support/example_parsing.h"
 
 namespace millrace::test {

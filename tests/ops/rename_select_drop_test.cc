@@ -1,14 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/columnar/buffer.h"
-#include "ops/batch.h"
-#include "ops/drop.h"
-#include "ops/range.h"
-#include "ops/rename.h"
-#include "ops/repeat.h"
-#include "ops/rows.h"
-#include "ops/select.h"
+#include "millrace/formats/columnar/buffer.h"
+#include "millrace/ops/batch/batch.h"
+#include "millrace/ops/features/drop.h"
+#include "millrace/ops/features/rename.h"
+#include "millrace/ops/features/select.h"
+#include "millrace/ops/flow/repeat.h"
+#include "millrace/ops/sources/range.h"
+#include "millrace/ops/sources/rows.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::rename_select_drop_test {

@@ -1,4 +1,4 @@
-#include "ops/row_number.h"
+#include "millrace/ops/row_number.h"
 
 #include <set>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::row_number_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

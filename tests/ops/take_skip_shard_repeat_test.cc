@@ -1,14 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/batch.h"
-#include "ops/ignore_errors.h"
-#include "ops/range.h"
-#include "ops/repeat.h"
-#include "ops/shard.h"
-#include "ops/shuffle.h"
-#include "ops/skip.h"
-#include "ops/take.h"
+#include "millrace/ops/batch/batch.h"
+#include "millrace/ops/flow/ignore_errors.h"
+#include "millrace/ops/flow/repeat.h"
+#include "millrace/ops/flow/shard.h"
+#include "millrace/ops/flow/shuffle.h"
+#include "millrace/ops/flow/skip.h"
+#include "millrace/ops/flow/take.h"
+#include "millrace/ops/sources/range.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::take_skip_shard_repeat_test {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/ops/tfdata_pipeline.h"
 #include "tests/support/operator_chain.h"
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/dataset.h"
-#include "pipeline/plan.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/plan/plan.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::certain_cardinality_test {

@@ -1,5 +1,5 @@
 // What a pipeline does about damaged shards under the policy `skip`.
-#include "formats/tfrecord/damage_policy.h"
+#include "millrace/formats/records/damage_policy.h"
 
 #include <algorithm>
 #include <array>
@@ -10,13 +10,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/example/writer.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/stream_hash.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/stream_hash.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/damage.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/places.h"

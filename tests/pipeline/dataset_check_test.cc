@@ -1,10 +1,10 @@
-#include "pipeline/dataset_check.h"
+#include "millrace/pipeline/dataset_check.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace millrace::dataset_check_test {
 namespace {

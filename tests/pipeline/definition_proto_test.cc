@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/storage/whole_file.h"
-#include "pipeline/definition/methods.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/definition/methods.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "formats/example/writer.h"
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace::error_place_test {
 namespace {

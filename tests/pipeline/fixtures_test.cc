@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "formats/storage/local.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/pipeline/pipeline_fixtures.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/places.h"

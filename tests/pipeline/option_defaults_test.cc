@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "formats/storage/whole_file.h"
-#include "pipeline/dataset.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/places.h"
 
 namespace millrace::option_defaults_test {
@@ -94,37 +94,37 @@ void expect_defaults(const std::string& header, const std::string& name) {
 }
 
 TEST(OptionDefaults, AreWhatTheCommentsSay) {
-  expect_defaults<AugmentImagesOptions>("ops/augment_images.h", "AugmentImagesOptions");
-  expect_defaults<BatchOptions>("ops/batch.h", "BatchOptions");
-  expect_defaults<BucketOptions>("ops/bucket_by_sequence_length.h", "BucketOptions");
-  expect_defaults<CacheOptions>("ops/cache.h", "CacheOptions");
-  expect_defaults<ChooseOptions>("ops/choose_from_datasets.h", "ChooseOptions");
-  expect_defaults<CorruptSpansOptions>("ops/corrupt_spans.h", "CorruptSpansOptions");
-  expect_defaults<CsvColumn>("ops/parse_csv.h", "CsvColumn");
+  expect_defaults<AugmentImagesOptions>("ops/images/augment_images.h", "AugmentImagesOptions");
+  expect_defaults<BatchOptions>("ops/batch/batch.h", "BatchOptions");
+  expect_defaults<BucketOptions>("ops/batch/bucket_by_sequence_length.h", "BucketOptions");
+  expect_defaults<CacheOptions>("ops/keep/cache.h", "CacheOptions");
+  expect_defaults<ChooseOptions>("ops/combine/choose_from_datasets.h", "ChooseOptions");
+  expect_defaults<CorruptSpansOptions>("ops/tokens/corrupt_spans.h", "CorruptSpansOptions");
+  expect_defaults<CsvColumn>("ops/parse/parse_csv.h", "CsvColumn");
   expect_defaults<CsvFormat>("formats/csv/format.h", "CsvFormat");
-  expect_defaults<CutmixOptions>("ops/cutmix.h", "CutmixOptions");
-  expect_defaults<DamagePolicy>("formats/tfrecord/damage_policy.h", "DamagePolicy");
-  expect_defaults<DecodeRawOptions>("ops/decode_raw.h", "DecodeRawOptions");
-  expect_defaults<FeaturePadding>("ops/padding.h", "FeaturePadding");
-  expect_defaults<FileReadOptions>("ops/file_source.h", "FileReadOptions");
+  expect_defaults<CutmixOptions>("ops/images/cutmix.h", "CutmixOptions");
+  expect_defaults<DamagePolicy>("formats/records/damage_policy.h", "DamagePolicy");
+  expect_defaults<DecodeRawOptions>("ops/parse/decode_raw.h", "DecodeRawOptions");
+  expect_defaults<FeaturePadding>("ops/batch/padding.h", "FeaturePadding");
+  expect_defaults<FileReadOptions>("ops/sources/file_source.h", "FileReadOptions");
   expect_defaults<FixedLengthFormat>("formats/fixed_length/reader.h", "FixedLengthFormat");
-  expect_defaults<GlobalShuffleOptions>("ops/global_shuffle.h", "GlobalShuffleOptions");
-  expect_defaults<InterleaveOptions>("ops/interleave.h", "InterleaveOptions");
-  expect_defaults<MaskSpans>("ops/mask_choice.h", "MaskSpans");
-  expect_defaults<MaskTokensOptions>("ops/mask_tokens.h", "MaskTokensOptions");
-  expect_defaults<MixupOptions>("ops/mixup.h", "MixupOptions");
-  expect_defaults<OneHotOptions>("ops/one_hot.h", "OneHotOptions");
-  expect_defaults<PackOptions>("ops/pack.h", "PackOptions");
-  expect_defaults<PaddedBatchOptions>("ops/padding.h", "PaddedBatchOptions");
-  expect_defaults<ParseTensorOptions>("ops/parse_tensor.h", "ParseTensorOptions");
-  expect_defaults<RaggedBatchOptions>("ops/ragged_batch.h", "RaggedBatchOptions");
-  expect_defaults<RejectionResampleOptions>("ops/rejection_resample.h", "RejectionResampleOptions");
-  expect_defaults<SampleOptions>("ops/sample_from_datasets.h", "SampleOptions");
-  expect_defaults<ShuffleOptions>("ops/shuffle.h", "ShuffleOptions");
-  expect_defaults<TfrecordOptions>("ops/tfrecord_source.h", "TfrecordOptions");
-  expect_defaults<TruncateOptions>("ops/truncate.h", "TruncateOptions");
-  expect_defaults<TruncatePairOptions>("ops/truncate_pair.h", "TruncatePairOptions");
-  expect_defaults<WindowOptions>("ops/window.h", "WindowOptions");
+  expect_defaults<GlobalShuffleOptions>("ops/sources/global_shuffle.h", "GlobalShuffleOptions");
+  expect_defaults<InterleaveOptions>("ops/combine/interleave.h", "InterleaveOptions");
+  expect_defaults<MaskSpans>("ops/tokens/mask_choice.h", "MaskSpans");
+  expect_defaults<MaskTokensOptions>("ops/tokens/mask_tokens.h", "MaskTokensOptions");
+  expect_defaults<MixupOptions>("ops/images/mixup.h", "MixupOptions");
+  expect_defaults<OneHotOptions>("ops/features/one_hot.h", "OneHotOptions");
+  expect_defaults<PackOptions>("ops/tokens/pack.h", "PackOptions");
+  expect_defaults<PaddedBatchOptions>("ops/batch/padding.h", "PaddedBatchOptions");
+  expect_defaults<ParseTensorOptions>("ops/parse/parse_tensor.h", "ParseTensorOptions");
+  expect_defaults<RaggedBatchOptions>("ops/batch/ragged_batch.h", "RaggedBatchOptions");
+  expect_defaults<RejectionResampleOptions>("ops/flow/rejection_resample.h", "RejectionResampleOptions");
+  expect_defaults<SampleOptions>("ops/combine/sample_from_datasets.h", "SampleOptions");
+  expect_defaults<ShuffleOptions>("ops/flow/shuffle.h", "ShuffleOptions");
+  expect_defaults<TfrecordOptions>("ops/sources/tfrecord.h", "TfrecordOptions");
+  expect_defaults<TruncateOptions>("ops/tokens/truncate.h", "TruncateOptions");
+  expect_defaults<TruncatePairOptions>("ops/tokens/truncate_pair.h", "TruncatePairOptions");
+  expect_defaults<WindowOptions>("ops/batch/window.h", "WindowOptions");
 }
 
 }  // namespace

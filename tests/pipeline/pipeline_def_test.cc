@@ -1,4 +1,4 @@
-#include "pipeline/definition/pipeline_def.h"
+#include "millrace/pipeline/definition/pipeline_def.h"
 
 #include <array>
 #include <memory>
@@ -9,9 +9,9 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include "formats/storage/whole_file.h"
-#include "pipeline/definition/function_registry.h"
-#include "pipeline/definition/methods.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/definition/function_registry.h"
+#include "millrace/pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/support/tfrecord_fixtures.h"
 
 namespace millrace::test {

@@ -1,4 +1,4 @@
-#include "pipeline/pipeline_state.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 #include <filesystem>
 
@@ -6,12 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/example/writer.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/stream_hash.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/stream_hash.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/sanitized.h"

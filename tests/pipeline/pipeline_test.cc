@@ -1,4 +1,4 @@
-#include "pipeline/pipeline.h"
+#include "millrace/pipeline/pipeline.h"
 
 #include <atomic>
 #include <functional>
@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace::pipeline_test {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/example/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/stream_hash.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/stream_hash.h"
+#include "millrace/pipeline/worker_limit.h"
 
 namespace millrace::randomness_test {
 namespace {

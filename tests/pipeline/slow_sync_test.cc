@@ -8,13 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "formats/columnar/block_builder.h"
-#include "formats/elements/writer.h"
-#include "formats/storage/folder_lock.h"
-#include "ops/elements_output.h"
-#include "pipeline/dataset.h"
-#include "pipeline/output_thread.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/elements/writer.h"
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/ops/keep/elements_output.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/run/output_thread.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
 namespace {

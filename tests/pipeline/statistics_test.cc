@@ -1,4 +1,4 @@
-#include "pipeline/statistics.h"
+#include "millrace/pipeline/statistics.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "formats/storage/local.h"
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/manual_storage.h"
 #include "tests/support/temporary_folder.h"
 

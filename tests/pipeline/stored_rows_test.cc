@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/tfrecord/writer.h"
-#include "ops/operator.h"
-#include "pipeline/dataset.h"
-#include "pipeline/pipeline.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/ops/operator.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/pipeline.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::stored_rows_test {

@@ -7,13 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/example/writer.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/writer.h"
-#include "ops/tfrecord_source.h"
-#include "pipeline/dataset.h"
-#include "pipeline/stream_hash.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/ops/sources/tfrecord.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/stream_hash.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/gathered_bodies.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/manual_storage.h"

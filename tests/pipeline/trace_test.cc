@@ -1,4 +1,4 @@
-#include "pipeline/trace.h"
+#include "millrace/pipeline/trace.h"
 
 #include <map>
 #include <set>
@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/tfrecord/writer.h"
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::trace_test {

@@ -1,7 +1,7 @@
 // A struct whose description leaves a member out must not compile: compiled by a test, not part of any program. With
 // MILLRACE_ALL_FIELDS nothing is left out.
 
-#include "ops/arguments.h"
+#include "millrace/ops/arguments.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "command_line/command_line.h"
-#include "pipeline/dataset.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/pipeline/dataset.h"
 #include "tests/ops/first_fit_decreasing.h"
 
 namespace millrace {

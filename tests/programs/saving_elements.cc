@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "pipeline/dataset.h"
+#include "millrace/pipeline/dataset.h"
 
 namespace {
 

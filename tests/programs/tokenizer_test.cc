@@ -2,7 +2,7 @@
 // tokenizer.json, encodings.jsonl and pairs.jsonl, or several such, the three names of each with a prefix of their own
 // (bpe_tokenizer.json). Prints what differs and how many texts and pairs there are. With --write FILE as well, what we
 // write of DIR/tokenizer.json goes there first.
-#include "tokenizer/tokenizer.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 #include <cstdio>
 #include <exception>

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "millrace/trainer/stop_signals.h"
 #include "tests/programs/file_faults.h"
-#include "trainer/stop_signals.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "command_line/command_line.h"
+#include "millrace/command_line/command_line.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"

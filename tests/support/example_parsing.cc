@@ -13,7 +13,7 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/stubs/logging.h>
 
-#include "formats/columnar/column_builder.h"
+#include "millrace/formats/columnar/column_builder.h"
 #include "tests/support/example_messages.h"
 
 namespace millrace::test {

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "formats/example/parser.h"
-#include "formats/example/sequence_parser.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/formats/example/sequence_parser.h"
 
 namespace millrace::test {
 

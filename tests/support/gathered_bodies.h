@@ -1,7 +1,7 @@
 #pragma once
 
-#include "pipeline/dataset.h"
-#include "pipeline/plan.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/plan/plan.h"
 #include "tests/support/gathering.h"
 
 namespace millrace::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/storage/storage.h"
+#include "millrace/formats/storage/storage.h"
 
 namespace millrace::test {
 

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/columnar/block_builder.h"
-#include "formats/tfrecord/skipped_region.h"
-#include "ops/operator.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/records/skipped_region.h"
+#include "millrace/ops/operator.h"
 
 namespace millrace::test {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "formats/compression/deflate.h"
-#include "formats/compression/zstd_packer.h"
+#include "millrace/formats/compression/deflate.h"
+#include "millrace/formats/compression/zstd_packer.h"
 
 namespace millrace::test {
 

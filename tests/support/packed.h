@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "formats/compression/compression.h"
+#include "millrace/formats/compression/compression.h"
 
 namespace millrace::test {
 

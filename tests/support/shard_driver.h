@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 
 namespace millrace::test {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/compression/compression.h"
-#include "formats/error.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/error.h"
 #include "tests/support/shard_driver.h"
 
 namespace millrace::test {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "formats/columnar/memory_gate.h"
+#include "millrace/formats/columnar/memory_gate.h"
 
 namespace millrace::test {
 

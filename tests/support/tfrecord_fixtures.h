@@ -8,8 +8,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "formats/storage/storage.h"
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/storage/storage.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 #include "tests/support/shard_driver.h"
 #include "tests/support/shard_walk.h"
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "tokenizer/tokenizer.h"
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace::test {
 namespace {

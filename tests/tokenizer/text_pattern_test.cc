@@ -1,4 +1,4 @@
-#include "tokenizer/text_pattern.h"
+#include "millrace/tokenizer/text_pattern.h"
 
 #include <string>
 #include <vector>

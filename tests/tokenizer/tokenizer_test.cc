@@ -1,4 +1,4 @@
-#include "tokenizer/tokenizer.h"
+#include "millrace/tokenizer/tokenizer.h"
 
 #include <filesystem>
 #include <fstream>
@@ -10,7 +10,7 @@
 #include <malloc.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 #include "tests/support/places.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

@@ -1,9 +1,9 @@
-#include "trainer/batch_view.h"
+#include "millrace/trainer/batch_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::batch_view_test {
 namespace {

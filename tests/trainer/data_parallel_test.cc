@@ -9,13 +9,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/lamb.h"
+#include "millrace/trainer/optimizers/optimizer_groups.h"
+#include "millrace/trainer/optimizers/sgd.h"
+#include "millrace/trainer/step/distributor.h"
+#include "millrace/trainer/step/step_graph.h"
 #include "tests/trainer/toy_models.h"
-#include "trainer/distributor.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/lamb.h"
-#include "trainer/optimizers/optimizer_groups.h"
-#include "trainer/optimizers/sgd.h"
-#include "trainer/step_graph.h"
 
 namespace millrace::data_parallel_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/parameters.h"
+#include "millrace/trainer/parameters.h"
 
 #include <limits>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::parameters_test {
 namespace {

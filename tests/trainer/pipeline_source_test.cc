@@ -1,4 +1,4 @@
-#include "trainer/pipeline_source.h"
+#include "millrace/trainer/pipeline_source.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,12 +15,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/callbacks/jsonl_log.h"
+#include "millrace/trainer/callbacks/progress_bar.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
-#include "trainer/callbacks/jsonl_log.h"
-#include "trainer/callbacks/progress_bar.h"
 
 namespace millrace::pipeline_source_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/predictor.h"
+#include "millrace/trainer/predictor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

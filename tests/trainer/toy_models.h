@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
-#include "trainer/model.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/model.h"
 
 namespace millrace::testing_models {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/trainer.h"
 #include "tests/trainer/toy_models.h"
-#include "trainer/batch_source.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/trainer.h"
 
 namespace millrace::testing_models {
 

@@ -1,4 +1,4 @@
-#include "trainer/trainer.h"
+#include "millrace/trainer/trainer.h"
 
 #include <array>
 #include <cmath>
@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/tbb/global_control.h>
 
+#include "millrace/trainer/optimizers/sgd.h"
 #include "tests/support/gathering.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 #include "tests/trainer/training_files.h"
-#include "trainer/optimizers/sgd.h"
 
 namespace millrace::trainer_test {
 namespace {

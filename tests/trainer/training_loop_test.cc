@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/trainer/metrics/spearman.h"
+#include "millrace/trainer/optimizers/sgd.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
-#include "trainer/metrics/spearman.h"
-#include "trainer/optimizers/sgd.h"
 
 namespace millrace::training_loop_test {
 namespace {

@@ -2,8 +2,8 @@
 // test passes when the report names the planted function. usage: planted_race map|stage
 #include <string_view>
 
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/tsan/meeting.h"
 
 namespace millrace {

@@ -2,11 +2,11 @@
 // usage: planted_training_race replica|callback
 #include <string_view>
 
-#include "pipeline/dataset.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/pipeline_source.h"
 #include "tests/trainer/toy_training.h"
 #include "tests/tsan/meeting.h"
-#include "trainer/pipeline_source.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/decoders/byte_fallback.h"
+#include "millrace/tokenizer/decoders/byte_fallback.h"
 
 #include <charconv>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "formats/utf8.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/decoders/decoder.h"
 
 namespace millrace {
 

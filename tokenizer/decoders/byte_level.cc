@@ -1,9 +1,9 @@
-#include "tokenizer/decoders/byte_level.h"
+#include "millrace/tokenizer/decoders/byte_level.h"
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/byte_characters.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/byte_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/byte_level_options.h"
-#include "tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/byte_level_options.h"
+#include "millrace/tokenizer/decoders/decoder.h"
 
 namespace millrace {
 

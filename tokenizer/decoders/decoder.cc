@@ -1,14 +1,14 @@
-#include "tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/decoders/decoder.h"
 
 #include <fmt/format.h>
 
-#include "tokenizer/decoders/byte_fallback.h"
-#include "tokenizer/decoders/byte_level.h"
-#include "tokenizer/decoders/fuse.h"
-#include "tokenizer/decoders/metaspace.h"
-#include "tokenizer/decoders/replace.h"
-#include "tokenizer/decoders/sequence.h"
-#include "tokenizer/decoders/strip.h"
+#include "millrace/tokenizer/decoders/byte_fallback.h"
+#include "millrace/tokenizer/decoders/byte_level.h"
+#include "millrace/tokenizer/decoders/fuse.h"
+#include "millrace/tokenizer/decoders/metaspace.h"
+#include "millrace/tokenizer/decoders/replace.h"
+#include "millrace/tokenizer/decoders/sequence.h"
+#include "millrace/tokenizer/decoders/strip.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/decoders/fuse.h"
+#include "millrace/tokenizer/decoders/fuse.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "tokenizer/decoders/metaspace.h"
+#include "millrace/tokenizer/decoders/metaspace.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/decoders/decoder.h"
-#include "tokenizer/metaspace_options.h"
+#include "millrace/tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/metaspace_options.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/decoders/replace.h"
+#include "millrace/tokenizer/decoders/replace.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/decoders/decoder.h"
-#include "tokenizer/text_pattern.h"
+#include "millrace/tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/text_pattern.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/decoders/sequence.h"
+#include "millrace/tokenizer/decoders/sequence.h"
 
 #include <utility>
 

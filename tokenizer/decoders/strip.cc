@@ -1,9 +1,9 @@
-#include "tokenizer/decoders/strip.h"
+#include "millrace/tokenizer/decoders/strip.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/models/bpe.h"
+#include "millrace/tokenizer/models/bpe.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/models/word_cache.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/models/word_cache.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

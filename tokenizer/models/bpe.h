@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/byte_trie.h"
-#include "tokenizer/models/merge_table.h"
-#include "tokenizer/models/model.h"
+#include "millrace/tokenizer/byte_trie.h"
+#include "millrace/tokenizer/models/merge_table.h"
+#include "millrace/tokenizer/models/model.h"
 
 namespace millrace {
 

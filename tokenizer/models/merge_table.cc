@@ -1,4 +1,4 @@
-#include "tokenizer/models/merge_table.h"
+#include "millrace/tokenizer/models/merge_table.h"
 
 #include <bit>
 

@@ -1,10 +1,10 @@
-#include "tokenizer/models/model.h"
+#include "millrace/tokenizer/models/model.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/models/bpe.h"
-#include "tokenizer/models/unigram.h"
+#include "millrace/tokenizer/models/bpe.h"
+#include "millrace/tokenizer/models/unigram.h"
 
 namespace millrace {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "tokenizer/byte_trie.h"
-#include "tokenizer/models/model.h"
+#include "millrace/tokenizer/byte_trie.h"
+#include "millrace/tokenizer/models/model.h"
 
 namespace millrace {
 

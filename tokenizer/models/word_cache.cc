@@ -1,4 +1,4 @@
-#include "tokenizer/models/word_cache.h"
+#include "millrace/tokenizer/models/word_cache.h"
 
 #include <atomic>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/models/model.h"
+#include "millrace/tokenizer/models/model.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
-#include "tokenizer/normalizers/character_map.h"
+#include "millrace/tokenizer/normalizers/character_map.h"
 
-#include "formats/utf8.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/formats/utf8.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

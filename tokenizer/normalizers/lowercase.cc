@@ -1,12 +1,12 @@
-#include "tokenizer/normalizers/lowercase.h"
+#include "millrace/tokenizer/normalizers/lowercase.h"
 
 #include <utility>
 
 #include <nlohmann/json.hpp>
 #include <unicode/uchar.h>
 
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
 
 namespace millrace {
 

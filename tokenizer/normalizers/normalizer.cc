@@ -1,13 +1,13 @@
-#include "tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
 
 #include <fmt/format.h>
 
-#include "tokenizer/normalizers/lowercase.h"
-#include "tokenizer/normalizers/precompiled.h"
-#include "tokenizer/normalizers/replace.h"
-#include "tokenizer/normalizers/sequence.h"
-#include "tokenizer/normalizers/strip.h"
-#include "tokenizer/normalizers/unicode_form.h"
+#include "millrace/tokenizer/normalizers/lowercase.h"
+#include "millrace/tokenizer/normalizers/precompiled.h"
+#include "millrace/tokenizer/normalizers/replace.h"
+#include "millrace/tokenizer/normalizers/sequence.h"
+#include "millrace/tokenizer/normalizers/strip.h"
+#include "millrace/tokenizer/normalizers/unicode_form.h"
 
 namespace millrace {
 

@@ -1,13 +1,13 @@
-#include "tokenizer/normalizers/precompiled.h"
+#include "millrace/tokenizer/normalizers/precompiled.h"
 
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/base64.h"
-#include "tokenizer/graphemes.h"
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/base64.h"
+#include "millrace/tokenizer/graphemes.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <vector>
 
-#include "tokenizer/normalizers/character_map.h"
-#include "tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/normalizers/character_map.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "tokenizer/normalizers/replace.h"
+#include "millrace/tokenizer/normalizers/replace.h"
 
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

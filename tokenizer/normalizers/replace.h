@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/normalizers/normalizer.h"
-#include "tokenizer/text_pattern.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/text_pattern.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/normalizers/sequence.h"
+#include "millrace/tokenizer/normalizers/sequence.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "tokenizer/normalizers/strip.h"
+#include "millrace/tokenizer/normalizers/strip.h"
 
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/character_classes.h"
+#include "millrace/tokenizer/character_classes.h"
 
 namespace millrace {
 

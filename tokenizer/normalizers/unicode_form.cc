@@ -1,4 +1,4 @@
-#include "tokenizer/normalizers/unicode_form.h"
+#include "millrace/tokenizer/normalizers/unicode_form.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,9 @@
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
 
-#include "formats/error.h"
-#include "tokenizer/kept_memory.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/kept_memory.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

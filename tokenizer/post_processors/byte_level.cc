@@ -1,4 +1,4 @@
-#include "tokenizer/post_processors/byte_level.h"
+#include "millrace/tokenizer/post_processors/byte_level.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/byte_level_options.h"
-#include "tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/byte_level_options.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
 
 namespace millrace {
 

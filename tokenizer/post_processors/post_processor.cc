@@ -1,11 +1,11 @@
-#include "tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
 
 #include <fmt/format.h>
 
-#include "tokenizer/post_processors/byte_level.h"
-#include "tokenizer/post_processors/roberta_processing.h"
-#include "tokenizer/post_processors/sequence.h"
-#include "tokenizer/post_processors/template_processing.h"
+#include "millrace/tokenizer/post_processors/byte_level.h"
+#include "millrace/tokenizer/post_processors/roberta_processing.h"
+#include "millrace/tokenizer/post_processors/sequence.h"
+#include "millrace/tokenizer/post_processors/template_processing.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/post_processors/roberta_processing.h"
+#include "millrace/tokenizer/post_processors/roberta_processing.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
 
 namespace millrace {
 

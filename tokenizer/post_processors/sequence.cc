@@ -1,4 +1,4 @@
-#include "tokenizer/post_processors/sequence.h"
+#include "millrace/tokenizer/post_processors/sequence.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tokenizer/post_processors/post_processor.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/post_processors/template_processing.h"
+#include "millrace/tokenizer/post_processors/template_processing.h"
 
 #include <algorithm>
 

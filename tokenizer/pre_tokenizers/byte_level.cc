@@ -1,10 +1,10 @@
-#include "tokenizer/pre_tokenizers/byte_level.h"
+#include "millrace/tokenizer/pre_tokenizers/byte_level.h"
 
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/pre_tokenizers/byte_level_words.h"
+#include "millrace/tokenizer/pre_tokenizers/byte_level_words.h"
 
 namespace millrace {
 namespace {

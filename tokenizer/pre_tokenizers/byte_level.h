@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/byte_level_options.h"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/byte_level_options.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace millrace {
 

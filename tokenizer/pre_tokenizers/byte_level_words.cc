@@ -1,7 +1,7 @@
-#include "tokenizer/pre_tokenizers/byte_level_words.h"
+#include "millrace/tokenizer/pre_tokenizers/byte_level_words.h"
 
-#include "tokenizer/character_classes.h"
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/character_classes.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 namespace {

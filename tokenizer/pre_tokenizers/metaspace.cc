@@ -1,4 +1,4 @@
-#include "tokenizer/pre_tokenizers/metaspace.h"
+#include "millrace/tokenizer/pre_tokenizers/metaspace.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tokenizer/metaspace_options.h"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/metaspace_options.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace millrace {
 

@@ -1,12 +1,12 @@
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 #include <fmt/format.h>
 
-#include "tokenizer/pre_tokenizers/byte_level.h"
-#include "tokenizer/pre_tokenizers/metaspace.h"
-#include "tokenizer/pre_tokenizers/sequence.h"
-#include "tokenizer/pre_tokenizers/whitespace.h"
-#include "tokenizer/pre_tokenizers/whitespace_split.h"
+#include "millrace/tokenizer/pre_tokenizers/byte_level.h"
+#include "millrace/tokenizer/pre_tokenizers/metaspace.h"
+#include "millrace/tokenizer/pre_tokenizers/sequence.h"
+#include "millrace/tokenizer/pre_tokenizers/whitespace.h"
+#include "millrace/tokenizer/pre_tokenizers/whitespace_split.h"
 
 namespace millrace {
 

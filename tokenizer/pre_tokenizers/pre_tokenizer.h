@@ -4,8 +4,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "tokenizer/aligned_text.h"
-#include "tokenizer/json_node.h"
+#include "millrace/tokenizer/aligned_text.h"
+#include "millrace/tokenizer/json_node.h"
 
 namespace millrace {
 

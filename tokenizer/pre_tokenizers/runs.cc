@@ -1,8 +1,8 @@
-#include "tokenizer/pre_tokenizers/runs.h"
+#include "millrace/tokenizer/pre_tokenizers/runs.h"
 
 #include <utility>
 
-#include "tokenizer/utf8_characters.h"
+#include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tokenizer/aligned_text.h"
+#include "millrace/tokenizer/aligned_text.h"
 
 namespace millrace {
 

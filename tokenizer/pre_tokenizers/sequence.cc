@@ -1,4 +1,4 @@
-#include "tokenizer/pre_tokenizers/sequence.h"
+#include "millrace/tokenizer/pre_tokenizers/sequence.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace millrace {
 

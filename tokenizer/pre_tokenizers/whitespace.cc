@@ -1,9 +1,9 @@
-#include "tokenizer/pre_tokenizers/whitespace.h"
+#include "millrace/tokenizer/pre_tokenizers/whitespace.h"
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/character_classes.h"
-#include "tokenizer/pre_tokenizers/runs.h"
+#include "millrace/tokenizer/character_classes.h"
+#include "millrace/tokenizer/pre_tokenizers/runs.h"
 
 namespace millrace {
 namespace {

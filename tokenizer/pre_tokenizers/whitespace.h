@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 
 namespace millrace {
 

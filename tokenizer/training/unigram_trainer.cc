@@ -1,4 +1,4 @@
-#include "tokenizer/training/unigram_trainer.h"
+#include "millrace/tokenizer/training/unigram_trainer.h"
 
 #include <algorithm>
 #include <array>
@@ -17,12 +17,12 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
-#include "tokenizer/added_tokens.h"
-#include "tokenizer/normalizers/normalizer.h"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.h"
-#include "tokenizer/training/word_counts.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
+#include "millrace/tokenizer/added_tokens.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/training/word_counts.h"
 
 namespace millrace {
 namespace {

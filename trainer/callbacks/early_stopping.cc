@@ -1,11 +1,11 @@
-#include "trainer/callbacks/early_stopping.h"
+#include "millrace/trainer/callbacks/early_stopping.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

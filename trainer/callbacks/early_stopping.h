@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/callback.h"
+#include "millrace/trainer/callback.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/callbacks/jsonl_log.h"
+#include "millrace/trainer/callbacks/jsonl_log.h"
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

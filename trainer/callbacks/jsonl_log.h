@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "trainer/callback.h"
+#include "millrace/trainer/callback.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/callbacks/progress_bar.h"
+#include "millrace/trainer/callbacks/progress_bar.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/callback.h"
+#include "millrace/trainer/callback.h"
 
 namespace millrace {
 

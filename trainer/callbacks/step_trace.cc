@@ -1,10 +1,10 @@
-#include "trainer/callbacks/step_trace.h"
+#include "millrace/trainer/callbacks/step_trace.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "formats/chrome_trace/writer.h"
-#include "formats/storage/growing_file.h"
-#include "trainer/callback.h"
+#include "millrace/formats/chrome_trace/writer.h"
+#include "millrace/formats/storage/growing_file.h"
+#include "millrace/trainer/callback.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "trainer/callbacks/tensorboard_log.h"
+#include "millrace/trainer/callbacks/tensorboard_log.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

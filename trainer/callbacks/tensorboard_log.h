@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/callback.h"
-#include "trainer/parameters.h"
-#include "trainer/tensorboard/writer.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/parameters.h"
+#include "millrace/trainer/tensorboard/writer.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "trainer/metrics/accuracy.h"
+#include "millrace/trainer/metrics/accuracy.h"
 
 #include <limits>
 
-#include "trainer/metrics/scored_rows.h"
+#include "millrace/trainer/metrics/scored_rows.h"
 
 namespace millrace {
 

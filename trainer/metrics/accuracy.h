@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/metrics/metric.h"
+#include "millrace/trainer/metrics/metric.h"
 
 namespace millrace {
 

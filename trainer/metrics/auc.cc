@@ -1,8 +1,8 @@
-#include "trainer/metrics/auc.h"
+#include "millrace/trainer/metrics/auc.h"
 
 #include <limits>
 
-#include "trainer/metrics/ranks.h"
+#include "millrace/trainer/metrics/ranks.h"
 
 namespace millrace {
 

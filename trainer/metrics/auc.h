@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/metrics/scored_rows.h"
+#include "millrace/trainer/metrics/scored_rows.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "trainer/metrics/f_beta.h"
+#include "millrace/trainer/metrics/f_beta.h"
 
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_view.h"
-#include "trainer/predictions.h"
+#include "millrace/trainer/batch_view.h"
+#include "millrace/trainer/predictions.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/metrics/metric_values.h"
+#include "millrace/trainer/metrics/metric_values.h"
 
 #include <limits>
 #include <set>
@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

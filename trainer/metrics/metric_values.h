@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/metrics/metric.h"
-#include "trainer/step_result.h"
+#include "millrace/trainer/metrics/metric.h"
+#include "millrace/trainer/step_result.h"
 
 namespace millrace {
 

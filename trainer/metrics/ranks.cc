@@ -1,4 +1,4 @@
-#include "trainer/metrics/ranks.h"
+#include "millrace/trainer/metrics/ranks.h"
 
 #include <algorithm>
 #include <cstddef>

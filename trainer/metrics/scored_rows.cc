@@ -1,11 +1,11 @@
-#include "trainer/metrics/scored_rows.h"
+#include "millrace/trainer/metrics/scored_rows.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/metrics/metric.h"
+#include "millrace/trainer/metrics/metric.h"
 
 namespace millrace {
 

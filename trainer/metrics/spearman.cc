@@ -1,10 +1,10 @@
-#include "trainer/metrics/spearman.h"
+#include "millrace/trainer/metrics/spearman.h"
 
 #include <cmath>
 #include <limits>
 #include <optional>
 
-#include "trainer/metrics/ranks.h"
+#include "millrace/trainer/metrics/ranks.h"
 
 namespace millrace {
 namespace {

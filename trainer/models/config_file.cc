@@ -1,4 +1,4 @@
-#include "trainer/models/config_file.h"
+#include "millrace/trainer/models/config_file.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/models/named_activation.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/models/named_activation.h"
 
 namespace millrace {
 

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "trainer/tensor/feed_forward.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/feed_forward.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "trainer/models/config_limits.h"
+#include "millrace/trainer/models/config_limits.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -1,6 +1,6 @@
-#include "trainer/models/labelled_positions.h"
+#include "millrace/trainer/models/labelled_positions.h"
 
-#include "trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
 
 namespace millrace {
 

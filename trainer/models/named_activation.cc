@@ -1,8 +1,8 @@
-#include "trainer/models/named_activation.h"
+#include "millrace/trainer/models/named_activation.h"
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

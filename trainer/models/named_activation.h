@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "trainer/tensor/feed_forward.h"
+#include "millrace/trainer/tensor/feed_forward.h"
 
 namespace millrace {
 

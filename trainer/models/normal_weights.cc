@@ -1,4 +1,4 @@
-#include "trainer/models/normal_weights.h"
+#include "millrace/trainer/models/normal_weights.h"
 
 #include <array>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
 
 namespace millrace {
 

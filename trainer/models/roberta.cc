@@ -1,17 +1,17 @@
-#include "trainer/models/roberta.h"
+#include "millrace/trainer/models/roberta.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/models/labelled_positions.h"
-#include "trainer/models/named_activation.h"
-#include "trainer/tensor/cross_entropy.h"
-#include "trainer/tensor/gelu.h"
-#include "trainer/tensor/layer_norm.h"
-#include "trainer/tensor/linear.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/models/labelled_positions.h"
+#include "millrace/trainer/models/named_activation.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/gelu.h"
+#include "millrace/trainer/tensor/layer_norm.h"
+#include "millrace/trainer/tensor/linear.h"
 
 namespace millrace {
 namespace {

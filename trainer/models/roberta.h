@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model.h"
-#include "trainer/models/roberta_encoder.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/models/roberta_encoder.h"
 
 namespace millrace {
 

@@ -1,18 +1,18 @@
-#include "trainer/models/roberta_encoder.h"
+#include "millrace/trainer/models/roberta_encoder.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "ops/counter_rng.h"
-#include "trainer/models/config_limits.h"
-#include "trainer/models/normal_weights.h"
-#include "trainer/tensor/attention.h"
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/embedding.h"
-#include "trainer/tensor/layer_norm.h"
-#include "trainer/tensor/linear.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/models/config_limits.h"
+#include "millrace/trainer/models/normal_weights.h"
+#include "millrace/trainer/tensor/attention.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/embedding.h"
+#include "millrace/trainer/tensor/layer_norm.h"
+#include "millrace/trainer/tensor/linear.h"
 
 namespace millrace {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/batch_view.h"
-#include "trainer/parameters.h"
-#include "trainer/tensor/feed_forward.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/batch_view.h"
+#include "millrace/trainer/parameters.h"
+#include "millrace/trainer/tensor/feed_forward.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

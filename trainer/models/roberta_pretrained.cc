@@ -1,13 +1,13 @@
-#include "trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/models/roberta_pretrained.h"
 
 #include <nlohmann/json.hpp>
 
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
-#include "formats/storage/atomic_file.h"
-#include "trainer/models/config_file.h"
-#include "trainer/models/named_activation.h"
-#include "trainer/parameter_file.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/trainer/checkpoint/parameter_file.h"
+#include "millrace/trainer/models/config_file.h"
+#include "millrace/trainer/models/named_activation.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "trainer/models/roberta.h"
+#include "millrace/trainer/models/roberta.h"
 
 namespace millrace {
 

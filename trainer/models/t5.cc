@@ -1,4 +1,4 @@
-#include "trainer/models/t5.h"
+#include "millrace/trainer/models/t5.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,21 +6,21 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "ops/counter_rng.h"
-#include "trainer/models/config_limits.h"
-#include "trainer/models/labelled_positions.h"
-#include "trainer/models/named_activation.h"
-#include "trainer/models/normal_weights.h"
-#include "trainer/tensor/add.h"
-#include "trainer/tensor/attention.h"
-#include "trainer/tensor/cross_entropy.h"
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/embedding.h"
-#include "trainer/tensor/linear.h"
-#include "trainer/tensor/relative_position_bias.h"
-#include "trainer/tensor/rms_norm.h"
-#include "trainer/tensor/scale.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/models/config_limits.h"
+#include "millrace/trainer/models/labelled_positions.h"
+#include "millrace/trainer/models/named_activation.h"
+#include "millrace/trainer/models/normal_weights.h"
+#include "millrace/trainer/tensor/add.h"
+#include "millrace/trainer/tensor/attention.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/embedding.h"
+#include "millrace/trainer/tensor/linear.h"
+#include "millrace/trainer/tensor/relative_position_bias.h"
+#include "millrace/trainer/tensor/rms_norm.h"
+#include "millrace/trainer/tensor/scale.h"
 
 namespace millrace {
 namespace {

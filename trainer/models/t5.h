@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model.h"
-#include "trainer/tensor/feed_forward.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/tensor/feed_forward.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

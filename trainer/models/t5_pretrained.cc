@@ -1,15 +1,15 @@
-#include "trainer/models/t5_pretrained.h"
+#include "millrace/trainer/models/t5_pretrained.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
 
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
-#include "formats/storage/atomic_file.h"
-#include "trainer/models/config_file.h"
-#include "trainer/parameter_file.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/trainer/checkpoint/parameter_file.h"
+#include "millrace/trainer/models/config_file.h"
 
 namespace millrace {
 namespace {

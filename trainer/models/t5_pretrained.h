@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "trainer/models/t5.h"
+#include "millrace/trainer/models/t5.h"
 
 namespace millrace {
 

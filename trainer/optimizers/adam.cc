@@ -1,10 +1,10 @@
-#include "trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/adam.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

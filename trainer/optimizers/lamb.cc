@@ -1,11 +1,11 @@
-#include "trainer/optimizers/lamb.h"
+#include "millrace/trainer/optimizers/lamb.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/optimizers/adam.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/optimizers/adam.h"
 
 namespace millrace {
 namespace {

@@ -1,12 +1,12 @@
-#include "trainer/optimizers/optimizer.h"
+#include "millrace/trainer/optimizers/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/name_pattern.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/name_pattern.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/parameters.h"
+#include "millrace/trainer/parameters.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "trainer/optimizers/optimizer_groups.h"
+#include "millrace/trainer/optimizers/optimizer_groups.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/name_pattern.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/name_pattern.h"
 
 namespace millrace {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/optimizers/optimizer.h"
-#include "trainer/schedules/schedule.h"
+#include "millrace/trainer/optimizers/optimizer.h"
+#include "millrace/trainer/schedules/schedule.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "trainer/optimizers/radam.h"
+#include "millrace/trainer/optimizers/radam.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/adam.h"
 
 namespace millrace {
 namespace {

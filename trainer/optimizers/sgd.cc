@@ -1,8 +1,8 @@
-#include "trainer/optimizers/sgd.h"
+#include "millrace/trainer/optimizers/sgd.h"
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

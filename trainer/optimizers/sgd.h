@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/optimizers/optimizer.h"
+#include "millrace/trainer/optimizers/optimizer.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/schedules/schedule.h"
+#include "millrace/trainer/schedules/schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 namespace {

@@ -1,8 +1,8 @@
-#include "trainer/tensor/absolute_error.h"
+#include "millrace/trainer/tensor/absolute_error.h"
 
 #include <cmath>
 
-#include "trainer/tensor/difference_loss.h"
+#include "millrace/trainer/tensor/difference_loss.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/tensor/arena.h"
+#include "millrace/trainer/tensor/arena.h"
 
 #include <algorithm>
 #include <cstdlib>

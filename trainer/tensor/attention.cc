@@ -1,4 +1,4 @@
-#include "trainer/tensor/attention.h"
+#include "millrace/trainer/tensor/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/gemm.h"
-#include "trainer/tensor/kept_values.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/kept_values.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <span>
 
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

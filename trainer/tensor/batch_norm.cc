@@ -1,10 +1,10 @@
-#include "trainer/tensor/batch_norm.h"
+#include "millrace/trainer/tensor/batch_norm.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

@@ -1,9 +1,9 @@
-#include "trainer/tensor/conv2d.h"
+#include "millrace/trainer/tensor/conv2d.h"
 
 #include <algorithm>
 
-#include "trainer/tensor/gemm.h"
-#include "trainer/tensor/same_padding.h"
+#include "millrace/trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/same_padding.h"
 
 namespace millrace {
 

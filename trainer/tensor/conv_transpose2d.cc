@@ -1,13 +1,13 @@
-#include "trainer/tensor/conv_transpose2d.h"
+#include "millrace/trainer/tensor/conv_transpose2d.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/gemm.h"
-#include "trainer/tensor/same_padding.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/same_padding.h"
 
 namespace millrace {
 

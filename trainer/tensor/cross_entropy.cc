@@ -1,11 +1,11 @@
-#include "trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

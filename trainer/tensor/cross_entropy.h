@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

@@ -1,9 +1,9 @@
-#include "trainer/tensor/depthwise_conv2d.h"
+#include "millrace/trainer/tensor/depthwise_conv2d.h"
 
 #include <algorithm>
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/same_padding.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/same_padding.h"
 
 namespace millrace {
 

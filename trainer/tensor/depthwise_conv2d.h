@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "trainer/tensor/shape_check.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

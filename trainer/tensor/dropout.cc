@@ -1,11 +1,11 @@
-#include "trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/dropout.h"
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "ops/philox_words.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/random/philox_words.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

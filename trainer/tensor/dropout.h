@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/counter_rng.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

@@ -1,13 +1,13 @@
-#include "trainer/tensor/embedding.h"
+#include "millrace/trainer/tensor/embedding.h"
 
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 namespace {

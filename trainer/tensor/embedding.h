@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

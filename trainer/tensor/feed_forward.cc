@@ -1,11 +1,11 @@
-#include "trainer/tensor/feed_forward.h"
+#include "millrace/trainer/tensor/feed_forward.h"
 
 #include <algorithm>
 
-#include "trainer/tensor/gemm.h"
-#include "trainer/tensor/kept_values.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/kept_values.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
-#include "trainer/tensor/gelu.h"
+#include "millrace/trainer/tensor/gelu.h"
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/pointwise.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/pointwise.h"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
-#include "trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/gemm.h"
 
-#include "trainer/tensor/gemm_eigen.h"
+#include "millrace/trainer/tensor/gemm_eigen.h"
 #ifdef MILLRACE_HAVE_ONEDNN
-#include "trainer/tensor/gemm_onednn.h"
+#include "millrace/trainer/tensor/gemm_onednn.h"
 #endif
 
 namespace millrace {

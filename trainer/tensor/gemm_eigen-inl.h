@@ -5,7 +5,7 @@
 #define Eigen MILLRACE_EIGEN_NAMESPACE
 #include <Eigen/Core>
 
-#include "trainer/tensor/gemm_eigen.h"
+#include "millrace/trainer/tensor/gemm_eigen.h"
 
 namespace millrace {
 namespace {

@@ -5,4 +5,4 @@
 #endif
 #define MILLRACE_EIGEN_NAMESPACE EigenOf_gemm_eigen_avx512
 #define MILLRACE_GEMM_NAME gemm_eigen_avx512
-#include "trainer/tensor/gemm_eigen-inl.h"
+#include "millrace/trainer/tensor/gemm_eigen-inl.h"

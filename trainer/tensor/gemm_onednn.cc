@@ -1,4 +1,4 @@
-#include "trainer/tensor/gemm_onednn.h"
+#include "millrace/trainer/tensor/gemm_onednn.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/tensor/gemm_eigen.h"
+#include "millrace/trainer/tensor/gemm_eigen.h"
 
 namespace millrace {
 

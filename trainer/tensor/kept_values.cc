@@ -1,6 +1,6 @@
-#include "trainer/tensor/kept_values.h"
+#include "millrace/trainer/tensor/kept_values.h"
 
-#include "trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

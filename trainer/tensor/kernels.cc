@@ -1,6 +1,6 @@
-#include "trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/kernels.h"
 
-#include "trainer/tensor/kernels/tables.h"
+#include "millrace/trainer/tensor/kernels/tables.h"
 
 namespace millrace {
 

@@ -1,10 +1,10 @@
-#include "trainer/tensor/layer_norm.h"
+#include "millrace/trainer/tensor/layer_norm.h"
 
 #include <algorithm>
 
-#include "trainer/tensor/kept_values.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/kept_values.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 namespace {

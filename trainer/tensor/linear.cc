@@ -1,8 +1,8 @@
-#include "trainer/tensor/linear.h"
+#include "millrace/trainer/tensor/linear.h"
 
-#include "trainer/tensor/gemm.h"
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

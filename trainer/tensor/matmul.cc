@@ -1,4 +1,4 @@
-#include "trainer/tensor/matmul.h"
+#include "millrace/trainer/tensor/matmul.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/gemm.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/gemm.h"
 
 namespace millrace {
 namespace {

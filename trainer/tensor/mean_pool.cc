@@ -1,12 +1,12 @@
-#include "trainer/tensor/mean_pool.h"
+#include "millrace/trainer/tensor/mean_pool.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

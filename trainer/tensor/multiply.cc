@@ -1,7 +1,7 @@
-#include "trainer/tensor/multiply.h"
+#include "millrace/trainer/tensor/multiply.h"
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/tensor/relative_position_bias.h"
+#include "millrace/trainer/tensor/relative_position_bias.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

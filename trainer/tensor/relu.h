@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace {
 

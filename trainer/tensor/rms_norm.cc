@@ -1,9 +1,9 @@
-#include "trainer/tensor/rms_norm.h"
+#include "millrace/trainer/tensor/rms_norm.h"
 
 #include <algorithm>
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/shape_check.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/shape_check.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
-#include "trainer/tensor/scale.h"
+#include "millrace/trainer/tensor/scale.h"
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/pointwise.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/pointwise.h"
 
 namespace millrace {
 

@@ -1,11 +1,11 @@
-#include "trainer/tensor/scatter_add.h"
+#include "millrace/trainer/tensor/scatter_add.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

@@ -1,12 +1,12 @@
-#include "trainer/tensor/slice.h"
+#include "millrace/trainer/tensor/slice.h"
 
 #include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

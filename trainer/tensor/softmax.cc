@@ -1,12 +1,12 @@
-#include "trainer/tensor/softmax.h"
+#include "millrace/trainer/tensor/softmax.h"
 
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/kernels.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

@@ -1,6 +1,6 @@
-#include "trainer/tensor/squared_error.h"
+#include "millrace/trainer/tensor/squared_error.h"
 
-#include "trainer/tensor/difference_loss.h"
+#include "millrace/trainer/tensor/difference_loss.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "trainer/tensor/sum.h"
+#include "millrace/trainer/tensor/sum.h"
 
 namespace millrace {
 

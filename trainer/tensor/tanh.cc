@@ -1,7 +1,7 @@
-#include "trainer/tensor/tanh.h"
+#include "millrace/trainer/tensor/tanh.h"
 
-#include "trainer/tensor/kernels.h"
-#include "trainer/tensor/pointwise.h"
+#include "millrace/trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/pointwise.h"
 
 namespace millrace {
 

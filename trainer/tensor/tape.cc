@@ -1,11 +1,11 @@
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace {
 

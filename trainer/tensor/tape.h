@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "trainer/model.h"
-#include "trainer/parameters.h"
-#include "trainer/tensor/arena.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/parameters.h"
+#include "millrace/trainer/tensor/arena.h"
 
 namespace millrace {
 

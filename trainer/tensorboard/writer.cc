@@ -1,4 +1,4 @@
-#include "trainer/tensorboard/writer.h"
+#include "millrace/trainer/tensorboard/writer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_directory.h"
 #include "trainer/tensorboard/event.pb.h"
 
 namespace millrace {

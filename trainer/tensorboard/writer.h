@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 namespace millrace {
 

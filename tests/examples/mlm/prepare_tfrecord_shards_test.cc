@@ -24,7 +24,7 @@
 #include <xxhash.h>
 
 #include "examples/mlm/shard_statistics.h"
-#include "formats/storage/local.h"
+#include "millrace/formats/storage/local.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
 namespace millrace::row_groups_test {

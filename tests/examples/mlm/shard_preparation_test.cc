@@ -18,11 +18,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "formats/example/parser.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/shards.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/shard_driver.h"
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/mlm/mlm_data.h"
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 #include "tests/examples/mlm/preparation_text.h"
 
 namespace millrace::shard_set_writer_test {

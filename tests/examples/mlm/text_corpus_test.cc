@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 #include "tests/examples/mlm/preparation_text.h"
 
 namespace millrace::text_corpus_test {

@@ -17,7 +17,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
@@ -25,7 +26,6 @@
 #include "tests/support/soak.h"
 #include "tests/support/stalled_child.h"
 #include "tests/trainer/training_files.h"
-#include "trainer/training_checkpoint.h"
 
 namespace millrace::test::train_mlm_test {
 namespace {

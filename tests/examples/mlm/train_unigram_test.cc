@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/tokenizer/tokenizer.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
-#include "tokenizer/tokenizer.h"
 
 namespace millrace::train_unigram_test {
 namespace {

@@ -1,8 +1,8 @@
-#include "formats/columnar/block.h"
+#include "millrace/formats/columnar/block.h"
 
 #include <gtest/gtest.h>
 
-#include "formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/block_builder.h"
 
 namespace millrace::block_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/columnar/buffer.h"
+#include "millrace/formats/columnar/buffer.h"
 
 #include <cerrno>
 #include <cstring>

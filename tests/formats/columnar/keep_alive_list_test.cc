@@ -1,4 +1,4 @@
-#include "formats/columnar/keep_alive_list.h"
+#include "millrace/formats/columnar/keep_alive_list.h"
 
 #include <vector>
 

@@ -1,9 +1,9 @@
-#include "formats/columnar/origin.h"
+#include "millrace/formats/columnar/origin.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/block_builder.h"
 
 namespace millrace::origin_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/columnar/packed_integers.h"
+#include "millrace/formats/columnar/packed_integers.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/columnar/block_builder.h"
-#include "formats/columnar/row_codec.h"
-#include "formats/error.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/columnar/row_codec.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::ragged_column_test {
 namespace {

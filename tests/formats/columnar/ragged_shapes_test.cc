@@ -1,4 +1,4 @@
-#include "formats/columnar/ragged_shapes.h"
+#include "millrace/formats/columnar/ragged_shapes.h"
 
 #include <array>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "formats/compression/inflate.h"
+#include "millrace/formats/compression/inflate.h"
 
 #include <filesystem>
 #include <fstream>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/compression/deflate.h"
+#include "millrace/formats/compression/deflate.h"
 #include "tests/support/damage.h"
 #include "tests/support/places.h"
 

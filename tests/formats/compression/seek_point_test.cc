@@ -1,4 +1,4 @@
-#include "formats/compression/seek_point.h"
+#include "millrace/formats/compression/seek_point.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/compression/deflate.h"
-#include "formats/compression/inflate.h"
+#include "millrace/formats/compression/deflate.h"
+#include "millrace/formats/compression/inflate.h"
 #include "tests/support/damage.h"
 
 namespace millrace::seek_point_test {

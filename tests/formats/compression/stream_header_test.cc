@@ -1,4 +1,4 @@
-#include "formats/compression/stream_header.h"
+#include "millrace/formats/compression/stream_header.h"
 
 #include <cstdio>
 #include <string>

@@ -1,4 +1,4 @@
-#include "formats/compression/zstd_frame_header.h"
+#include "millrace/formats/compression/zstd_frame_header.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/compression/frame_table.h"
-#include "formats/compression/zstd_format.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/compression/zstd_format.h"
 
 namespace millrace::zstd_frame_header_test {
 namespace {

@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <zstd.h>
 
-#include "formats/compression/compression.h"
-#include "formats/compression/frame_table.h"
-#include "formats/compression/zstd_packer.h"
-#include "formats/compression/zstd_unpacker.h"
+#include "millrace/formats/compression/compression.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/compression/zstd_packer.h"
+#include "millrace/formats/compression/zstd_unpacker.h"
 #include "tests/support/damage.h"
 
 namespace millrace::zstd_test {

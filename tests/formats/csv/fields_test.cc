@@ -1,11 +1,11 @@
-#include "formats/csv/fields.h"
+#include "millrace/formats/csv/fields.h"
 
 #include <cmath>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::fields_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/elements/block_codec.h"
+#include "millrace/formats/elements/block_codec.h"
 
 #include <string>
 #include <vector>
@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/columnar/block_builder.h"
-#include "formats/tfrecord/skipped_region.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/records/skipped_region.h"
 #include "tests/support/operator_chain.h"
 
 namespace millrace::block_codec_test {

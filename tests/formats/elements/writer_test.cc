@@ -1,4 +1,4 @@
-#include "formats/elements/writer.h"
+#include "millrace/formats/elements/writer.h"
 
 #include <filesystem>
 #include <optional>
@@ -9,11 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/columnar/block_builder.h"
-#include "formats/elements/local_folder.h"
-#include "formats/elements/reader.h"
-#include "formats/storage/folder_lock.h"
-#include "formats/storage/local.h"
+#include "millrace/formats/columnar/block_builder.h"
+#include "millrace/formats/elements/local_folder.h"
+#include "millrace/formats/elements/reader.h"
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/storage/local.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::elements_writer_test {

@@ -1,4 +1,4 @@
-#include "formats/example/parser.h"
+#include "millrace/formats/example/parser.h"
 
 #include <optional>
 #include <random>
@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/example/writer.h"
+#include "millrace/formats/example/writer.h"
 #include "tests/support/example_parsing.h"
 #include "tests/support/sanitized.h"
 

@@ -1,12 +1,12 @@
-#include "formats/example/survey.h"
+#include "millrace/formats/example/survey.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "formats/example/parser.h"
-#include "formats/example/writer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/parser.h"
+#include "millrace/formats/example/writer.h"
 
 namespace millrace::survey_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/example/varints.h"
+#include "millrace/formats/example/varints.h"
 
 #include <algorithm>
 #include <random>

@@ -1,4 +1,4 @@
-#include "formats/example/writer.h"
+#include "millrace/formats/example/writer.h"
 
 #include <limits>
 #include <random>
@@ -9,8 +9,8 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "formats/utf8.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 #include "tests/support/example_messages.h"
 
 namespace millrace::example_writer_test {

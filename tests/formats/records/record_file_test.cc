@@ -1,4 +1,4 @@
-#include "formats/records/record_file.h"
+#include "millrace/formats/records/record_file.h"
 
 #include <functional>
 
@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/csv/reader.h"
-#include "formats/fixed_length/reader.h"
-#include "formats/text/reader.h"
+#include "millrace/formats/csv/reader.h"
+#include "millrace/formats/fixed_length/reader.h"
+#include "millrace/formats/text/line_splitter.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/packed.h"

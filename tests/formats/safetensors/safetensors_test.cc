@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "formats/error.h"
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
 
 namespace millrace::safetensors_test {
 namespace {

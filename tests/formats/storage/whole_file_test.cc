@@ -1,4 +1,4 @@
-#include "formats/storage/whole_file.h"
+#include "millrace/formats/storage/whole_file.h"
 
 #include <string>
 #include <thread>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::whole_file_test {

@@ -1,4 +1,4 @@
-#include "formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/crc.h"
 
 #include <string>
 

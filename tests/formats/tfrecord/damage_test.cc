@@ -11,12 +11,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/storage/local.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/index.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/shard_reader.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/places.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/storage/local.h"
+#include "millrace/formats/storage/local.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"

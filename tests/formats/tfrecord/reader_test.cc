@@ -1,4 +1,4 @@
-#include "formats/tfrecord/reader.h"
+#include "millrace/formats/tfrecord/reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/storage/file_feed.h"
-#include "formats/tfrecord/crc.h"
-#include "formats/tfrecord/frame.h"
+#include "millrace/formats/storage/file_feed.h"
+#include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/tfrecord/frame.h"
 #include "tests/support/damage.h"
 
 namespace millrace::reader_test {

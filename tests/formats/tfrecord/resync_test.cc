@@ -1,4 +1,4 @@
-#include "formats/tfrecord/resync.h"
+#include "millrace/formats/tfrecord/resync.h"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "formats/tfrecord/shard_reader.h"
+#include "millrace/formats/tfrecord/shard_reader.h"
 
 #include <atomic>
 #include <filesystem>
@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "formats/compression/frame_table.h"
-#include "formats/storage/local.h"
-#include "formats/tfrecord/index_builder.h"
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/compression/frame_table.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/injecting_storage.h"
 #include "tests/support/manual_storage.h"
 #include "tests/support/memory_storage.h"

@@ -1,4 +1,4 @@
-#include "formats/tfrecord/writer.h"
+#include "millrace/formats/tfrecord/writer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "formats/error.h"
-#include "formats/tfrecord/crc.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/tfrecord/crc.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 

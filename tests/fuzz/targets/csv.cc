@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/csv/reader.h"
+#include "millrace/formats/csv/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::fuzz_csv({reinterpret_cast<const char*>(data), size});

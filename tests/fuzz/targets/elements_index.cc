@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/elements/index.h"
+#include "millrace/formats/elements/index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::fuzz_elements_index({reinterpret_cast<const char*>(data), size});

@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/fixed_length/reader.h"
+#include "millrace/formats/fixed_length/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::fuzz_fixed_length_cutter({reinterpret_cast<const char*>(data), size});

@@ -1,4 +1,4 @@
-#include "formats/compression/frame_table.h"
+#include "millrace/formats/compression/frame_table.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/tfrecord/index.h"
+#include "millrace/formats/tfrecord/index/index.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::fuzz_shard_index({reinterpret_cast<const char*>(data), size});

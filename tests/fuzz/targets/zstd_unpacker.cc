@@ -1,4 +1,4 @@
-#include "formats/compression/zstd_unpacker.h"
+#include "millrace/formats/compression/zstd_unpacker.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "tokenizer/training/unigram_trainer.h"
+#include "millrace/tokenizer/training/unigram_trainer.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::unigram_trainer_test {
 namespace {

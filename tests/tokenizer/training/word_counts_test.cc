@@ -1,4 +1,4 @@
-#include "tokenizer/training/word_counts.h"
+#include "millrace/tokenizer/training/word_counts.h"
 
 #include <map>
 

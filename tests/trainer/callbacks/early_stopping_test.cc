@@ -1,4 +1,4 @@
-#include "trainer/callbacks/early_stopping.h"
+#include "millrace/trainer/callbacks/early_stopping.h"
 
 #include <cmath>
 

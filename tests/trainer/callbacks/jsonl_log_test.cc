@@ -1,4 +1,4 @@
-#include "trainer/callbacks/jsonl_log.h"
+#include "millrace/trainer/callbacks/jsonl_log.h"
 
 #include <fstream>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "trainer/callbacks/progress_bar.h"
+#include "millrace/trainer/callbacks/progress_bar.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::progress_bar_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/callbacks/step_trace.h"
+#include "millrace/trainer/callbacks/step_trace.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/worker_limit.h"
+#include "millrace/pipeline/worker_limit.h"
 #include "tests/support/gathering.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"

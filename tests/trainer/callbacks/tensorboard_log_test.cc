@@ -1,4 +1,4 @@
-#include "trainer/callbacks/tensorboard_log.h"
+#include "millrace/trainer/callbacks/tensorboard_log.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/trainer/tensorboard/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
-#include "trainer/tensorboard/writer.h"
 
 namespace millrace::tensorboard_log_test {
 namespace {

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
 #include "tests/support/places.h"
 #include "tests/trainer/golden/directory.h"
 #include "tests/trainer/golden/json_file.h"

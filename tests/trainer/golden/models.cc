@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/models/t5_pretrained.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
 #include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/trajectory.h"
-#include "trainer/models/roberta_pretrained.h"
-#include "trainer/models/t5_pretrained.h"
-#include "trainer/tensor/cross_entropy.h"
 
 namespace millrace::test {
 namespace {

@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/trainer/optimizers/radam.h"
+#include "millrace/trainer/schedules/schedule.h"
 #include "tests/trainer/golden/json_file.h"
 #include "tests/trainer/golden/update_rule.h"
-#include "trainer/optimizers/radam.h"
-#include "trainer/schedules/schedule.h"
 
 namespace millrace::test {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/trainer/step/step_graph.h"
 #include "tests/trainer/golden/update_rule.h"
-#include "trainer/step_graph.h"
 
 namespace millrace::test {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "millrace/trainer/model.h"
 #include "tests/trainer/golden/report.h"
-#include "trainer/model.h"
 
 namespace millrace::test {
 

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/lamb.h"
-#include "trainer/optimizers/radam.h"
-#include "trainer/optimizers/sgd.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/lamb.h"
+#include "millrace/trainer/optimizers/radam.h"
+#include "millrace/trainer/optimizers/sgd.h"
 
 namespace millrace::test {
 namespace {

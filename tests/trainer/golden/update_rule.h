@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/optimizers/optimizer.h"
-#include "trainer/step_graph.h"
+#include "millrace/trainer/optimizers/optimizer.h"
+#include "millrace/trainer/step/step_graph.h"
 
 namespace millrace::test {
 

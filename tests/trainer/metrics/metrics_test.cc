@@ -6,14 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/counter_rng.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/metrics/accuracy.h"
+#include "millrace/trainer/metrics/auc.h"
+#include "millrace/trainer/metrics/f_beta.h"
+#include "millrace/trainer/metrics/psnr.h"
+#include "millrace/trainer/metrics/ranks.h"
+#include "millrace/trainer/metrics/spearman.h"
 #include "tests/trainer/toy_models.h"
-#include "trainer/metrics/accuracy.h"
-#include "trainer/metrics/auc.h"
-#include "trainer/metrics/f_beta.h"
-#include "trainer/metrics/psnr.h"
-#include "trainer/metrics/ranks.h"
-#include "trainer/metrics/spearman.h"
 
 namespace millrace::metrics_test {
 namespace {

@@ -1,5 +1,5 @@
 // The encoder as a part of another model: called twice, beside another one, under heads of its own.
-#include "trainer/models/roberta_encoder.h"
+#include "millrace/trainer/models/roberta_encoder.h"
 
 #include <cmath>
 #include <vector>
@@ -7,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/embedding.h"
-#include "trainer/tensor/linear.h"
-#include "trainer/tensor/multiply.h"
-#include "trainer/tensor/sum.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/embedding.h"
+#include "millrace/trainer/tensor/linear.h"
+#include "millrace/trainer/tensor/multiply.h"
+#include "millrace/trainer/tensor/sum.h"
 
 namespace millrace::roberta_encoder_test {
 namespace {

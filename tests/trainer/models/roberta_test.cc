@@ -1,4 +1,4 @@
-#include "trainer/models/roberta.h"
+#include "millrace/trainer/models/roberta.h"
 
 #include <cmath>
 #include <filesystem>
@@ -10,21 +10,21 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
-#include "pipeline/worker_limit.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/models/labelled_positions.h"
+#include "millrace/trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/sgd.h"
+#include "millrace/trainer/step/all_reduce.h"
+#include "millrace/trainer/step/bucket_countdown.h"
+#include "millrace/trainer/step/distributor.h"
+#include "millrace/trainer/step/step_graph.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
+#include "millrace/trainer/tensor/embedding.h"
 #include "tests/support/places.h"
-#include "trainer/all_reduce.h"
-#include "trainer/bucket_countdown.h"
-#include "trainer/distributor.h"
-#include "trainer/models/labelled_positions.h"
-#include "trainer/models/roberta_pretrained.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/sgd.h"
-#include "trainer/step_graph.h"
-#include "trainer/tensor/cross_entropy.h"
-#include "trainer/tensor/embedding.h"
 
 namespace millrace::roberta_test {
 namespace {

@@ -1,5 +1,5 @@
 // T5 beside its golden figures (tests/trainer/golden): forms that those do not have, files, refusals.
-#include "trainer/models/t5.h"
+#include "millrace/trainer/models/t5.h"
 
 #include <cmath>
 #include <filesystem>
@@ -9,15 +9,15 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
-#include "formats/safetensors/reader.h"
-#include "formats/safetensors/writer.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/safetensors/writer.h"
+#include "millrace/trainer/models/t5_pretrained.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/step/step_graph.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
 #include "tests/support/places.h"
 #include "tests/trainer/golden/json_file.h"
-#include "trainer/models/t5_pretrained.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/step_graph.h"
-#include "trainer/tensor/cross_entropy.h"
 
 namespace millrace::t5_test {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "trainer/optimizers/adam.h"
-#include "trainer/optimizers/lamb.h"
-#include "trainer/optimizers/radam.h"
-#include "trainer/optimizers/sgd.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/optimizers/lamb.h"
+#include "millrace/trainer/optimizers/radam.h"
+#include "millrace/trainer/optimizers/sgd.h"
 
 namespace millrace::optimizers_test {
 namespace {

@@ -1,9 +1,9 @@
 // What schedules say and refuse. Their tables are compared with those of the originals in tests/trainer/golden.
-#include "trainer/schedules/schedule.h"
+#include "millrace/trainer/schedules/schedule.h"
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "millrace/formats/error.h"
 
 namespace millrace::schedule_test {
 namespace {

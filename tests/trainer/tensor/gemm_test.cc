@@ -1,4 +1,4 @@
-#include "trainer/tensor/gemm.h"
+#include "millrace/trainer/tensor/gemm.h"
 
 #include <atomic>
 #include <chrono>
@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <pthread.h>
 
-#include "trainer/tensor/gemm_eigen.h"
+#include "millrace/trainer/tensor/gemm_eigen.h"
 
 namespace millrace::gemm_test {
 namespace {

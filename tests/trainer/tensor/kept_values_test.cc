@@ -1,4 +1,4 @@
-#include "trainer/tensor/kept_values.h"
+#include "millrace/trainer/tensor/kept_values.h"
 
 #include <bit>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace::kept_values_test {
 namespace {

@@ -1,6 +1,6 @@
 // What the kernels make of values that are not finite. The operators' values are compared by golden_test.cc and
 // gradients_test.cc.
-#include "trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 #include <cmath>
 #include <functional>

@@ -5,15 +5,15 @@
 
 #include <gmock/gmock.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/absolute_error.h"
-#include "trainer/tensor/add.h"
-#include "trainer/tensor/bce_with_logits.h"
-#include "trainer/tensor/linear.h"
-#include "trainer/tensor/squared_error.h"
-#include "trainer/tensor/sum.h"
-#include "trainer/tensor/tanh.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/absolute_error.h"
+#include "millrace/trainer/tensor/add.h"
+#include "millrace/trainer/tensor/bce_with_logits.h"
+#include "millrace/trainer/tensor/linear.h"
+#include "millrace/trainer/tensor/squared_error.h"
+#include "millrace/trainer/tensor/sum.h"
+#include "millrace/trainer/tensor/tanh.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace::several_losses_test {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/tensor/attention.h"
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/embedding.h"
-#include "trainer/tensor/gelu.h"
-#include "trainer/tensor/layer_norm.h"
-#include "trainer/tensor/linear.h"
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/attention.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/embedding.h"
+#include "millrace/trainer/tensor/gelu.h"
+#include "millrace/trainer/tensor/layer_norm.h"
+#include "millrace/trainer/tensor/linear.h"
+#include "millrace/trainer/tensor/tape.h"
 
 namespace millrace::several_uses_test {
 namespace {

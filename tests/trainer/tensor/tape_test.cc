@@ -1,4 +1,4 @@
-#include "trainer/tensor/tape.h"
+#include "millrace/trainer/tensor/tape.h"
 
 #include <cmath>
 #include <set>
@@ -6,12 +6,12 @@
 
 #include <gmock/gmock.h>
 
-#include "formats/error.h"
-#include "trainer/tensor/dropout.h"
-#include "trainer/tensor/feed_forward.h"
-#include "trainer/tensor/gelu.h"
-#include "trainer/tensor/layer_norm.h"
-#include "trainer/tensor/linear.h"
+#include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/dropout.h"
+#include "millrace/trainer/tensor/feed_forward.h"
+#include "millrace/trainer/tensor/gelu.h"
+#include "millrace/trainer/tensor/layer_norm.h"
+#include "millrace/trainer/tensor/linear.h"
 
 namespace millrace::tape_test {
 namespace {

@@ -1,18 +1,18 @@
 // Compiled once for each instruction set that Highway knows here; see HWY_EXPORT at the end.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "trainer/tensor/kernels/norms_and_softmax.cc"
+#define HWY_TARGET_INCLUDE "millrace/trainer/tensor/kernels/norms_and_softmax.cc"
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "trainer/tensor/kernels/tables.h"
+#include "millrace/trainer/tensor/kernels/tables.h"
 
 // The first of these includes this file again for each instruction set; the others follow it.
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 #include <hwy/contrib/math/math-inl.h>
-#include "trainer/tensor/kernels/vector_loops-inl.h"
+#include "millrace/trainer/tensor/kernels/vector_loops-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/tensor/kernels.h"
+#include "millrace/trainer/tensor/kernels.h"
 
 namespace millrace {
 

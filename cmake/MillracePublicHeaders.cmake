@@ -1,0 +1,52 @@
+# The headers that users include, by what they are for; the reference (`reference`, docs) is of these. Installed are they
+# and what they include themselves, each of which compiles alone (tests/install/run.sh).
+
+# Datasets and pipelines.
+set(MILLRACE_PUBLIC_HEADERS
+    pipeline/dataset.h pipeline/pipeline.h pipeline/pipeline_state.h pipeline/statistics.h pipeline/stall.h
+    pipeline/trace.h pipeline/worker_limit.h pipeline/stream_hash.h pipeline/state_writer.h
+    pipeline/definition/pipeline_def.h pipeline/definition/function_registry.h)
+# Operators of one's own, and what they are made of.
+list(APPEND MILLRACE_PUBLIC_HEADERS
+    ops/operator.h ops/operator_traits.h ops/stage.h ops/arguments.h ops/block_reader.h ops/element_progress.h
+    ops/joined_schema.h ops/row_number.h ops/row_view.h formats/columnar/block.h formats/columnar/block_builder.h
+    formats/columnar/column.h formats/columnar/schema.h formats/columnar/buffer.h formats/random/counter_rng.h)
+# Files: shards, their indexes, messages, storages of one's own.
+list(APPEND MILLRACE_PUBLIC_HEADERS
+    formats/error.h formats/records/shards.h formats/records/damage_policy.h formats/tfrecord/reader.h
+    formats/tfrecord/writer.h formats/tfrecord/index/index.h formats/tfrecord/index/index_builder.h
+    formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
+    formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h)
+if(MILLRACE_BUILD_TRAINER)
+  # Tokenizers, and trainings: models, what updates them, what is reported; the operations of a model of one's own.
+  list(APPEND MILLRACE_PUBLIC_HEADERS
+      tokenizer/tokenizer.h tokenizer/training/unigram_trainer.h trainer/trainer.h trainer/predictor.h trainer/model.h
+      trainer/callback.h trainer/pipeline_source.h trainer/stop_signals.h trainer/step/device_worker.h
+      trainer/checkpoint/parameter_file.h trainer/models/roberta.h trainer/models/roberta_pretrained.h
+      trainer/models/t5.h trainer/models/t5_pretrained.h)
+  foreach(folder optimizers schedules callbacks metrics tensor)
+    file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/trainer/${folder}/*.h)
+    list(FILTER headers EXCLUDE REGEX "/(gemm_.*|kernels|kept_values|shape_check|scored_rows|ranks)\\.h$|-inl\\.h$")
+    list(APPEND MILLRACE_PUBLIC_HEADERS ${headers})
+  endforeach()
+endif()
+
+# millrace_with_included(RESULT headers...): these, and the headers of Millrace that they include, and so on.
+function(millrace_with_included result)
+  set(found)
+  set(todo ${ARGN})
+  while(todo)
+    list(POP_FRONT todo header)
+    if(header IN_LIST found)
+      continue()
+    endif()
+    list(APPEND found ${header})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include \"millrace/")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^#include \"millrace/([^\"]+)\".*" "\\1" included "${line}")
+      list(APPEND todo ${included})
+    endforeach()
+  endwhile()
+  list(SORT found)
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,188 @@
+#include "millrace/formats/records/shards.h"
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/local.h"
+
+namespace millrace {
+namespace {
+
+[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kInvalidArgument, std::move(message)); }
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether it is a name that AtomicFile gives to what is not finished: NAME.tmp-PID-N.
+bool is_unfinished(std::string_view path) {
+  for (const std::string_view before : {"-", ".tmp-"}) {
+    const size_t size = path.size();
+    while (!path.empty() && is_digit(path.back())) path.remove_suffix(1);
+    if (path.size() == size || !path.ends_with(before)) return false;
+    path.remove_suffix(before.size());
+  }
+  return true;
+}
+
+Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
+  constexpr std::string_view kIndex = ".index";
+  const bool wants_indexes = pattern.ends_with(kIndex);
+  const size_t left_out = std::erase_if(paths, [&](const std::string& path) {
+    return (!wants_indexes && path.ends_with(kIndex)) || is_unfinished(path);
+  });
+  if (paths.empty() && left_out > 0) {
+    refuse(
+        fmt::format("no file matches '{}' but {} that are indexes of shards (NAME.index) or not finished "
+                    "(NAME.tmp-PID-N)",
+                    pattern, left_out));
+  }
+  if (paths.empty()) refuse(fmt::format("no file matches '{}'", pattern));
+  return Shards::files(std::move(paths));
+}
+
+// One part of a name pattern: text to match, then (but for the last) a field behind it.
+enum class Field { kEnd, kAnything, kIndex, kCount };
+struct Part {
+  std::string text;
+  Field field;
+};
+
+std::vector<Part> split(std::string_view pattern) {
+  std::vector<Part> parts;
+  std::string text;
+  int num_counts = 0;
+  while (!pattern.empty()) {
+    Field field = Field::kEnd;
+    size_t size = 1;
+    if (pattern.starts_with("{count}")) {
+      field = Field::kCount;
+      size = 7;
+      ++num_counts;
+    } else if (pattern.starts_with("{index}")) {
+      field = Field::kIndex;
+      size = 7;
+    } else if (pattern.front() == '*') {
+      field = Field::kAnything;
+    } else if (pattern.front() == '{') {
+      refuse(fmt::format("'{}' in a pattern of shard names: only {{count}}, {{index}} and * mean something", pattern));
+    }
+    if (field == Field::kEnd) {
+      text += pattern.front();
+    } else {
+      parts.push_back({std::exchange(text, {}), field});
+    }
+    pattern.remove_prefix(size);
+  }
+  parts.push_back({text, Field::kEnd});
+  if (num_counts != 1) {
+    refuse(fmt::format("a pattern of shard names needs {{count}} once, found it {} times", num_counts));
+  }
+  return parts;
+}
+
+// Matches `name` from `part` on; the first match that is found counts, fields take as much as they can.
+bool match(std::string_view name, const std::vector<Part>& parts, size_t part, std::string_view& count) {
+  const Part& now = parts[part];
+  if (!name.starts_with(now.text)) return false;
+  name.remove_prefix(now.text.size());
+  if (now.field == Field::kEnd) return name.empty();
+  const bool digits = now.field != Field::kAnything;
+  size_t longest = 0;
+  while (longest < name.size() && (!digits || is_digit(name[longest]))) ++longest;
+  for (size_t size = longest + 1; size-- > (digits ? 1U : 0U);) {
+    // A number is never cut: what follows it is no digit.
+    if (digits && size < longest) return false;
+    std::string_view later;
+    if (!match(name.substr(size), parts, part + 1, later)) continue;
+    count = now.field == Field::kCount ? name.substr(0, size) : later;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Shards Shards::glob(const std::string& pattern) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(pattern, unknown)) {
+    refuse(fmt::format("'{}' is a folder; its files are '{}/*'", pattern, pattern));
+  }
+  return from_matches(pattern, glob_local(pattern));
+}
+
+Shards Shards::glob(Storage& storage, const std::string& pattern) {
+  return from_matches(pattern, storage.glob(pattern));
+}
+
+Shards Shards::globs(const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  std::set<std::string> seen;
+  for (const std::string& pattern : patterns) {
+    const Shards matches = glob(pattern);
+    for (const Shard& shard : matches.list()) {
+      if (seen.insert(shard.path).second) paths.push_back(shard.path);
+    }
+  }
+  if (paths.empty()) refuse("a list of patterns of shards is empty");
+  return files(std::move(paths));
+}
+
+Shards Shards::files(std::vector<std::string> paths) {
+  if (paths.empty()) refuse("a list of shards is empty");
+  std::vector<Shard> shards;
+  shards.reserve(paths.size());
+  for (std::string& path : paths) {
+    if (path.empty()) refuse(fmt::format("the path of shard {} is empty", shards.size()));
+    shards.push_back({.path = std::move(path)});
+  }
+  return Shards(std::move(shards));
+}
+
+Shards Shards::counts_from(std::string_view name_pattern) const {
+  const std::vector<Part> parts = split(name_pattern);
+  std::vector<uint64_t> counts;
+  for (const Shard& shard : shards_) {
+    const std::string_view name = std::string_view(shard.path).substr(shard.path.rfind('/') + 1);
+    std::string_view count;
+    uint64_t number = 0;
+    if (!match(name, parts, 0, count)) {
+      refuse(fmt::format("the name of shard '{}' does not match '{}'", shard.path, name_pattern));
+    }
+    const auto parsed = std::from_chars(count.data(), count.data() + count.size(), number);
+    counts.push_back(parsed.ec == std::errc() ? number : std::numeric_limits<uint64_t>::max());
+  }
+  return with_counts(counts);
+}
+
+Shards Shards::with_counts(const std::vector<uint64_t>& counts) const {
+  if (counts.size() != shards_.size()) {
+    refuse(fmt::format("{} numbers of records for {} shards", counts.size(), shards_.size()));
+  }
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();  // what a cardinality can be
+  uint64_t sum = 0;
+  std::vector<Shard> shards = shards_;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > kMost - sum) {
+      refuse(fmt::format("shard '{}' brings the number of records above {}", shards[i].path, kMost));
+    }
+    sum += counts[i];
+    shards[i].num_records = counts[i];
+  }
+  return Shards(std::move(shards));
+}
+
+std::optional<uint64_t> Shards::num_records() const {
+  uint64_t sum = 0;
+  for (const Shard& shard : shards_) {
+    if (!shard.num_records) return std::nullopt;
+    sum += *shard.num_records;
+  }
+  return sum;
+}
+
+}  // namespace millrace

@@ -1,0 +1,134 @@
+#include "millrace/formats/tfrecord/index/index_loader.h"
+
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/storage/closable_callback.h"
+#include "millrace/formats/storage/range_reader.h"
+
+namespace millrace {
+namespace {
+
+// A longer one cannot be of use: it would be of a shard of over a hundred million records.
+constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30;
+
+}  // namespace
+
+// What a read in flight may still touch when the loader is gone.
+class IndexLoader::Read final : public OpenSink, public ReadSink, public std::enable_shared_from_this<Read> {
+ public:
+  Read(std::function<void()> wake, uint64_t most_bytes) : wake_(std::move(wake)), most_bytes_(most_bytes) {}
+
+  void start(Storage& storage, const std::string& path) {
+    open_with_retries(storage, path, kDefaultMaxAttempts, shared_from_this());
+  }
+
+  bool done() {
+    const std::lock_guard lock(mutex_);
+    waiting_ = !done_;
+    return done_;
+  }
+  // Only when done.
+  bool found() const { return found_; }
+  const std::optional<Error>& error() const { return error_; }
+  const std::string& bytes() const { return bytes_; }
+
+  void close() {
+    wake_.close();
+    std::shared_ptr<WholeReader> file;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!done_) file = file_;
+    }
+    if (file) file->file().cancel();
+  }
+
+  void open_done(OpenResult result) noexcept override {
+    if (!result.file) {
+      if (!result.error.not_found) error_ = std::move(result.error.error);
+      return finish();
+    }
+    found_ = true;
+    const uint64_t size = result.file->size();
+    if (size > kMostIndexBytes) {
+      error_ = Error{.code = ErrorCode::kIndex, .message = fmt::format("{} bytes are too many for an index", size)};
+      return finish();
+    }
+    if (size > most_bytes_) {
+      error_ = Error{.code = ErrorCode::kMemoryBudget,
+                     .message = fmt::format("the index has {} bytes, the memory that is left for indexes {}, out of "
+                                            "half of the memory budget",
+                                            size, most_bytes_)};
+      return finish();
+    }
+    bytes_.resize(size);
+    if (size == 0) return finish();
+    auto file = std::make_shared<WholeReader>(std::move(result.file), kDefaultMaxAttempts);
+    {
+      const std::lock_guard lock(mutex_);
+      file_ = file;
+    }
+    file->read(0, std::as_writable_bytes(std::span(bytes_)), shared_from_this());
+  }
+
+  void read_done(ReadResult result) noexcept override {
+    if (!result.ok) {
+      error_ = std::move(result.error.error);
+    } else {
+      bytes_.resize(result.bytes);  // a file that was cut meanwhile is refused by its checksum
+    }
+    finish();
+  }
+
+ private:
+  void finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+      if (!std::exchange(waiting_, false)) return;
+    }
+    wake_.call();
+  }
+
+  ClosableCallback wake_;
+  const uint64_t most_bytes_;
+  std::mutex mutex_;
+  bool done_ = false;
+  bool waiting_ = false;  // somebody was told that it is not done
+  // Written by the storage's answers, one after the other, before `done_`.
+  bool found_ = false;
+  std::optional<Error> error_;
+  std::string bytes_;
+  std::shared_ptr<WholeReader> file_;
+};
+
+IndexLoader::IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake, uint64_t most_bytes)
+    : path_(index_path(shard)), read_(std::make_shared<Read>(std::move(wake), most_bytes)) {
+  read_->start(storage, path_);
+}
+
+IndexLoader::~IndexLoader() {
+  if (read_) read_->close();
+}
+
+bool IndexLoader::done() {
+  if (!read_) return true;
+  if (!read_->done()) return false;
+  problem_ = read_->error();
+  if (read_->found() && !problem_) {
+    try {
+      index_ = std::make_shared<const ShardIndex>(ShardIndex::parse(read_->bytes()));
+    } catch (const ErrorException& exception) {
+      problem_ = exception.error();
+    }
+  }
+  if (problem_ && problem_->shard.empty()) problem_->shard = path_;
+  // Whoever answered may still be about to wake.
+  read_->close();
+  read_ = nullptr;
+  return true;
+}
+
+}  // namespace millrace

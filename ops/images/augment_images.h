@@ -1,0 +1,91 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/ops/format_arguments.h"
+#include "millrace/ops/operator.h"
+
+namespace millrace {
+
+class CounterRng;
+
+struct AugmentImagesOptions {
+  std::vector<std::string> features = {};  ///< images that are changed alike, int32 or float32. No default
+  bool rotate = false;                     ///< by 0, 90, 180 or 270 degrees; images must be square. Default: false
+  bool flip_left_right = false;            ///< every second one. Default: false
+  bool flip_up_down = false;               ///< every second one. Default: false
+  /// A number from -brightness to brightness is added to all values; of int32 images in parts of 255. Default: 0
+  double brightness = 0;
+  /// The distance of values to the mean of their channel is multiplied by a number from the first to the second, which
+  /// must not be negative. Default: 1 to 1
+  std::pair<double, double> contrast = {1, 1};
+  /// To which float32 values are cut when brightness or contrast change. Default: none, not at all
+  std::optional<std::pair<double, double>> clip = {};
+  uint64_t seed = 0;  ///< another seed, other changes. Default: 0
+
+  static constexpr auto fields() {
+    using A = AugmentImagesOptions;
+    return describe<A>("AugmentImagesOptions", field::required<&A::features>, field::stream<&A::rotate>,
+                       field::stream<&A::flip_left_right>, field::stream<&A::flip_up_down>,
+                       field::stream<&A::brightness>, field::stream<&A::contrast>, field::stream<&A::clip>,
+                       field::stream<&A::seed>);
+  }
+};
+
+/// Changes images at random, all features of a row by the same draws: a low and a high resolution image stay a pair.
+/// Rotation comes first (counterclockwise), then flips, brightness and contrast: tf.image's rot90, flip_left_right,
+/// flip_up_down, adjust_brightness and adjust_contrast.
+///
+///     {.features = {"low", "high"}, .rotate = true}, turned by 90 degrees
+///     low=[[[1],[2]],[[3],[4]]]  ->  low=[[[2],[4]],[[1],[3]]]
+///
+/// Images are [height,width,channels], and in batches [rows,height,width,channels], with the same result: what is drawn
+/// is a pure function of seed, epoch and the row's number. int32 images hold 0 to 255 (`decode_raw` of uint8): they are
+/// rounded and cut to that when brightness or contrast change. An image that is not square and is to be rotated makes
+/// its element an error.
+class AugmentImagesOperator final : public MapOperator {
+ public:
+  /// `occurrence`: how many of these stand before it. Throws `kInvalidArgument` for features that are no images or
+  /// named twice, and for bounds that cannot be.
+  AugmentImagesOperator(const SchemaPtr& input, AugmentImagesOptions options, uint64_t occurrence = 0);
+  std::string_view name() const override { return "augment_images"; }
+  OperatorTraits traits() const override { return {.is_nonblocking = true}; }
+  Block apply(Block block, BufferPool& pool) const override;
+
+ private:
+  // What happens to all images of one row.
+  struct Change {
+    uint32_t quarter_turns = 0;
+    bool flip_left_right = false;
+    bool flip_up_down = false;
+    float added = 0;
+    float factor = 1;
+  };
+  Change drawn(const CounterRng& rng, uint64_t row) const;
+  // Makes an error of an element that cannot be changed.
+  void check_element(Block& block, size_t element) const;
+  template <typename T>
+  void change_image(const T* from, const Shape& shape, const Change& change, T* to) const;
+  void change_element(const Column& from, size_t element, std::span<const Change> changes, Column& to) const;
+
+  AugmentImagesOptions options_;
+  std::vector<size_t> columns_;
+  uint64_t occurrence_;
+  bool changes_contrast_;
+  bool changes_values_;
+};
+
+/// What `Dataset::augment_images` is called with.
+struct AugmentImagesArguments {
+  AugmentImagesOptions options = {};
+
+  static constexpr auto fields() {
+    using A = AugmentImagesArguments;
+    return describe<A>("augment_images", field::inlined<&A::options>);
+  }
+};
+
+}  // namespace millrace

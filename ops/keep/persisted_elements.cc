@@ -1,0 +1,191 @@
+#include "millrace/ops/keep/persisted_elements.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/storage/closable_callback.h"
+#include "millrace/ops/keep/persisted_folder.h"
+#include "millrace/ops/keep/reported_notes.h"
+#include "millrace/ops/keep/saved_elements.h"
+
+namespace millrace {
+namespace {
+
+/// Passes elements on, and writes them.
+class KeepStage final : public Stage {
+ public:
+  // `output`: null where they are not written. `place`: of the first element.
+  KeepStage(std::string_view kind, std::unique_ptr<Stage> input, std::shared_ptr<ElementsOutput> output, int64_t place,
+            const StageContext& context)
+      : kind_(kind),
+        input_(std::move(input)),
+        output_(std::move(output)),
+        place_(place),
+        epoch_(context.iteration.epoch),
+        pool_(context.pool) {}
+  ~KeepStage() override { give_up(); }
+
+  Poll next(Block& out) override {
+    while (!ended_) {
+      if (output_ != nullptr && !output_->has_room()) return Poll::kPending;
+      const Poll poll = input_->next(out);
+      if (poll == Poll::kPending) return poll;
+      if (poll == Poll::kEnd) {
+        ended_ = true;
+        if (output_ != nullptr) output_->finish();
+        break;
+      }
+      const auto is_error = [](const ElementError& entry) { return !entry.is_note(); };
+      if (std::any_of(out.errors().begin(), out.errors().end(), is_error)) give_up();
+      if (output_ != nullptr) output_->append(out);
+      out.cursor = make_cursor(kind_, {place_}, {out.cursor});
+      out.epoch = std::max(out.epoch, epoch_);
+      place_ += static_cast<int64_t>(out.num_elements());
+      if (drop_told_notes(out, epoch_, pool_)) return poll;
+    }
+    return output_ == nullptr || output_->finished() ? Poll::kEnd : Poll::kPending;
+  }
+
+ private:
+  void give_up() {
+    if (output_ != nullptr) output_->close();
+    output_ = nullptr;
+  }
+
+  const std::string_view kind_;
+  const std::unique_ptr<Stage> input_;
+  std::shared_ptr<ElementsOutput> output_;
+  int64_t place_;
+  const int64_t epoch_;
+  BufferPool& pool_;
+  bool ended_ = false;
+};
+
+// What was written, from `place` on.
+std::unique_ptr<Stage> read(std::string_view kind, std::shared_ptr<const ElementsIndex> index, int64_t place,
+                            const StageContext& context) {
+  if (context.disk->opened != nullptr) context.disk->opened->add(index->about().nested_files);
+  return std::make_unique<SavedElementsStage>(kind, std::move(index), place, context.disk->storage, context);
+}
+
+// That in which the input runs, in whatever epoch its elements are asked for.
+StageContext first_epoch(KeptFolder& folder, const StageContext& context) {
+  StageContext of_input = context;
+  of_input.iteration.epoch = 0;
+  of_input.disk = folder.disk_of_input(*context.disk);
+  return of_input;
+}
+
+/// An epoch from its first element on, of a folder that was not whole: looks first, on the output executor, whether it
+/// is by now. Then the elements are read, else calculated, and written where that may be.
+class LookStage final : public Stage {
+ public:
+  LookStage(std::string_view kind, OpenStage input, std::shared_ptr<KeptFolder> folder, const StageContext& context)
+      : kind_(kind), input_(std::move(input)), folder_(std::move(folder)), context_(context) {
+    context.disk->output.submit(
+        [folder = folder_, storage = context.storage, to_write = context.disk->ordered, look = look_] {
+          try {
+            look->permit = folder->look(*storage, to_write);
+          } catch (const ErrorException& exception) {
+            look->error = std::make_shared<const Error>(exception.error());
+          } catch (...) {  // no memory to look with: this epoch is calculated
+          }
+          look->is_over.store(true);
+          look->wake.call();
+        });
+  }
+  ~LookStage() override { look_->wake.close(); }
+
+  Poll next(Block& out) override {
+    if (!look_->is_over.load()) return Poll::kPending;
+    if (look_->error != nullptr) throw ErrorException(*look_->error);
+    if (stage_ == nullptr) stage_ = begin();
+    return stage_->next(out);
+  }
+
+ private:
+  // Shared with the function that looks, which may outlive the stage.
+  struct Look {
+    explicit Look(Waker& waker) : wake([&waker] { waker.wake(); }) {}
+    std::atomic<bool> is_over{false};
+    KeptFolder::Permit permit;
+    std::shared_ptr<const Error> error;
+    ClosableCallback wake;
+  };
+
+  std::unique_ptr<Stage> begin() {
+    KeptFolder::Permit permit = std::move(look_->permit);
+    if (auto index = folder_->find(context_.iteration.path)) return read(kind_, std::move(index), 0, context_);
+    std::unique_ptr<Stage> calculated = input_(first_epoch(*folder_, context_));
+    std::shared_ptr<ElementsOutput> output;
+    if (permit.lock != nullptr) {
+      output = KeptFolder::begin_writing(folder_, std::move(permit), context_);
+    }
+    return std::make_unique<KeepStage>(kind_, std::move(calculated), std::move(output), 0, context_);
+  }
+
+  const std::string_view kind_;
+  const OpenStage input_;
+  const std::shared_ptr<KeptFolder> folder_;
+  const StageContext context_;
+  const std::shared_ptr<Look> look_ = std::make_shared<Look>(context_.waker);
+  std::unique_ptr<Stage> stage_;
+};
+
+}  // namespace
+
+KeptElementsOperator::KeptElementsOperator(SchemaPtr schema, std::string_view name, std::string directory,
+                                           bool one_for_each_digest, StreamIdentity identity)
+    : StageOperator(std::move(schema)),
+      directory_(std::move(directory)),
+      one_for_each_digest_(one_for_each_digest),
+      identity_(std::move(identity)) {
+  if (directory_.empty()) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: directory is empty", name));
+  }
+  if (identity_.cardinality.is_infinite()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{}: the input has no end, so nothing could ever be kept in '{}'; put repeat "
+                                     "behind it",
+                                     name, directory_));
+  }
+}
+
+size_t KeptElementsOperator::num_lanes() const { return SavedElementsStage::kNumLanes; }
+
+std::shared_ptr<SharedByRuns> KeptElementsOperator::share() const {
+  return std::make_shared<KeptFolder>(name(), schema(), identity_.cardinality);
+}
+
+int64_t KeptElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
+  auto& folder = dynamic_cast<KeptFolder&>(*shared);
+  const uint64_t digest = identity_.digest(with.storage, with.wait);
+  folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest, with.storage,
+             with.wait);
+  return folder.memory_bytes();
+}
+
+std::unique_ptr<Stage> KeptElementsOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
+  auto folder = std::dynamic_pointer_cast<KeptFolder>(context.shared);
+  if (folder == nullptr || !folder->is_set()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} with a directory cannot be in a dataset that a function makes: all of them "
+                                     "would write to one folder",
+                                     name()));
+  }
+  const int64_t place = context.state == nullptr ? 0 : numbers_of(*context.state, name(), 1)[0];
+  if (auto index = folder->find(context.iteration.path)) return read(name(), std::move(index), place, context);
+  if (context.state == nullptr) {
+    return std::make_unique<LookStage>(name(), std::move(inputs[0]), std::move(folder), context);
+  }
+  const StageContext of_input = first_epoch(*folder, context);
+  // Without a state of the input the folder was whole when this one was made.
+  std::unique_ptr<Stage> input = context.state->inputs.empty() ? open_at(inputs[0], of_input, Cursor{nullptr, place})
+                                                               : open_input(inputs[0], of_input);
+  return std::make_unique<KeepStage>(name(), std::move(input), nullptr, place, context);
+}
+
+}  // namespace millrace

@@ -1,0 +1,122 @@
+#include "millrace/ops/keep/persisted_folder.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "millrace/formats/elements/local_folder.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/tfrecord/index/shard_fingerprint.h"
+
+namespace millrace {
+namespace {
+
+// Of what tells the files from other ones, in their order.
+uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait = {}) {
+  if (paths.empty()) return 0;
+  std::string text;
+  for (const ShardFingerprint& file : read_shard_fingerprints(storage, paths, wait)) {
+    text += fmt::format("{}: {} bytes, {:016x}, {:016x}\n", file.name, file.bytes, file.first, file.last);
+  }
+  return XXH3_64bits(text.data(), text.size());
+}
+
+}  // namespace
+
+KeptFolder::KeptFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality)
+    : name_(name), schema_(std::move(schema)), cardinality_(cardinality) {}
+
+void KeptFolder::set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait) {
+  folder_ = std::move(folder);
+  digest_ = digest;
+  make_folder(folder_);
+  (void)look(storage, true, wait);
+}
+
+int64_t KeptFolder::memory_bytes() const { return index_ == nullptr ? 0 : index_->memory_bytes(); }
+
+std::shared_ptr<const ElementsIndex> KeptFolder::find(uint64_t path) {
+  const std::lock_guard lock(mutex_);
+  path_ = path;
+  return index_ != nullptr && index_->about().path == path ? index_ : nullptr;
+}
+
+std::shared_ptr<ElementsOutput> KeptFolder::begin_writing(const std::shared_ptr<KeptFolder>& self, Permit permit,
+                                                          const StageContext& context) {
+  const std::lock_guard lock(self->mutex_);
+  auto writer = std::make_unique<ElementsWriter>(
+      self->folder_, self->schema_,
+      ElementsIndex::About{
+          .written_by = self->name_, .digest = self->digest_, .path = *self->path_, .generation = permit.generation},
+      std::move(permit.lock));
+  return std::make_shared<ElementsOutput>(
+      context, std::move(writer),
+      [self, storage = context.storage](ElementsWriter& written) { self->commit(written, *storage); });
+}
+
+void KeptFolder::commit(ElementsWriter& written, Storage& storage) {
+  std::vector<std::string> files = opened_->paths();
+  const uint64_t digest = digest_of_files(storage, files);
+  written.set_nested_files(std::move(files), digest);
+  std::shared_ptr<const ElementsIndex> index = written.commit();
+  const std::lock_guard lock(mutex_);
+  index_ = std::move(index);
+}
+
+LocalDisk* KeptFolder::disk_of_input(const LocalDisk& disk) {
+  const std::lock_guard lock(mutex_);
+  if (!disk_) {
+    opened_.emplace(disk.opened);
+    disk_.emplace(LocalDisk{disk.storage, disk.output, disk.ordered, &*opened_});
+  }
+  return &*disk_;
+}
+
+KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write, const StorageWait& wait) {
+  // Before it reads: whoever wrote may have come to the end just now.
+  std::shared_ptr<FolderLock> lock = to_write ? FolderLock::try_lock(folder_) : nullptr;
+  const std::shared_ptr<const ElementsIndex> there = found();
+  const bool whole = there != nullptr && take(there, storage, wait);
+  if (lock == nullptr) return {};
+  remove_other_elements(folder_, there.get());
+  if (whole) return {};
+  return {std::move(lock), next_generation(folder_)};
+}
+
+std::shared_ptr<const ElementsIndex> KeptFolder::found() const {
+  try {
+    return find_local_elements(folder_);
+  } catch (const ErrorException& exception) {
+    Error error = exception.error();
+    if (error.code == ErrorCode::kParse) error.message += "; delete the folder to have it written anew";
+    throw ErrorException(std::move(error));
+  }
+}
+
+// Whether they are what is wanted.
+bool KeptFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage, const StorageWait& wait) {
+  const ElementsIndex::About& about = index->about();
+  if (about.written_by != name_) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' holds {} elements that {} wrote, not {}; choose another folder", folder_,
+                                     index->num_elements(), about.written_by, name_));
+  }
+  if (about.digest != digest_ || !(*index->schema() == *schema_)) return false;
+  if (cardinality_.is_known() && cardinality_.count() != index->num_elements()) return false;
+  try {
+    if (digest_of_files(storage, about.nested_files, wait) != about.nested_digest) return false;
+  } catch (const ErrorException& exception) {
+    if (exception.error().code == ErrorCode::kStalled) throw;
+    return false;  // what is not there any more is told where somebody still needs it
+  }
+  const std::lock_guard lock(mutex_);
+  if (path_ && about.path != *path_) return false;
+  index_ = index;
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,14 @@
+#include "millrace/ops/sources/text_lines.h"
+
+#include "millrace/formats/text/line_splitter.h"
+
+namespace millrace {
+
+TextLinesOperator::TextLinesOperator(Shards shards, const FileReadOptions& options)
+    : FileSourceOperator(record_schema(), std::move(shards), options) {}
+
+std::unique_ptr<RecordCutter> TextLinesOperator::cutter(uint64_t max_record_bytes) const {
+  return std::make_unique<LineCutter>(max_record_bytes);
+}
+
+}  // namespace millrace

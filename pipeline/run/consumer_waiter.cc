@@ -1,0 +1,152 @@
+#include "millrace/pipeline/run/consumer_waiter.h"
+
+#include <utility>
+
+#include "millrace/pipeline/run/stage_statistics.h"
+
+namespace millrace {
+
+void WaitingCaller::wake() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+    if (seat_ != nullptr && seat_->caller_works_) return seat_->caller_stay_.end();
+  }
+  changed_.notify_one();
+}
+
+bool WaitingCaller::wait_until_woken(const std::chrono::nanoseconds* most) {
+  const auto is_woken = [this] { return woken_; };
+  const int64_t begin = now_ns();
+  std::unique_lock lock(mutex_);
+  if (seat_ != nullptr) {
+    ++seat_->moves_;
+    seat_->look_at(begin);
+  }
+  bool woken = woken_ || work(lock);
+  if (!woken && most == nullptr) changed_.wait(lock, is_woken);
+  woken = woken || most == nullptr || changed_.wait_for(lock, *most, is_woken);
+  if (woken) woken_ = false;
+  if (seat_ != nullptr) {
+    ++seat_->moves_;
+    seat_->waited_ns_ += now_ns() - begin;
+  }
+  return woken;
+}
+
+// Where the seat is the caller's. False when it was taken from it before it was woken, or there is no memory to begin.
+bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
+  if (seat_ == nullptr || seat_->owner_ != Seat::Owner::kCaller || seat_->thread_works_) return false;
+  if (!seat_->caller_stay_.begin()) return false;
+  seat_->caller_works_ = true;
+  lock.unlock();
+  seat_->caller_stay_.work();
+  lock.lock();
+  seat_->caller_works_ = false;
+  seat_->changed_.wait(lock, [this] { return !seat_->looking_; });
+  if (seat_->owner_ == Seat::Owner::kThread) seat_->changed_.notify_one();
+  if (seat_->thrown_) std::rethrow_exception(std::exchange(seat_->thrown_, nullptr));
+  return woken_;
+}
+
+WaitingCaller::Seat::Seat(WaitingCaller& caller, Executor& executor, Look look, const SeatLimits& limits)
+    : caller_(caller),
+      look_(std::move(look)),
+      limits_(limits),
+      thread_stay_(executor),
+      caller_stay_(executor),
+      begin_ns_(now_ns()),
+      thread_([this] { run(); }) {
+  const std::lock_guard lock(caller_.mutex_);
+  caller_.seat_ = this;
+}
+
+WaitingCaller::Seat::~Seat() {
+  {
+    const std::lock_guard lock(caller_.mutex_);
+    caller_.seat_ = nullptr;
+    stopping_ = true;
+    thread_stay_.end();
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+bool WaitingCaller::Seat::is_callers() const {
+  const std::lock_guard lock(caller_.mutex_);
+  return owner_ == Owner::kCaller;
+}
+
+void WaitingCaller::Seat::run() {
+  std::unique_lock lock(caller_.mutex_);
+  while (!stopping_) {
+    if (owner_ == Owner::kThread && !caller_works_) {
+      if (!work(lock)) changed_.wait_for(lock, limits_.still);
+    } else if (owner_ == Owner::kThread) {
+      wait_for_caller(lock);
+    } else {
+      const uint64_t seen = moves_;
+      changed_.wait_for(lock, limits_.still, [this] { return stopping_ || owner_ == Owner::kThread; });
+      if (owner_ == Owner::kCaller && moves_ == seen) give_to(Owner::kThread);
+    }
+  }
+}
+
+// False when there is no memory to begin.
+bool WaitingCaller::Seat::work(std::unique_lock<std::mutex>& lock) {
+  if (!thread_stay_.begin()) return false;
+  thread_works_ = true;
+  lock.unlock();
+  thread_stay_.work();
+  lock.lock();
+  thread_works_ = false;
+  return true;
+}
+
+// The caller is to leave its work. Where that hangs nobody else looks.
+void WaitingCaller::Seat::wait_for_caller(std::unique_lock<std::mutex>& lock) {
+  const auto is_out = [this] { return stopping_ || !caller_works_ || owner_ == Owner::kCaller; };
+  if (!look_.look) return changed_.wait(lock, is_out);
+  if (changed_.wait_for(lock, look_.after, is_out)) return;
+  looking_ = true;
+  lock.unlock();
+  std::exception_ptr thrown;
+  try {
+    look_.look();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  lock.lock();
+  looking_ = false;
+  if (!thrown_) thrown_ = std::move(thrown);
+  changed_.notify_one();
+}
+
+// When the caller begins to wait.
+void WaitingCaller::Seat::look_at(int64_t now) {
+  if (++waits_ < SeatLimits::kWaits) return;
+  const int64_t elapsed = now - begin_ns_;
+  const int64_t away = elapsed - waited_ns_;
+  const auto is_within = [&](int64_t longest, int64_t away_limit) {
+    return elapsed <= SeatLimits::kWaits * longest && away * away_limit <= elapsed;
+  };
+  const bool may_get = is_within(limits_.longest_to_get_ns, limits_.away_to_get);
+  const bool may_keep = is_within(limits_.longest_to_keep_ns, limits_.away_to_keep);
+  if (owner_ == Owner::kThread && may_get) {
+    give_to(Owner::kCaller);
+  } else if (owner_ == Owner::kCaller && !may_keep) {
+    give_to(Owner::kThread);
+  }
+  waits_ = 0;
+  waited_ns_ = 0;
+  begin_ns_ = now;
+}
+
+void WaitingCaller::Seat::give_to(Owner owner) {
+  owner_ = owner;
+  if (owner == Owner::kCaller) return thread_stay_.end();
+  if (caller_works_) caller_stay_.end();
+  changed_.notify_one();
+}
+
+}  // namespace millrace

@@ -1,0 +1,142 @@
+#include "millrace/formats/records/shards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/formats/error.h"
+#include "tests/support/memory_storage.h"
+#include "tests/support/places.h"
+
+namespace millrace::shards_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+template <typename Function>
+std::string message_of(Function&& function) {
+  try {
+    function();
+  } catch (const ErrorException& exception) {
+    EXPECT_EQ(exception.error().code, ErrorCode::kInvalidArgument);
+    return exception.what();
+  }
+  return "no error";
+}
+
+TEST(Shards, GlobIsSortedByBytes) {
+  const Shards shards = Shards::glob(test::data_path("tfrecord/gzip_members_empty_*.tfrecord"));
+  ASSERT_EQ(shards.size(), 3U);
+  EXPECT_THAT(shards.path(0), ::testing::EndsWith("gzip_members_empty_first.tfrecord"));
+  EXPECT_THAT(shards.path(1), ::testing::EndsWith("gzip_members_empty_last.tfrecord"));
+  EXPECT_THAT(shards.path(2), ::testing::EndsWith("gzip_members_empty_middle.tfrecord"));
+  EXPECT_EQ(shards.num_records(), std::nullopt);
+}
+
+TEST(Shards, GlobLooksIntoTheStorageItIsGiven) {
+  test::MemoryStorage storage;
+  storage.add("b-10.tfrecord", "");
+  storage.add("b-9.tfrecord", "");
+  storage.add("c.txt", "");
+  const Shards shards = Shards::glob(storage, "b-*.tfrecord");
+  EXPECT_THAT(shards.list(), ElementsAre(Shard{"b-10.tfrecord", {}}, Shard{"b-9.tfrecord", {}}));
+}
+
+TEST(Shards, GlobLeavesOutIndexesAndWhatIsNotFinished) {
+  test::MemoryStorage storage;
+  for (const char* name :
+       {"data-00000-of-00002", "data-00000-of-00002.index", "data-00001-of-00002", "data-00001-of-00002.index",
+        "data-00001-of-00002.tmp-4711-0", "data-00001-of-00002.index.tmp-4711-12"}) {
+    storage.add(name, "");
+  }
+  EXPECT_THAT(Shards::glob(storage, "data-*").list(),
+              ElementsAre(Shard{"data-00000-of-00002", {}}, Shard{"data-00001-of-00002", {}}));
+  EXPECT_THAT(Shards::glob(storage, "data-*.index").list(),
+              ElementsAre(Shard{"data-00000-of-00002.index", {}}, Shard{"data-00001-of-00002.index", {}}));
+  EXPECT_THAT(message_of([&] { (void)Shards::glob(storage, "data-*.*"); }),
+              HasSubstr("no file matches 'data-*.*' but 4 that are indexes of shards (NAME.index) or not finished"));
+
+  // Names that only look alike.
+  for (const char* name : {"even.tmp-1", "even.tmp-1-", "even.tmp--1", "even-1-2", "evenindex"}) storage.add(name, "");
+  EXPECT_EQ(Shards::glob(storage, "even*").size(), 5U);
+}
+
+TEST(Shards, EmptyGlobNamesThePattern) {
+  EXPECT_THAT(message_of([] { (void)Shards::glob("/no/such/folder/*.tfrecord"); }),
+              HasSubstr("no file matches '/no/such/folder/*.tfrecord'"));
+}
+
+TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
+  const std::string folder = test::data_path("tfrecord/");
+  const Shards empty = Shards::glob(folder + "gzip_members_empty_*.tfrecord");
+  const Shards all = Shards::glob(folder + "*.tfrecord");
+  ASSERT_GT(all.size(), empty.size());
+  const Shards both = Shards::globs({folder + "gzip_members_empty_*.tfrecord", folder + "*.tfrecord"});
+  EXPECT_EQ(both.size(), all.size());
+  for (size_t i = 0; i < empty.size(); ++i) EXPECT_EQ(both.path(i), empty.path(i));
+  EXPECT_NE(both.path(empty.size()), empty.path(0));
+  EXPECT_THAT(message_of([&] {
+                (void)Shards::globs({folder + "*.tfrecord", folder + "none-*"});
+              }),
+              HasSubstr("no file matches '" + folder + "none-*'"));
+  EXPECT_THAT(message_of([] { (void)Shards::globs({}); }), HasSubstr("a list of patterns of shards is empty"));
+}
+
+TEST(Shards, AFolderIsNoPatternOfFiles) {
+  EXPECT_THAT(message_of([] { (void)Shards::glob("/proc/self"); }),
+              HasSubstr("'/proc/self' is a folder; its files are '/proc/self/*'"));
+}
+
+TEST(Shards, EmptyListAndEmptyPathAreRefused) {
+  EXPECT_THAT(message_of([] { (void)Shards::files({}); }), HasSubstr("empty"));
+  EXPECT_THAT(message_of([] { (void)Shards::files({"a", ""}); }), HasSubstr("shard 1"));
+}
+
+TEST(Shards, ListKeepsItsOrder) {
+  EXPECT_THAT(Shards::files({"z", "a"}).list(), ElementsAre(Shard{"z", {}}, Shard{"a", {}}));
+}
+
+TEST(Shards, CountsComeFromNamesWhenAsked) {
+  const Shards shards = Shards::files({"train/dataset-0-1000.tfrecord", "train/dataset-1-998.tfrecord"});
+  const Shards counted = shards.counts_from("dataset-{index}-{count}.tfrecord");
+  EXPECT_EQ(shards.num_records(), std::nullopt);  // the first list is as it was
+  EXPECT_EQ(counted.count(0), 1000U);
+  EXPECT_EQ(counted.count(1), 998U);
+  EXPECT_EQ(counted.num_records(), 1998U);
+}
+
+TEST(Shards, StarStandsForAnythingInAPatternOfNames) {
+  const Shards shards = Shards::files({"x-y-7-0012-9-8.tfrec"});
+  EXPECT_EQ(shards.counts_from("*-{index}-{count}-*-8.tfrec").count(0), 12U);
+  EXPECT_EQ(shards.counts_from("*-{count}.tfrec").count(0), 8U);
+  EXPECT_EQ(shards.counts_from("*{count}.tfrec").count(0), 8U);
+}
+
+TEST(Shards, NameThatDoesNotMatchIsNamed) {
+  const Shards shards = Shards::files({"a-1-2.tfrecord", "a-1-x.tfrecord"});
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("*-{index}-{count}.tfrecord"); }),
+              HasSubstr("'a-1-x.tfrecord' does not match '*-{index}-{count}.tfrecord'"));
+}
+
+TEST(Shards, CountBeyondInt64IsRefusedWithItsShard) {
+  const auto counting = [](std::vector<std::string> paths) {
+    return message_of([&] { (void)Shards::files(std::move(paths)).counts_from("a-{count}"); });
+  };
+  // Does not fit uint64 either; fits uint64 only; fits.
+  EXPECT_THAT(counting({"a-99999999999999999999"}), HasSubstr("'a-99999999999999999999'"));
+  EXPECT_THAT(counting({"a-18446744073709551615"}),
+              HasSubstr("shard 'a-18446744073709551615' brings the number of records above 9223372036854775807"));
+  EXPECT_EQ(counting({"a-9223372036854775807"}), "no error");
+  // So are counts that fit one by one.
+  EXPECT_THAT(counting({"a-9223372036854775807", "a-0", "a-1"}), HasSubstr("shard 'a-1' brings"));
+}
+
+TEST(Shards, PatternOfNamesNeedsOneCount) {
+  const Shards shards = Shards::files({"a-1-2.tfrecord"});
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("*-{index}.tfrecord"); }), HasSubstr("found it 0 times"));
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("{count}{count}"); }), HasSubstr("found it 2 times"));
+  EXPECT_THAT(message_of([&] { (void)shards.counts_from("{number}"); }), HasSubstr("{number}"));
+}
+
+}  // namespace
+}  // namespace millrace::shards_test

@@ -1,0 +1,6 @@
+#pragma once
+
+#include "ops/operator.h"
+
+/// Threads that the user's pipelines have.
+inline int num_threads() { return one_more(1); }

@@ -1,0 +1,575 @@
+// cache with a directory, and snapshot.
+#include "millrace/ops/keep/persisted_elements.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/formats/storage/folder_lock.h"
+#include "millrace/formats/tfrecord/writer.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "tests/support/operator_chain.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::kept_elements_test {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// 100 records, of which number 50 is damaged; its path.
+std::string write_damaged_shard(const test::TemporaryFolder& folder) {
+  const std::string path = folder.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::string(20, 'a'));
+    writer.close();
+  }
+  std::string bytes = test::read_file(path);
+  bytes[36 * 50 + 14] ^= 1;
+  test::write_file(path, bytes);
+  return path;
+}
+
+std::vector<std::string> rest(Pipeline& pipeline) {
+  std::vector<std::string> elements;
+  while (std::optional<Batch> batch = pipeline.next()) {
+    elements.push_back(fmt::format("{} in epoch {}", test::print_element(batch->block(), 0), batch->epoch()));
+  }
+  return elements;
+}
+
+std::vector<std::string> run(const Dataset& dataset, const StartOptions& options = {.threads = 2}) {
+  Pipeline pipeline = dataset.start(options);
+  return rest(pipeline);
+}
+
+std::string error_of(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const ErrorException& exception) {
+    return exception.what();
+  }
+  return "none";
+}
+
+using Keep = Dataset (*)(const Dataset&, const std::string&);
+
+struct Kind {
+  const char* name;
+  Keep keep;
+};
+
+class KeptElementsTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  // Shuffled numbers, each calculated by a function that counts how often it is called.
+  Dataset numbers(int64_t count) const {
+    return Dataset::range(0, count)
+        .shuffle(100, {.seed = 5})
+        .map({.name = "counted",
+              .writes = {{.name = "text", .dtype = DType::kBytes, .shape = {}}},
+              .function = [this](const RowView& row, RowWriter& out) {
+                calls_.fetch_add(1);
+                out.set("text", std::to_string(row.value<int64_t>("value")));
+              }});
+  }
+  Dataset keep(const Dataset& input) const { return GetParam().keep(input, path_); }
+  // Files of a folder by name, and how often functions were called since the last time.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : test::files_below(path_)) names.push_back(name);
+    return names;
+  }
+  int64_t calls() { return calls_.exchange(0); }
+
+  mutable std::atomic<int64_t> calls_{0};
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_.path("kept");
+  const WorkerLimit limit_{8};
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    , KeptElementsTest,
+    ::testing::Values(Kind{"cache",
+                           [](const Dataset& in, const std::string& path) { return in.cache({.directory = path}); }},
+                      Kind{"snapshot", [](const Dataset& in, const std::string& path) { return in.snapshot(path); }}),
+    [](const auto& kind) { return kind.param.name; });
+
+TEST_P(KeptElementsTest, LaterEpochsAndLaterRunsAreReadAndGiveTheSame) {
+  const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
+  calls();
+  EXPECT_EQ(run(keep(numbers(5000)).repeat(3)), expected);
+  EXPECT_EQ(calls(), 5000);
+  for (const int threads : {1, 8}) EXPECT_EQ(run(keep(numbers(5000)).repeat(3), {.threads = threads}), expected);
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST_P(KeptElementsTest, WhatIsReadIsShownInStatistics) {
+  run(keep(numbers(2000)));
+  Pipeline pipeline = keep(numbers(2000)).start({.threads = 2});
+  rest(pipeline);
+  int64_t read = 0;
+  for (const StageReport& stage : pipeline.stats().stages) {
+    if (stage.name.ends_with(std::string(GetParam().name) + ".read")) read = stage.rows;
+  }
+  EXPECT_EQ(read, 2000);
+}
+
+TEST_P(KeptElementsTest, ARunThatStopsEarlyKeepsNothing) {
+  {
+    Pipeline pipeline = keep(numbers(5000)).start({.threads = 2});
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipeline.next());
+  }
+  EXPECT_THAT(names(), SizeIs(0));
+  EXPECT_THAT(run(keep(numbers(5000)).take(1000).repeat(2)), SizeIs(2000));
+  EXPECT_THAT(names(), SizeIs(0));
+  EXPECT_THAT(run(keep(numbers(5000))), SizeIs(5000));
+  EXPECT_THAT(names(), SizeIs(2));
+}
+
+TEST_P(KeptElementsTest, GoesOnFromAnywhereWithTheFolderAndWithoutIt) {
+  const Dataset dataset = keep(numbers(3000)).repeat(3);
+  const std::vector<std::string> all = run(numbers(3000).cache().repeat(3));
+  // In the epoch that writes, and in those that read.
+  const std::vector<size_t> places{0, 1, 700, 1024, 2999, 3000, 3001, 4500, 6000, 8999, 9000};
+  std::vector<std::string> states;
+  {
+    Pipeline pipeline = dataset.start({.threads = 2});
+    size_t taken = 0;
+    for (const size_t place : places) {
+      for (; taken < place; ++taken) ASSERT_TRUE(pipeline.next());
+      states.push_back(pipeline.save().serialize());
+      EXPECT_LT(states.back().size(), 600u);
+    }
+  }
+  const auto resumed = [&](size_t i, int threads) {
+    Pipeline pipeline = dataset.start({.threads = threads, .state = PipelineState::parse(states[i])});
+    // A second time, a little later.
+    std::vector<std::string> elements;
+    for (int taken = 0; taken < 5; ++taken) {
+      std::optional<Batch> batch = pipeline.next();
+      if (!batch) return elements;
+      elements.push_back(fmt::format("{} in epoch {}", test::print_element(batch->block(), 0), batch->epoch()));
+    }
+    Pipeline again = dataset.start({.threads = 3, .state = PipelineState::parse(pipeline.save().serialize())});
+    for (std::string& element : rest(again)) elements.push_back(std::move(element));
+    return elements;
+  };
+  for (const bool whole : {true, false}) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (!whole) std::filesystem::remove_all(path_);
+      calls();
+      const std::vector<std::string> expected(all.begin() + static_cast<ptrdiff_t>(places[i]), all.end());
+      EXPECT_TRUE(resumed(i, i % 2 == 0 ? 1 : 8) == expected) << places[i] << (whole ? " with the folder" : " without");
+      EXPECT_TRUE(!whole || calls() == 0) << places[i];
+    }
+  }
+}
+
+TEST_P(KeptElementsTest, OtherElementsAreNotTakenForThese) {
+  run(keep(numbers(1000)));
+  const std::vector<std::string> other = run(numbers(1001));
+  calls();
+  EXPECT_EQ(run(keep(numbers(1001))), other);
+  EXPECT_EQ(calls(), 1001);
+  EXPECT_EQ(run(keep(numbers(1001))), other);
+  EXPECT_EQ(calls(), 0);
+  run(keep(numbers(1000)));
+  // A snapshot keeps both, a cache the last one.
+  EXPECT_EQ(calls(), std::string(GetParam().name) == "snapshot" ? 0 : 1000);
+  EXPECT_THAT(names(), SizeIs(std::string(GetParam().name) == "snapshot" ? 4 : 2));
+}
+
+TEST_P(KeptElementsTest, AnotherContentOfAFileIsAnotherDataset) {
+  const std::string path = folder_.path("a.tfrecord");
+  const auto write = [&](char of) {
+    RecordWriter writer(path);
+    for (int i = 0; i < 10; ++i) writer.write(std::string(20, of));
+    writer.close();
+  };
+  write('a');
+  const auto dataset = [&] { return keep(Dataset::tfrecord(Shards::files({path}))); };
+  EXPECT_THAT(run(dataset()), Each(HasSubstr("aaa")));
+  write('b');
+  EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+  EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+}
+
+TEST_P(KeptElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) {
+  const std::string path = folder_.path("a.tfrecord");
+  const auto write = [&](char of) {
+    RecordWriter writer(path);
+    for (int i = 0; i < 10; ++i) writer.write(std::string(20, of));
+    writer.close();
+  };
+  const std::string saved = folder_.path("saved");
+  const std::vector<FeatureSpec> gives{{.name = "record", .dtype = DType::kBytes, .shape = {}}};
+  const auto records = [&](const RowView&) { return Dataset::tfrecord(Shards::files({path})); };
+  const auto loaded = [&](const RowView&) { return Dataset::load(saved); };
+  write('a');
+  records(RowView(Block(), 0)).save(saved);
+  const DatasetFunction opens{.name = "opens", .gives = gives, .make = records};
+  const DatasetFunction loads{.name = "loads", .gives = gives, .make = loaded};
+  const std::function<Dataset()> datasets[] = {
+      [&] { return keep(numbers(2).flat_map(opens)); },
+      [&] { return keep(numbers(2).interleave(opens, {.cycle_length = 2})); },
+      [&] { return keep(numbers(2).flat_map(loads)); },
+      // Through what another one keeps.
+      [&] { return keep(GetParam().keep(numbers(2).flat_map(opens), folder_.path("inner")).take(15)); },
+  };
+  for (const std::function<Dataset()>& dataset : datasets) {
+    write('a');
+    records(RowView(Block(), 0)).save(saved, {.overwrite = true});
+    run(dataset());
+    calls();
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("aaa")));
+    EXPECT_EQ(calls(), 0);
+    write('b');
+    records(RowView(Block(), 0)).save(saved, {.overwrite = true});
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+    EXPECT_EQ(calls(), 2);
+    EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
+    EXPECT_EQ(calls(), 0);
+  }
+  // A file that is not there any more does not keep what came from it.
+  std::filesystem::remove(path);
+  EXPECT_THAT(error_of([&] { run(datasets[0]()); }), HasSubstr("a.tfrecord"));
+}
+
+TEST_P(KeptElementsTest, AFunctionWithoutANameIsRefused) {
+  const Dataset one = Dataset::range(0, 3);
+  const auto refused = [&](const Dataset& input, const std::string& method) {
+    EXPECT_THAT(error_of([&] { (void)keep(input.take(2)); }),
+                HasSubstr(fmt::format("{}: the function of {} before it has no name", GetParam().name, method)));
+    EXPECT_NO_THROW((void)input.cache());
+  };
+  refused(one.map(RowFunction{.name = "", .writes = {}, .function = [](const RowView&, RowWriter&) {}}), "map");
+  refused(
+      one.map(BlockFunction{
+          .name = "", .schema = one.plan()->op->schema(), .function = [](Block block, BufferPool&) { return block; }}),
+      "map");
+  refused(one.filter(RowPredicate{.name = "", .keep = [](const RowView&) { return true; }}), "filter");
+  refused(one.group_by_window({.name = "", .key = [](const RowView&) { return int64_t{0}; }}, 2), "group_by_window");
+  refused(one.group_by_window({.name = "zero", .key = [](const RowView&) { return int64_t{0}; }},
+                              WindowSize::by_key("", [](int64_t) { return int64_t{2}; })),
+          "group_by_window");
+  EXPECT_NO_THROW(
+      (void)keep(one.group_by_window({.name = "zero", .key = [](const RowView&) { return int64_t{0}; }}, 2)));
+}
+
+TEST_P(KeptElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
+  std::vector<std::string> paths;
+  for (const char* name : {"a.tfrecord", "b.tfrecord"}) {
+    RecordWriter writer(paths.emplace_back(folder_.path(name)));
+    for (int i = 0; i < 10; ++i) writer.write(fmt::format("{} {}", name, i));
+    writer.close();
+  }
+  const auto counted = [&](const Dataset& dataset) {
+    return keep(dataset.map(
+        {.name = "counted", .writes = {}, .function = [this](const RowView&, RowWriter&) { calls_.fetch_add(1); }}));
+  };
+  const auto records = [&](bool ordered) {
+    return counted(Dataset::tfrecord(Shards::files(paths), {.cycle_length = 2, .ordered = ordered}));
+  };
+  const auto mixed = [&](bool ordered) {
+    return counted(
+        Dataset::interleave({Dataset::range(0, 10), Dataset::range(0, 10)}, {.cycle_length = 2, .ordered = ordered}));
+  };
+  for (const std::function<Dataset(bool)>& dataset : {std::function<Dataset(bool)>(records), {mixed}}) {
+    std::filesystem::remove_all(path_);
+    run(dataset(false));
+    calls();
+    run(dataset(false));
+    EXPECT_EQ(calls(), 0);
+    run(dataset(true));
+    EXPECT_EQ(calls(), 20);
+  }
+}
+
+TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
+  const StartOptions unordered{.threads = 4, .ordered = false};
+  EXPECT_THAT(run(keep(numbers(3000)).repeat(2), unordered), SizeIs(6000));
+  EXPECT_EQ(calls(), 6000);
+  EXPECT_THAT(names(), SizeIs(0));
+  const std::vector<std::string> expected = run(keep(numbers(3000)));
+  EXPECT_EQ(calls(), 3000);
+  EXPECT_THAT(run(keep(numbers(3000)), unordered), ::testing::UnorderedElementsAreArray(expected));
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST_P(KeptElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
+  const std::string path = write_damaged_shard(folder_);
+  const auto dataset = [&](DamagePolicy::Action action) {
+    return keep(Dataset::tfrecord(Shards::files({path}), {.damage = {.action = action}}));
+  };
+  EXPECT_THAT(run(dataset(DamagePolicy::kSkip)), SizeIs(99));
+  EXPECT_THAT(error_of([&] { run(dataset(DamagePolicy::kFail)); }), HasSubstr("payload_crc"));
+}
+
+TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
+  const auto failing = [&](int64_t at) {
+    return keep(Dataset::range(0, 2000).map({.name = "fails",
+                                             .writes = {{.name = "x", .dtype = DType::kInt64, .shape = {}}},
+                                             .function = [at](const RowView& row, RowWriter& out) {
+                                               if (row.value<int64_t>("value") == at) throw std::runtime_error("no");
+                                               out.set<int64_t>("x", 1);
+                                             }}));
+  };
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_THAT(run(failing(1500).ignore_errors().repeat(2)), SizeIs(2 * 1999));
+    EXPECT_THAT(names(), SizeIs(0));
+  }
+  EXPECT_THAT(error_of([&] { run(failing(1500)); }), HasSubstr("user_function"));
+}
+
+TEST_P(KeptElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
+  const std::string path = write_damaged_shard(folder_);
+  const Dataset records = Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}});
+  const auto told = [](const Dataset& dataset, std::optional<PipelineState> state = std::nullopt) {
+    std::vector<uint64_t> places;
+    const size_t before = state ? static_cast<size_t>(state->num_delivered()) : 0;
+    Pipeline pipeline =
+        dataset.start({.threads = 2, .state = std::move(state), .on_skip = [&](const SkippedRegion& region) {
+                         places.push_back(region.first_record);
+                       }});
+    EXPECT_THAT(rest(pipeline), SizeIs(3 * 99 - before));
+    EXPECT_EQ(pipeline.skipped().counts.records, 1u);
+    return places;
+  };
+  for (int times = 0; times < 2; ++times) EXPECT_THAT(told(keep(records).repeat(3)), ElementsAre(50));
+  EXPECT_THAT(names(), SizeIs(2));
+  // On from within each epoch, with the folder and without it, the same is left.
+  const Dataset dataset = keep(records).repeat(3);
+  for (const size_t place : {10, 60, 99, 109, 149, 160, 198, 297}) {
+    Pipeline pipeline = dataset.start({.threads = 2});
+    for (size_t i = 0; i < place; ++i) ASSERT_TRUE(pipeline.next());
+    const std::string state = pipeline.save().serialize();
+    for (const bool whole : {true, false}) {
+      if (!whole) std::filesystem::remove_all(path_);
+      EXPECT_THAT(told(dataset, PipelineState::parse(state)), SizeIs(place <= 50 ? 1 : 0)) << place;
+    }
+  }
+}
+
+TEST_P(KeptElementsTest, TheSecondOfTwoPipelinesCalculatesUntilTheFirstHasWritten) {
+  constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
+  const std::vector<std::string> expected = run(numbers(kCount).cache().repeat(3));
+  calls();
+  Pipeline first = keep(numbers(kCount)).repeat(2).start({.threads = 2});
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(first.next());
+  Pipeline second = keep(numbers(kCount)).repeat(3).start({.threads = 2});
+  std::vector<std::string> elements;
+  for (int i = 0; i < 100; ++i) {
+    elements.push_back(fmt::format("{} in epoch 0", test::print_element(second.next()->block(), 0)));
+  }
+  EXPECT_THAT(rest(first), SizeIs(2 * kCount - 100));
+  for (std::string& element : rest(second)) elements.push_back(std::move(element));
+  EXPECT_TRUE(elements == expected);
+  EXPECT_THAT(names(), SizeIs(2));
+  // Each calculated one epoch: the second epoch of the second is read already.
+  EXPECT_EQ(calls(), 2 * kCount);
+}
+
+TEST_P(KeptElementsTest, WhoReadsKeepsTheFilesThoughAnotherDatasetIsWrittenToTheFolder) {
+  run(keep(numbers(5000)));
+  const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
+  Pipeline reader = keep(numbers(5000)).repeat(3).start({.threads = 2});
+  std::vector<std::string> elements;
+  for (int i = 0; i < 100; ++i) {
+    elements.push_back(fmt::format("{} in epoch 0", test::print_element(reader.next()->block(), 0)));
+  }
+  calls();
+  const std::vector<std::string> other = run(keep(numbers(4000)));
+  EXPECT_EQ(run(keep(numbers(4000))), other);
+  EXPECT_EQ(calls(), 4000);
+  for (std::string& element : rest(reader)) elements.push_back(std::move(element));
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(calls(), 0);
+  // A snapshot keeps both. Of a cache the old files go with the next run, when nobody reads them any more.
+  const size_t kept = std::string(GetParam().name) == "snapshot" ? 4 : 2;
+  EXPECT_THAT(names(), SizeIs(4 - (kept == 4 ? 0 : 1)));
+  { const Pipeline gone = std::move(reader); }
+  EXPECT_EQ(run(keep(numbers(4000))), other);
+  EXPECT_THAT(names(), SizeIs(kept));
+}
+
+TEST_P(KeptElementsTest, WhoWroteReadsOnThoughAnotherDatasetIsWrittenToTheFolder) {
+  const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
+  calls();
+  Pipeline writer = keep(numbers(5000)).repeat(3).start({.threads = 2});
+  std::vector<std::string> elements;
+  for (int i = 0; i < 5100; ++i) {
+    const std::optional<Batch> batch = writer.next();
+    elements.push_back(fmt::format("{} in epoch {}", test::print_element(batch->block(), 0), batch->epoch()));
+  }
+  run(keep(numbers(4000)));
+  run(keep(numbers(4000)));
+  EXPECT_EQ(calls(), 9000);
+  for (std::string& element : rest(writer)) elements.push_back(std::move(element));
+  EXPECT_TRUE(elements == expected);
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST_P(KeptElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
+  constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
+  const auto split = [](const Dataset& base) { return Dataset::concatenate({base.take(100), base.skip(100)}); };
+  const Dataset base = keep(numbers(kCount));
+  const std::vector<std::string> expected = run(split(numbers(kCount)));
+  EXPECT_TRUE(run(split(base)) == expected);
+  EXPECT_THAT(names(), SizeIs(2));
+  calls();
+  EXPECT_TRUE(run(split(base)) == expected);
+  EXPECT_LT(calls(), kCount);
+  // Another pipeline that has given up, and is still there.
+  std::filesystem::remove_all(path_);
+  Pipeline early = base.take(100).start({.threads = 2});
+  EXPECT_THAT(rest(early), SizeIs(100));
+  // It gives up on a thread of its own, when it likes.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (names().size() < 2 && std::chrono::steady_clock::now() < deadline) EXPECT_THAT(run(base), SizeIs(kCount));
+  EXPECT_THAT(names(), SizeIs(2));
+}
+
+TEST_P(KeptElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
+  // When its second epoch looks at the folder is its own affair, so many times.
+  for (int i = 0; i < 30; ++i) {
+    std::filesystem::remove_all(path_);
+    Pipeline unordered = keep(numbers(3000)).repeat(2).start({.threads = 2, .ordered = false});
+    ASSERT_TRUE(unordered.next());
+    EXPECT_THAT(run(keep(numbers(3000))), SizeIs(3000));
+    EXPECT_THAT(names(), SizeIs(2));
+  }
+}
+
+TEST_P(KeptElementsTest, AFolderThatSomebodyHasLockedIsNotWritten) {
+  std::filesystem::create_directory(path_);
+  run(keep(numbers(10)));
+  const std::string folder =
+      std::string(GetParam().name) == "cache" ? path_ : std::filesystem::directory_iterator(path_)->path().string();
+  std::filesystem::remove(folder + "/description");
+  const auto before = names();
+  {
+    const FolderLock lock(folder, "writing");
+    calls();
+    EXPECT_THAT(run(keep(numbers(10)).repeat(2)), SizeIs(20));
+    EXPECT_EQ(calls(), 20);
+    EXPECT_EQ(names(), before);
+  }
+  EXPECT_THAT(run(keep(numbers(10)).repeat(2)), SizeIs(20));
+  EXPECT_EQ(calls(), 10);
+}
+
+TEST_P(KeptElementsTest, DamageIsAnErrorWithFileAndOffset) {
+  run(keep(numbers(5000)));
+  for (const auto& [name, bytes] : test::files_below(path_)) {
+    std::string bad = bytes;
+    bad[bad.size() / 2] ^= 16;
+    test::write_file(path_ + "/" + name, bad);
+    const std::string error = error_of([&] { run(keep(numbers(5000))); });
+    EXPECT_THAT(error,
+                HasSubstr(name.ends_with("description") ? "parse: it is damaged; delete the folder" : "payload_crc"));
+    EXPECT_THAT(error, HasSubstr("shard " + path_ + "/" + name));
+    test::write_file(path_ + "/" + name, bytes);
+  }
+  EXPECT_EQ(error_of([&] { run(keep(numbers(5000))); }), "none");
+}
+
+TEST_P(KeptElementsTest, ErrorsBehindItNameTheRecordInBothRuns) {
+  const std::string path = folder_.path("a.tfrecord");
+  {
+    RecordWriter writer(path);
+    for (int i = 0; i < 100; ++i) writer.write(std::to_string(i));
+    writer.close();
+  }
+  const Dataset dataset = keep(Dataset::tfrecord(Shards::files({path})))
+                              .skip(40)
+                              .map({.name = "fails", .writes = {}, .function = [](const RowView&, RowWriter&) {
+                                      throw std::runtime_error("no");
+                                    }});
+  const std::string first = error_of([&] { run(dataset); });
+  EXPECT_THAT(first, HasSubstr("shard " + path + ", offset 710, record 40"));
+  run(keep(Dataset::tfrecord(Shards::files({path}))));
+  EXPECT_EQ(error_of([&] { run(dataset); }), first);
+}
+
+TEST_P(KeptElementsTest, WhatCannotWorkIsSaid) {
+  EXPECT_THAT(error_of([&] { (void)Dataset::range(0, 3).snapshot(""); }), HasSubstr("snapshot: directory is empty"));
+  EXPECT_THAT(error_of([&] { (void)keep(Dataset::range(0, 3).repeat()); }), HasSubstr("the input has no end"));
+  test::write_file(folder_.path("file"), "");
+  EXPECT_THAT(error_of([&] { run(GetParam().keep(numbers(3), folder_.path("file/below"))); }), HasSubstr("file/below"));
+  const DatasetFunction nested{.name = "nested",
+                               .gives = {{.name = "value", .dtype = DType::kInt64, .shape = {}}},
+                               .make = [this](const RowView&) { return keep(Dataset::range(0, 3)); }};
+  EXPECT_THAT(error_of([&] { run(Dataset::range(0, 3).flat_map(nested)); }),
+              HasSubstr("with a directory cannot be in a dataset that a function makes"));
+}
+
+TEST_P(KeptElementsTest, ListedInputsKeepTheirOwn) {
+  const auto dataset = [&] {
+    return Dataset::interleave(
+        {GetParam().keep(numbers(30), folder_.path("a")), GetParam().keep(numbers(40), folder_.path("b"))},
+        {.cycle_length = 2});
+  };
+  const std::vector<std::string> expected = run(Dataset::interleave({numbers(30), numbers(40)}, {.cycle_length = 2}));
+  calls();
+  EXPECT_EQ(run(dataset()), expected);
+  EXPECT_EQ(calls(), 70);
+  EXPECT_EQ(run(dataset()), expected);
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST(FileCacheTest, AFolderOfSomebodyElseIsRefused) {
+  const test::TemporaryFolder folder;
+  Dataset::range(0, 5).save(folder.path("saved"));
+  EXPECT_THAT(error_of([&] { (void)Dataset::range(0, 5).cache({.directory = folder.path("saved")}).start(); }),
+              HasSubstr("holds 5 elements that save wrote, not cache; choose another folder"));
+  EXPECT_THAT(run(Dataset::load(folder.path("saved"))), SizeIs(5));
+}
+
+TEST(FileCacheTest, MoreThanTheMemoryHasRoomForIsKept) {
+  const WorkerLimit limit(4);
+  const test::TemporaryFolder folder;
+  const Dataset large =
+      Dataset::range(0, 12'000).map({.name = "large",
+                                     .writes = {{.name = "x", .dtype = DType::kInt64, .shape = {256}}},
+                                     .function = [](const RowView& row, RowWriter& out) {
+                                       const std::vector<int64_t> x(256, row.ordinal());
+                                       out.set_values<int64_t>("x", x);
+                                     }});
+  Pipeline pipeline =
+      large.cache({.directory = folder.path("c")}).repeat(2).start({.threads = 2, .memory_budget = 16 << 20});
+  int64_t elements = 0;
+  while (std::optional<Batch> batch = pipeline.next()) {
+    EXPECT_EQ(batch->values<int64_t>("x")[255], elements % 12'000);
+    ++elements;
+  }
+  EXPECT_EQ(elements, 24'000);
+  EXPECT_LE(pipeline.stats().peak_buffer_bytes, 18 << 20);
+}
+
+TEST(CacheTest, WhatWasLeftOutIsToldInTheFirstEpoch) {
+  const WorkerLimit limit(4);
+  const test::TemporaryFolder folder;
+  const std::string path = write_damaged_shard(folder);
+  const Dataset dataset =
+      Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}}).cache().repeat(3);
+  for (const size_t place : {0, 10, 60, 99, 109, 149, 160, 198, 297}) {
+    Pipeline begun = dataset.start({.threads = 2});
+    for (size_t i = 0; i < place; ++i) ASSERT_TRUE(begun.next());
+    Pipeline pipeline = dataset.start({.threads = 2, .state = begun.save()});
+    EXPECT_THAT(rest(pipeline), SizeIs(3 * 99 - place));
+    EXPECT_EQ(pipeline.skipped().counts.records, 1u) << place;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::kept_elements_test

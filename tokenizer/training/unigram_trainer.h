@@ -25,10 +25,10 @@ struct UnigramTrainerOptions {
 };
 
 /// Learns a unigram vocabulary (Kudo 2018, https://arxiv.org/abs/1804.10959) from text, with sentencepiece, and gives
-/// it the layout of the Hugging Face masked language model example: special tokens [CLS] 0, [SEP] 1, <unk> 2, <pad> 3,
-/// [MASK] 4 (with the white space before it); `` and '' become "; a word begins at each space; a text is [CLS] A [SEP],
-/// a pair [CLS] A [SEP] B [SEP]. Nothing else is normalised. Pieces do not cross from one script or number into
-/// another; white space other than the space is an ordinary character.
+/// it the layout of the Hugging Face masked language model example: special tokens `[CLS]` 0, `[SEP]` 1, `<unk>` 2,
+/// `<pad>` 3, `[MASK]` 4 (with the white space before it); two grave accents and '' become "; a word begins at each
+/// space; a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP]. Nothing else is normalised. Pieces do not cross from
+/// one script or number into another; white space other than the space is an ordinary character.
 ///
 /// The result is a pure function of the words with their counts and of the options but for `threads`.
 ///

@@ -49,7 +49,7 @@ struct BenchResult {
   int64_t shard_bytes = 0;  ///< of the files, as they are stored
 
   int64_t batches = 0;  ///< measured
-  int64_t records = 0;  ///< measured; behind a batch, its rows
+  int64_t records = 0;  ///< measured; after a batch, its rows
   int64_t bytes = 0;    ///< of the batches' values
   double wall_seconds = 0;
   double cpu_seconds = 0;     ///< user and system, all threads

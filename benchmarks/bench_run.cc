@@ -125,11 +125,10 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   const SkippedAtError at_error([&running] { return running ? skipped_text(running->skipped()) : std::string(); });
   if (start.state) result.resumed_after = start.state->num_delivered();
   if (options.batches && *options.batches < result.resumed_after) {
-    throw ErrorException(
-        ErrorCode::kInvalidArgument,
-        fmt::format("--batches {} counts from the start of the stream, and the state is already behind "
-                    "batch {}",
-                    *options.batches, result.resumed_after));
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("--batches {} counts from the start of the stream, and the state is already after "
+                                     "batch {}",
+                                     *options.batches, result.resumed_after));
   }
   int64_t ordinal = result.resumed_after;
   std::optional<HashLog> log;

@@ -52,7 +52,7 @@ std::optional<Options> parse(int argc, char** argv) {
   add("global-batch", options.global_batch, "rows of a batch");
   add("replicas", options.replicas, "parts of a batch");
   add("threads", options.threads, "0: one for each core");
-  add("rounds", options.rounds, "steps that are timed, each with its products alone behind it; the median counts");
+  add("rounds", options.rounds, "steps that are timed, each with its products alone after it; the median counts");
   if (!parse_command_line(argc, argv,
                           {.name = "gemm_share_bench",
                            .about = "Times training steps, and their matrix products alone on the same threads.",
@@ -99,7 +99,7 @@ std::vector<Shape> shapes_of(const Options& o, int64_t labels) {
   add_linear(shapes, rows, o.hidden, o.hidden, 4 * o.layers - 1);
   add_linear(shapes, rows, o.hidden, 4 * o.hidden, o.layers - 1);
   add_linear(shapes, rows, 4 * o.hidden, o.hidden, o.layers - 1);
-  // The last layer, behind its attention.
+  // The last layer, after its attention.
   add_linear(shapes, labels, o.hidden, o.hidden, 1);
   add_linear(shapes, labels, o.hidden, 4 * o.hidden, 1);
   add_linear(shapes, labels, 4 * o.hidden, o.hidden, 1);

@@ -11,7 +11,7 @@ namespace millrace {
 
 /// A file with one line `ordinal hash` for each batch: its number in the stream, from 0, and the digest of that batch
 /// alone (`batch_hash`). A line is one write, so a killed process leaves whole lines and at most one torn one at the
-/// end, which the next run drops. A run that goes on from a state writes the lines behind it, also where a killed run
+/// end, which the next run drops. A run that goes on from a state writes the lines after it, also where a killed run
 /// had written them already: lines of one number must be equal.
 class HashLog {
  public:

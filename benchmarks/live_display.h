@@ -27,7 +27,7 @@ struct DisplayedRun {
 /// Draws the state of a run over and over in the same place on standard error, at most 5 times a second, where that is
 /// a terminal; elsewhere it draws nothing. Lines are cut at the terminal's width, what has no room below is left out,
 /// and what was drawn is erased at the end. It changes no mode of the terminal, so that a killed process leaves nothing
-/// behind but the lines. One thread at a time.
+/// after but the lines. One thread at a time.
 class LiveDisplay {
  public:
   /// `wanted`: false: draws nothing.

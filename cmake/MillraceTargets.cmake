@@ -5,12 +5,12 @@ target_compile_options(millrace_flags INTERFACE -Wall -Wextra -Wno-missing-field
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-mprfchw MILLRACE_HAS_PREFETCHW)
 if(MILLRACE_HAS_PREFETCHW)
-  # Without it __builtin_prefetch(p, 1) asks for a line to read, and the store behind it waits once more, for the right to write.
+  # Without it __builtin_prefetch(p, 1) asks for a line to read, and the store after it waits once more, for the right to write.
   # An x86-64 processor since 2005 has the instruction or passes over it.
   target_compile_options(millrace_flags INTERFACE -mprfchw)
 endif()
 if(MILLRACE_SANITIZE STREQUAL "address")
-  # -fno-sanitize=vptr: oneTBB 2021.8 casts a graph task to its own type behind the destructor (graph_task::finalize).
+  # -fno-sanitize=vptr: oneTBB 2021.8 casts a graph task to its own type after the destructor (graph_task::finalize).
   # -Wno-maybe-uninitialized: with the sanitizers' own code in between GCC sees unset values inside std::regex.
   target_compile_options(millrace_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
                                                   -fno-sanitize-recover=all

@@ -15,7 +15,7 @@ namespace millrace {
 struct ProgramText {
   std::string name;
   std::string about;  ///< what it does; whole lines
-  std::string usage;  ///< arguments behind the program's name
+  std::string usage;  ///< arguments after the program's name
 };
 
 /// Parses a command line, and adds `--help`; nothing when that was asked for and printed. Options are never guessed
@@ -31,7 +31,7 @@ void require_at_least(std::string_view option, int64_t value, int64_t least);
 /// Throws `kInvalidArgument` naming the option unless `value` is a finite number of seconds, at least 0.
 void require_seconds(std::string_view option, double value);
 
-/// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error behind
+/// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error after
 /// the program's name, in one line; 1 as well when standard output took not all of what was written to it.
 int run_program(std::string_view name, const std::function<int()>& body);
 

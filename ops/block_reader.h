@@ -59,7 +59,7 @@ class BlockReader {
   /// The same without them.
   void skip(size_t count) { taken_ += count; }
   /// Of the next element in the stream of the input.
-  Cursor place() const { return begin_.behind(static_cast<int64_t>(taken_)); }
+  Cursor place() const { return begin_.advanced_by(static_cast<int64_t>(taken_)); }
 
  private:
   std::unique_ptr<Stage> stage_;

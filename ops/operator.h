@@ -39,7 +39,7 @@ class Cardinality {
 class MapOperator;
 
 /// Rows that pass an operator as bytes, since a rewrite makes their values after it.
-struct LateRows {
+struct DeferredRows {
   SchemaPtr schema;                          ///< of the bytes
   std::shared_ptr<const MapOperator> parse;  ///< what makes the values; null: `DecodeRowsOperator`
   int64_t row_bytes = 0;                     ///< that the values of a row take; 0: not known
@@ -77,9 +77,9 @@ class Operator {
   virtual int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const { return 0; }
   /// What it promises. Default: nothing.
   virtual OperatorTraits traits() const { return {}; }
-  /// The same operator where its rows come as bytes and are parsed later, or by it (`OperatorTraits::late_parse`).
+  /// The same operator where its rows come as bytes and are parsed later, or by it (`OperatorTraits::defer_parse`).
   /// Null, the default: what made it makes that too, with the schema of the bytes.
-  virtual std::shared_ptr<const Operator> of_late_rows(const LateRows& /*rows*/) const { return nullptr; }
+  virtual std::shared_ptr<const Operator> of_deferred_rows(const DeferredRows& /*rows*/) const { return nullptr; }
   /// The same operator on top of `input`, giving each of its elements as the one `bytes` value `row`
   /// (`PackedRowCodec`), of which `DecodeRowsOperator` makes the element. Null, the default: it cannot.
   virtual std::shared_ptr<const Operator> giving_bytes(const SchemaPtr& /*input*/) const { return nullptr; }
@@ -131,7 +131,7 @@ class StageOperator : public Operator {
   virtual bool assembles_later() const { return false; }
 };
 
-/// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order behind it.
+/// An operator without state from row to row: blocks pass in parallel, in any order, and are put in order after it.
 class MapOperator : public Operator {
  public:
   using Operator::Operator;

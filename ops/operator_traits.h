@@ -8,12 +8,12 @@ namespace millrace {
 
 /// Whether rows may pass an operator as bytes that are parsed after it, where they were parsed before it, without a
 /// change in what it gives before the first row that does not parse.
-enum class LateParse : uint8_t {
+enum class DeferParse : uint8_t {
   kNever,
   kAnywhere,      ///< an error takes the place of a row in it, as any other
   kBeforeErrors,  ///< what is before the first error is the same, what follows is not
-  kInBatches,     ///< the same, of rows of fixed shapes, which it gathers (`Operator::of_late_rows`)
-  kInside,        ///< it parses records itself (`Operator::of_late_rows`)
+  kInBatches,     ///< the same, of rows of fixed shapes, which it gathers (`Operator::of_deferred_rows`)
+  kInside,        ///< it parses records itself (`Operator::of_deferred_rows`)
 };
 
 /// What an operator makes values of.
@@ -51,7 +51,7 @@ struct OperatorTraits {
   /// What it makes of a row depends on the row's number (`Block::first_row`). A map for which it does not, and that is
   /// one to one, has no place in states of pipelines, so that a rewrite may move it.
   bool uses_row_numbers = true;
-  LateParse late_parse = LateParse::kNever;
+  DeferParse defer_parse = DeferParse::kNever;
   Parses parses = Parses::kNothing;
   bool parses_batches = false;  ///< of such bytes, not rows
 

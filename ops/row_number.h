@@ -8,7 +8,7 @@
 namespace millrace {
 
 /// The number by which the random choices for a row are drawn: no two rows of an iteration have the same. `row` counts
-/// within the element. Behind `batch`, where `rows_per_element` rows are counted in each element, it is the row's
+/// within the element. After `batch`, where `rows_per_element` rows are counted in each element, it is the row's
 /// ordinal, so that a row has the number that it had before. Rows beyond those, as of an element that is a matrix
 /// without being a batch, are not counted in the stream: they lie 2^40 numbers apart for each time that the element is
 /// gone through, where no ordinal comes.

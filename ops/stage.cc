@@ -12,9 +12,9 @@ constexpr int64_t kMostInState = int64_t{1} << 61;
 
 /// Leaves out the first elements of its input. What says that a state cannot be gone on from stands in the place of an
 /// element too, and is not left out.
-class BehindStage final : public Stage {
+class SkippingStage final : public Stage {
  public:
-  BehindStage(std::unique_ptr<Stage> input, int64_t elements) : input_(std::move(input)), left_(elements) {}
+  SkippingStage(std::unique_ptr<Stage> input, int64_t elements) : input_(std::move(input)), left_(elements) {}
 
   Poll next(Block& out) override {
     while (true) {
@@ -54,7 +54,7 @@ std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, cons
   context.state = place.state;
   std::unique_ptr<Stage> stage = open(context);
   if (place.skip == 0) return stage;
-  return std::make_unique<BehindStage>(std::move(stage), place.skip);
+  return std::make_unique<SkippingStage>(std::move(stage), place.skip);
 }
 
 std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index) {

@@ -34,6 +34,7 @@ constexpr int64_t kBlockBytes = 256 << 10;
 
 /// The mutable side of an operator: one run through its elements. A stage is polled by one thread at a time and never
 /// blocks; a new epoch is a new stage. The destructor may run at any moment between two calls.
+/// docs/new_operator.md has the rules of a stage one by one.
 class Stage {
  public:
   Stage() = default;

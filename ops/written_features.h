@@ -8,7 +8,7 @@
 namespace millrace {
 
 /// The features of elements of which some are written anew and the others kept: in the place of one of the same name,
-/// else behind all.
+/// else after all.
 class WrittenFeatures {
  public:
   /// Throws `kInvalidArgument` for a ragged feature among `writes`, which cannot be written row by row.

@@ -40,8 +40,8 @@
 namespace millrace {
 namespace {
 
-// An operator of what is in its arguments, behind what it needs to know of its inputs: the first, all of them, or
-// nothing. One that draws random numbers takes its occurrence behind them: how many of its name are before it.
+// An operator of what is in its arguments, after what it needs to know of its inputs: the first, all of them, or
+// nothing. One that draws random numbers takes its occurrence after them: how many of its name are before it.
 template <typename Op, typename... Values>
 std::shared_ptr<const Operator> make_operator(std::span<const SchemaPtr> inputs, uint64_t occurrence,
                                               const Values&... values) {
@@ -98,7 +98,7 @@ Dataset Dataset::made(const std::vector<Dataset>& inputs, Of arguments) {
   uint64_t occurrence = 0;
   for (const Dataset& input : inputs) {
     plans.push_back(input.plan_);
-    occurrence = std::max(occurrence, num_on_the_way(*input.plan_, description_of<Of>().name));
+    occurrence = std::max(occurrence, count_upstream(*input.plan_, description_of<Of>().name));
   }
   const MakeOperator make = [shared, occurrence](std::span<const SchemaPtr> schemas) {
     return description_of<Of>().apply(
@@ -145,7 +145,7 @@ Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const
   of_files.select_columns.clear();
   CsvFormat of_records = format;
   of_records.header = false;
-  // What files and records lose is held against one budget, behind both.
+  // What files and records lose is held against one budget, after both.
   FileReadOptions without_budget = options;
   without_budget.damage = {.action = options.damage.action};
   return csv_records(shards, of_files, without_budget).parse_csv(std::move(columns), of_records, options.damage);
@@ -345,13 +345,13 @@ Dataset Dataset::bucket_by_sequence_length(std::vector<std::string> features, st
   return then<BucketBySequenceLengthOperator>(BucketBySequenceLengthArguments{
       std::move(features), std::move(boundaries), std::move(batch_sizes), std::move(options)});
 }
-Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const GatherOptions& batches) const {
+Dataset Dataset::group_by_window(RowKey key, WindowSize window_size, const BatchingOptions& batches) const {
   return then<GroupByWindowOperator>(GroupByWindowArguments{std::move(key), std::move(window_size), batches});
 }
 Dataset Dataset::pack(int64_t length, const PackOptions& options) const {
   return then<PackOperator>(PackArguments{length, options});
 }
-Dataset Dataset::window(int64_t size, const WindowOptions& options, const GatherOptions& batches) const {
+Dataset Dataset::window(int64_t size, const WindowOptions& options, const BatchingOptions& batches) const {
   return then<WindowOperator>(WindowArguments{size, options, batches});
 }
 Dataset Dataset::cache(const CacheOptions& options) const {

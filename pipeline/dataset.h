@@ -63,7 +63,7 @@ struct DatasetFunction {
   std::function<Dataset(const RowView&)> make;
 };
 
-/// An immutable description of a stream of elements: a source and the operators behind it. Each method returns a new
+/// An immutable description of a stream of elements: a source and the operators after it. Each method returns a new
 /// dataset and throws `kInvalidArgument` at once when an argument cannot work. Cheap to copy; any thread.
 ///
 ///     auto train = Dataset::tfrecord(Shards::glob("data/train-*.tfrecord"), {.cycle_length = 16})
@@ -205,10 +205,10 @@ class Dataset {
                                                   std::vector<int64_t> batch_sizes, BucketOptions options = {}) const;
   /// Batches elements with equal keys; see GroupByWindowOperator.
   [[nodiscard]] Dataset group_by_window(RowKey key, WindowSize window_size,
-                                        const GatherOptions& batches = BatchOptions{}) const;
+                                        const BatchingOptions& batches = BatchOptions{}) const;
   /// Batches of neighbouring elements that may overlap; see WindowOperator.
   [[nodiscard]] Dataset window(int64_t size, const WindowOptions& options = {},
-                               const GatherOptions& batches = BatchOptions{}) const;
+                               const BatchingOptions& batches = BatchOptions{}) const;
   /// Several short sequences in each row of `length` values; see PackOperator.
   [[nodiscard]] Dataset pack(int64_t length, const PackOptions& options = {}) const;
   /// Masks tokens for a masked language model; see MaskTokensOperator.

@@ -45,7 +45,7 @@ struct CheckReport {
   std::vector<Shapes> shapes;  ///< in the order in which they came, the first 65,536
   int64_t elements_of_more_shapes = 0;
   /// How many values the operators that pad put in, sources first: of the first elements that each made, until they had
-  /// as many rows as were read. What comes behind such an operator does not change it. Empty: no operator pads.
+  /// as many rows as were read. What comes after such an operator does not change it. Empty: no operator pads.
   std::vector<PaddingCount> padding;
   std::vector<std::string> broken;  ///< what was asked for and is not so, a sentence each; empty: all is well
 

@@ -85,10 +85,10 @@ std::string why_unsavable(const PlanNode& plan) {
 
 class Pipeline::Impl {
  public:
-  Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const SeatLimits& seat_limits)
+  Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const HelpingPolicy& helping_policy)
       : storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget),
-                  /*has_seat=*/may_work(*plan, options)),
+                  /*has_reserved_slot=*/may_work(*plan, options)),
         plan_(std::move(plan)),
         trace_(options.trace),
         lowered_(executor_, plan_,
@@ -120,14 +120,14 @@ class Pipeline::Impl {
     }
     Preparation with{.storage = *storage_, .most_bytes = executor_.memory().bytes() / 2};
     if (watchdog_) {
-      with.wait.look_after = watchdog_->interval();
-      with.wait.look = [this] { watchdog_->look_at_start(started_ns_); };
+      with.wait.poll_interval = watchdog_->interval();
+      with.wait.on_poll = [this] { watchdog_->look_at_start(started_ns_); };
     }
     keep_for_all_runs(lowered_.prepare(with));
-    if (executor_.has_seat()) {
-      WaitingCaller::Seat::Look look;
+    if (executor_.has_reserved_slot()) {
+      ConsumerWaiter::ReservedSlot::Look look;
       if (watchdog_) look = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
-      seat_.emplace(waker_, executor_, std::move(look), seat_limits);
+      reserved_slot_.emplace(waker_, executor_, std::move(look), helping_policy);
     }
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
@@ -144,7 +144,7 @@ class Pipeline::Impl {
   // The order matters: nobody may wake a node any more, then no body may run, then stages go, then nodes, then the
   // graph.
   ~Impl() {
-    seat_.reset();
+    reserved_slot_.reset();
     executor_.stop();
     reader_.reset();
     lowered_.drop_chains();
@@ -269,7 +269,7 @@ class Pipeline::Impl {
   LocalStorage local_storage_{io_threads_};
   LocalDisk disk_{local_storage_, output_thread_};
   std::shared_ptr<Storage> storage_;
-  WaitingCaller waker_;
+  ConsumerWaiter waker_;
   InlineLanes inline_lanes_;
   Executor executor_;
   PlanNodePtr plan_;
@@ -291,14 +291,14 @@ class Pipeline::Impl {
   bool ended_ = false;
   std::atomic<int64_t> waited_ns_{0};         // in waits that have ended
   std::atomic<int64_t> waiting_since_ns_{0};  // begin of the wait that goes on; 0: none
-  std::optional<WaitingCaller::Seat> seat_;
+  std::optional<ConsumerWaiter::ReservedSlot> reserved_slot_;
 };
 
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options)
-    : Pipeline(std::move(plan), written, options, SeatLimits()) {}
+    : Pipeline(std::move(plan), written, options, HelpingPolicy()) {}
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
-                   const SeatLimits& seat_limits)
-    : impl_(std::make_unique<Impl>(std::move(plan), written, options, seat_limits)) {}
+                   const HelpingPolicy& helping_policy)
+    : impl_(std::make_unique<Impl>(std::move(plan), written, options, helping_policy)) {}
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;

@@ -17,9 +17,9 @@
 namespace millrace {
 
 struct PlanNode;
-struct SeatLimits;
+struct HelpingPolicy;
 
-/// One element of a running dataset: behind `batch`, a dense tensor [batch, …] for each feature. Holds its buffers
+/// One element of a running dataset: after `batch`, a dense tensor [batch, …] for each feature. Holds its buffers
 /// alive by itself, also after the pipeline is gone.
 class Batch {
  public:
@@ -27,7 +27,7 @@ class Batch {
   explicit Batch(Block element) : element_(std::move(element)) {}
 
   const Schema& schema() const { return *element_.schema(); }
-  /// Rows of the batch: the first dimension behind `batch`; 1 for a single row.
+  /// Rows of the batch: the first dimension after `batch`; 1 for a single row.
   int64_t num_rows() const { return element_.rows_per_element; }
   /// The epoch of its first row, from 0.
   int64_t epoch() const { return element_.epoch; }
@@ -72,7 +72,7 @@ struct StartOptions {
   /// Where to go on: a state of a pipeline of the same dataset. Default: none, at the beginning
   std::optional<PipelineState> state = std::nullopt;
   /// Is told of each part of a shard that is left out (`TfrecordOptions::damage`), inside `next()` on the caller's
-  /// thread, when the stream comes to it: before the element behind it, in an order that is always the same. What it
+  /// thread, when the stream comes to it: before the element after it, in an order that is always the same. What it
   /// throws leaves `next()`. Default: null
   std::function<void(const SkippedRegion&)> on_skip = nullptr;
   /// Seconds after which a wait during which nothing has moved is a stall: no operator delivered anything, no function
@@ -111,7 +111,7 @@ class Pipeline {
   /// a function that a pipeline runs: it could wait for itself.
   std::optional<Batch> next();
 
-  /// Where the stream is: behind the last element that `next()` gave, before the element that it threw as an error.
+  /// Where the stream is: after the last element that `next()` gave, before the element that it threw as an error.
   /// Also before the first `next()` and after the end. Costs a few nanoseconds and stops nothing. For the thread that
   /// calls `next()`. Throws `kInvalidArgument` where an order that is not kept (`ordered = false`) or an operator
   /// without states makes a state meaningless.
@@ -125,11 +125,11 @@ class Pipeline {
   SkipReport skipped() const;
 
  private:
-  friend struct PipelineWithSeatLimits;  // of the seat's tests
+  friend struct PipelineWithHelpingPolicy;  // of the reserved slot's tests
   class Impl;
-  // With other limits on when the caller of `next()` works while it waits (`waiting_caller.h`).
+  // With other limits on when the caller of `next()` works while it waits (`run/consumer_waiter.h`).
   Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
-           const SeatLimits& seat_limits);
+           const HelpingPolicy& helping_policy);
 
   std::unique_ptr<Impl> impl_;
 };

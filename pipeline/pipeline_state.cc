@@ -71,7 +71,7 @@ Cursor read(const state::Cursor& cursor, int depth) {
   inputs.reserve(static_cast<size_t>(stage.inputs_size()));
   for (const state::Cursor& input : stage.inputs()) inputs.push_back(read(input, depth + 1));
   return make_cursor(stage.kind(), {stage.numbers().begin(), stage.numbers().end()}, std::move(inputs), stage.data())
-      .behind(cursor.skip());
+      .advanced_by(cursor.skip());
 }
 
 }  // namespace

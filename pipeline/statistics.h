@@ -33,12 +33,12 @@ struct Statistics {
   double wall_seconds = 0;
   double consumer_waiting_seconds = 0;  ///< time the caller spent waiting in `next()`, asleep or at work there
   int threads = 0;                      ///< size of the arena
-  int distinct_workers = 0;             ///< threads that really ran bodies; whoever has the caller's seat is one
-  int64_t buffer_bytes = 0;             ///< bytes in buffers that are in use now
-  int64_t peak_buffer_bytes = 0;        ///< the most that were in use at a time
-  int64_t memory_budget = 0;            ///< bytes: `StartOptions::memory_budget`
-  int64_t fresh_buffers = 0;            ///< buffers made from fresh memory; constant in steady state
-  SkipCounts skipped;                   ///< left out of damaged shards, up to the last element that was delivered
+  int distinct_workers = 0;       ///< threads that really ran bodies; whoever has the caller's reserved slot is one
+  int64_t buffer_bytes = 0;       ///< bytes in buffers that are in use now
+  int64_t peak_buffer_bytes = 0;  ///< the most that were in use at a time
+  int64_t memory_budget = 0;      ///< bytes: `StartOptions::memory_budget`
+  int64_t fresh_buffers = 0;      ///< buffers made from fresh memory; constant in steady state
+  SkipCounts skipped;             ///< left out of damaged shards, up to the last element that was delivered
 
   /// Time worked, over all stages and threads.
   double busy_seconds() const;

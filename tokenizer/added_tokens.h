@@ -17,7 +17,7 @@ struct AddedToken {
   std::string content;
   bool single_word = false;  ///< not inside words
   bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< takes the white space behind it
+  bool rstrip = false;       ///< takes the white space after it
   bool normalized = false;   ///< looked for in the normalised text instead of the raw one
   bool special = false;      ///< left out of decoded text when special tokens are skipped
 };
@@ -47,8 +47,8 @@ class AddedTokenMatcher {
    private:
     const AddedTokenMatcher& matcher_;
     std::string_view text_;
-    size_t search_from_ = 0;  // behind the last token itself
-    size_t taken_ = 0;        // behind the last match with its white space
+    size_t search_from_ = 0;  // after the last token itself
+    size_t taken_ = 0;        // after the last match with its white space
   };
 
  private:

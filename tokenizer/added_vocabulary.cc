@@ -29,7 +29,7 @@ AddedToken read_token(const JsonNode& node) {
 
 AddedVocabulary::AddedVocabulary(const JsonNode& list, const TokenModel& model, const Normalizer* normalizer) {
   for (size_t i = 0; i < list.num_elements(); ++i) tokens_.push_back(read_token(list.element(i)));
-  place_behind_model(list, model);
+  place_after_model(list, model);
   std::vector<AddedToken> raw;
   std::vector<AddedToken> normalized;
   std::vector<std::string> raw_contents;
@@ -48,7 +48,7 @@ AddedVocabulary::AddedVocabulary(const JsonNode& list, const TokenModel& model, 
   normalized_ = AddedTokenMatcher(std::move(normalized), normalized_contents);
 }
 
-void AddedVocabulary::place_behind_model(const JsonNode& list, const TokenModel& model) {
+void AddedVocabulary::place_after_model(const JsonNode& list, const TokenModel& model) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
     const std::optional<int32_t> in_model = model.id_of(token.content);
@@ -56,15 +56,15 @@ void AddedVocabulary::place_behind_model(const JsonNode& list, const TokenModel&
     if (token.id != expected) {
       list.element(i).member("id").fail(fmt::format(
           "is {}, but '{}' {} {}", token.id, token.content,
-          in_model ? "has in the model's vocabulary the id" : "is the next behind the model's vocabulary and must be",
+          in_model ? "has in the model's vocabulary the id" : "is the next after the model's vocabulary and must be",
           expected));
     }
-    if (!in_model) behind_model_.push_back(token.content);
+    if (!in_model) after_model_.push_back(token.content);
   }
   std::vector<std::pair<std::string_view, int32_t>> entries;
-  entries.reserve(behind_model_.size());
+  entries.reserve(after_model_.size());
   for (int32_t i = 0; i < size(); ++i) entries.emplace_back(token(i), model.size() + i);
-  behind_model_ids_ = ByteTrie(std::move(entries));
+  after_model_ids_ = ByteTrie(std::move(entries));
 }
 
 nlohmann::ordered_json AddedVocabulary::to_json() const {

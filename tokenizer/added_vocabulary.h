@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// The added tokens of a file: those that the model has as well, and others whose ids follow behind the model's without
+/// The added tokens of a file: those that the model has as well, and others whose ids follow after the model's without
 /// gaps. Immutable; any thread.
 class AddedVocabulary {
  public:
@@ -27,10 +27,10 @@ class AddedVocabulary {
   AddedVocabulary(const JsonNode& list, const TokenModel& model, const Normalizer* normalizer);
 
   /// Tokens that the model does not have.
-  int32_t size() const { return static_cast<int32_t>(behind_model_.size()); }
+  int32_t size() const { return static_cast<int32_t>(after_model_.size()); }
   /// Of such a token; `index` counts from the first of them.
-  const std::string& token(int32_t index) const { return behind_model_[static_cast<size_t>(index)]; }
-  std::optional<int32_t> id_of(std::string_view token) const { return behind_model_ids_.find(token); }
+  const std::string& token(int32_t index) const { return after_model_[static_cast<size_t>(index)]; }
+  std::optional<int32_t> id_of(std::string_view token) const { return after_model_ids_.find(token); }
 
   /// Whether a token has the text of a special one. Asked by text, as two ids of a model may have the same.
   bool is_special(std::string_view token) const { return special_.contains(token); }
@@ -43,11 +43,11 @@ class AddedVocabulary {
   nlohmann::ordered_json to_json() const;
 
  private:
-  void place_behind_model(const JsonNode& list, const TokenModel& model);
+  void place_after_model(const JsonNode& list, const TokenModel& model);
 
   std::vector<AddedToken> tokens_;
-  std::vector<std::string> behind_model_;
-  ByteTrie behind_model_ids_;
+  std::vector<std::string> after_model_;
+  ByteTrie after_model_ids_;
   std::set<std::string, std::less<>> special_;
   AddedTokenMatcher raw_;
   AddedTokenMatcher normalized_;

@@ -19,7 +19,7 @@ struct ByteSpan {
 struct CharacterChange {
   char32_t character = 0;
   /// 0: the next character of the text before. Above 0: it is new, and stands where the one before it does. -n: the
-  /// next character, behind which n are dropped.
+  /// next character, after which n are dropped.
   int32_t change = 0;
 };
 

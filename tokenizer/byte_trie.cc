@@ -20,7 +20,7 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> entries) {
   std::erase_if(entries, [](const auto& entry) { return entry.first.empty(); });
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   units_.resize(1 + kNumBytes);
-  // Children begin behind the root, so the root is nobody's child.
+  // Children begin after the root, so the root is nobody's child.
   size_t first_candidate = 1;
   std::vector<std::pair<uint8_t, size_t>> children;  // byte, first entry
   std::vector<Range> open{{0, entries.size(), 0, kRoot}};

@@ -12,7 +12,7 @@ namespace millrace {
 
 /// Appends a token of the text: its id, text, mask and place in bytes. The other members are made when all are there.
 void append_token(TokenEncoding& encoding, int32_t id, std::string token, TextSpan bytes);
-/// Moves a text's tokens, with their offsets, behind those of `to`.
+/// Moves a text's tokens, with their offsets, after those of `to`.
 void move_tokens(TokenEncoding& from, TokenEncoding& to);
 /// Cuts a text's tokens down to `length`, at `cut`, where they are more.
 void cut_tokens(TokenEncoding& encoding, size_t length, TokenEnd cut);

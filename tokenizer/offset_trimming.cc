@@ -75,7 +75,7 @@ void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimming
   }
   if (trimmings.empty()) return;
   for (const OffsetTrimming& trimming : trimmings) {
-    const bool is_first = !(trimming.behind_special_token && add_special_tokens);
+    const bool is_first = !(trimming.after_special_token && add_special_tokens);
     trim_offsets(trimming.add_prefix_space, /*spare_first=*/is_first, encoding);
   }
   for (size_t i = 0; i < encoding.offsets.size(); ++i) {

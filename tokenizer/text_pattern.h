@@ -28,7 +28,7 @@ class TextPattern {
 
   nlohmann::ordered_json to_json() const;
 
-  /// Goes over the matches in one text, from left to right. One that is empty is never right behind another one.
+  /// Goes over the matches in one text, from left to right. One that is empty is never right after another one.
   class Cursor {
    public:
     Cursor(const TextPattern& pattern, std::string_view text) : pattern_(pattern), text_(text) {}

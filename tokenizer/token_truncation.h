@@ -24,7 +24,7 @@ struct TokenTruncation {
   Strategy strategy = Strategy::kLongestFirst;
   /// Where tokens are cut off. Default: right.
   TokenEnd direction = TokenEnd::kRight;
-  /// Tokens that pieces behind the first would have in common in the Python package; here there are none, so it is only
+  /// Tokens that pieces after the first would have in common in the Python package; here there are none, so it is only
   /// kept for the file. Default: 0.
   size_t stride = 0;
 

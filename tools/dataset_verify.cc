@@ -23,7 +23,7 @@ constexpr const char* kAbout =
     "each "
     "record\n"
     "against the shard's index where it has one (see dataset_index). Lists every damaged region with what is lost to\n"
-    "it; with an index also how many records, and it goes on behind damage. The exit code is 1 when anything is wrong.";
+    "it; with an index also how many records, and it goes on after damage. The exit code is 1 when anything is wrong.";
 
 struct Totals {
   uint64_t records = 0;

@@ -23,7 +23,7 @@ class BatchSource {
   virtual ~BatchSource() = default;
   /// The next batch, or nothing at the end of the data; waits for it. What it throws ends the training.
   virtual std::optional<GlobalBatch> next() = 0;
-  /// Where the source is, behind the last batch: what a checkpoint keeps, so that a source can go on from there. Cheap.
+  /// Where the source is, after the last batch: what a checkpoint keeps, so that a source can go on from there. Cheap.
   /// Default: nothing, a source that is brought to its place by other means.
   virtual std::optional<PipelineState> save() const { return std::nullopt; }
   /// What keeps this source from being faster, for reports: the name of a stage, `consumer` when nothing does. Default:

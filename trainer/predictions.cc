@@ -70,8 +70,8 @@ void Predictions::append(Predictions more) {
   for (size_t i = 0; i < columns.size(); ++i) {
     std::visit(
         [&](auto& values) {
-          const auto& behind = std::get<std::remove_reference_t<decltype(values)>>(more.columns[i].values);
-          values.insert(values.end(), behind.begin(), behind.end());
+          const auto& after = std::get<std::remove_reference_t<decltype(values)>>(more.columns[i].values);
+          values.insert(values.end(), after.begin(), after.end());
         },
         columns[i].values);
   }

@@ -32,7 +32,7 @@ struct Predictions {
   /// `kWrongShape` for another type.
   template <typename T>
   std::span<const T> values(std::string_view name) const;
-  /// Adds the rows of `more` behind these. Throws `kWrongShape` when the columns differ, or have not a value for each
+  /// Adds the rows of `more` after these. Throws `kWrongShape` when the columns differ, or have not a value for each
   /// row.
   void append(Predictions more);
 };

@@ -49,7 +49,7 @@ class Trainer::Run {
 
   TrainingSummary run() {
     t_.events_.clear();
-    if (std::exchange(t_.callbacks_behind_, false)) restore_callbacks();
+    if (std::exchange(t_.callbacks_after_, false)) restore_callbacks();
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
@@ -132,7 +132,7 @@ class Trainer::Run {
     Clock::duration wait{0};
     std::vector<ClockSpan> waits;
     Clock::duration duration{0};
-    std::optional<PipelineState> source_state;  // behind the last batch
+    std::optional<PipelineState> source_state;  // after the last batch
   };
 
   void take(const GlobalBatch& batch) {
@@ -346,7 +346,7 @@ void Trainer::resume(const std::string& checkpoint) {
   best_ = std::move(best);
   training_id_ = std::move(training_id);
   last_checkpoint_ = checkpoint;
-  callbacks_behind_ = true;
+  callbacks_after_ = true;
 }
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {

@@ -54,7 +54,7 @@ class Trainer {
   /// as `load_checkpoint`, and `kInvalidArgument` for another model (by its description), seed, `accumulate` or number
   /// of replicas; nothing has changed then.
   void resume(const std::string& checkpoint);
-  /// The place in the data behind the last step, as the source of `train` or the checkpoint of `resume` had it. A
+  /// The place in the data after the last step, as the source of `train` or the checkpoint of `resume` had it. A
   /// training without checkpoints does not ask its source, which then needs no state.
   const std::optional<PipelineState>& source_state() const { return source_state_; }
 
@@ -106,11 +106,11 @@ class Trainer {
   std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
-  bool callbacks_behind_ = false;  // their states are still to be taken from progress_
+  bool callbacks_after_ = false;   // their states are still to be taken from progress_
   std::vector<ClockSpan> events_;  // told since the last step
   std::chrono::nanoseconds callback_time_{0};
   TrainingProgress progress_;
-  std::optional<PipelineState> source_state_;  // behind the last step's batch
+  std::optional<PipelineState> source_state_;  // after the last step's batch
   std::string training_id_;
   std::string last_checkpoint_;
 };

@@ -11,12 +11,12 @@
 
 namespace millrace {
 
-/// The record behind record `i`, or nothing.
+/// The record after record `i`, or nothing.
 inline std::string_view next_of(std::span<const std::string_view> records, size_t i) {
   return i + 1 < records.size() ? records[i + 1] : std::string_view();
 }
 
-/// Makes batches of records: what a workload does behind reading and shuffling. Each thread has its own.
+/// Makes batches of records: what a workload does after reading and shuffling. Each thread has its own.
 class BatchWriter {
  public:
   virtual ~BatchWriter() = default;

@@ -17,7 +17,7 @@ struct FloorResult {
     double engine_cpu_us = 0;
     double floor_wall_us = 0;
     double floor_cpu_us = 0;
-    double line_hand_off_ns = 0;  ///< the larger of before and behind it, see `line_hand_off_ns`
+    double line_hand_off_ns = 0;  ///< the larger of before and after it, see `line_hand_off_ns`
   };
   std::string workload;
   int threads = 0;

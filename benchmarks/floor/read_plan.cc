@@ -95,7 +95,7 @@ class ChunkCutter {
         records.push_back({static_cast<uint32_t>(record), rows[record], 0});
       }
     }
-    // What is unpacked comes one after the other: no chunk may be planned behind a later one.
+    // What is unpacked comes one after the other: no chunk may be planned after a later one.
     if (compressed) {
       for (size_t i = chunks.size() - 1; i > first_chunk; --i) {
         chunks[i - 1].window = std::min(chunks[i - 1].window, chunks[i].window);

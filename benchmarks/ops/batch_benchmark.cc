@@ -44,7 +44,7 @@ std::vector<std::vector<size_t>> random_batches(size_t num_rows) {
   return batches;
 }
 
-// As of a pipeline: some batches are held by whoever comes behind.
+// As of a pipeline: some batches are held by whoever comes after.
 constexpr size_t kHeld = 4;
 
 void gather(benchmark::State& state) {

@@ -27,7 +27,7 @@ struct GroupOptions {
 struct RowGroup {
   int64_t index = 0;
   Split split = Split::kTrain;
-  std::string text;          ///< the rows, one behind the other
+  std::string text;          ///< the rows, one after the other
   std::vector<size_t> ends;  ///< where each row ends in `text`
 
   size_t size() const { return ends.size(); }

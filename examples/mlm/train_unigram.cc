@@ -17,7 +17,7 @@ namespace {
 
 using namespace millrace;
 
-// Before the work and not behind it.
+// Before the work and not after it.
 void require_writable_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -13,7 +13,7 @@ namespace millrace {
 ///     ChromeTraceWriter writer;
 ///     writer.row_name(1, "thread 1");
 ///     writer.span(1, "forward", 0, 2'000'000);
-///     file.write(writer.take());   // again and again, or once behind `end`
+///     file.write(writer.take());   // again and again, or once after `end`
 ///
 /// The format lets the closing bracket be missing, so a file that grows by what `take` gives can be shown at any time.
 /// Viewers want what lies around other spans of its row before them. One thread.
@@ -27,7 +27,7 @@ class ChromeTraceWriter {
   void counter(uint64_t row, std::string_view name, int64_t at_ns, std::string_view what, int64_t value);
   /// A note at the begin of the whole trace: `value` of `what`.
   void note(std::string_view name, std::string_view what, uint64_t value);
-  /// Closes the array; nothing may be written behind it.
+  /// Closes the array; nothing may be written after it.
   void end();
   /// The text since the last call.
   [[nodiscard]] std::string take();

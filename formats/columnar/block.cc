@@ -50,7 +50,7 @@ Block Block::slice(size_t first, size_t count) const {
   part.rows_per_element = rows_per_element;
   part.iteration = iteration;
   part.epoch = epoch;
-  part.cursor = cursor.behind(static_cast<int64_t>(first));
+  part.cursor = cursor.advanced_by(static_cast<int64_t>(first));
   const auto rows = static_cast<size_t>(rows_per_element);
   part.origins_ = origins_.size() == rows * num_elements_ ? origins_.slice(first * rows, count * rows) : Origins();
   part.first_row = first_row + rows_per_element * static_cast<int64_t>(first);

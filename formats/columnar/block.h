@@ -22,7 +22,7 @@ struct ElementError {
 };
 
 /// k elements of a dataset in columnar form: what moves along the edges of a pipeline. Raw records are a block with one
-/// `bytes` column; behind `batch` each element is a dense tensor per feature with the rows as first dimension.
+/// `bytes` column; after `batch` each element is a dense tensor per feature with the rows as first dimension.
 /// The place in a shard that a row comes from goes with it.
 /// A block is built by one thread and then read only; copies share the buffers.
 class Block {
@@ -47,7 +47,7 @@ class Block {
   void add_error(size_t element, std::shared_ptr<const Error> error);
   /// Another error in the place of one that is there.
   void replace_error(size_t element, std::shared_ptr<const Error> error);
-  /// The first error at `from` or behind it, or null.
+  /// The first error at `from` or after it, or null.
   const ElementError* next_error(size_t from) const;
   /// The error in the place of `element`, or null.
   std::shared_ptr<const Error> error_at(size_t element) const;
@@ -63,7 +63,7 @@ class Block {
     if (rows_per_element == 1) locate(element, 0, error);
   }
 
-  /// Rows in each element: 1, or behind `batch` the batch's rows.
+  /// Rows in each element: 1, or after `batch` the batch's rows.
   int64_t rows_per_element = 1;
   /// Ordinal of the first row: its number in the input of the operators that the block meets, from 0 in each iteration.
   int64_t first_row = 0;

@@ -12,14 +12,14 @@ namespace millrace {
 struct StageState;
 using StageStatePtr = std::shared_ptr<const StageState>;
 
-/// A place in the stream of a stage: `skip` elements behind the place where the stage had this state. A stage that is
+/// A place in the stream of a stage: `skip` elements after the place where the stage had this state. A stage that is
 /// opened with the state gives, from its `skip`-th element on, what the first run gave from here on.
 struct Cursor {
   StageStatePtr state;  ///< null: the beginning of the iteration
   int64_t skip = 0;
 
-  /// The place `elements` behind this one.
-  [[nodiscard]] Cursor behind(int64_t elements) const { return {state, skip + elements}; }
+  /// The place `elements` after this one.
+  [[nodiscard]] Cursor advanced_by(int64_t elements) const { return {state, skip + elements}; }
 };
 
 /// What a stage must know to go on from a place in its stream: some numbers of its own and the places in its inputs.

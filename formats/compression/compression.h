@@ -11,7 +11,7 @@ enum class Compression {
   kNone,  ///< as they are
   kZlib,  ///< zlib streams (RFC 1950)
   kGzip,  ///< gzip members (RFC 1952)
-  kZstd,  ///< zstd frames (RFC 8878), as we write them with a seek table behind them
+  kZstd,  ///< zstd frames (RFC 8878), as we write them with a seek table after them
 };
 
 /// `none`, `ZLIB`, `GZIP`, `ZSTD`.

@@ -104,7 +104,7 @@ class ZlibDecoder final : public DeflateDecoder {
 
   // For a decoder that goes on from the next place between two blocks.
   void stop_at_blocks() { stop_at_blocks_ = true; }
-  // Whether it stands between two blocks. Behind the last one there is nothing to go on with.
+  // Whether it stands between two blocks. After the last one there is nothing to go on with.
   bool between_blocks() const { return (stream_.data_type & 128) != 0 && (stream_.data_type & 64) == 0; }
   // Bits of the last byte that was taken which are still to be decoded: the uppermost ones.
   uint32_t num_unused_bits() const { return static_cast<uint32_t>(stream_.data_type & 63); }
@@ -178,7 +178,7 @@ class ZlibDecoder final : public DeflateDecoder {
 };
 
 #ifdef MILLRACE_HAVE_ISAL
-// ISA-L: two to three times as fast. It can go on between two blocks only; up to the first such place behind a seek
+// ISA-L: two to three times as fast. It can go on between two blocks only; up to the first such place after a seek
 // point zlib decodes.
 class IsalDecoder final : public DeflateDecoder {
  public:
@@ -277,7 +277,7 @@ class IsalDecoder final : public DeflateDecoder {
       status = Status::kInvalid;
     } else if (state_->block_state == ISAL_BLOCK_FINISH) {
       status = Status::kDone;
-      // It reads ahead into a register: what is left there beyond the bits of the last byte is behind the stream.
+      // It reads ahead into a register: what is left there beyond the bits of the last byte is after the stream.
       num_excess_ = static_cast<size_t>(state_->read_in_length) / 8;
       const uint64_t bits = state_->read_in >> (state_->read_in_length % 8);
       std::memcpy(excess_.data(), &bits, sizeof(bits));

@@ -29,7 +29,7 @@ class DeflateDecoder {
   // the point makes no sense.
   virtual void enter_stream(const SeekPoint& point) = 0;
   virtual Result run(std::span<const std::byte> input, std::span<std::byte> output) = 0;
-  // After kDone: the stream's CRC-32 (gzip) or Adler-32 (zlib), and bytes behind the stream that were taken too.
+  // After kDone: the stream's CRC-32 (gzip) or Adler-32 (zlib), and bytes after the stream that were taken too.
   virtual uint32_t checksum() const = 0;
   virtual std::span<const std::byte> excess() const { return {}; }
 

@@ -110,7 +110,7 @@ FrameTable FrameTable::parse(std::string_view end, uint64_t file_bytes) {
   FrameTable result;
   result.counts_records_ = !counts.empty();
   Frame next;
-  Frame behind;  // the last one that unpacks to something
+  Frame after;  // the last one that unpacks to something
   for (size_t i = 0; i < footer->num_frames; ++i) {
     const size_t at = kSkippableHeaderBytes + i * footer->entry_bytes;
     const auto bytes = load<uint32_t>(table, at + 4);
@@ -118,21 +118,21 @@ FrameTable FrameTable::parse(std::string_view end, uint64_t file_bytes) {
     next.begin += load<uint32_t>(table, at);  // below 2^27 times 2^32
     next.offset += bytes;
     if (!counts.empty()) next.record += load<uint32_t>(counts, i * sizeof(uint32_t));
-    if (bytes > 0) behind = next;
+    if (bytes > 0) after = next;
   }
   if (next.begin + table.size() != file_bytes) {
     refuse(fmt::format("its {} frames and itself have {} bytes together, the file {}", footer->num_frames,
                        next.begin + table.size(), file_bytes));
   }
-  if (behind.record != next.record) refuse("records begin in frames without bytes");
-  result.frames_.push_back(behind);
+  if (after.record != next.record) refuse("records begin in frames without bytes");
+  result.frames_.push_back(after);
   return result;
 }
 
 const FrameTable::Frame& FrameTable::frame_with(uint64_t offset) const {
-  const auto behind = std::upper_bound(frames_.begin(), frames_.end(), offset,
-                                       [](uint64_t value, const Frame& frame) { return value < frame.offset; });
-  return *(behind - 1);
+  const auto after = std::upper_bound(frames_.begin(), frames_.end(), offset,
+                                      [](uint64_t value, const Frame& frame) { return value < frame.offset; });
+  return *(after - 1);
 }
 
 std::span<const FrameTable::Frame> FrameTable::frames_from(uint64_t offset) const {

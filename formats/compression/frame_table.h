@@ -41,7 +41,7 @@ class FrameTable {
   std::span<const Frame> frames() const { return {frames_.data(), frames_.size() - 1}; }
   /// The one that has an unpacked byte, below `num_bytes()`.
   const Frame& frame_with(uint64_t offset) const;
-  /// The first one at an unpacked offset or behind it, and all that follow.
+  /// The first one at an unpacked offset or after it, and all that follow.
   std::span<const Frame> frames_from(uint64_t offset) const;
   /// Null when none begins at this byte of the file.
   const Frame* frame_at(uint64_t begin) const;

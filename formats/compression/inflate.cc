@@ -190,7 +190,7 @@ struct Inflater::State {
   uint64_t num_read = 0;
   uint64_t num_unpacked = 0;         // bytes of this stream
   uint64_t num_unpacked_before = 0;  // of the streams before
-  bool trailer_is_bad = false;       // the error: reading can go on behind it
+  bool trailer_is_bad = false;       // the error: reading can go on after it
   std::array<std::byte, 8> pushed_back{};
   size_t pushed_back_count = 0;
   Error error;

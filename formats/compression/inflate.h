@@ -23,7 +23,7 @@ enum class InflateEngine {
 
 /// Unpacks a file of zlib streams or gzip members, any number of them one after the other, empty ones included
 /// (RFC 1950, 1951, 1952), a piece at a time and without I/O. Checksums and sizes are checked when a stream ends, after
-/// its bytes were delivered; anything but another stream behind a stream is an error. A file of no bytes is a file of
+/// its bytes were delivered; anything but another stream after a stream is an error. A file of no bytes is a file of
 /// no streams. One thread at a time.
 class Inflater {
  public:
@@ -43,11 +43,11 @@ class Inflater {
   /// Unpacks from `input` to `output` until one of them is used up. After an error every call gives it again.
   Result run(std::span<const std::byte> input, std::span<std::byte> output);
   /// After an error: true when only the checksum or size in the trailer of a stream was wrong. Then the next `run` goes
-  /// on behind that trailer.
+  /// on after that trailer.
   bool pass_bad_trailer();
 
   /// From now on notes places to go on from, `distance` unpacked bytes from one to the next: up to 258 bytes more
-  /// inside a block, up to 64 KiB more where a stored block lies, and less where a stream begins behind half the
+  /// inside a block, up to 64 KiB more where a stored block lies, and less where a stream begins after half the
   /// distance. A block may be as long as it likes. Before the first `run`, with InflateEngine::kZlib.
   void find_seek_points(uint64_t distance);
   /// The points found since the last call.

@@ -77,7 +77,7 @@ StreamHeader::Step StreamHeader::take_zlib(uint8_t byte) {
   return Step::kDone;
 }
 
-// Goes on to the first part behind `part_` that the flags announce, else to the data.
+// Goes on to the first part after `part_` that the flags announce, else to the data.
 StreamHeader::Step StreamHeader::next_part() {
   num_fixed_ = 0;
   const auto announced = [this](Part candidate, uint8_t flag) {

@@ -9,7 +9,7 @@
 namespace millrace {
 
 /// Packs records as a zstd file that can be entered at any of its frames: independent frames with checksums, cut
-/// between records, and a seek table behind them (see FrameTable). `zstd -d` reads it like any other. The same bytes in
+/// between records, and a seek table after them (see FrameTable). `zstd -d` reads it like any other. The same bytes in
 /// give the same bytes out. One thread at a time.
 class ZstdPacker {
  public:

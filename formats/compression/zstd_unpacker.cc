@@ -34,7 +34,7 @@ Context make_context() {
 
 std::string describe(uint64_t begin, size_t code) {
   if (ZSTD_getErrorCode(code) == ZSTD_error_checksum_wrong) {
-    return fmt::format("the zstd frame at compressed byte {} has another checksum than the one behind it", begin);
+    return fmt::format("the zstd frame at compressed byte {} has another checksum than the one after it", begin);
   }
   return fmt::format("damaged data in the zstd frame at compressed byte {}: {}", begin, ZSTD_getErrorName(code));
 }
@@ -410,7 +410,7 @@ void fuzz_zstd_unpacker(std::string_view bytes) {
   std::string whole(kEnough, '\0');
   const size_t size = ZSTD_decompressDCtx(context.get(), whole.data(), whole.size(), bytes.data(), bytes.size());
   if (ZSTD_isError(size)) {
-    // A few bytes behind the last frame are none to zstd either.
+    // A few bytes after the last frame are none to zstd either.
     expect(!one.good || bytes.empty());
     return;
   }

@@ -91,7 +91,7 @@ void split_csv(std::string_view record, const CsvFormat& format, std::vector<Csv
       field.text = record.substr(begin + 1, end - begin - 1);
       ++end;
       if (end < record.size() && record[end] != format.delimiter) {
-        refuse(fields.size(), "something stands behind its closing quote");
+        refuse(fields.size(), "something stands after its closing quote");
       }
     } else {
       end = std::min(record.find(format.delimiter, begin), record.size());

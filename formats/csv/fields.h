@@ -22,7 +22,7 @@ struct CsvField {
 };
 
 /// The fields of a record, at least one; `fields` keeps its memory. Throws `kParse` where a quote stands in a field
-/// that does not begin with one, something stands behind a closing quote, or a quote is not closed, naming the field.
+/// that does not begin with one, something stands after a closing quote, or a quote is not closed, naming the field.
 void split_csv(std::string_view record, const CsvFormat& format, std::vector<CsvField>& fields);
 
 /// The number that a field says, as TensorFlow reads it: white space around it is nothing, integers are decimal, floats

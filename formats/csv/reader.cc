@@ -114,7 +114,7 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
                                           "closed?",
                                           place.line + 1, max_record_bytes_)};
     }
-    // Behind the check of the size, which may be seen before the end has come.
+    // After the check of the size, which may be seen before the end has come.
     if (refuses_open_quotes_ && end && last && in_ == In::kQuoted) {
       begin_record();
       return Error{
@@ -173,7 +173,7 @@ void fuzz_csv(std::string_view bytes) {
   for (const CsvFormat& format : {CsvFormat(), with_header, plain}) {
     for (const uint64_t most : {uint64_t{9}, uint64_t{1000}}) {
       for (const bool refuses : {false, true}) {
-        fuzz_record_cutter([&] { return std::make_unique<CsvCutter>(format, most, refuses); }, bytes);
+        fuzz_record_splitter([&] { return std::make_unique<CsvCutter>(format, most, refuses); }, bytes);
       }
     }
   }

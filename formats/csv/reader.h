@@ -14,7 +14,7 @@ namespace millrace {
 /// end of the file. Quotes count where a field begins with one, and up to the next that is not doubled; whether what
 /// stands between is a good record is for whoever splits it to say. An empty line is a record. Lines are counted. A
 /// file that should have a header and has none is the error `truncated`; bad quotes in a header are the error `parse`.
-class CsvCutter final : public RecordCutter {
+class CsvCutter final : public RecordSplitter {
  public:
   /// Longer records are the error `record_too_large`. `refuses_open_quotes`: a quote that is not closed before the end
   /// of the file is the error `parse`; otherwise all from there on is a record.
@@ -22,15 +22,15 @@ class CsvCutter final : public RecordCutter {
                      bool refuses_open_quotes = false);
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
-  /// Behind the line on which the record begins: a quote that is wrong may have swallowed the lines that follow.
+  /// After the line on which the record begins: a quote that is wrong may have swallowed the lines that follow.
   bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
 
  private:
   enum class In {
     kFieldStart,
-    kField,   ///< that is not quoted, or goes on behind its quotes
+    kField,   ///< that is not quoted, or goes on after its quotes
     kQuoted,  ///< between quotes
-    kQuote,   ///< behind a quote between quotes: the end of them, or the first of two
+    kQuote,   ///< after a quote between quotes: the end of them, or the first of two
   };
   struct End {
     size_t length;  ///< of the record
@@ -52,7 +52,7 @@ class CsvCutter final : public RecordCutter {
   bool has_passed_header_ = false;
 };
 
-/// See fuzz_record_cutter; splits the records too, which stays within them.
+/// See fuzz_record_splitter; splits the records too, which stays within them.
 void fuzz_csv(std::string_view bytes);
 
 }  // namespace millrace

@@ -233,7 +233,7 @@ void fuzz_elements_index(std::string_view bytes) {
     }
   };
   read(bytes);
-  // Behind the checksum.
+  // After the checksum.
   std::string whole = std::string(kMagic) + std::string(bytes);
   const uint64_t digest = digest_of(whole);
   whole.append(reinterpret_cast<const char*>(&digest), sizeof digest);

@@ -35,7 +35,7 @@ class ElementsIndex {
   struct File {
     std::string name;  ///< in the folder
     uint64_t bytes = 0;
-    size_t blocks = 0;  ///< number of the first block behind it
+    size_t blocks = 0;  ///< number of the first block after it
   };
   struct Block {
     uint64_t offset = 0;        ///< of its frame, in its file
@@ -69,7 +69,7 @@ class ElementsIndex {
   }
   /// The file that has a block.
   [[nodiscard]] size_t file_of(size_t block) const;
-  /// The block that has the element `place`, notes counted; `num_blocks()` for one behind the last.
+  /// The block that has the element `place`, notes counted; `num_blocks()` for one after the last.
   [[nodiscard]] size_t block_with(int64_t place) const;
 
   /// Elements, with the notes of what was left out of damaged shards among them.

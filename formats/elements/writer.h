@@ -25,7 +25,7 @@ class GrowingFile;
 ///     auto index = writer.commit();
 ///
 /// Each file holds blocks of elements (see BlockEncoder) as the records of a TFRecord file; a new file begins with
-/// the block behind `file_bytes`. How elements come in blocks makes no difference to the bytes. Blocks on the disk; one
+/// the block after `file_bytes`. How elements come in blocks makes no difference to the bytes. Blocks on the disk; one
 /// thread at a time.
 class ElementsWriter {
  public:

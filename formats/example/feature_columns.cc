@@ -102,7 +102,7 @@ Rows cut(const FeatureDescription& feature, int64_t num_values, std::vector<std:
   return rows;
 }
 
-// The sizes of a column's element behind its outermost dimensions.
+// The sizes of a column's element after its outermost dimensions.
 void append_sizes(const FeatureDescription& feature, const std::vector<std::vector<int64_t>>& splits,
                   std::vector<int64_t>& sizes) {
   for (size_t p = 0; p < feature.partitions.size(); ++p) {
@@ -245,7 +245,7 @@ void append_steps(const FeatureDescription& feature, std::span<const std::vector
       if (lists[l].size() == steps.size()) continue;
       misfit(fmt::format("'{}' has {} steps, the values have {}", keys_of(feature)[l].key, lists[l].size(), num_steps));
     }
-    // The rows of all steps behind each other.
+    // The rows of all steps after each other.
     std::vector<int64_t> step_splits{0};
     std::vector<std::vector<int64_t>> splits(feature.partitions.size(), std::vector<int64_t>{0});
     bool after_packed = false;

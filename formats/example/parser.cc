@@ -161,7 +161,7 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
         continue;
       }
       if (*list.kind != feature.stored) wire::check_kind(list, feature.stored);
-      // Numbers behind a packed run make another count than TensorFlow's, so one of the two is wrong.
+      // Numbers after a packed run make another count than TensorFlow's, so one of the two is wrong.
       expect_count(feature, place.count, wire::read_values(list, feature.dtype, place.count, destination).count);
     }
     walk.key = nullptr;

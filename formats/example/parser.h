@@ -58,7 +58,7 @@ class ExampleParser {
   bool packs_lists() const;
   /// Values in what it found of feature `i`, or of its default.
   int64_t count_packed(size_t i, std::string_view list) const;
-  /// Reads them, all `count`, to where there is room for `capacity`; what is behind them there may be written to.
+  /// Reads them, all `count`, to where there is room for `capacity`; what is after them there may be written to.
   /// False where they are not valid.
   [[nodiscard]] bool read_packed(size_t i, std::string_view list, int64_t count, int64_t capacity,
                                  std::byte* destination) const;

@@ -22,7 +22,7 @@ class RecordAhead {
   /// All parts have been asked for after as many calls.
   void ask_for_part() {
     const size_t bytes = std::min(part_, left_);
-    ask_for_memory(next_, bytes);
+    prefetch_lines(next_, bytes);
     next_ += bytes;
     left_ -= bytes;
   }

@@ -332,7 +332,7 @@ void TensorMessage::copy_strings(std::string_view* values) const {
     values[i] = {at, static_cast<size_t>(sizes[i])};
     at += sizes[i];
   }
-  if (at != lengths.end()) throw Malformed{"bytes behind the last string", at};
+  if (at != lengths.end()) throw Malformed{"bytes after the last string", at};
 }
 
 void TensorMessage::copy_to(DType dtype, std::byte* values) const {

@@ -27,7 +27,7 @@ void read_feature(std::string_view feature, int depth, ValueList& list);
 /// What reading a list found.
 struct ValuesFound {
   int64_t count = 0;
-  bool after_packed = false;  // numbers stood behind a packed run; TensorFlow leaves them out
+  bool after_packed = false;  // numbers stood after a packed run; TensorFlow leaves them out
 };
 
 /// Reads the list to `destination`, which has room for `capacity` values of type `dtype`; counts also what is beyond.
@@ -41,7 +41,7 @@ int64_t count_values(const ValueList& list);
 std::optional<std::string_view> packed_run(std::string_view feature, DType kind);
 /// How many values it has; of one that is not valid, no more than it has bytes.
 int64_t count_packed(std::string_view run, DType kind);
-/// Reads it as `read_values` does. What `destination` has room for behind the values may be written to. Returns their
+/// Reads it as `read_values` does. What `destination` has room for after the values may be written to. Returns their
 /// number.
 int64_t read_packed(std::string_view run, DType dtype, int64_t capacity, std::byte* destination);
 

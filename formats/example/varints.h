@@ -16,9 +16,9 @@ struct VarintRun {
 };
 
 /// Decodes varints of up to four bytes, as many as it can with the widest instructions of the machine, and moves the
-/// run's pointers behind them. It stops before a longer varint, near the end of the input and near the end of the
+/// run's pointers after them. It stops before a longer varint, near the end of the input and near the end of the
 /// output; whoever calls goes on from there one at a time. Writes nothing at or beyond `last`, but may write values
-/// that are not meant behind `values`, which later ones replace.
+/// that are not meant after `values`, which later ones replace.
 void decode_varints(VarintRun<int32_t>& run);
 void decode_varints(VarintRun<int64_t>& run);
 

@@ -123,7 +123,7 @@ MILLRACE_AVX512 void decode(VarintRun<T>& result) {
     if (count == 0) break;
     const __m512i ends = _mm512_maskz_compress_epi8(end_bits, numbers);
     const __m512i ends_before = _mm512_mask_permutexvar_epi8(_mm512_set1_epi8(-1), ~__mmask64{1}, numbers_before, ends);
-    // 32 - 8 * size; what is behind the last end is not used.
+    // 32 - 8 * size; what is after the last end is not used.
     const __m512i sizes = _mm512_sub_epi8(ends, ends_before);
     const __m512i shifts = _mm512_sub_epi8(four_bytes, _mm512_slli_epi16(sizes, 3));
     decode_group<T, 0>(bytes, ends, shifts, count, run.values);

@@ -27,7 +27,7 @@ struct Malformed {
   std::string what;
   const char* at = nullptr;  // null: at no single byte
   ErrorCode code = ErrorCode::kParse;
-  bool of_feature = false;  // `what` goes on behind the feature's name: "holds int64"
+  bool of_feature = false;  // `what` goes on after the feature's name: "holds int64"
 
   /// `key`: of the feature that is being read, or null.
   Error to_error(std::string_view record, const std::string* key) const {

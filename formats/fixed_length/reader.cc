@@ -38,7 +38,7 @@ std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, si
     bytes = bytes.subspan(format_.header_bytes);
     place.offset = format_.header_bytes;
   }
-  // Nobody knows that bytes are not the footer until those behind them come.
+  // Nobody knows that bytes are not the footer until those after them come.
   const uint64_t body = bytes.size() - std::min<uint64_t>(bytes.size(), format_.footer_bytes);
   const auto count = std::min<uint64_t>(body / format_.record_bytes, max_records);
   for (uint64_t i = 0; i < count; ++i) {
@@ -63,7 +63,7 @@ bool FixedLengthCutter::pass(std::span<const char> bytes, bool last, FilePlace& 
 void fuzz_fixed_length_cutter(std::string_view bytes) {
   for (const FixedLengthFormat& format : {FixedLengthFormat{.record_bytes = 1},
                                           FixedLengthFormat{.record_bytes = 5, .header_bytes = 3, .footer_bytes = 7}}) {
-    fuzz_record_cutter([&format] { return std::make_unique<FixedLengthCutter>(format); }, bytes);
+    fuzz_record_splitter([&format] { return std::make_unique<FixedLengthCutter>(format); }, bytes);
   }
 }
 

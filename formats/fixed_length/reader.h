@@ -10,13 +10,13 @@ namespace millrace {
 struct FixedLengthFormat {
   uint64_t record_bytes = 0;  ///< of each record; at least 1
   uint64_t header_bytes = 0;  ///< before the first record, left out. Default: 0
-  uint64_t footer_bytes = 0;  ///< behind the last record, left out. Default: 0
+  uint64_t footer_bytes = 0;  ///< after the last record, left out. Default: 0
 };
 
 /// Records of one length, as TensorFlow's FixedLengthRecordDataset has them. A file that is no header, whole records
-/// and a footer is the error `truncated` with all numbers: before the first record where the size is known, behind the
+/// and a footer is the error `truncated` with all numbers: before the first record where the size is known, after the
 /// last whole one of a compressed file.
-class FixedLengthCutter final : public RecordCutter {
+class FixedLengthCutter final : public RecordSplitter {
  public:
   /// A record longer than `max_record_bytes` is the error `record_too_large`.
   explicit FixedLengthCutter(const FixedLengthFormat& format, uint64_t max_record_bytes = UINT64_MAX)
@@ -33,7 +33,7 @@ class FixedLengthCutter final : public RecordCutter {
   bool has_passed_ = false;
 };
 
-/// See fuzz_record_cutter.
+/// See fuzz_record_splitter.
 void fuzz_fixed_length_cutter(std::string_view bytes);
 
 }  // namespace millrace

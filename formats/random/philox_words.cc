@@ -240,7 +240,7 @@ HWY_INLINE PackedCounters PackedOf(const RowPart& row, V products) {
           Pick<0, 2, 0, 0>(product0, hn::Set(d, row.product1))};
 }
 
-// The keys of each round behind those of RowPart, in the places of PackedCounters.
+// The keys of each round after those of RowPart, in the places of PackedCounters.
 struct PackedKeys {
   PackedKeys(uint32_t key0, uint32_t key1) {
     const WordsTag d;

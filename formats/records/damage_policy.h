@@ -19,7 +19,7 @@ struct DamagePolicy {
     kSkip,  ///< they are left out, counted and listed (`Pipeline::skipped`), as long as the budget lasts
   };
   Action action = kFail;  ///< Default: kFail
-  // The budget, for each run through the data (epoch). What is behind its end is an error again. Where it cannot be
+  // The budget, for each run through the data (epoch). What is after its end is an error again. Where it cannot be
   // told how much is lost, a limit of it is exceeded.
   std::optional<int64_t> max_records = {};  ///< records that may be left out; at least 0. Default: none, no limit
   std::optional<int64_t> max_bytes = {};  ///< bytes of shards that may be left out; at least 0. Default: none, no limit

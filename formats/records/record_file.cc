@@ -13,7 +13,7 @@ constexpr size_t kUnpackedBytes = 256 << 10;
 }  // namespace
 
 RecordFileReader::RecordFileReader(Storage& storage, BufferPool& pool, std::string path,
-                                   std::unique_ptr<RecordCutter> cutter, const RecordFileOptions& options,
+                                   std::unique_ptr<RecordSplitter> cutter, const RecordFileOptions& options,
                                    std::function<void()> wake)
     : storage_(storage),
       path_(std::move(path)),
@@ -45,7 +45,7 @@ RecordFileReader::Step RecordFileReader::next(CutRecords& records, size_t max_re
       if (!records.empty()) {
         records.buffer = bytes_.buffer();
         bytes_.leave_large_buffer();
-        return Step::kRecords;  // an error behind them is found again
+        return Step::kRecords;  // an error after them is found again
       }
       if (last_) return end();
     }
@@ -183,7 +183,7 @@ RecordFileReader::Got RecordFileReader::fetch_unpacked() {
   return got != Got::kFailed && filled > 0 ? Got::kBytes : got;
 }
 
-// Room for so many bytes behind those of a record that is longer than fits in front of a chunk. False when that must
+// Room for so many bytes after those of a record that is longer than fits in front of a chunk. False when that must
 // wait: the memory gate wakes then.
 bool RecordFileReader::prepare(size_t bytes) {
   if (bytes_.size() <= kChunkHeadroom || bytes_.room().size() >= bytes) return true;

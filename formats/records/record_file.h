@@ -30,21 +30,21 @@ struct RecordFileOptions {
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
-  /// Whether reading goes on behind a record that is damaged, where that can be found, and a file whose size cannot be
+  /// Whether reading goes on after a record that is damaged, where that can be found, and a file whose size cannot be
   /// is read up to there. Default: an error is the end.
   bool passes_damage = false;
   /// Whether records that are too long are among them. Default: they are.
   bool passes_long_records = true;
   /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
   MemoryGate* memory = nullptr;
-  /// How often a retriable error is tried, see retry.h. Default: 5.
+  /// How often a retriable error is tried, see range_reader.h. Default: 5.
   int max_attempts = kDefaultMaxAttempts;
 };
 
-/// Reads the records of one file of any kind that a `RecordCutter` knows, without ever blocking: file, decompression
+/// Reads the records of one file of any kind that a `RecordSplitter` knows, without ever blocking: file, decompression
 /// and records tied together. (TFRecord files, whose damage can be passed, have a reader of their own: ShardReader.)
 ///
-///     RecordFileReader reader(storage, pool, "a.txt", std::make_unique<LineCutter>(), {}, [&] { node.wake(); });
+///     RecordFileReader reader(storage, pool, "a.txt", std::make_unique<LineSplitter>(), {}, [&] { node.wake(); });
 ///     CutRecords records;
 ///     switch (reader.next(records)) {
 ///       case RecordFileReader::Step::kRecords: ...   // records.payloads
@@ -63,7 +63,7 @@ class RecordFileReader {
     kError,    ///< see `error()`; the rest of the file is lost, unless it `can_continue()`
   };
 
-  RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordCutter> cutter,
+  RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordSplitter> cutter,
                    const RecordFileOptions& options, std::function<void()> wake);
   ~RecordFileReader();
   RecordFileReader(const RecordFileReader&) = delete;
@@ -76,9 +76,9 @@ class RecordFileReader {
   void leave_buffer() { bytes_.leave_buffer(); }
   /// The error, with shard, offset and record. Valid after kError.
   const Error& error() const { return error_; }
-  /// Whether reading goes on behind the error, at `place()`. Valid after kError.
+  /// Whether reading goes on after the error, at `place()`. Valid after kError.
   bool can_continue() const { return !ended_; }
-  /// Behind the last byte that is lost to an error that cannot be passed; nothing where nobody knows: the size of a
+  /// After the last byte that is lost to an error that cannot be passed; nothing where nobody knows: the size of a
   /// compressed file. Valid after kError.
   std::optional<uint64_t> end_of_file() const {
     return unpacked_ ? std::nullopt : std::optional(std::max(file_bytes_, place_.offset));
@@ -111,7 +111,7 @@ class RecordFileReader {
   Storage& storage_;
   const std::string path_;
   const RecordFileOptions options_;
-  const std::unique_ptr<RecordCutter> cutter_;
+  const std::unique_ptr<RecordSplitter> cutter_;
   std::shared_ptr<FileFeed> feed_;
   FilePlace place_;
   Error error_;

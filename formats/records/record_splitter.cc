@@ -21,7 +21,7 @@ std::string to_string(const FilePlace& place) {
 
 // All records from `start` on, from pieces of at most `most` bytes, up to the first error or, when it `passes` them, to
 // the end.
-Walk walk(RecordCutter& cutter, std::string_view bytes, const FilePlace& start, size_t most, size_t max_records,
+Walk walk(RecordSplitter& cutter, std::string_view bytes, const FilePlace& start, size_t most, size_t max_records,
           bool passes) {
   Walk walk;
   FilePlace place = start;
@@ -66,7 +66,7 @@ Walk walk(RecordCutter& cutter, std::string_view bytes, const FilePlace& start, 
 
 }  // namespace
 
-void fuzz_record_cutter(const std::function<std::unique_ptr<RecordCutter>()>& make, std::string_view bytes) {
+void fuzz_record_splitter(const std::function<std::unique_ptr<RecordSplitter>()>& make, std::string_view bytes) {
   const auto expect = [](bool condition) {
     if (!condition) __builtin_trap();
   };
@@ -82,7 +82,7 @@ void fuzz_record_cutter(const std::function<std::unique_ptr<RecordCutter>()>& ma
     const Walk rest = walk(*make(), bytes, whole.places[middle], 16, SIZE_MAX, passes);
     expect(rest.records ==
            std::vector<std::string>(whole.records.begin() + static_cast<std::ptrdiff_t>(middle), whole.records.end()));
-    // Errors in front of the middle are behind it.
+    // Errors in front of the middle are after it.
     expect(whole.error.ends_with(rest.error) && (passes || rest.error == whole.error));
   }
 }

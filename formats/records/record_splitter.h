@@ -41,31 +41,31 @@ struct CutRecords {
 };
 
 /// Knows where the records of one kind of file begin and end: a state machine without I/O, of one run through one file.
-class RecordCutter {
+class RecordSplitter {
  public:
-  RecordCutter() = default;
-  RecordCutter(const RecordCutter&) = delete;
-  RecordCutter& operator=(const RecordCutter&) = delete;
-  virtual ~RecordCutter() = default;
+  RecordSplitter() = default;
+  RecordSplitter(const RecordSplitter&) = delete;
+  RecordSplitter& operator=(const RecordSplitter&) = delete;
+  virtual ~RecordSplitter() = default;
 
   /// What is wrong with a file of so many unpacked bytes, when that is known before any is read.
   virtual std::optional<Error> refuse_size(uint64_t) const { return std::nullopt; }
 
-  /// Adds whole records, at most `max_records` (at least 1), and brings `place` behind them. `bytes` are those from
+  /// Adds whole records, at most `max_records` (at least 1), and brings `place` after them. `bytes` are those from
   /// `place` on, which may be written to; all there are when `last`. They begin with those of the last call that were
   /// not used then. Nothing added means that more bytes are needed or, when `last`, that there are no more records. An
-  /// error is of the record at `place`, behind those that were added, and nothing is read behind it.
+  /// error is of the record at `place`, after those that were added, and nothing is read after it.
   virtual std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                    CutRecords& out) = 0;
 
-  /// Goes behind what `cut` has refused: brings `place` to where the next record may begin, and counts the record that
-  /// is left out. `bytes` as for `cut`. False: what goes on behind them belongs to it too, and `place` is as far as is
+  /// Goes after what `cut` has refused: brings `place` to where the next record may begin, and counts the record that
+  /// is left out. `bytes` as for `cut`. False: what goes on after them belongs to it too, and `place` is as far as is
   /// known; never when `last`.
   virtual bool pass(std::span<const char> bytes, bool last, FilePlace& place) = 0;
 };
 
 /// Lets cutters of one kind walk over any bytes, which come in pieces of several sizes: the same records and the same
 /// error come out, and going on from any place gives the rest. What all fuzz functions of cutters call.
-void fuzz_record_cutter(const std::function<std::unique_ptr<RecordCutter>()>& make, std::string_view bytes);
+void fuzz_record_splitter(const std::function<std::unique_ptr<RecordSplitter>()>& make, std::string_view bytes);
 
 }  // namespace millrace

@@ -45,7 +45,7 @@ Shards from_matches(const std::string& pattern, std::vector<std::string> paths) 
   return Shards::files(std::move(paths));
 }
 
-// One part of a name pattern: text to match, then (but for the last) a field behind it.
+// One part of a name pattern: text to match, then (but for the last) a field after it.
 enum class Field { kEnd, kAnything, kIndex, kCount };
 struct Part {
   std::string text;

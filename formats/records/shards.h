@@ -31,7 +31,7 @@ class Shards {
   [[nodiscard]] static Shards glob(const std::string& pattern);
   /// The same in another storage.
   [[nodiscard]] static Shards glob(Storage& storage, const std::string& pattern);
-  /// The files of several patterns, those of one behind those of the other; a file that two of them match comes once.
+  /// The files of several patterns, those of one after those of the other; a file that two of them match comes once.
   /// Throws what `glob` throws, also where only one of them matches nothing.
   [[nodiscard]] static Shards globs(const std::vector<std::string>& patterns);
   /// These files, in this order. Throws kInvalidArgument for an empty list or an empty path. Whether they are there is

@@ -11,7 +11,7 @@ std::string SkippedRegion::to_string() const {
   if (begin == end && end_is_known) {
     text += fmt::format(", byte {}, nothing lost", begin);
   } else {
-    text += fmt::format(", bytes {} to {}{}, ", begin, end, end_is_known ? "" : " and all behind");
+    text += fmt::format(", bytes {} to {}{}, ", begin, end, end_is_known ? "" : " and all after");
     text += records ? fmt::format("{} record{}", *records, *records == 1 ? "" : "s") : "an unknown number of records";
     text += fmt::format(" from {} on", first_record);
   }

@@ -13,7 +13,7 @@ namespace millrace {
 struct SkippedRegion {
   std::string shard;                ///< path of the file
   uint64_t begin = 0;               ///< first byte that gives no record
-  uint64_t end = 0;                 ///< behind the last one; `begin` when nothing is lost: a wrong checksum alone
+  uint64_t end = 0;                 ///< after the last one; `begin` when nothing is lost: a wrong checksum alone
   bool end_is_known = true;         ///< false: lost to the end of a compressed shard, whose size nobody knows
   uint64_t first_record = 0;        ///< index in the shard of the first record that is lost
   std::optional<uint64_t> records;  ///< that are lost. Default: not known

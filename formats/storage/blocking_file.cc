@@ -7,11 +7,11 @@
 namespace millrace {
 namespace {
 
-class OpenAnswer final : public OpenSink, public Answer<OpenResult> {
+class OpenAnswer final : public OpenSink, public BlockingResult<OpenResult> {
   void open_done(OpenResult result) noexcept override { set(std::move(result)); }
 };
 
-class ReadAnswer final : public ReadSink, public Answer<ReadResult> {
+class ReadAnswer final : public ReadSink, public BlockingResult<ReadResult> {
   void read_done(ReadResult result) noexcept override { set(std::move(result)); }
 };
 
@@ -29,7 +29,7 @@ std::shared_ptr<File> opened(OpenResult result) {
 }  // namespace
 
 BlockingFile::BlockingFile(std::string path, std::shared_ptr<File> file)
-    : path_(std::move(path)), file_(std::make_shared<WholeReader>(std::move(file))) {}
+    : path_(std::move(path)), file_(std::make_shared<RangeReader>(std::move(file))) {}
 
 BlockingFile::BlockingFile(Storage& storage, const std::string& path)
     : BlockingFile(path, opened(open(storage, path))) {}

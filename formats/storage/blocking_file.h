@@ -12,7 +12,7 @@
 namespace millrace {
 
 /// A file of any storage for callers that may wait: programs and builders, never a stage of a running pipeline.
-/// Retriable errors are retried (see retry.h). One thread at a time.
+/// Retriable errors are retried (see range_reader.h). One thread at a time.
 class BlockingFile {
  public:
   /// Throws the storage's error.
@@ -30,7 +30,7 @@ class BlockingFile {
   BlockingFile(std::string path, std::shared_ptr<File> file);
 
   std::string path_;
-  std::shared_ptr<WholeReader> file_;
+  std::shared_ptr<RangeReader> file_;
 };
 
 }  // namespace millrace

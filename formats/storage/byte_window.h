@@ -8,7 +8,7 @@
 namespace millrace {
 
 /// The bytes of a file that a reader has at hand, in one piece, as they come in chunks: in front the reader takes them
-/// away, behind new ones come. Not for several threads.
+/// away, after new ones come. Not for several threads.
 class ByteWindow {
  public:
   explicit ByteWindow(BufferPool& pool) : pool_(pool) {}
@@ -22,7 +22,7 @@ class ByteWindow {
   void drop(size_t bytes) { begin_ += bytes; }
   void clear();
 
-  /// Bytes that may be written behind those at hand.
+  /// Bytes that may be written after those at hand.
   std::span<std::byte> room() const {
     return buffer_ ? std::span(buffer_->data() + end_, buffer_->capacity() - end_) : std::span<std::byte>();
   }

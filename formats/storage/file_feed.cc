@@ -161,7 +161,7 @@ void FileFeed::open_done(OpenResult result) noexcept {
     const std::lock_guard lock(mutex_);
     if (result.file) {
       file_bytes_ = result.file->size();
-      file_ = std::make_shared<WholeReader>(std::move(result.file), max_attempts_);
+      file_ = std::make_shared<RangeReader>(std::move(result.file), max_attempts_);
     } else {
       error_ = std::move(result.error.error);
     }

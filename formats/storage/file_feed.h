@@ -74,7 +74,7 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
     kFailed,   ///< there is an error
   };
   /// Makes `chunk` the next chunk of the file, or empty; asks the storage for it where nothing is in flight. Starts the
-  /// one behind it if that is wanted.
+  /// one after it if that is wanted.
   Got next_chunk(Chunk& chunk);
   std::optional<Error> error();
   /// True when nothing more can be asked for.
@@ -89,7 +89,7 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   void read_ahead();
 
   /// Null until it is open.
-  WholeReader* file() const { return file_.get(); }
+  RangeReader* file() const { return file_.get(); }
 
   /// `wake` is not called any more.
   void close();
@@ -129,7 +129,7 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   std::optional<uint64_t> restart_at_;  // the read in flight is not wanted any more
   uint64_t file_bytes_ = 0;
   std::optional<Error> error_;
-  std::shared_ptr<WholeReader> file_;
+  std::shared_ptr<RangeReader> file_;
 };
 
 }  // namespace millrace

@@ -4,17 +4,17 @@
 
 namespace millrace {
 
-std::shared_ptr<WholeReader> FilePool::take(size_t file) {
+std::shared_ptr<RangeReader> FilePool::take(size_t file) {
   const std::lock_guard lock(mutex_);
   if (idle_[file].empty()) return nullptr;
-  std::shared_ptr<WholeReader> reader = std::move(idle_[file].back());
+  std::shared_ptr<RangeReader> reader = std::move(idle_[file].back());
   idle_[file].pop_back();
   --num_idle_;
   return reader;
 }
 
-void FilePool::give_back(size_t file, std::shared_ptr<WholeReader> reader) {
-  std::shared_ptr<WholeReader> closed;  // outside the lock
+void FilePool::give_back(size_t file, std::shared_ptr<RangeReader> reader) {
+  std::shared_ptr<RangeReader> closed;  // outside the lock
   const std::lock_guard lock(mutex_);
   if (most_ == 0) return;
   if (num_idle_ == most_) {

@@ -17,13 +17,13 @@ class FilePool {
   FilePool(size_t num_files, size_t most) : idle_(num_files), most_(most) {}
 
   /// An open file, which is the caller's until it is given back; null when none is idle.
-  [[nodiscard]] std::shared_ptr<WholeReader> take(size_t file);
+  [[nodiscard]] std::shared_ptr<RangeReader> take(size_t file);
   /// Keeps a file without a read in flight, in the place of another one when there are too many.
-  void give_back(size_t file, std::shared_ptr<WholeReader> reader);
+  void give_back(size_t file, std::shared_ptr<RangeReader> reader);
 
  private:
   std::mutex mutex_;
-  std::vector<std::vector<std::shared_ptr<WholeReader>>> idle_;
+  std::vector<std::vector<std::shared_ptr<RangeReader>>> idle_;
   const size_t most_;
   size_t num_idle_ = 0;
   size_t next_closed_ = 0;  // where to look for one that makes place

@@ -47,7 +47,7 @@ void open_with_retries(Storage& storage, const std::string& path, int max_attemp
   std::make_shared<RetryingOpen>(storage, path, max_attempts, std::move(sink))->start();
 }
 
-void WholeReader::read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) {
+void RangeReader::read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) {
   offset_ = offset;
   destination_ = destination;
   num_read_ = 0;
@@ -57,7 +57,7 @@ void WholeReader::read(uint64_t offset, std::span<std::byte> destination, std::s
 }
 
 // A loop, not a recursion: a store that answers inside the call with one byte at a time must not grow the stack.
-void WholeReader::drive() {
+void RangeReader::drive() {
   for (;;) {
     call_.store(Call::kRunning, std::memory_order_relaxed);
     file_->read(offset_ + num_read_, destination_.subspan(num_read_), shared_from_this());
@@ -67,14 +67,14 @@ void WholeReader::drive() {
   }
 }
 
-void WholeReader::read_done(ReadResult result) noexcept {
+void RangeReader::read_done(ReadResult result) noexcept {
   answer_ = std::move(result);
   if (call_.exchange(Call::kAnswered, std::memory_order_acq_rel) == Call::kRunning) return;
   if (!take(std::move(answer_))) drive();
 }
 
 // True when the whole read is done and its sink was told; nothing of this object may be touched after that.
-bool WholeReader::take(ReadResult result) {
+bool RangeReader::take(ReadResult result) {
   if (result.ok) {
     num_attempts_ = 0;
     num_read_ += result.bytes;

@@ -24,9 +24,9 @@ void open_with_retries(Storage& storage, const std::string& path, int max_attemp
 /// Reads whole ranges of a file: goes on after short reads and retries retriable errors, so that its sink hears of
 /// nothing but the full range, the end of the file, or a final error. The one place where reads are retried. One read
 /// at a time; made with std::make_shared.
-class WholeReader final : public ReadSink, public std::enable_shared_from_this<WholeReader> {
+class RangeReader final : public ReadSink, public std::enable_shared_from_this<RangeReader> {
  public:
-  explicit WholeReader(std::shared_ptr<File> file, int max_attempts = kDefaultMaxAttempts)
+  explicit RangeReader(std::shared_ptr<File> file, int max_attempts = kDefaultMaxAttempts)
       : file_(std::move(file)), max_attempts_(max_attempts) {}
 
   /// Fewer bytes than asked for mean that the file ends there. The rules of File::read.

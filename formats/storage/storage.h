@@ -15,7 +15,7 @@ namespace millrace {
 struct StorageError {
   Error error;
   bool retriable = false;
-  bool not_found = false;  ///< there is no file behind the path
+  bool not_found = false;  ///< there is no file at the path
 };
 
 /// What a read came to: `bytes` read, or an error (`ok` false). Fewer bytes than asked for are no error and say nothing
@@ -34,7 +34,7 @@ class ReadSink {
   virtual void read_done(ReadResult result) noexcept = 0;
 };
 
-/// One open file behind a path. Its content is taken not to change while it is open.
+/// One open file after a path. Its content is taken not to change while it is open.
 ///
 /// A handle has one owner, who has at most one read in flight. The owner may drop the handle, and everything else
 /// except the destination, while a read is in flight: the read keeps what it needs alive, the sink included, and the
@@ -66,9 +66,9 @@ class OpenSink {
   virtual void open_done(OpenResult result) noexcept = 0;
 };
 
-/// Files behind paths: a local disk, an object store. All calls from any thread. `open` and `File::read` never block:
+/// Files at paths: a local disk, an object store. All calls from any thread. `open` and `File::read` never block:
 /// a slow store never holds a worker of a pipeline. Waiting between attempts after a retriable error is the store's
-/// business, which has the timers; how often to ask again is the caller's (see retry.h).
+/// business, which has the timers; how often to ask again is the caller's (see range_reader.h).
 class Storage {
  public:
   virtual ~Storage() = default;

@@ -20,8 +20,8 @@ char* find(char* begin, char* end, char c) {
 
 }  // namespace
 
-std::optional<Error> LineCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
-                                     CutRecords& out) {
+std::optional<Error> LineSplitter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                                       CutRecords& out) {
   char* line = bytes.data();
   char* const end = line + bytes.size();
   char* clean_to = line;  // no `\r` between `line` and here
@@ -56,7 +56,7 @@ std::optional<Error> LineCutter::cut(std::span<char> bytes, bool last, size_t ma
   return std::nullopt;
 }
 
-bool LineCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
+bool LineSplitter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
   const auto end = std::find(bytes.begin(), bytes.end(), '\n');
   const bool found = end != bytes.end();
   place.offset += static_cast<uint64_t>(end - bytes.begin()) + (found ? 1 : 0);
@@ -66,7 +66,7 @@ bool LineCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) 
 
 void fuzz_line_cutter(std::string_view bytes) {
   for (const uint64_t most : {uint64_t{5}, uint64_t{1000}}) {
-    fuzz_record_cutter([most] { return std::make_unique<LineCutter>(most); }, bytes);
+    fuzz_record_splitter([most] { return std::make_unique<LineSplitter>(most); }, bytes);
   }
 }
 

@@ -8,16 +8,16 @@
 namespace millrace {
 
 /// The lines of a text file, as TensorFlow's TextLineDataset has them: a line ends with `\n`, the last one also with
-/// the end of the file; `\n` is no part of it, and every `\r` in it is left out, wherever it stands. What is behind the
+/// the end of the file; `\n` is no part of it, and every `\r` in it is left out, wherever it stands. What is after the
 /// last
 /// `\n` is a line unless it is empty then. Bytes are not looked at otherwise: no character set, no mark of byte order.
-class LineCutter final : public RecordCutter {
+class LineSplitter final : public RecordSplitter {
  public:
   /// Longer lines, `\r` counted, are the error `record_too_large`.
-  explicit LineCutter(uint64_t max_line_bytes = uint64_t{64} << 20) : max_line_bytes_(max_line_bytes) {}
+  explicit LineSplitter(uint64_t max_line_bytes = uint64_t{64} << 20) : max_line_bytes_(max_line_bytes) {}
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
-  /// Behind the end of the line.
+  /// After the end of the line.
   bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
 
  private:
@@ -25,7 +25,7 @@ class LineCutter final : public RecordCutter {
   size_t num_searched_ = 0;  // bytes of an unfinished line without a `\n`
 };
 
-/// See fuzz_record_cutter.
+/// See fuzz_record_splitter.
 void fuzz_line_cutter(std::string_view bytes);
 
 }  // namespace millrace

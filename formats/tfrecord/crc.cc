@@ -73,7 +73,7 @@ uint32_t isal_register(std::string_view bytes, uint32_t crc) {
 
 #if defined(__x86_64__)
 // From the second generation of AVX-512 on, ISA-L goes through 256 bytes at a time, below 512 bytes through 128, and
-// through what is left piece by piece, each behind the one before. A stream of its own that begins with a register of 0
+// through what is left piece by piece, each after the one before. A stream of its own that begins with a register of 0
 // waits for nothing: it goes on while the next record is begun (docs/decisions/the_tail_of_a_crc.md).
 constexpr size_t kWideStep = 256;
 constexpr size_t step_of_isal(size_t size) { return size < 2 * kWideStep ? kWideStep / 2 : kWideStep; }
@@ -99,7 +99,7 @@ constexpr std::array<uint32_t, kWideStep> make_powers() {
 constexpr std::array<uint32_t, kWideStep> kPowers = make_powers();
 static_assert(kShortestTail >= kFirstPower);
 
-__attribute__((target("sse4.2,pclmul"))) uint32_t behind_zeros_register(uint32_t crc, size_t zeros) {
+__attribute__((target("sse4.2,pclmul"))) uint32_t after_zeros_register(uint32_t crc, size_t zeros) {
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(crc)),
                                                _mm_cvtsi32_si128(static_cast<int>(kPowers[zeros])), 0);
   return static_cast<uint32_t>(_mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(product))));
@@ -117,7 +117,7 @@ uint32_t crc32c_isal(std::string_view bytes, uint32_t before) {
     const size_t tail = bytes.size() % step_of_isal(bytes.size());
     if (tail >= kShortestTail) {
       bytes.remove_suffix(tail);
-      const uint32_t crc = behind_zeros_register(isal_register(bytes, ~before), tail);
+      const uint32_t crc = after_zeros_register(isal_register(bytes, ~before), tail);
       return ~(crc ^ one_stream_register(bytes.data() + bytes.size(), tail, 0));
     }
   }

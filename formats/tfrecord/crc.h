@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-/// CRC32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`, or of these behind others whose CRC is `before`. The widest
+/// CRC32C (Castagnoli, RFC 3720 appendix B.4) of `bytes`, or of these after others whose CRC is `before`. The widest
 /// instructions of the processor are picked at run time. Any thread.
 uint32_t crc32c(std::string_view bytes, uint32_t before = 0);
 

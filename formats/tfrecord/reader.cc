@@ -293,7 +293,7 @@ void RecordReader::make_room(size_t wanted) {
   bytes_.move_to_room_for(std::max<uint64_t>(room, wanted));
 }
 
-// Not more than `wanted` bytes, so that behind them, if records go on to be as long as this one, no part of a record is
+// Not more than `wanted` bytes, so that after them, if records go on to be as long as this one, no part of a record is
 // at hand but a header: a part would be copied to where its rest will come.
 size_t RecordReader::up_to_a_header(size_t wanted) const {
   if (bytes_.size() >= expected_frame_) return wanted;
@@ -304,7 +304,7 @@ size_t RecordReader::up_to_a_header(size_t wanted) const {
 std::span<std::byte> RecordReader::prepare(size_t wanted, bool whole_records) {
   const uint64_t can_come = options_.max_shard_bytes - std::min(next_byte(), options_.max_shard_bytes);
   // A long record is read to its end and no further (but for the next header), so that it stays in its place, and the
-  // one behind it can be read straight into a place of its own.
+  // one after it can be read straight into a place of its own.
   if (num_missing_ > 0 && bytes_.size() > wanted) {
     wanted = static_cast<size_t>(std::min<uint64_t>(wanted, num_missing_ + kFrameHeaderBytes));
   } else if (num_missing_ > 0 && whole_records) {

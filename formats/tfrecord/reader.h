@@ -42,11 +42,11 @@ struct RecordBatch {
 /// An error of a reader, and what it costs.
 struct RecordFault {
   Error error;  ///< with shard, offset and record
-  /// True when reading can go on: `next` goes on with the first record at or behind `end`. Otherwise `next` gives the
+  /// True when reading can go on: `next` goes on with the first record at or after `end`. Otherwise `next` gives the
   /// end.
   bool can_continue = false;
   /// The bytes [begin, end) hold no record that is delivered. `end` is where the next record begins, or where the shard
-  /// ends. Empty when nothing is lost: a wrong checksum behind good records.
+  /// ends. Empty when nothing is lost: a wrong checksum after good records.
   uint64_t begin = 0;
   uint64_t end = 0;
   /// False when a compressed shard is lost to its end and nobody knows how much it would have been: `end` is then only
@@ -69,7 +69,7 @@ struct RecordReaderOptions {
   bool size_is_exact = false;
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
-  /// Where every record begins: reading goes on behind a record whose length cannot be believed. What it says is
+  /// Where every record begins: reading goes on after a record whose length cannot be believed. What it says is
   /// compared with what is found. Default: not known.
   std::shared_ptr<const ShardIndex> index;
   /// What a whole record that differs from the index means. False: the index is of another content, which is the error
@@ -118,7 +118,7 @@ class RecordReader {
   /// are still to come too. `next.offset` must not be below `position().offset`.
   void skip_to(RecordPosition next);
   /// What is fed from now on begins at `offset`, wherever what was fed before ended; the next record is `next`, at
-  /// `offset` or behind it.
+  /// `offset` or after it.
   void restart(uint64_t offset, RecordPosition next);
   /// Bytes that were dropped in front of records that were skipped to, in all.
   uint64_t num_skipped() const { return num_skipped_; }

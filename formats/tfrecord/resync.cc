@@ -18,7 +18,7 @@ void lose_up_to(RecordPosition next, RecordFault& fault) {
 }
 
 void Resync::resync_after(uint64_t offset) {
-  const SeekPoint* const point = known_.index->point_behind(offset);
+  const SeekPoint* const point = known_.index->point_after(offset);
   if (point == nullptr) return;
   const RecordPosition next = known_.index->first_from(point->offset);
   if (next.record < known_.index->num_records()) resync_at_ = next;
@@ -54,7 +54,7 @@ std::optional<Resync::Place> Resync::next_place(uint64_t offset, RecordPosition 
   skipped_to_.reset();
   if (known_.frames) return next_frame(offset, position);
   const ShardIndex& index = *known_.index;
-  const SeekPoint* const point = index.point_behind(offset - 1);
+  const SeekPoint* const point = index.point_after(offset - 1);
   if (point == nullptr) return std::nullopt;
   const RecordPosition next = index.first_from(point->offset);
   if (next.record >= index.num_records()) return std::nullopt;

@@ -347,7 +347,7 @@ ShardReader::Got ShardReader::begin() {
   records_.emplace(pool_, options);
   records_->restart(entry ? entry->offset : 0, options_.start);
   resync_.emplace(known_, *compression_);
-  const bool distrusts = options_.starts_behind_damage && known_.index && compression_ != Compression::kZstd;
+  const bool distrusts = options_.starts_after_damage && known_.index && compression_ != Compression::kZstd;
   if (distrusts) resync_->resync_after(options_.start.offset);
   return Got::kBytes;
 }

@@ -27,7 +27,7 @@ struct ShardReaderOptions {
   RecordPosition start;
   /// Whether the shard is damaged between the seek point before `start` and `start`: then what is unpacked is trusted
   /// from the next seek point on only, as by a reader that came past the damage. Needs `index`. Default: false.
-  bool starts_behind_damage = false;
+  bool starts_after_damage = false;
   /// The number of records in the whole shard: another number is the error `cardinality`. Default: not known.
   std::optional<uint64_t> num_records;
   /// Where the records are, see index.h: with it `start` in a compressed shard unpacks at most 1 MiB before the record,
@@ -45,12 +45,12 @@ struct ShardReaderOptions {
   size_t read_ahead = 2;
   /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
   MemoryGate* memory = nullptr;
-  /// How often a retriable error is tried, see retry.h. Default: 5.
+  /// How often a retriable error is tried, see range_reader.h. Default: 5.
   int max_attempts = kDefaultMaxAttempts;
 };
 
 /// Bytes that are asked at a time of storage that answers at once, where more are allowed: a quarter of a core's
-/// L2 cache, for the checksums come behind, 128 KiB to 256 KiB; 256 KiB where that would be fewer than 16 records of
+/// L2 cache, for the checksums come after, 128 KiB to 256 KiB; 256 KiB where that would be fewer than 16 records of
 /// `record_bytes` (0: not known), since what goes to the caller costs the same, few records or many.
 [[nodiscard]] size_t most_warm_chunk_bytes(uint64_t record_bytes);
 
@@ -103,9 +103,9 @@ class ShardReader {
   const std::string& path() const { return path_; }
   /// How the shard is stored. Known after the first records.
   std::optional<Compression> compression() const { return compression_; }
-  /// Unpacked or plain bytes that were dropped on the way to the first record and to those behind damage.
+  /// Unpacked or plain bytes that were dropped on the way to the first record and to those after damage.
   uint64_t num_skipped_bytes() const { return records_ ? records_->num_skipped() : 0; }
-  /// Bytes that came from the storage so far, some of them twice where reading went on behind damage.
+  /// Bytes that came from the storage so far, some of them twice where reading went on after damage.
   uint64_t num_file_bytes_read() const;
   /// Bytes of the file and its version (see File). Known after the first records or a clean end.
   uint64_t file_bytes() const { return file_bytes_; }

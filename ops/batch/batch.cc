@@ -63,7 +63,7 @@ Poll BatchStage::deliver(const Block& elements, size_t rows, const Cursor& begin
   }
   out.rows_per_element = static_cast<int64_t>(rows) * rows_per_element_;
   out.epoch = epoch_;
-  out.cursor = make_cursor(kKind, {}, {begin}).behind(std::exchange(notes_, 0));
+  out.cursor = make_cursor(kKind, {}, {begin}).advanced_by(std::exchange(notes_, 0));
   return Poll::kBlock;
 }
 
@@ -71,7 +71,7 @@ Poll BatchStage::deliver_error(std::shared_ptr<const Error> error, int64_t rows,
                                Block& out) const {
   out = error_block(schema_, context_.pool, std::move(error), static_cast<int64_t>(size_) * rows);
   out.epoch = epoch_;
-  out.cursor = make_cursor(kKind, {}, {begin}).behind(notes_);
+  out.cursor = make_cursor(kKind, {}, {begin}).advanced_by(notes_);
   return Poll::kBlock;
 }
 
@@ -133,7 +133,7 @@ Poll BatchStage::next(Block& out) {
       if (run == 0) {
         if (complete_rows() > 0) return deliver_complete(out);
         const bool is_open = open_rows() > 0;
-        const Cursor begin = is_open ? begin_ : block_.cursor.behind(static_cast<int64_t>(taken_));
+        const Cursor begin = is_open ? begin_ : block_.cursor.advanced_by(static_cast<int64_t>(taken_));
         const auto earlier = error->is_note() ? error_of_open_rows() : lose_open_rows();
         if (error->is_note() && earlier != nullptr) {
           // Its place is before the note.
@@ -172,11 +172,11 @@ Poll BatchStage::next(Block& out) {
       wanted += kRunOfSmallBatches / size_ * size_;
     }
     run = std::min(run, wanted);
-    if (builder_.empty()) begin_ = block_.cursor.behind(static_cast<int64_t>(taken_));
+    if (builder_.empty()) begin_ = block_.cursor.advanced_by(static_cast<int64_t>(taken_));
     builder_.append_range(block_, taken_, run);
     taken_ += run;
     if (open_rows() > 0 && open_rows() <= run) {
-      open_begin_ = block_.cursor.behind(static_cast<int64_t>(taken_ - open_rows()));
+      open_begin_ = block_.cursor.advanced_by(static_cast<int64_t>(taken_ - open_rows()));
     }
   }
 }
@@ -280,7 +280,7 @@ Cardinality BatchOperator::cardinality(std::span<const Cardinality> inputs) cons
   return batch_cardinality(inputs[0], size_, options_.drop_remainder);
 }
 
-std::shared_ptr<const Operator> BatchOperator::of_late_rows(const LateRows& rows) const {
+std::shared_ptr<const Operator> BatchOperator::of_deferred_rows(const DeferredRows& rows) const {
   return std::make_shared<const BatchOperator>(rows.schema, static_cast<int64_t>(size_), options_, rows.parse,
                                                rows.row_bytes);
 }

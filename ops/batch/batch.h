@@ -14,7 +14,7 @@ namespace millrace {
 struct BatchOptions {
   bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
 
-  static constexpr std::string_view kAlternative = "batch";  // in GatherOptions
+  static constexpr std::string_view kAlternative = "batch";  // in BatchingOptions
 
   static constexpr auto fields() {
     using A = BatchOptions;
@@ -31,9 +31,9 @@ class BatchStage final : public Stage {
   /// Makes k batches of k × `rows` elements, none of which is an error. A batch that cannot be made is an error.
   using Assemble = std::function<Block(const Block& elements, size_t rows)>;
 
-  /// `later`: a map of rows that a rewrite has moved behind this stage, or null. Rows that are lost to an error or with
+  /// `later`: a map of rows that a rewrite has moved after this stage, or null. Rows that are lost to an error or with
   /// the remainder never reach it, so it looks at them here: its first error goes out as if it still stood before.
-  /// `row_bytes`: what a row takes behind this stage, where it becomes larger there; 0: as `later` says, or as it is.
+  /// `row_bytes`: what a row takes after this stage, where it becomes larger there; 0: as `later` says, or as it is.
   BatchStage(SchemaPtr input_schema, SchemaPtr schema, std::unique_ptr<Stage> input, size_t size, bool drop_remainder,
              Assemble assemble, const StageContext& context, std::shared_ptr<const MapOperator> later = nullptr,
              int64_t row_bytes = 0);
@@ -104,11 +104,11 @@ class BatchOperator final : public StageOperator {
             .checkpoint_blocker = "",
             .copies_rows = true,
             .is_light = true,
-            .late_parse = LateParse::kInBatches};
+            .defer_parse = DeferParse::kInBatches};
   }
   /// One batch, where the schema fixes its size.
   int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
-  std::shared_ptr<const Operator> of_late_rows(const LateRows& rows) const override;
+  std::shared_ptr<const Operator> of_deferred_rows(const DeferredRows& rows) const override;
 
  private:
   SchemaPtr input_schema_;

@@ -2,7 +2,7 @@
 
 namespace millrace {
 
-Gather::Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options)
+Batching::Batching(std::string_view operator_name, const SchemaPtr& input, const BatchingOptions& options)
     : operator_name_(operator_name),
       input_(input),
       drop_remainder_(std::visit([](const auto& some) { return some.drop_remainder; }, options)),
@@ -12,11 +12,11 @@ Gather::Gather(std::string_view operator_name, const SchemaPtr& input, const Gat
   }
 }
 
-SchemaPtr Gather::schema(int64_t rows) const {
+SchemaPtr Batching::schema(int64_t rows) const {
   return padding_ != nullptr ? padding_->schema(rows) : batched_schema(*input_, rows, ragged_);
 }
 
-BatchStage::Assemble Gather::assemble(const SchemaPtr& batches, const StageContext& context) const {
+BatchStage::Assemble Batching::assemble(const SchemaPtr& batches, const StageContext& context) const {
   return padding_ != nullptr ? padding_->assemble(batches, context)
                              : stack_elements(batches, operator_name_, context.pool);
 }

@@ -11,13 +11,13 @@ namespace millrace {
 
 /// How an operator that collects rows by a rule of its own makes batches of them: as `batch`, `padded_batch` or
 /// `ragged_batch` does, with their options.
-using GatherOptions = std::variant<BatchOptions, PaddedBatchOptions, RaggedBatchOptions>;
+using BatchingOptions = std::variant<BatchOptions, PaddedBatchOptions, RaggedBatchOptions>;
 
 /// The same for one operator, checked.
-class Gather {
+class Batching {
  public:
   /// Throws `kInvalidArgument`. `operator_name` begins every message, and outlives the object.
-  Gather(std::string_view operator_name, const SchemaPtr& input, const GatherOptions& options);
+  Batching(std::string_view operator_name, const SchemaPtr& input, const BatchingOptions& options);
 
   bool drop_remainder() const { return drop_remainder_; }
   bool pads() const { return padding_ != nullptr; }

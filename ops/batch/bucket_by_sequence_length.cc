@@ -76,13 +76,13 @@ Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinal
 
 // Batches of numbers are made straight from the rows that wait.
 void BucketBySequenceLengthOperator::set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const {
-  std::vector<PadWaitingRows> of_buckets;
+  std::vector<PadBufferedRows> of_buckets;
   for (size_t b = 0; pad_to_boundary_ && b < boundaries_.size(); ++b) {
     of_buckets.emplace_back(*input_schema_, padding_.with_varying(upper_length(boundaries_[b]), "").rules());
   }
   if (!pad_to_boundary_) of_buckets.emplace_back(*input_schema_, padding_.rules());
   if (of_buckets.empty() || !of_buckets[0].knows_features()) return;
-  rules.assemble_waiting = [this, of_buckets = std::move(of_buckets), &pool](std::span<WaitingRow> rows, int64_t key,
+  rules.assemble_waiting = [this, of_buckets = std::move(of_buckets), &pool](std::span<BufferedRow> rows, int64_t key,
                                                                              Block::Columns& columns) {
     const auto bucket = static_cast<size_t>(pad_to_boundary_ ? key : 0);
     return bucket < of_buckets.size() && of_buckets[bucket](rows, pool, columns);

@@ -37,10 +37,10 @@ WindowSize WrittenAs<WindowSize>::from(const WrittenWindowSize& size) {
 }
 
 GroupByWindowOperator::GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
-                                             const GatherOptions& options)
-    : GroupByWindowOperator(input, std::move(key), std::move(window_size), Gather(kName, input, options)) {}
+                                             const BatchingOptions& options)
+    : GroupByWindowOperator(input, std::move(key), std::move(window_size), Batching(kName, input, options)) {}
 
-GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Gather gather)
+GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching gather)
     : StageOperator(gather.schema(kVaries)),
       input_schema_(std::move(input)),
       key_(std::move(key)),

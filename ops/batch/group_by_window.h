@@ -41,7 +41,7 @@ struct WindowSize {
 class GroupByWindowOperator final : public StageOperator {
  public:
   GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,
-                        const GatherOptions& options = BatchOptions{});
+                        const BatchingOptions& options = BatchOptions{});
   std::string_view name() const override { return "group_by_window"; }
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
@@ -49,12 +49,12 @@ class GroupByWindowOperator final : public StageOperator {
   OperatorTraits traits() const override { return {.checkpoint_blocker = "", .pads = gather_.pads()}; }
 
  private:
-  GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Gather gather);
+  GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching gather);
 
   SchemaPtr input_schema_;
   RowKey key_;
   WindowSize window_size_;
-  Gather gather_;
+  Batching gather_;
 };
 
 /// As definitions have it: one of the two.
@@ -78,7 +78,7 @@ struct WrittenAs<WindowSize> {
 struct GroupByWindowArguments {
   RowKey key = {};
   WindowSize window_size = 0;
-  GatherOptions batches = {};
+  BatchingOptions batches = {};
 
   static constexpr auto fields() {
     using A = GroupByWindowArguments;

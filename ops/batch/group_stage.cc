@@ -69,7 +69,7 @@ void GroupStage::begin_group(int64_t key, uint32_t& index, size_t element) {
   group.size = static_cast<size_t>(size);
   group.label = {block_.epoch, block_.rows_per_element};
   group.position = position_;
-  group.place = block_.cursor.behind(static_cast<int64_t>(element));
+  group.place = block_.cursor.advanced_by(static_cast<int64_t>(element));
 }
 
 // False when the element is an error.
@@ -123,7 +123,7 @@ void GroupStage::copy_rows_of_oldest_block() {
   ++first_recent_;
 }
 
-WaitingRow GroupStage::waiting(const Held& row) const {
+BufferedRow GroupStage::waiting(const Held& row) const {
   if (row.block == kCopied) return {.encoded = slab_.data(row.slot), .bytes = row.bytes};
   return {.bytes = row.bytes, .block = &block_of(row), .element = row.element};
 }
@@ -218,17 +218,17 @@ bool GroupStage::deliver_group(uint32_t index, Block& out) {
 }
 
 void GroupStage::deliver_rows_later(const Group& group, Block& out) {
-  std::vector<WaitingRow> rows;
+  std::vector<BufferedRow> rows;
   rows.reserve(group.rows.size());
   for (const Held& row : group.rows) rows.push_back(waiting(row));
   out = Block(schema_, {}, 1);
   out.assemble = [rules = rules_, codec = codec_, input_schema = input_schema_, schema = schema_, &pool = context_.pool,
                   key = group.key, kept = keep_rows(group), rows = std::move(rows)] {
-    std::vector<WaitingRow> moved = rows;
+    std::vector<BufferedRow> moved = rows;
     Block::Columns columns;
     if (rules->assemble_waiting(moved, key, columns)) return Block(schema, std::move(columns), 1);
     BlockBuilder elements(input_schema, pool);
-    for (const WaitingRow& row : rows) {
+    for (const BufferedRow& row : rows) {
       if (row.encoded != nullptr) {
         codec->decode({row.encoded, row.bytes}, elements);
       } else {
@@ -264,7 +264,7 @@ Poll GroupStage::deliver(Block& out) {
 Poll GroupStage::pass_error(size_t element, Block& out) {
   out = error_block(schema_, context_.pool, block_.error_at(element), block_.rows_per_element);
   out.epoch = block_.epoch;
-  out.cursor = cursor_at(block_.cursor.behind(static_cast<int64_t>(element)));
+  out.cursor = cursor_at(block_.cursor.advanced_by(static_cast<int64_t>(element)));
   ++since_state_;
   return Poll::kBlock;
 }
@@ -305,7 +305,7 @@ Poll GroupStage::next(Block& out) {
     }
     if (taken_ == block_.num_elements()) {
       taken_ = 0;
-      if (!block_.columns().empty()) end_ = block_.cursor.behind(static_cast<int64_t>(block_.num_elements()));
+      if (!block_.columns().empty()) end_ = block_.cursor.advanced_by(static_cast<int64_t>(block_.num_elements()));
       block_ = Block();
       const Poll poll = input_->next(block_);
       if (poll == Poll::kPending) return ready_.empty() ? poll : deliver(out);
@@ -342,7 +342,7 @@ Poll GroupStage::next(Block& out) {
         deliver(out);
         delivered = true;
       }
-      if (ready_.empty()) ready_begin_ = cursor_at(block_.cursor.behind(static_cast<int64_t>(taken_)));
+      if (ready_.empty()) ready_begin_ = cursor_at(block_.cursor.advanced_by(static_cast<int64_t>(taken_)));
       if (!delivered && ready_.empty() && deliver_group(index, out)) {
         out.cursor = std::move(ready_begin_);
         delivered = true;
@@ -377,7 +377,7 @@ Cursor GroupStage::cursor_at(const Cursor& here) {
     state_position_ = position_;
     since_state_ = 0;
   }
-  return state_.behind(since_state_);
+  return state_.advanced_by(since_state_);
 }
 
 Cursor GroupStage::new_state(const Cursor& here) const {

@@ -34,7 +34,7 @@ class GroupStage final : public Stage {
     /// Makes k batches of k × `rows` elements, none of which is an error.
     std::function<Block(const Block& elements, size_t rows, int64_t key)> assemble;
     /// Null, or a faster way for one batch of rows that wait: its columns, or false. Encoded rows may be moved on.
-    std::function<bool(std::span<WaitingRow> rows, int64_t key, Block::Columns& columns)> assemble_waiting = nullptr;
+    std::function<bool(std::span<BufferedRow> rows, int64_t key, Block::Columns& columns)> assemble_waiting = nullptr;
     /// Whether batches of different keys can be made together, by the rules of one of them.
     bool assembles_alike = true;
     /// Whether what is left of a group of this key at the end is dropped. Default: never
@@ -87,10 +87,10 @@ class GroupStage final : public Stage {
   void keep_block();
   void copy_rows_of_oldest_block();
   const Block& block_of(const Held& row) const { return *recent_[row.block - first_recent_].block; }
-  WaitingRow waiting(const Held& row) const;
+  BufferedRow waiting(const Held& row) const;
   // What a block of some of the group's rows holds on to.
   struct Kept {
-    Ref<RowSlab::Loan> loan;  // or null
+    Ref<RowSlab::Lease> loan;  // or null
     std::vector<std::shared_ptr<const Block>> blocks;
   };
   Kept keep_rows(const Group& group);
@@ -146,8 +146,8 @@ class GroupStage final : public Stage {
   int64_t ready_key_ = 0;
   Label ready_label_;
   Cursor ready_begin_;
-  Ref<RowSlab::Loan> loan_;
-  std::vector<WaitingRow> waiting_;  // rows of a group, while it is made a batch
+  Ref<RowSlab::Lease> loan_;
+  std::vector<BufferedRow> waiting_;  // rows of a group, while it is made a batch
 
   Cursor state_;                // the last one made
   int64_t state_position_ = 0;  // where it was made

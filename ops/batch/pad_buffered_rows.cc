@@ -18,13 +18,13 @@ int64_t length_at(const std::byte* row) {
 }
 
 // Values that vary in number, of the feature at hand.
-size_t length_of(const WaitingRow& row, size_t feature) {
+size_t length_of(const BufferedRow& row, size_t feature) {
   return static_cast<size_t>(row.encoded != nullptr ? length_at(row.encoded)
                                                     : row.block->column(feature).num_values(row.element));
 }
 
 // The rows lie in other cores' caches.
-void prefetch(const WaitingRow& row, size_t feature, size_t value_bytes) {
+void prefetch(const BufferedRow& row, size_t feature, size_t value_bytes) {
   const std::byte* values = row.encoded;
   size_t bytes = row.bytes;
   if (values == nullptr) {
@@ -32,12 +32,12 @@ void prefetch(const WaitingRow& row, size_t feature, size_t value_bytes) {
     values = column.data(row.element);
     bytes = static_cast<size_t>(column.num_values(row.element)) * value_bytes;
   }
-  ask_for_memory(values, bytes);
+  prefetch_lines(values, bytes);
 }
 
 }  // namespace
 
-PadWaitingRows::PadWaitingRows(const Schema& input, std::span<const Padding::Rule> rules) {
+PadBufferedRows::PadBufferedRows(const Schema& input, std::span<const Padding::Rule> rules) {
   for (size_t c = 0; c < input.size(); ++c) {
     const FeatureSpec& feature = input[c];
     if (feature.dtype == DType::kBytes || feature.shape.size() > 1) knows_features_ = false;
@@ -49,8 +49,8 @@ PadWaitingRows::PadWaitingRows(const Schema& input, std::span<const Padding::Rul
 }
 
 template <typename T>
-bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, BufferPool& pool,
-                         Block::Columns& columns) {
+bool PadBufferedRows::pad(const Feature& feature, std::span<BufferedRow> rows, BufferPool& pool,
+                          Block::Columns& columns) {
   const size_t index = columns.size();
   const bool varies = feature.size == kVaries;
   Shape shape{static_cast<int64_t>(rows.size())};
@@ -58,7 +58,7 @@ bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, Buf
     int64_t longest = feature.size;
     if (varies) {
       longest = 0;
-      for (const WaitingRow& row : rows) longest = std::max(longest, static_cast<int64_t>(length_of(row, index)));
+      for (const BufferedRow& row : rows) longest = std::max(longest, static_cast<int64_t>(length_of(row, index)));
     }
     const int64_t target = feature.rule.length_for(varies, longest);
     if (longest > target) return false;
@@ -68,7 +68,7 @@ bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, Buf
   const size_t stride = feature.rank == 1 ? static_cast<size_t>(shape[1]) : 1;
   const T padding = padding_as<T>(feature.rule.value);
   T* to = column.mutable_values<T>().data();
-  for (WaitingRow& row : rows) {
+  for (BufferedRow& row : rows) {
     if (feature.rank > 0 && &row != &rows.back()) prefetch((&row)[1], index, sizeof(T));
     const size_t count = varies ? length_of(row, index) : static_cast<size_t>(feature.size);
     const std::byte* values = row.encoded;
@@ -86,7 +86,7 @@ bool PadWaitingRows::pad(const Feature& feature, std::span<WaitingRow> rows, Buf
   return true;
 }
 
-bool PadWaitingRows::operator()(std::span<WaitingRow> rows, BufferPool& pool, Block::Columns& columns) const {
+bool PadBufferedRows::operator()(std::span<BufferedRow> rows, BufferPool& pool, Block::Columns& columns) const {
   for (const Feature& feature : features_) {
     bool padded = false;
     switch (feature.dtype) {

@@ -9,17 +9,17 @@ namespace millrace {
 
 /// Makes one padded batch of rows that waited, without the columns in between: each value is copied once.
 ///
-///     const PadWaitingRows pad(*schema, padding.rules());
+///     const PadBufferedRows pad(*schema, padding.rules());
 ///     Block::Columns columns;
 ///     if (!pad(rows, pool, columns)) ...   // by way of a block of all rows
-class PadWaitingRows {
+class PadBufferedRows {
  public:
-  PadWaitingRows(const Schema& input, std::span<const Padding::Rule> rules);
+  PadBufferedRows(const Schema& input, std::span<const Padding::Rule> rules);
 
   /// Whether it knows the features: scalars and vectors of numbers.
   bool knows_features() const { return knows_features_; }
   /// One column for each feature, of one element. Encoded rows are moved on. False when a row is longer than it may be.
-  bool operator()(std::span<WaitingRow> rows, BufferPool& pool, Block::Columns& columns) const;
+  bool operator()(std::span<BufferedRow> rows, BufferPool& pool, Block::Columns& columns) const;
 
  private:
   struct Feature {
@@ -29,7 +29,7 @@ class PadWaitingRows {
     Padding::Rule rule;
   };
   template <typename T>
-  static bool pad(const Feature& feature, std::span<WaitingRow> rows, BufferPool& pool, Block::Columns& columns);
+  static bool pad(const Feature& feature, std::span<BufferedRow> rows, BufferPool& pool, Block::Columns& columns);
 
   std::vector<Feature> features_;
   bool knows_features_ = true;

@@ -67,7 +67,7 @@ Cardinality PaddedBatchOperator::cardinality(std::span<const Cardinality> inputs
   return batch_cardinality(inputs[0], size_, padding_.options().drop_remainder);
 }
 
-std::shared_ptr<const Operator> PaddedBatchOperator::of_late_rows(const LateRows& rows) const {
+std::shared_ptr<const Operator> PaddedBatchOperator::of_deferred_rows(const DeferredRows& rows) const {
   return std::make_shared<const PaddedBatchOperator>(*this, rows.schema, rows.parse);
 }
 

@@ -22,20 +22,20 @@ namespace millrace {
 class PaddedBatchOperator final : public StageOperator {
  public:
   PaddedBatchOperator(const SchemaPtr& input, int64_t size, PaddedBatchOptions options = {});
-  /// As `other`, which stands behind `first`, but for what `first` takes: rows go through it when their batch is
+  /// As `other`, which stands after `first`, but for what `first` takes: rows go through it when their batch is
   /// padded. What is an error then is the batch's.
   PaddedBatchOperator(const PaddedBatchOperator& other, SchemaPtr input, std::shared_ptr<const MapOperator> first);
   std::string_view name() const override { return "padded_batch"; }
   std::string remark() const override;
   OperatorTraits traits() const override {
-    return {.is_nonblocking = true, .checkpoint_blocker = "", .late_parse = LateParse::kInside, .pads = true};
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .defer_parse = DeferParse::kInside, .pads = true};
   }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool assembles_later() const override { return true; }
   /// One batch, where the schema fixes its size.
   int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
-  std::shared_ptr<const Operator> of_late_rows(const LateRows& rows) const override;
+  std::shared_ptr<const Operator> of_deferred_rows(const DeferredRows& rows) const override;
 
  private:
   PaddedBatchOperator(SchemaPtr input, int64_t size, Padding padding);

@@ -36,7 +36,7 @@ class PadLength {
   int64_t number_;
 };
 
-/// What is put behind a row; of the feature's kind: an integer, a floating-point number, or bytes.
+/// What is put after a row; of the feature's kind: an integer, a floating-point number, or bytes.
 using PaddingValue = std::variant<int64_t, double, std::string>;
 
 /// Another rule for one feature.
@@ -96,7 +96,7 @@ struct PaddedBatchOptions {
   std::optional<PaddingValue> value = {};               ///< of features of its kind. Default: none, 0 or no bytes
   std::map<std::string, FeaturePadding> features = {};  ///< other rules, by name. Default: none
 
-  static constexpr std::string_view kAlternative = "padded_batch";  // in GatherOptions
+  static constexpr std::string_view kAlternative = "padded_batch";  // in BatchingOptions
 
   static constexpr auto fields() {
     using A = PaddedBatchOptions;
@@ -113,7 +113,7 @@ class Padding {
 
   const PaddedBatchOptions& options() const { return options_; }
   /// Pads every dimension whose size varies to `size`, except where a feature has a length of its own. A larger element
-  /// is an error, with `hint` behind its sizes.
+  /// is an error, with `hint` after its sizes.
   [[nodiscard]] Padding with_varying(int64_t size, std::string hint) const;
   /// The schema of batches of `rows` rows, or of how many there are (`kVaries`).
   SchemaPtr schema(int64_t rows) const;

@@ -11,7 +11,7 @@ namespace millrace {
 struct RaggedBatchOptions {
   bool drop_remainder = false;  ///< drop the last batch when it is short. Default: false
 
-  static constexpr std::string_view kAlternative = "ragged_batch";  // in GatherOptions
+  static constexpr std::string_view kAlternative = "ragged_batch";  // in BatchingOptions
 
   static constexpr auto fields() {
     using A = RaggedBatchOptions;

@@ -110,7 +110,7 @@ class UnbatchStage final : public Stage {
     const size_t count = std::min(kBlockElements, rows_.num_elements() - next_row_);
     out = rows_.slice(next_row_, count);
     while (row_of_element_ >= num_rows(element_)) row_of_element_ -= num_rows(element_++);
-    out.cursor = make_cursor(kKind, {row_of_element_}, {block_.cursor.behind(static_cast<int64_t>(element_))});
+    out.cursor = make_cursor(kKind, {row_of_element_}, {block_.cursor.advanced_by(static_cast<int64_t>(element_))});
     next_row_ += count;
     row_of_element_ += static_cast<int64_t>(count);
     return Poll::kBlock;
@@ -118,7 +118,7 @@ class UnbatchStage final : public Stage {
 
   void finish_element(Block& out) {
     out.epoch = block_.epoch;
-    out.cursor = make_cursor(kKind, {0}, {block_.cursor.behind(static_cast<int64_t>(taken_))});
+    out.cursor = make_cursor(kKind, {0}, {block_.cursor.advanced_by(static_cast<int64_t>(taken_))});
     ++taken_;
   }
 

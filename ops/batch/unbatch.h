@@ -16,7 +16,7 @@ namespace millrace {
 ///     rows [1,2] [3], ragged_batch(2), unbatch()   // [1,2] [3]
 ///
 /// Rows of a ragged feature become vectors of any length. tf.data goes on calling them ragged, and its `batch` and
-/// `group_by_window` behind make them ragged again; here that is `ragged_batch`, or `RaggedBatchOptions` given.
+/// `group_by_window` after make them ragged again; here that is `ragged_batch`, or `RaggedBatchOptions` given.
 ///
 /// State: a place in the input, and how many rows of the element there are gone.
 class UnbatchOperator final : public StageOperator {

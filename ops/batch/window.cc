@@ -42,7 +42,7 @@ class WindowStage final : public Stage {
   Poll next(Block& out) override {
     while (true) {
       if (ready_.num_elements() >= kBlockElements || ready_.byte_size() >= kBlockBytes) return deliver(out);
-      // Behind the last element that the window takes.
+      // After the last element that the window takes.
       const int64_t end = start_ + (size_ - 1) * stride_ + 1;
       if (read_ >= end || (ended_ && read_ > start_ && !drop_remainder_)) {
         if (give_window(std::min(end, read_), out)) return Poll::kBlock;
@@ -199,12 +199,12 @@ class WindowStage final : public Stage {
   }
 
   // The place before the next window, whose first element was read: its first element is read again, and the notes
-  // behind that are gone.
+  // after that are gone.
   Cursor cursor() const {
     const Piece& piece = *piece_of(start_, pieces_.begin());
     const auto gone = std::count_if(notes_.begin(), notes_.end(), [this](int64_t note) { return note > start_; });
     return make_cursor(kKind, {0, static_cast<int64_t>(gone), num_given_},
-                       {piece.block.cursor.behind(start_ - piece.first)});
+                       {piece.block.cursor.advanced_by(start_ - piece.first)});
   }
 
   using PieceIterator = std::deque<Piece>::const_iterator;
@@ -277,7 +277,7 @@ class WindowStage final : public Stage {
   std::deque<Piece> pieces_;  // what the next windows take
   int64_t held_bytes_ = 0;    // of them
   BlockBuilder copier_;
-  std::deque<int64_t> notes_;  // and errors that are gone: positions of the elements behind them
+  std::deque<int64_t> notes_;  // and errors that are gone: positions of the elements after them
   int64_t read_ = 0;           // elements
   bool ended_ = false;
   int64_t start_ = 0;       // of the next window
@@ -310,10 +310,10 @@ WindowOptions checked(int64_t size, WindowOptions options) {
 }  // namespace
 
 WindowOperator::WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options,
-                               const GatherOptions& batches)
-    : WindowOperator(input, size, options, Gather(kName, input, batches)) {}
+                               const BatchingOptions& batches)
+    : WindowOperator(input, size, options, Batching(kName, input, batches)) {}
 
-WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Gather gather)
+WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching gather)
     : StageOperator(gather.schema(gather.drop_remainder() ? size : kVaries)),
       input_schema_(std::move(input)),
       size_(size),

@@ -31,12 +31,12 @@ struct WindowOptions {
 /// A window that takes an error element is that error. Errors that no window takes, or one that is dropped for not
 /// being complete, go out nevertheless, as do notes of what a source left out; only those of functions of the user, of
 /// shapes that do not fit (`wrong_shape`) and of values that an operator has no use for (`out_of_range`) go with their
-/// elements, as in tf.data. State: where the next window starts in the input, and how many notes and errors behind that
+/// elements, as in tf.data. State: where the next window starts in the input, and how many notes and errors after that
 /// are gone.
 class WindowOperator final : public StageOperator {
  public:
   WindowOperator(const SchemaPtr& input, int64_t size, WindowOptions options = {},
-                 const GatherOptions& batches = BatchOptions{});
+                 const BatchingOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
   OperatorTraits traits() const override {
     return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = gather_.pads()};
@@ -48,19 +48,19 @@ class WindowOperator final : public StageOperator {
   int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
 
  private:
-  WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Gather gather);
+  WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching gather);
 
   SchemaPtr input_schema_;
   int64_t size_;
   WindowOptions options_;
-  Gather gather_;
+  Batching gather_;
 };
 
 /// What `Dataset::window` is called with.
 struct WindowArguments {
   int64_t size = 0;
   WindowOptions options = {};
-  GatherOptions batches = {};
+  BatchingOptions batches = {};
 
   static constexpr auto fields() {
     using A = WindowArguments;

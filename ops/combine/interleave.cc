@@ -33,7 +33,7 @@ class Rounds {
     return rounds;
   }
 
-  /// Takes so many rounds, beginning with the first input, behind the rows of `head`.
+  /// Takes so many rounds, beginning with the first input, after the rows of `head`.
   Block take(size_t rounds, const Block& head, const SchemaPtr& schema, BufferPool& pool) {
     const size_t stride = inputs_.size() * length_;
     const size_t before = head.num_elements();
@@ -145,7 +145,7 @@ InterleaveStage::Input InterleaveStage::open(NestedInput nested, const Cursor& p
 // that is there, counted from 1, or 0. Inputs: where those are.
 //
 // Of inputs that have places, the states of these follow the inputs, each once; and for each input that is open, and
-// the one that is opened next, two numbers: which of the states, and how many elements behind it.
+// the one that is opened next, two numbers: which of the states, and how many elements after it.
 Cursor InterleaveStage::place() const {
   const Input* next = ahead_.empty() ? nullptr : &ahead_.front();
   std::vector<int64_t> numbers = {static_cast<int64_t>(next == nullptr ? opened_ : next->number),
@@ -157,7 +157,7 @@ Cursor InterleaveStage::place() const {
     numbers.push_back(input.stage == nullptr ? 0 : static_cast<int64_t>(input.number) + 1);
     if (input.stage != nullptr) inputs.push_back(input.place());
   }
-  if (const std::optional<Cursor> behind = inputs_->place()) {
+  if (const std::optional<Cursor> after = inputs_->place()) {
     const auto add_source = [&](const Cursor& source) {
       size_t i = num_open_;
       while (i < inputs.size() && inputs[i].state != source.state) ++i;
@@ -168,7 +168,7 @@ Cursor InterleaveStage::place() const {
     for (const Input& input : cycle_) {
       if (input.stage != nullptr) add_source(input.source);
     }
-    add_source(next == nullptr ? *behind : next->source);
+    add_source(next == nullptr ? *after : next->source);
   }
   return make_cursor(kKind, std::move(numbers), std::move(inputs));
 }
@@ -201,7 +201,7 @@ void InterleaveStage::read_state(const StageState& state) {
     if (!has_sources) return {};
     const size_t index = num_open + static_cast<size_t>(numbers[num_places + 2 * i]);
     if (index >= state.inputs.size()) refuse();
-    return state.inputs[index].behind(numbers[num_places + 2 * i + 1]);
+    return state.inputs[index].advanced_by(numbers[num_places + 2 * i + 1]);
   };
   for (size_t turn = 0; turn < cycle_.size(); ++turn) {
     if (numbers[3 + turn] == 0) continue;
@@ -289,7 +289,7 @@ void InterleaveStage::take_run(Input& input) {
     if (run == left && builder_.empty() && run > 1) {
       whole_ = input.taken == 0 ? std::move(input.block) : input.block.slice(input.taken, run);
       input.block = Block();
-      input.begin = input.begin.behind(static_cast<int64_t>(input.taken + run));
+      input.begin = input.begin.advanced_by(static_cast<int64_t>(input.taken + run));
       input.taken = 0;
       taken_in_turn_ += run;
       return;
@@ -328,14 +328,14 @@ Poll InterleaveStage::deliver(Block& out) {
   }
   out.epoch = context_.iteration.epoch;
   out.cursor = std::exchange(begin_, {});
-  next_begin_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+  next_begin_ = out.cursor.advanced_by(static_cast<int64_t>(out.num_elements()));
   return Poll::kBlock;
 }
 
 Poll InterleaveStage::next(Block& out) {
   if (!to_resume_.empty() && resume() == Poll::kPending) return Poll::kPending;
   open_ahead();
-  size_t turns_in_vain = 0;
+  size_t skipped_turns = 0;
   size_t ends_in_vain = 0;
   while (true) {
     if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
@@ -344,7 +344,7 @@ Poll InterleaveStage::next(Block& out) {
       open_ahead();
       if (!ahead_.empty() && ahead_.front().stage == nullptr) {
         if (!take_error(out)) return Poll::kBlock;
-        turns_in_vain = 0;
+        skipped_turns = 0;
         continue;
       }
       if (!ahead_.empty()) {
@@ -358,7 +358,7 @@ Poll InterleaveStage::next(Block& out) {
         return builder_.empty() ? Poll::kEnd : deliver(out);
       } else {
         end_turn();
-        if (!options_.ordered && ++turns_in_vain >= options_.cycle_length) {
+        if (!options_.ordered && ++skipped_turns >= options_.cycle_length) {
           return builder_.empty() ? Poll::kPending : deliver(out);
         }
         continue;
@@ -372,7 +372,7 @@ Poll InterleaveStage::next(Block& out) {
       if (poll == Poll::kEnd) {
         close(input);
         end_turn();
-        turns_in_vain = 0;
+        skipped_turns = 0;
         open_ahead();
         if (++ends_in_vain == kBlockElements) {
           // There may never be an element: somebody who wants to stop all must get his turn.
@@ -383,7 +383,7 @@ Poll InterleaveStage::next(Block& out) {
       }
       if (poll == Poll::kPending) {
         input.block = Block();
-        if (options_.ordered || ++turns_in_vain >= options_.cycle_length) {
+        if (options_.ordered || ++skipped_turns >= options_.cycle_length) {
           return builder_.empty() ? Poll::kPending : deliver(out);
         }
         end_turn();
@@ -391,7 +391,7 @@ Poll InterleaveStage::next(Block& out) {
       }
     }
     if (!builder_.empty() && input.block.rows_per_element != rows_per_element_) return deliver(out);
-    turns_in_vain = 0;
+    skipped_turns = 0;
     take_run(input);
     if (taken_in_turn_ == options_.block_length) end_turn();
     if (whole_.num_elements() > 0) return deliver(out);

@@ -60,7 +60,7 @@ class InterleaveStage final : public Stage {
     size_t taken = 0;  // elements of `block` that went out
     Cursor begin;      // of `block`, also when it is gone; before the first block where the stage was opened
     bool exhausted() const { return taken == block.num_elements(); }
-    Cursor place() const { return begin.behind(static_cast<int64_t>(taken)); }
+    Cursor place() const { return begin.advanced_by(static_cast<int64_t>(taken)); }
   };
 
   // What a state says of an input that was open, or, last, of the one that is opened next.

@@ -30,7 +30,7 @@ class FunctionInputs final : public NestedInputs {
   FunctionInputs(std::string_view operator_name, const NestedFunction& function, OpenStage input,
                  const StageContext& context);
   Poll next(NestedInput& out) override;
-  std::optional<Cursor> place() const override { return begin_.behind(gone_ + to_drop_); }
+  std::optional<Cursor> place() const override { return begin_.advanced_by(gone_ + to_drop_); }
   /// Cheap where places are asked for in their order: what lies between them is read once.
   void seek(uint64_t number, const Cursor& place) override;
 
@@ -50,7 +50,7 @@ class FunctionInputs final : public NestedInputs {
   Cursor opened_at_;     // where `input_` was opened
   int64_t passed_ = 0;   // elements since then
   Cursor begin_;         // a place in the input
-  int64_t gone_ = 0;     // elements behind it that are gone
+  int64_t gone_ = 0;     // elements after it that are gone
   int64_t to_drop_ = 0;  // before the one that was sought
 };
 

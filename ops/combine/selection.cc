@@ -61,7 +61,7 @@ void SelectionStage::note_begin() {
 void SelectionStage::finish(Block& out) {
   out.epoch = context_.iteration.epoch;
   out.cursor = std::exchange(begin_, {});
-  next_begin_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+  next_begin_ = out.cursor.advanced_by(static_cast<int64_t>(out.num_elements()));
   bytes_since_state_ += out.byte_size();
 }
 

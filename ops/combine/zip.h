@@ -10,7 +10,7 @@ namespace millrace {
 ///
 ///     x: 0 1 2 3,  y: 10 11 12   ->   x=0 y=10,  x=1 y=11,  x=2 y=12
 ///
-/// Elements meet by their number: what `damage = skip` leaves out of one input shifts all pairs behind it.
+/// Elements meet by their number: what `damage = skip` leaves out of one input shifts all pairs after it.
 ///
 /// An error on any side takes the place of its whole element; of several the first input's counts. Rows per element are
 /// the most of any input, so that rows of batches are counted wherever they stand, and where rows come from is what the

@@ -34,7 +34,7 @@ class AssertCardinalityStage final : public Stage {
     const Poll poll = input_->next(out);
     if (poll == Poll::kEnd && seen_ < count_) return fail("", seen_, end_, out);
     if (poll != Poll::kBlock) return poll;
-    end_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+    end_ = out.cursor.advanced_by(static_cast<int64_t>(out.num_elements()));
     const Cursor begin = out.cursor;
     out.cursor = make_cursor(kKind, {seen_, epoch_, rows_per_element_}, {begin});
     epoch_ = out.epoch;
@@ -52,7 +52,7 @@ class AssertCardinalityStage final : public Stage {
     }
     seen_ = std::min(seen, count_);
     if (elements == out.num_elements()) return poll;
-    const Cursor place = begin.behind(static_cast<int64_t>(elements));
+    const Cursor place = begin.advanced_by(static_cast<int64_t>(elements));
     if (elements == 0) return fail("at least ", count_ + 1, place, out);
     too_many_ = place;
     out = out.slice(0, elements);
@@ -81,7 +81,7 @@ class AssertCardinalityStage final : public Stage {
   int64_t seen_ = 0;  // elements that are no errors
   bool failed_ = false;
   std::optional<Cursor> too_many_;  // where the first element too many is
-  Cursor end_;                      // in the input, behind its last block
+  Cursor end_;                      // in the input, after its last block
   int64_t epoch_ = 0;
   int64_t rows_per_element_ = 1;
 };

@@ -11,7 +11,7 @@
 namespace millrace {
 
 /// Holds what a source leaves out against the budget of its dataset: notes (`Error::skipped`) pass as long as it lasts;
-/// behind its end they become errors of code `damage_budget`. Counts in the order of the stream, so the same for any
+/// after its end they become errors of code `damage_budget`. Counts in the order of the stream, so the same for any
 /// number of threads.
 class DamageBudgetStage final : public Stage {
  public:
@@ -25,7 +25,7 @@ class DamageBudgetStage final : public Stage {
 
   const DamagePolicy policy_;
   std::unique_ptr<Stage> input_;
-  Block block_;  // of the input, behind a note that became an error
+  Block block_;  // of the input, after a note that became an error
   size_t taken_ = 0;
   int64_t read_ = 0;  // records that came
   SkipCounts skipped_;

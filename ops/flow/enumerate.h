@@ -9,7 +9,7 @@
 namespace millrace {
 
 /// Adds the number of each element: the int64 scalar `feature`, from `start` on, in the place of one of that name or
-/// behind all. Batches are counted as one each. An error element has a number too, which is left out.
+/// after all. Batches are counted as one each. An error element has a number too, which is left out.
 ///
 ///     x: 5 6 7   ->   x=5 index=0, x=6 index=1, x=7 index=2
 class EnumerateOperator final : public StageOperator {

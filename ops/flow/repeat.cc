@@ -43,7 +43,7 @@ class RepeatStage final : public Stage {
       const Poll poll = input_->next(out);
       if (poll == Poll::kPending) return poll;
       if (poll == Poll::kBlock) {
-        // With what the epoch had before the block: behind it there may be notes alone.
+        // With what the epoch had before the block: after it there may be notes alone.
         out.cursor = make_cursor(kKind, {done_, epoch_is_empty_ ? 1 : 0}, {out.cursor});
         epoch_is_empty_ = epoch_is_empty_ && holds_notes_only(out);
         // A repeat inside counts the epochs of both.

@@ -21,7 +21,7 @@ class RepeatOperator final : public StageOperator {
             .checkpoint_blocker = "",
             .is_row_passthrough = true,
             .is_light = true,
-            .late_parse = LateParse::kAnywhere};
+            .defer_parse = DeferParse::kAnywhere};
   }
 
  private:

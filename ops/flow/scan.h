@@ -29,7 +29,7 @@ struct ScanFunction {
 };
 
 /// Applies a function that remembers numbers. Elements go through it one after the other, on one thread: what needs no
-/// memory belongs into a `map` before or behind. What the function throws becomes the error of that element, and what
+/// memory belongs into a `map` before or after. What the function throws becomes the error of that element, and what
 /// it carries is then as before it. Error elements pass, and it does not see them.
 ///
 ///     ScanOperator scan(schema, {.name = "running_sum",

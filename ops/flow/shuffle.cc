@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kEntryBytes = 64 + 5 * sizeof(uint32_t);
 constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, RowSlab::kSmallest); }
 
+// Rows wait in a calendar queue by their keys; where their bytes lie meanwhile:
+// docs/decisions/lanes_copy_the_rows_of_a_shuffle.md and rows_past_the_caches.md.
 class ShuffleStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "shuffle";
@@ -165,7 +167,7 @@ class ShuffleStage final : public Stage {
     Label label{block_.epoch, block_.rows_per_element, nullptr, {}};
     if (!block_.origins().empty() && block_.origins().size() == static_cast<size_t>(block_.num_rows()))
       label.names = block_.origins().names();
-    if (codec_.is_raw_record() && label.origins_bytes() == 0) label.cached = CachedRows::behind(block_.column(0));
+    if (codec_.is_raw_record() && label.origins_bytes() == 0) label.cached = CachedRows::of(block_.column(0));
     // Inputs that take turns, buckets above all, have the same few labels again and again.
     constexpr size_t kLookedAt = 64;
     size_t found = labels_.size();
@@ -201,7 +203,7 @@ class ShuffleStage final : public Stage {
   // left is computed again.
   void resume(const StageState& state) {
     const std::vector<int64_t>& numbers = any_numbers_of(state, kKind, 3);
-    // The key has bits behind the point.
+    // The key has bits after the point.
     constexpr int64_t kMostRows = int64_t{1} << 60;
     if (numbers[0] < 0 || numbers[0] > kMostRows || numbers[1] < 0 || numbers[2] < 0 || numbers[2] > kMostRows) {
       throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be", kKind));
@@ -289,7 +291,7 @@ class ShuffleStage final : public Stage {
   void take_room(size_t element) {
     room_ = {.bytes = origins_bytes_ + codec_.encoded_size(block_, element), .slot = {}, .taken = true};
     room_.slot = slab_.allocate(room_.bytes);
-    ask_for_memory</*kForWrite=*/true>(slab_.data(room_.slot), room_.bytes);
+    prefetch_lines</*kForWrite=*/true>(slab_.data(room_.slot), room_.bytes);
   }
 
   void append(const Held& row) {
@@ -305,7 +307,7 @@ class ShuffleStage final : public Stage {
     const Label& label = labels_[row.label];
     if (label.cached || row.is_in_store != 0) {
       if (label.names != nullptr) builder_.append_origins(&row.origin, 1, label.names);
-      if (row.is_in_store != 0 && !store_loan_) store_loan_ = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+      if (row.is_in_store != 0 && !store_loan_) store_loan_ = Ref<RowStore::Lease>(new RowStore::Lease(store_));
       append_view({row.row, row.bytes}, row.is_in_store == 0 ? label.cached : Ref<Resource>(store_loan_));
       // At last, since who has added it does not give it back.
       if (row.is_in_store != 0) store_loan_->add(row.row);
@@ -347,7 +349,7 @@ class ShuffleStage final : public Stage {
   ShuffleKeys keys_;
   RowCodec codec_;
   const std::shared_ptr<RowStore> store_;
-  RowStore::Taker taker_;
+  RowStore::Claimer taker_;
   RowSlab slab_;
   const MemoryGate* memory_;
   const int64_t most_bytes_;          // of the rows that wait
@@ -363,7 +365,7 @@ class ShuffleStage final : public Stage {
   int64_t last_row_gone_ = -1;
   std::deque<Place> places_;
   Room room_;
-  Calendar<Held> waiting_;
+  CalendarQueue<Held> waiting_;
   std::vector<Held> leaving_;  // in order
   size_t next_leaving_ = 0;
   std::vector<std::shared_ptr<const Error>> errors_;
@@ -372,8 +374,8 @@ class ShuffleStage final : public Stage {
   uint32_t block_label_ = 0;  // of `block_`
   size_t origins_bytes_ = 0;  // before each element of `block_`
   uint32_t label_ = 0;        // of the elements in `builder_`
-  Ref<RowSlab::Loan> loan_;
-  Ref<RowStore::Loan> store_loan_;
+  Ref<RowSlab::Lease> loan_;
+  Ref<RowStore::Lease> store_loan_;
   BlockBuilder builder_;
 };
 

@@ -22,7 +22,7 @@ struct ShuffleOptions {
 /// Brings elements into a random order, as if a buffer of `buffer_size` of them were picked from at random. Which
 /// element leaves when is decided by `ShuffleKeys`, a pure function of seed, epoch and the element's number in its
 /// input. Data that fits the buffer comes out as a uniform permutation. Error elements move like any other. Elements of
-/// two epochs mix only behind a repeat.
+/// two epochs mix only after a repeat.
 ///
 /// Rows are copied into the stage's own memory: a view would keep the chunk it came in. Raw records are put there by
 /// their source, where it can (`RowStore`); rows that a cache keeps as bytes stay where they are (`CachedRows`). About
@@ -38,7 +38,7 @@ class ShuffleOperator final : public StageOperator {
             .is_row_passthrough = true,
             .reorders_rows = true,
             .copies_rows = true,
-            .late_parse = LateParse::kAnywhere};
+            .defer_parse = DeferParse::kAnywhere};
   }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;

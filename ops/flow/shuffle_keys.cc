@@ -13,13 +13,13 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr int kTableBits = 10;
 
-// ln(1 + k / 1024) with 32 bits behind the point: the binary digits of the logarithm to base 2 by squaring, then times
+// ln(1 + k / 1024) with 32 bits after the point: the binary digits of the logarithm to base 2 by squaring, then times
 // ln 2. Computed by the compiler with integers, so no two machines differ.
 constexpr std::array<uint64_t, (1 << kTableBits) + 1> logarithms() {
-  constexpr uint64_t kLn2 = 0xb17217f7d1cf79ab;  // 64 bits behind the point
+  constexpr uint64_t kLn2 = 0xb17217f7d1cf79ab;  // 64 bits after the point
   std::array<uint64_t, (1 << kTableBits) + 1> table{};
   for (uint64_t k = 0; k < (1 << kTableBits); ++k) {
-    uint64_t y = ((uint64_t{1} << kTableBits) + k) << (62 - kTableBits);  // in [1, 2), 62 bits behind the point
+    uint64_t y = ((uint64_t{1} << kTableBits) + k) << (62 - kTableBits);  // in [1, 2), 62 bits after the point
     uint64_t log2 = 0;
     for (int digit = 0; digit < 48; ++digit) {
       y = static_cast<uint64_t>((static_cast<Wide>(y) * y) >> 62);
@@ -49,7 +49,7 @@ uint64_t mean_of(int64_t buffer_size) {
   if (buffer_size == 1) return 0;
   const auto rows = static_cast<uint64_t>(buffer_size);
   const uint64_t less = (floor_of_root(rows) << 16) * 2;
-  return std::max(66191 * rows, 68157 * rows - less);  // 1.01 and 1.04, 16 bits behind the point
+  return std::max(66191 * rows, 68157 * rows - less);  // 1.01 and 1.04, 16 bits after the point
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ void ShuffleKeys::keys(int64_t first_row, std::span<uint64_t> keys) const {
 }
 
 uint64_t ShuffleKeys::key_of(int64_t row, uint64_t random_bits) const {
-  // 16 + 32 bits behind the point. An exponential number beyond a limit is, less the limit, again an exponential
+  // 16 + 32 bits after the point. An exponential number beyond a limit is, less the limit, again an exponential
   // number: the remainder has exactly the distribution that is cut off there.
   Wide distance = static_cast<Wide>(mean_) * negative_log(random_bits);
   const Wide limit = static_cast<Wide>(longest_wait() - (row < buffer_size_ ? buffer_size_ : 0)) << 48;

@@ -19,7 +19,7 @@ namespace millrace {
 /// B rows has room for, and rows move nearly as far as in one from which a uniform pick leaves at each step
 /// (tests/ops/flow/shuffle_keys_test.cc has the table). With B = 1 nothing moves.
 ///
-/// Keys are fixed-point numbers of `kFractionBits` bits behind the point, made by integer arithmetic only: the same on
+/// Keys are fixed-point numbers of `kFractionBits` bits after the point, made by integer arithmetic only: the same on
 /// every machine. The iteration's epoch is left out where each is to have the same order. `occurrence`: as of
 /// `operator_id`.
 class ShuffleKeys {
@@ -39,17 +39,17 @@ class ShuffleKeys {
     return std::max<int64_t>(0, static_cast<int64_t>(key >> kFractionBits) - longest_wait());
   }
   int64_t buffer_size() const { return buffer_size_; }
-  /// No row leaves later than so many rows behind it.
+  /// No row leaves later than so many rows after it.
   int64_t longest_wait() const { return 5 * buffer_size_ - buffer_size_ / 8; }
 
-  /// -ln((bits | 1) / 2^64) with 32 bits behind the point, within 2e-7.
+  /// -ln((bits | 1) / 2^64) with 32 bits after the point, within 2e-7.
   static uint64_t negative_log(uint64_t bits);
 
  private:
   uint64_t key_of(int64_t row, uint64_t random_bits) const;
 
   int64_t buffer_size_;
-  uint64_t mean_;  // 16 bits behind the point
+  uint64_t mean_;  // 16 bits after the point
   CounterRng rng_;
 };
 

@@ -6,7 +6,7 @@
 namespace millrace {
 
 /// All elements but the first `count`; none when `count` is negative. An error inside the skipped part is passed on,
-/// and the count starts again behind it, as in tf.data.
+/// and the count starts again after it, as in tf.data.
 class SkipOperator final : public StageOperator {
  public:
   SkipOperator(SchemaPtr schema, int64_t count) : StageOperator(std::move(schema)), count_(count) {}

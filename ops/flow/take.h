@@ -6,7 +6,7 @@
 namespace millrace {
 
 /// The first `count` elements; all when `count` is negative. Error elements pass and do not count, as in tf.data; those
-/// behind the last element taken are not reached.
+/// after the last element taken are not reached.
 class TakeOperator final : public StageOperator {
  public:
   TakeOperator(SchemaPtr schema, int64_t count) : StageOperator(std::move(schema)), count_(count) {}
@@ -19,7 +19,7 @@ class TakeOperator final : public StageOperator {
             .checkpoint_blocker = "",
             .is_row_passthrough = true,
             .is_light = true,
-            .late_parse = LateParse::kBeforeErrors};
+            .defer_parse = DeferParse::kBeforeErrors};
   }
 
  private:

@@ -70,7 +70,7 @@ class UniqueStage final : public Stage {
     const auto num_elements = static_cast<int64_t>(out.num_elements());
     const auto again = static_cast<size_t>(std::min(to_see_again_, num_elements));
     to_see_again_ -= static_cast<int64_t>(again);
-    // Behind what a resumed run sees again, so that the block begins where the state was taken.
+    // After what a resumed run sees again, so that the block begins where the state was taken.
     out.cursor = make_cursor(kKind, {position_ + static_cast<int64_t>(again)});
     position_ += num_elements;
 

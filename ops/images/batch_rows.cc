@@ -19,7 +19,7 @@ std::vector<size_t> mixed_columns(const Schema& input, const std::vector<std::st
     if (feature.dtype != DType::kFloat32 || feature.shape.empty() || feature.is_ragged()) {
       refuse(
           fmt::format("feature '{}' is {} {}; what is mixed is float32 [rows, ...]: cast it, make labels one-hot, "
-                      "and put it behind batch",
+                      "and put it after batch",
                       name, to_string(feature.dtype), to_string(feature.shape)));
     }
     if (std::count(columns.begin(), columns.end(), column) > 0) refuse(fmt::format("'{}' is named twice", name));
@@ -46,7 +46,7 @@ void expect_batches(Block& block, std::span<const size_t> columns, std::string_v
       block.add_error(
           element, std::make_shared<const Error>(Error{
                        .code = ErrorCode::kWrongShape,
-                       .message = fmt::format("{}: '{}' has shape {}, and the element {} rows; it stands behind batch",
+                       .message = fmt::format("{}: '{}' has shape {}, and the element {} rows; it stands after batch",
                                               operator_name, (*block.schema())[c].name,
                                               to_string(block.column(c).shape(element)), block.rows_per_element)}));
       break;

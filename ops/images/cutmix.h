@@ -31,7 +31,7 @@ struct CutmixOptions {
 ///     image=[[[1,1],[1,1]],[[2,2],[2,2]]] label=[[1,0],[0,1]]
 ///       ->  image=[[[1,2],[1,2]],[[2,1],[2,1]]] label=[[0.5,0.5],[0.5,0.5]]
 ///
-/// It stands behind `batch`; labels are probabilities (one-hot). What is drawn is a pure function of seed, epoch and
+/// It stands after `batch`; labels are probabilities (one-hot). What is drawn is a pure function of seed, epoch and
 /// the number of the batch's first row. A batch in which a feature has not one entry for each row becomes an error.
 class CutmixOperator final : public MapOperator {
  public:

@@ -28,7 +28,7 @@ struct MixupOptions {
 ///     {.features = {"image", "label"}}, lambda 0.75, p = 1 0
 ///     image=[[8,0],[0,4]] label=[[1,0],[0,1]]  ->  image=[[6,1],[2,3]] label=[[0.75,0.25],[0.25,0.75]]
 ///
-/// It stands behind `batch`; labels are probabilities (one-hot), no class numbers. What is drawn is a pure function of
+/// It stands after `batch`; labels are probabilities (one-hot), no class numbers. What is drawn is a pure function of
 /// seed, epoch and the number of the batch's first row. A batch in which a feature has not one entry for each row
 /// becomes an error.
 class MixupOperator final : public MapOperator {

@@ -53,7 +53,7 @@ class MemoryStage final : public Stage {
     while (next_ < blocks_->size()) {
       out = (*blocks_)[next_++];
       out.epoch = std::max(out.epoch, epoch_);
-      if (drop_told_notes(out, epoch_, pool_)) return Poll::kBlock;
+      if (drop_reported_notes(out, epoch_, pool_)) return Poll::kBlock;
     }
     return Poll::kEnd;
   }
@@ -173,7 +173,7 @@ class FillStage final : public Stage {
       if (cached_ != nullptr) keep(out);
       out.cursor = make_cursor(kKind, {}, {out.cursor});
       out.epoch = std::max(out.epoch, epoch_);
-      if (drop_told_notes(out, epoch_, pool_)) return poll;
+      if (drop_reported_notes(out, epoch_, pool_)) return poll;
     }
   }
 

@@ -14,10 +14,10 @@ namespace millrace {
 /// what is before is not read and not calculated again.
 ///
 /// **Every epoch gives the same elements**, those of the first one, also where the memory is not full yet: what is
-/// before the cache always runs as in its first epoch. So put `shuffle` and random maps behind it. (tf.data gives other
-/// ones while nobody has read on behind the last element.) Errors are kept in their places. Only a `repeat` without an
+/// before the cache always runs as in its first epoch. So put `shuffle` and random maps after it. (tf.data gives other
+/// ones while nobody has read on after the last element.) Errors are kept in their places. Only a `repeat` without an
 /// end that is cut off and started again, `cache().repeat().take(n).repeat(2)`, begins anew each time: its memory is
-/// given up, and filled by the first epoch behind the cut.
+/// given up, and filled by the first epoch after the cut.
 ///
 /// In a dataset that a function makes nothing is kept: each of them runs once. The memory belongs to the pipeline and
 /// counts against its budget; buffers of more than three quarters of that are the error `memory_budget`. Its
@@ -53,14 +53,15 @@ struct CacheOptions {
 };
 
 /// The same in a folder, which the first epoch that is read to its end writes, in this run or in an earlier one. It
-/// holds the elements of one dataset: those of another one take their place. See `KeptElementsOperator` for the rules.
+/// holds the elements of one dataset: those of another one take their place. See `PersistedElementsOperator` for the
+/// rules.
 ///
 ///     records.parse_example(features).cache({.directory = "/scratch/cache"}).shuffle(10'000).repeat()
-class FileCacheOperator final : public KeptElementsOperator {
+class FileCacheOperator final : public PersistedElementsOperator {
  public:
   FileCacheOperator(SchemaPtr schema, std::string directory, StreamIdentity identity)
-      : KeptElementsOperator(std::move(schema), "cache", std::move(directory), /*one_for_each_digest=*/false,
-                             std::move(identity)) {}
+      : PersistedElementsOperator(std::move(schema), "cache", std::move(directory), /*one_for_each_digest=*/false,
+                                  std::move(identity)) {}
   std::string_view name() const override { return "cache"; }
   /// Another one than that of a cache in memory, which has other states.
   uint64_t content_digest() const override { return 1; }

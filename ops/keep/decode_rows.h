@@ -6,7 +6,7 @@
 namespace millrace {
 
 /// Makes elements of rows as bytes (`PackedRowCodec`), and batches of batches of them, each value written once, to its
-/// place. What stands behind a cache whose rows were moved as bytes: see the rewrite `late_copy`.
+/// place. What stands after a cache whose rows were moved as bytes: see the rewrite `defer_copy`.
 class DecodeRowsOperator final : public MapOperator {
  public:
   /// `rows`: the schema of an element, every feature of a fixed shape and none `bytes`. `input`: one `bytes` value, or

@@ -44,7 +44,7 @@ class KeepStage final : public Stage {
       out.cursor = make_cursor(kind_, {place_}, {out.cursor});
       out.epoch = std::max(out.epoch, epoch_);
       place_ += static_cast<int64_t>(out.num_elements());
-      if (drop_told_notes(out, epoch_, pool_)) return poll;
+      if (drop_reported_notes(out, epoch_, pool_)) return poll;
     }
     return output_ == nullptr || output_->finished() ? Poll::kEnd : Poll::kPending;
   }
@@ -72,7 +72,7 @@ std::unique_ptr<Stage> read(std::string_view kind, std::shared_ptr<const Element
 }
 
 // That in which the input runs, in whatever epoch its elements are asked for.
-StageContext first_epoch(KeptFolder& folder, const StageContext& context) {
+StageContext first_epoch(PersistedFolder& folder, const StageContext& context) {
   StageContext of_input = context;
   of_input.iteration.epoch = 0;
   of_input.disk = folder.disk_of_input(*context.disk);
@@ -83,7 +83,8 @@ StageContext first_epoch(KeptFolder& folder, const StageContext& context) {
 /// is by now. Then the elements are read, else calculated, and written where that may be.
 class LookStage final : public Stage {
  public:
-  LookStage(std::string_view kind, OpenStage input, std::shared_ptr<KeptFolder> folder, const StageContext& context)
+  LookStage(std::string_view kind, OpenStage input, std::shared_ptr<PersistedFolder> folder,
+            const StageContext& context)
       : kind_(kind), input_(std::move(input)), folder_(std::move(folder)), context_(context) {
     context.disk->output.submit(
         [folder = folder_, storage = context.storage, to_write = context.disk->ordered, look = look_] {
@@ -111,25 +112,25 @@ class LookStage final : public Stage {
   struct Look {
     explicit Look(Waker& waker) : wake([&waker] { waker.wake(); }) {}
     std::atomic<bool> is_over{false};
-    KeptFolder::Permit permit;
+    PersistedFolder::Permit permit;
     std::shared_ptr<const Error> error;
     ClosableCallback wake;
   };
 
   std::unique_ptr<Stage> begin() {
-    KeptFolder::Permit permit = std::move(look_->permit);
+    PersistedFolder::Permit permit = std::move(look_->permit);
     if (auto index = folder_->find(context_.iteration.path)) return read(kind_, std::move(index), 0, context_);
     std::unique_ptr<Stage> calculated = input_(first_epoch(*folder_, context_));
     std::shared_ptr<ElementsOutput> output;
     if (permit.lock != nullptr) {
-      output = KeptFolder::begin_writing(folder_, std::move(permit), context_);
+      output = PersistedFolder::begin_writing(folder_, std::move(permit), context_);
     }
     return std::make_unique<KeepStage>(kind_, std::move(calculated), std::move(output), 0, context_);
   }
 
   const std::string_view kind_;
   const OpenStage input_;
-  const std::shared_ptr<KeptFolder> folder_;
+  const std::shared_ptr<PersistedFolder> folder_;
   const StageContext context_;
   const std::shared_ptr<Look> look_ = std::make_shared<Look>(context_.waker);
   std::unique_ptr<Stage> stage_;
@@ -137,8 +138,8 @@ class LookStage final : public Stage {
 
 }  // namespace
 
-KeptElementsOperator::KeptElementsOperator(SchemaPtr schema, std::string_view name, std::string directory,
-                                           bool one_for_each_digest, StreamIdentity identity)
+PersistedElementsOperator::PersistedElementsOperator(SchemaPtr schema, std::string_view name, std::string directory,
+                                                     bool one_for_each_digest, StreamIdentity identity)
     : StageOperator(std::move(schema)),
       directory_(std::move(directory)),
       one_for_each_digest_(one_for_each_digest),
@@ -149,27 +150,28 @@ KeptElementsOperator::KeptElementsOperator(SchemaPtr schema, std::string_view na
   if (identity_.cardinality.is_infinite()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{}: the input has no end, so nothing could ever be kept in '{}'; put repeat "
-                                     "behind it",
+                                     "after it",
                                      name, directory_));
   }
 }
 
-size_t KeptElementsOperator::num_lanes() const { return SavedElementsStage::kNumLanes; }
+size_t PersistedElementsOperator::num_lanes() const { return SavedElementsStage::kNumLanes; }
 
-std::shared_ptr<SharedByRuns> KeptElementsOperator::share() const {
-  return std::make_shared<KeptFolder>(name(), schema(), identity_.cardinality);
+std::shared_ptr<SharedByRuns> PersistedElementsOperator::share() const {
+  return std::make_shared<PersistedFolder>(name(), schema(), identity_.cardinality);
 }
 
-int64_t KeptElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
-  auto& folder = dynamic_cast<KeptFolder&>(*shared);
+int64_t PersistedElementsOperator::prepare(SharedByRuns* shared, const Preparation& with) const {
+  auto& folder = dynamic_cast<PersistedFolder&>(*shared);
   const uint64_t digest = identity_.digest(with.storage, with.wait);
   folder.set(one_for_each_digest_ ? fmt::format("{}/{:016x}", directory_, digest) : directory_, digest, with.storage,
              with.wait);
   return folder.memory_bytes();
 }
 
-std::unique_ptr<Stage> KeptElementsOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
-  auto folder = std::dynamic_pointer_cast<KeptFolder>(context.shared);
+std::unique_ptr<Stage> PersistedElementsOperator::open(std::vector<OpenStage> inputs,
+                                                       const StageContext& context) const {
+  auto folder = std::dynamic_pointer_cast<PersistedFolder>(context.shared);
   if (folder == nullptr || !folder->is_set()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{} with a directory cannot be in a dataset that a function makes: all of them "

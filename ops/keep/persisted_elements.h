@@ -31,7 +31,7 @@ struct StreamIdentity {
 ///
 /// State: the number of the next element and, as long as elements are calculated, the place in the input. A resumed
 /// pipeline reads on from there where the folder is whole, else calculates on, and writes in its next epoch.
-class KeptElementsOperator : public StageOperator {
+class PersistedElementsOperator : public StageOperator {
  public:
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
@@ -44,8 +44,8 @@ class KeptElementsOperator : public StageOperator {
 
  protected:
   /// `one_for_each_digest`: the directory has a folder for each dataset, by its digest; otherwise it is the folder.
-  KeptElementsOperator(SchemaPtr schema, std::string_view name, std::string directory, bool one_for_each_digest,
-                       StreamIdentity identity);
+  PersistedElementsOperator(SchemaPtr schema, std::string_view name, std::string directory, bool one_for_each_digest,
+                            StreamIdentity identity);
 
  private:
   const std::string directory_;

@@ -27,26 +27,26 @@ uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths
 
 }  // namespace
 
-KeptFolder::KeptFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality)
+PersistedFolder::PersistedFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality)
     : name_(name), schema_(std::move(schema)), cardinality_(cardinality) {}
 
-void KeptFolder::set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait) {
+void PersistedFolder::set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait) {
   folder_ = std::move(folder);
   digest_ = digest;
   make_folder(folder_);
   (void)look(storage, true, wait);
 }
 
-int64_t KeptFolder::memory_bytes() const { return index_ == nullptr ? 0 : index_->memory_bytes(); }
+int64_t PersistedFolder::memory_bytes() const { return index_ == nullptr ? 0 : index_->memory_bytes(); }
 
-std::shared_ptr<const ElementsIndex> KeptFolder::find(uint64_t path) {
+std::shared_ptr<const ElementsIndex> PersistedFolder::find(uint64_t path) {
   const std::lock_guard lock(mutex_);
   path_ = path;
   return index_ != nullptr && index_->about().path == path ? index_ : nullptr;
 }
 
-std::shared_ptr<ElementsOutput> KeptFolder::begin_writing(const std::shared_ptr<KeptFolder>& self, Permit permit,
-                                                          const StageContext& context) {
+std::shared_ptr<ElementsOutput> PersistedFolder::begin_writing(const std::shared_ptr<PersistedFolder>& self,
+                                                               Permit permit, const StageContext& context) {
   const std::lock_guard lock(self->mutex_);
   auto writer = std::make_unique<ElementsWriter>(
       self->folder_, self->schema_,
@@ -58,7 +58,7 @@ std::shared_ptr<ElementsOutput> KeptFolder::begin_writing(const std::shared_ptr<
       [self, storage = context.storage](ElementsWriter& written) { self->commit(written, *storage); });
 }
 
-void KeptFolder::commit(ElementsWriter& written, Storage& storage) {
+void PersistedFolder::commit(ElementsWriter& written, Storage& storage) {
   std::vector<std::string> files = opened_->paths();
   const uint64_t digest = digest_of_files(storage, files);
   written.set_nested_files(std::move(files), digest);
@@ -67,7 +67,7 @@ void KeptFolder::commit(ElementsWriter& written, Storage& storage) {
   index_ = std::move(index);
 }
 
-LocalDisk* KeptFolder::disk_of_input(const LocalDisk& disk) {
+LocalDisk* PersistedFolder::disk_of_input(const LocalDisk& disk) {
   const std::lock_guard lock(mutex_);
   if (!disk_) {
     opened_.emplace(disk.opened);
@@ -76,7 +76,7 @@ LocalDisk* KeptFolder::disk_of_input(const LocalDisk& disk) {
   return &*disk_;
 }
 
-KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write, const StorageWait& wait) {
+PersistedFolder::Permit PersistedFolder::look(Storage& storage, bool to_write, const StorageWait& wait) {
   // Before it reads: whoever wrote may have come to the end just now.
   std::shared_ptr<FolderLock> lock = to_write ? FolderLock::try_lock(folder_) : nullptr;
   const std::shared_ptr<const ElementsIndex> there = found();
@@ -87,7 +87,7 @@ KeptFolder::Permit KeptFolder::look(Storage& storage, bool to_write, const Stora
   return {std::move(lock), next_generation(folder_)};
 }
 
-std::shared_ptr<const ElementsIndex> KeptFolder::found() const {
+std::shared_ptr<const ElementsIndex> PersistedFolder::found() const {
   try {
     return find_local_elements(folder_);
   } catch (const ErrorException& exception) {
@@ -98,7 +98,8 @@ std::shared_ptr<const ElementsIndex> KeptFolder::found() const {
 }
 
 // Whether they are what is wanted.
-bool KeptFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage, const StorageWait& wait) {
+bool PersistedFolder::take(const std::shared_ptr<const ElementsIndex>& index, Storage& storage,
+                           const StorageWait& wait) {
   const ElementsIndex::About& about = index->about();
   if (about.written_by != name_) {
     throw ErrorException(ErrorCode::kInvalidArgument,

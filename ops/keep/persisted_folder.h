@@ -15,11 +15,11 @@
 
 namespace millrace {
 
-/// The folder of a KeptElementsOperator in one pipeline, and what is known of it by all runs. Any thread.
-class KeptFolder final : public SharedByRuns {
+/// The folder of a PersistedElementsOperator in one pipeline, and what is known of it by all runs. Any thread.
+class PersistedFolder final : public SharedByRuns {
  public:
   /// `name`: of the operator, whose elements have the schema and, where that is known, so many of them.
-  KeptFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality);
+  PersistedFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality);
 
   /// Blocks. Before any run. `digest`: of the dataset. `storage`: where its sources read.
   void set(std::string folder, uint64_t digest, Storage& storage, const StorageWait& wait);
@@ -37,7 +37,7 @@ class KeptFolder final : public SharedByRuns {
   /// others, and gives no permit.
   [[nodiscard]] Permit look(Storage& storage, bool to_write, const StorageWait& wait = {});
   /// Writes the elements of the path that was looked for last. `self`: this, for what outlives the run.
-  static std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<KeptFolder>& self, Permit permit,
+  static std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<PersistedFolder>& self, Permit permit,
                                                        const StageContext& context);
   /// The disk for the stages that the elements come from: it knows who wants to know which files they open.
   LocalDisk* disk_of_input(const LocalDisk& disk);

@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-bool drop_told_notes(Block& block, int64_t epoch, BufferPool& pool) {
+bool drop_reported_notes(Block& block, int64_t epoch, BufferPool& pool) {
   const auto is_note = [](const ElementError& entry) { return entry.is_note(); };
   if (epoch == 0 || std::none_of(block.errors().begin(), block.errors().end(), is_note)) return true;
   std::vector<size_t> others;

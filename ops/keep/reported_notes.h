@@ -4,9 +4,8 @@
 
 namespace millrace {
 
-/// Takes the notes of what was left out of damaged shards out of a block of a later epoch than the first, where
-/// elements are kept from epoch to epoch: the shards were read once, and the first epoch has told. False when nothing
-/// is left.
-[[nodiscard]] bool drop_told_notes(Block& block, int64_t epoch, BufferPool& pool);
+/// In epochs after the first, removes the notes that the first epoch has reported: of parts of damaged shards that were
+/// left out. For elements that are kept from epoch to epoch, whose shards were read once. False when nothing is left.
+[[nodiscard]] bool drop_reported_notes(Block& block, int64_t epoch, BufferPool& pool);
 
 }  // namespace millrace

@@ -78,7 +78,7 @@ Poll SavedElementsStage::next(Block& out) {
     out.cursor = make_cursor(kind_, {place_});
     place_ = first + index_->block_places(block_);
     ++block_;
-    if (drop_told_notes(out, epoch_, pool_)) return poll;
+    if (drop_reported_notes(out, epoch_, pool_)) return poll;
   }
   return Poll::kEnd;
 }

@@ -13,14 +13,14 @@ namespace millrace {
 /// runs of the same dataset after that read them instead of calculating them. In the directory each dataset has a
 /// folder of its own, named by the digest of its operators and files, so that changing something before the snapshot
 /// and changing it back calculates nothing twice. (`cache` with a directory has one folder, and writes it anew.) See
-/// `KeptElementsOperator` for the rules.
+/// `PersistedElementsOperator` for the rules.
 ///
 ///     records.parse_example(features).map(expensive).snapshot("/scratch/snapshots").shuffle(10'000).repeat()
-class SnapshotOperator final : public KeptElementsOperator {
+class SnapshotOperator final : public PersistedElementsOperator {
  public:
   SnapshotOperator(SchemaPtr schema, std::string directory, StreamIdentity identity)
-      : KeptElementsOperator(std::move(schema), "snapshot", std::move(directory), /*one_for_each_digest=*/true,
-                             std::move(identity)) {}
+      : PersistedElementsOperator(std::move(schema), "snapshot", std::move(directory), /*one_for_each_digest=*/true,
+                                  std::move(identity)) {}
   std::string_view name() const override { return "snapshot"; }
 };
 

@@ -18,7 +18,7 @@ namespace millrace {
 ///                          sparse("s", {"i"}, "w", kFloat32, {100})           s/indices int64 [?,1], s/values float32
 ///                          [?]
 ///
-/// Behind a batch (elements of n records) the columns have one dimension more, as tf.io.parse_example has them: fixed
+/// After a batch (elements of n records) the columns have one dimension more, as tf.io.parse_example has them: fixed
 /// shapes are parsed straight into the batch, [n,shape…]; sequences are padded to the batch's longest with their
 /// default, [n,?,row…]; the others are ragged, [n,ragged…]. Rows that are parsed alone give the same through `batch`,
 /// `padded_batch` and `ragged_batch`.

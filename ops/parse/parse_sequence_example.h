@@ -16,7 +16,7 @@ namespace millrace {
 ///                          feature lists  fixed_len_sequence("frames", {1024}, kFloat32)     frames float32 [?,1024]
 ///                                         var_len("words", kBytes)                           words bytes [?,ragged]
 ///
-/// Behind a batch (elements of n records) the columns have one dimension more: fixed shapes [n,shape…], sequences
+/// After a batch (elements of n records) the columns have one dimension more: fixed shapes [n,shape…], sequences
 /// padded to the batch's longest with zeros, [n,?,step…], the others ragged, [n,ragged…]. The same where rows have
 /// records in a feature of theirs, as many as they like each: 0 records are 0 rows.
 ///

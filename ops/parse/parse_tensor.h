@@ -27,7 +27,7 @@ struct ParseTensorOptions {
 ///
 ///     image bytes []  ->  parse_tensor("image", kFloat32, {kVaries, kVaries, 3})  ->  image float32 [?,?,3]
 ///
-/// Which type comes out is the caller's choice among those that hold the values, as a `tf.cast` behind tf.data's map:
+/// Which type comes out is the caller's choice among those that hold the values, as a `tf.cast` after tf.data's map:
 ///
 /// | in the message | `dtype` | |
 /// |---|---|---|

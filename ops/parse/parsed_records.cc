@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// The shape of the column behind a batch of `rows` records.
+// The shape of the column after a batch of `rows` records.
 Shape batched_shape(const ParsedColumn& column, int64_t rows) {
   Shape shape = column.spec.shape;
   if (!column.padded && !column.spec.has_fixed_shape()) std::replace(shape.begin(), shape.end(), kVaries, kRagged);

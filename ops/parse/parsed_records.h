@@ -16,7 +16,7 @@ namespace millrace {
 /// One column that records are parsed into.
 struct ParsedColumn {
   FeatureSpec spec;           ///< of one record
-  bool padded = false;        ///< behind a batch: padded to the longest, not ragged
+  bool padded = false;        ///< after a batch: padded to the longest, not ragged
   FeatureDefault padding;     ///< one value. Default: 0, or no bytes
   bool views_parser = false;  ///< values may point into the parser's descriptions, which the column then holds
 };

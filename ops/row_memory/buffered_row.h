@@ -8,7 +8,7 @@ namespace millrace {
 
 /// An element that waits for others: still in the block that it came in, or, where that would have kept the block too
 /// long, as RowCodec writes it.
-struct WaitingRow {
+struct BufferedRow {
   const std::byte* encoded = nullptr;  ///< or null
   size_t bytes = 0;                    ///< as RowCodec writes it
   const Block* block = nullptr;        ///< where it is not encoded

@@ -19,7 +19,7 @@ std::byte* CachedRows::add_buffer(size_t bytes) {
   return buffer->data();
 }
 
-Ref<Resource> CachedRows::behind(const Column& column) {
+Ref<Resource> CachedRows::of(const Column& column) {
   Ref<Resource> rows;
   bool others = false;
   column.holds().for_each([&](const Ref<Resource>& resource) {

@@ -17,7 +17,7 @@ class CachedRows final : public Resource {
   /// Bytes of memory that the rows take, with what is free for more.
   int64_t held_bytes() const { return held_bytes_; }
   /// Those that all `bytes` values of a column point into; null where they point to anything else.
-  [[nodiscard]] static Ref<Resource> behind(const Column& column);
+  [[nodiscard]] static Ref<Resource> of(const Column& column);
 
  private:
   void release() noexcept override { delete this; }

@@ -18,7 +18,7 @@ namespace millrace {
 ///
 /// Until `start`, entries are only collected: whoever knows that none may leave yet need not have room for the ring.
 template <typename Entry>
-class Calendar {
+class CalendarQueue {
   static_assert(std::is_trivially_copyable_v<Entry> && std::is_trivially_destructible_v<Entry>);
   static_assert(alignof(Entry) <= 64, "what the pool gives is not aligned better");
 
@@ -26,9 +26,9 @@ class Calendar {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   /// `pool`: where the memory for entries is taken, and goes back to with the calendar.
-  explicit Calendar(BufferPool& pool) : pool_(pool) {}
-  Calendar(const Calendar&) = delete;
-  Calendar& operator=(const Calendar&) = delete;
+  explicit CalendarQueue(BufferPool& pool) : pool_(pool) {}
+  CalendarQueue(const CalendarQueue&) = delete;
+  CalendarQueue& operator=(const CalendarQueue&) = delete;
 
   bool started() const { return heads_ != nullptr; }
   uint32_t size() const { return size_; }

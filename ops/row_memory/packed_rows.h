@@ -22,10 +22,10 @@ class PackedRowCodec {
   size_t most_bytes() const { return most_bytes_; }
   /// Writes the row of an element, at most `most_bytes`. Returns how many.
   size_t encode(const Block& block, size_t element, std::byte* out) const;
-  /// Writes the values of each feature to its place, and moves the place behind them. `next`: a row that is decoded
+  /// Writes the values of each feature to its place, and moves the place after them. `next`: a row that is decoded
   /// soon, or empty; its memory is asked for meanwhile.
   void decode(std::string_view row, std::string_view next, std::span<std::byte*> places) const;
-  /// Writes zeros for so many rows, and moves the places behind them.
+  /// Writes zeros for so many rows, and moves the places after them.
   void write_zeros(size_t rows, std::span<std::byte*> places) const;
 
  private:

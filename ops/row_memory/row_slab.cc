@@ -24,12 +24,12 @@ void reserve(std::vector<uint32_t>& ids, size_t count) {
 }  // namespace
 
 RowSlab::Shared::~Shared() {
-  for (Loan* loan = returned.load(std::memory_order_acquire); loan != nullptr;) {
+  for (Lease* loan = returned.load(std::memory_order_acquire); loan != nullptr;) {
     delete std::exchange(loan, loan->next_);
   }
 }
 
-void RowSlab::Loan::release() noexcept {
+void RowSlab::Lease::release() noexcept {
   // When the slab is gone and this is its last loan, the shared part goes at the end of this function, and with it
   // every loan that was returned.
   const std::shared_ptr<Shared> shared = std::move(shared_);
@@ -130,20 +130,20 @@ void RowSlab::free(Slot slot) noexcept {
   if (!is_kept) remove_chunk(slot.chunk);
 }
 
-Ref<RowSlab::Loan> RowSlab::lend() {
-  if (unused_loans_.empty()) unused_loans_.emplace_back(new Loan, [](Loan* unused) { delete unused; });
-  Loan* loan = unused_loans_.back().release();
+Ref<RowSlab::Lease> RowSlab::lend() {
+  if (unused_loans_.empty()) unused_loans_.emplace_back(new Lease, [](Lease* unused) { delete unused; });
+  Lease* loan = unused_loans_.back().release();
   unused_loans_.pop_back();
   loan->shared_ = shared_;
-  return Ref<Loan>(loan);
+  return Ref<Lease>(loan);
 }
 
 void RowSlab::collect() {
-  for (Loan* loan = shared_->returned.exchange(nullptr, std::memory_order_acquire); loan != nullptr;) {
-    Loan* next = loan->next_;
+  for (Lease* loan = shared_->returned.exchange(nullptr, std::memory_order_acquire); loan != nullptr;) {
+    Lease* next = loan->next_;
     for (const Slot slot : loan->slots_) free(slot);
     loan->slots_.clear();
-    unused_loans_.emplace_back(loan, [](Loan* unused) { delete unused; });
+    unused_loans_.emplace_back(loan, [](Lease* unused) { delete unused; });
     loan = next;
   }
 }

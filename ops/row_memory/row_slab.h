@@ -30,7 +30,7 @@ class RowSlab {
   };
 
   /// Rows that some block points into. The owner adds them while it builds the block.
-  class Loan final : public Resource {
+  class Lease final : public Resource {
    public:
     void add(Slot slot) { slots_.push_back(slot); }
 
@@ -41,7 +41,7 @@ class RowSlab {
 
     std::shared_ptr<Shared> shared_;
     std::vector<Slot> slots_;
-    Loan* next_ = nullptr;
+    Lease* next_ = nullptr;
   };
 
   explicit RowSlab(BufferPool& pool);
@@ -56,7 +56,7 @@ class RowSlab {
   }
   void free(Slot slot) noexcept;
 
-  [[nodiscard]] Ref<Loan> lend();
+  [[nodiscard]] Ref<Lease> lend();
   /// Takes back what blocks have released since the last call. `allocate` does so before it takes fresh memory.
   void collect();
   /// Memory of the slab, free slots included.
@@ -82,7 +82,7 @@ class RowSlab {
   struct Shared {
     ~Shared();
     std::vector<Chunk> chunks;
-    std::atomic<Loan*> returned{nullptr};
+    std::atomic<Lease*> returned{nullptr};
   };
 
   const std::vector<Chunk>& chunks() const { return shared_->chunks; }
@@ -100,7 +100,7 @@ class RowSlab {
   std::shared_ptr<Shared> shared_;
   std::array<SizeClass, kOwnBuffer + 1> classes_;
   std::vector<uint32_t> unused_chunks_;
-  std::vector<std::unique_ptr<Loan, void (*)(Loan*)>> unused_loans_;
+  std::vector<std::unique_ptr<Lease, void (*)(Lease*)>> unused_loans_;
   int64_t bytes_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-bool RowStore::Arrivals::take(const char* row, size_t looked_at) {
+bool RowStore::StoredRows::take(const char* row, size_t looked_at) {
   const size_t end = std::min(rows_.size() - next_, looked_at) + next_;
   for (size_t i = next_; i < end; ++i) {
     if (rows_[i] != row) continue;
@@ -21,7 +21,7 @@ bool RowStore::Arrivals::take(const char* row, size_t looked_at) {
   return false;
 }
 
-void RowStore::Arrivals::release() noexcept {
+void RowStore::StoredRows::release() noexcept {
   std::erase(rows_, nullptr);
   if (!rows_.empty()) store_->give_back(rows_);
   delete this;
@@ -56,7 +56,7 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
   for (size_t i = 0; i < copies.size(); ++i) {
     // The memory for the next row is on its way while this one is copied.
     if (i + 1 < copies.size() && !is_streamed(copies[i + 1])) {
-      ask_for_memory</*kForWrite=*/true>(copies[i + 1].memory, sizeof(Header) + copies[i + 1].row->size());
+      prefetch_lines</*kForWrite=*/true>(copies[i + 1].memory, sizeof(Header) + copies[i + 1].row->size());
     }
     const auto& [row, header, memory] = copies[i];
     char* const to = reinterpret_cast<char*>(memory) + sizeof header;
@@ -70,7 +70,7 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
     put.push_back(to);
   }
   fence_streamed_rows();
-  column.hold(Ref<Arrivals>(new Arrivals(shared_from_this(), std::move(put))));
+  column.hold(Ref<StoredRows>(new StoredRows(shared_from_this(), std::move(put))));
 }
 
 void RowStore::give_back(std::span<const char* const> rows) noexcept {
@@ -86,20 +86,20 @@ void RowStore::give_back(std::span<const char* const> rows) noexcept {
   }
 }
 
-void RowStore::Taker::begin_block(const Column& rows) {
+void RowStore::Claimer::begin_block(const Column& rows) {
   origins_.clear();
   last_ = 0;
   searches_ = 0;
   ++block_;
   rows.holds().for_each([this](const Ref<Resource>& resource) {
-    auto* const arrivals = dynamic_cast<Arrivals*>(resource.get());
+    auto* const arrivals = dynamic_cast<StoredRows*>(resource.get());
     if (arrivals == nullptr || !arrivals->are_in(store_) || !arrivals->begin(block_)) return;
-    origins_.push_back({Ref<Arrivals>(arrivals), origins_.size() + 1});
+    origins_.push_back({Ref<StoredRows>(arrivals), origins_.size() + 1});
   });
   if (!origins_.empty()) origins_.back().then = 0;
 }
 
-bool RowStore::Taker::take(std::string_view row) {
+bool RowStore::Claimer::take(std::string_view row) {
   if (origins_.empty()) return false;
   size_t& then = origins_[last_].then;
   const auto is_at = [&](size_t at, size_t looked_at) {
@@ -126,7 +126,7 @@ bool RowStore::Taker::take(std::string_view row) {
   return false;
 }
 
-void RowStore::Loan::release() noexcept {
+void RowStore::Lease::release() noexcept {
   const std::shared_ptr<RowStore> store = std::move(store_);
   store->give_back(rows_);
   delete this;

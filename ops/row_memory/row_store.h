@@ -19,7 +19,7 @@ namespace millrace {
 /// touching their bytes, and lends them to the blocks that leave. Rows that nobody took are free again with the block
 /// that they came in, so stages on the way may drop what they want.
 ///
-///     source: hold_rows ─► blocks of views ─► stage: Taker::take, … ─► Loan::add ─► the block that leaves holds the
+///     source: hold_rows ─► blocks of views ─► stage: Claimer::take, … ─► Lease::add ─► the block that leaves holds the
 ///     loan
 ///
 /// Any thread. A lock is held while the places of the rows of a whole block are looked for, not while they are copied.
@@ -28,14 +28,14 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   using Header = RowSlab::Slot;
 
   // The rows of one block of a source that are in the store, in their order.
-  class Arrivals final : public Resource {
+  class StoredRows final : public Resource {
    public:
-    Arrivals(std::shared_ptr<RowStore> store, std::vector<const char*> rows)
+    StoredRows(std::shared_ptr<RowStore> store, std::vector<const char*> rows)
         : store_(std::move(store)), rows_(std::move(rows)) {}
     bool are_in(const RowStore* store) const { return store_.get() == store; }
     // False when this was said of the same block before.
     bool begin(uint64_t block) { return std::exchange(block_, block) != block; }
-    // Takes a row that is among the next so many behind the last one that was taken.
+    // Takes a row that is among the next so many after the last one that was taken.
     bool take(const char* row, size_t looked_at);
 
    private:
@@ -66,10 +66,10 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   void give_back(std::span<const char* const> rows) noexcept;
 
   /// Takes rows out of one block after the other. The only one of its store; one thread.
-  class Taker {
+  class Claimer {
    public:
     /// `store`: null: there is nothing to take.
-    explicit Taker(const RowStore* store) : store_(store) {}
+    explicit Claimer(const RowStore* store) : store_(store) {}
     /// Goes on with a block, whose rows these are. They must stay until the last of them is taken.
     void begin_block(const Column& rows);
     /// What was not taken is the block's alone again. Without a block, nothing.
@@ -82,8 +82,8 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
 
    private:
     struct Origin {
-      Ref<Arrivals> arrivals;
-      size_t then;  // in `origins_`: where the row behind one of these was found the last time
+      Ref<StoredRows> arrivals;
+      size_t then;  // in `origins_`: where the row after one of these was found the last time
     };
 
     const RowStore* const store_;
@@ -94,9 +94,9 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
   };
 
   /// Rows that were taken, for as long as a block points into them. One thread adds them.
-  class Loan final : public Resource {
+  class Lease final : public Resource {
    public:
-    explicit Loan(std::shared_ptr<RowStore> store) : store_(std::move(store)) { rows_.reserve(kExpectedRows); }
+    explicit Lease(std::shared_ptr<RowStore> store) : store_(std::move(store)) { rows_.reserve(kExpectedRows); }
     void add(const char* row) { rows_.push_back(row); }
 
    private:

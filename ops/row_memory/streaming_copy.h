@@ -13,7 +13,7 @@ constexpr bool kStreamsRows = true;
 constexpr bool kStreamsRows = false;
 #endif
 
-/// Copies eight bytes and a row behind them with non-temporal stores, past the caches: for rows that are read long
+/// Copies eight bytes and a row after them with non-temporal stores, past the caches: for rows that are read long
 /// after, and most likely by another core. An ordinary store first fetches the cache line that it writes, out of the
 /// cache of whoever read it last; this one does not, and leaves the caches to what is read soon. `to` is the start of a
 /// cache line, and all of the last line that is begun may be written. Before another thread is told of the row, the one

@@ -24,7 +24,7 @@ CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, c
   }
 }
 
-std::unique_ptr<RecordCutter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {
+std::unique_ptr<RecordSplitter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {
   return std::make_unique<CsvCutter>(format_, max_record_bytes, skips_damage());
 }
 

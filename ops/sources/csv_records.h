@@ -20,7 +20,7 @@ class CsvRecordsOperator final : public FileSourceOperator {
   OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
-  std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+  std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const override;
 
  private:
   CsvFormat format_;

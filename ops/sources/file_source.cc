@@ -18,7 +18,7 @@ class FileStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "file_records";
 
-  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordCutter> cutter,
+  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordSplitter> cutter,
             RecordFileOptions options, bool limited_by_memory, const StageContext& context)
       : schema_(schema),
         path_(path),

@@ -14,7 +14,7 @@ FixedLengthRecordsOperator::FixedLengthRecordsOperator(Shards shards, const Fixe
                                    options.max_record_bytes, format.record_bytes));
 }
 
-std::unique_ptr<RecordCutter> FixedLengthRecordsOperator::cutter(uint64_t max_record_bytes) const {
+std::unique_ptr<RecordSplitter> FixedLengthRecordsOperator::cutter(uint64_t max_record_bytes) const {
   return std::make_unique<FixedLengthCutter>(format_, max_record_bytes);
 }
 

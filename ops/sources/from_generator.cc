@@ -89,7 +89,7 @@ class GeneratorStage final : public Stage {
   Cursor place() const {
     if (generator_.runs.rule() != GeneratorRuns::Rule::kSaved) return make_cursor(kKind, {std::max(next_, replay_to_)});
     if (!saved_) return {nullptr, next_};
-    return make_cursor(kKind, {saved_at_}, {}, *saved_).behind(next_ - saved_at_);
+    return make_cursor(kKind, {saved_at_}, {}, *saved_).advanced_by(next_ - saved_at_);
   }
 
   void start() {
@@ -167,7 +167,7 @@ class GeneratorStage final : public Stage {
     return error;
   }
 
-  // An error behind which there is nothing.
+  // An error after which there is nothing.
   void fail(Error error) {
     error.ends_stream = true;
     failure_ = std::make_shared<const Error>(std::move(error));

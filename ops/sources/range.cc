@@ -64,7 +64,6 @@ RangeOperator::RangeOperator(int64_t start, int64_t stop, int64_t step, std::str
     : StageOperator(std::make_shared<const Schema>(
           std::vector<FeatureSpec>{{.name = std::move(feature), .dtype = DType::kInt64, .shape = {}}})),
       start_(start),
-      stop_(stop),
       step_(step),
       count_(count_of(start, stop, step)) {}
 

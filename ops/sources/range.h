@@ -23,7 +23,6 @@ class RangeOperator final : public StageOperator {
 
  private:
   int64_t start_;
-  int64_t stop_;
   int64_t step_;
   int64_t count_;
 };

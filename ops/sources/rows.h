@@ -13,7 +13,7 @@ namespace millrace {
 
 /// Rows of one feature, kept in memory. A scalar feature takes a vector of values, one for each element; a vector
 /// feature takes a vector of rows, whose lengths may differ. With a shape the values are those of elements of any rank
-/// in row-major order: in one vector the values of one element behind those of the other, or a row for each element, of
+/// in row-major order: in one vector the values of one element after those of the other, or a row for each element, of
 /// which one size may be kVaries and follows from the row's length.
 ///
 ///     {"image", pixels, Shape{28, 28}}                             of n * 784 values n elements [28,28]

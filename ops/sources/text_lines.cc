@@ -7,8 +7,8 @@ namespace millrace {
 TextLinesOperator::TextLinesOperator(Shards shards, const FileReadOptions& options)
     : FileSourceOperator(record_schema(), std::move(shards), options) {}
 
-std::unique_ptr<RecordCutter> TextLinesOperator::cutter(uint64_t max_record_bytes) const {
-  return std::make_unique<LineCutter>(max_record_bytes);
+std::unique_ptr<RecordSplitter> TextLinesOperator::cutter(uint64_t max_record_bytes) const {
+  return std::make_unique<LineSplitter>(max_record_bytes);
 }
 
 }  // namespace millrace

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// Source: the lines of text files; see FileSourceOperator for how files are read, LineCutter for what a line is.
+/// Source: the lines of text files; see FileSourceOperator for how files are read, LineSplitter for what a line is.
 ///
 ///     "a\nb\r\n\nc"   ->   record: a b "" c
 class TextLinesOperator final : public FileSourceOperator {
@@ -17,7 +17,7 @@ class TextLinesOperator final : public FileSourceOperator {
   OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
-  std::unique_ptr<RecordCutter> cutter(uint64_t max_record_bytes) const override;
+  std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const override;
 };
 
 /// What `Dataset::text_lines` is called with.

@@ -14,11 +14,11 @@ namespace {
 /// The records of one shard. Its index is read only where it is needed: to go on in the middle of a compressed shard;
 /// where damage is left out, for compressed shards, in which damaged bytes can look like good records of another place,
 /// and for others when damage may cost more than one record.
-class ShardStage final : public Stage {
+class ShardRecordsStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "shard_records";
 
-  ShardStage(const std::string& path, const ShardReaderOptions& options, bool skips, const StageContext& context)
+  ShardRecordsStage(const std::string& path, const ShardReaderOptions& options, bool skips, const StageContext& context)
       : storage_(*context.storage),
         pool_(context.pool),
         waker_(context.waker),
@@ -93,7 +93,7 @@ class ShardStage final : public Stage {
       throw ErrorException(ErrorCode::kState, fmt::format("the state of {} has numbers that cannot be", kKind));
     }
     if (numbers[2] > 0) options_.compression = static_cast<Compression>(numbers[2] - 1);
-    options_.starts_behind_damage = numbers.size() > 3 && numbers[3] != 0;
+    options_.starts_after_damage = numbers.size() > 3 && numbers[3] != 0;
   }
 
   // Damage of a compressed shard is rarely of one record alone, and only an index tells where it ends.
@@ -116,12 +116,12 @@ class ShardStage final : public Stage {
     options_.index = loader_->index();
     if (loader_->problem()) index_problem_ = loader_->problem()->message;
     loader_.reset();
-    if (options_.starts_behind_damage) suspect_from(options_.start.offset);
+    if (options_.starts_after_damage) suspect_from(options_.start.offset);
     if ((held_ || unchecked_) && options_.index) {
-      // From the record on that cannot be read: what is wrong is found again, and where reading goes on behind it.
+      // From the record on that cannot be read: what is wrong is found again, and where reading goes on after it.
       options_.compression = options_.index->compression();
       options_.start = held_ ? held_->begin : *unchecked_;
-      options_.starts_behind_damage = false;
+      options_.starts_after_damage = false;
       held_.reset();
       unchecked_.reset();
       records_.clear();
@@ -142,9 +142,9 @@ class ShardStage final : public Stage {
     return Poll::kBlock;
   }
 
-  // Behind damage of a compressed shard at `offset` the reader enters it again at the next seek point.
+  // After damage of a compressed shard at `offset` the reader enters it again at the next seek point.
   void suspect_from(uint64_t offset) {
-    const SeekPoint* const point = options_.index == nullptr ? nullptr : options_.index->point_behind(offset);
+    const SeekPoint* const point = options_.index == nullptr ? nullptr : options_.index->point_after(offset);
     if (point != nullptr) suspect_until_ = std::max(suspect_until_, options_.index->first_from(point->offset).record);
   }
 
@@ -163,7 +163,7 @@ class ShardStage final : public Stage {
     return std::make_shared<const Error>(std::move(error));
   }
 
-  // What is left out because of a fault, behind `begin`.
+  // What is left out because of a fault, after `begin`.
   std::shared_ptr<const Error> note(const RecordFault& fault, const RecordPosition& begin) const {
     Error error = fault.error;
     SkippedRegion region{.shard = path_,
@@ -290,7 +290,7 @@ std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& contex
     reader.chunk_bytes = reads.chunk_bytes;
     reader.read_ahead = reads.read_ahead;
     inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
-      return std::make_unique<ShardStage>(path, reader, skips, lane);
+      return std::make_unique<ShardRecordsStage>(path, reader, skips, lane);
     });
   }
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,

@@ -20,7 +20,7 @@ struct CorruptSpansOptions {
   /// `vocab_size` - 1
   std::optional<int64_t> first_sentinel = {};
   int64_t num_sentinels = 100;            ///< how many there are; at least 1. Default: 100, as T5's vocabulary has
-  std::optional<int64_t> end_token = {};  ///< is put behind inputs and targets. Default: none
+  std::optional<int64_t> end_token = {};  ///< is put after inputs and targets. Default: none
   uint64_t seed = 0;                      ///< another seed, other spans. Default: 0
   std::string input_ids = "input_ids";    ///< feature with the ids, becomes the inputs. Default: input_ids
   std::string labels = "labels";          ///< feature that is added: the targets. Default: labels
@@ -56,7 +56,7 @@ class SpanNoise {
 
   /// The lengths of the spans of a row in order: one that stays, one that is left out, and so on. None below two
   /// tokens. Draws of a row, which states rely on: the words from draw 0 on, one after the other, for each token that
-  /// is left out but the last whether a span ends behind it, then the same for those that stay.
+  /// is left out but the last whether a span ends after it, then the same for those that stay.
   void draw(const CounterRng& rng, uint64_t row, int64_t length, std::vector<int64_t>& span_lengths) const;
 
  private:

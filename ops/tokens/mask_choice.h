@@ -12,7 +12,7 @@ class CounterRng;
 
 /// Spans that mask_tokens masks, as SpanBERT has them (Joshi et al. 2019, section 3.1).
 struct MaskSpans {
-  double stop = 0.2;        ///< chance that a span ends behind each of its tokens. Default: 0.2, on average 3.8 tokens
+  double stop = 0.2;        ///< chance that a span ends after each of its tokens. Default: 0.2, on average 3.8 tokens
   int64_t max_length = 10;  ///< tokens of the longest span; longer draws are made again. Default: 10
 
   static constexpr auto fields() {

@@ -53,7 +53,7 @@ struct MaskTokensOptions {
 /// what becomes of a token is drawn for each by itself (BERT's whole word masking). A word goes up to the next start, a
 /// special token or the end; what follows a special token starts a word. With `spans`, runs of tokens (or words) are
 /// chosen until they hold the share `probability` of those that may be chosen in the row, at most 1/2; what becomes of
-/// their tokens is drawn once for a span (SpanBERT, Joshi et al. 2019, section 3.1). A span goes on behind a special
+/// their tokens is drawn once for a span (SpanBERT, Joshi et al. 2019, section 3.1). A span goes on after a special
 /// token that it meets. Differences on purpose: words are chosen each by itself, not until a number is reached; spans
 /// do not touch each other.
 ///

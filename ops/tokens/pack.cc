@@ -144,7 +144,7 @@ class PackStage final : public Stage {
   void pass_error(Block& out) {
     out = error_block(schema_, context_.pool, block_.error_at(taken_), block_.rows_per_element);
     out.epoch = block_.epoch;
-    out.cursor = state_.behind(since_state_++);
+    out.cursor = state_.advanced_by(since_state_++);
   }
 
   // Takes in the next piece of the next element.
@@ -198,11 +198,11 @@ class PackStage final : public Stage {
     waiting_.remove(unit);
   }
 
-  // Writes the open row behind those that are ready; true when these are given first.
+  // Writes the open row after those that are ready; true when these are given first.
   bool close_row(Block& out) {
     const bool delivers = !ready_.empty() && row_epoch_ != ready_epoch_;
     if (delivers) deliver(out);
-    if (ready_.empty()) ready_begin_ = state_.behind(since_state_);
+    if (ready_.empty()) ready_begin_ = state_.advanced_by(since_state_);
     ready_epoch_ = row_epoch_;
     const int64_t row_shape = static_cast<int64_t>(length_);
     for (size_t f = 0; f < features_.size(); ++f) write_feature(f, {&row_shape, 1});
@@ -267,7 +267,7 @@ class PackStage final : public Stage {
     since_state_ = 0;
     if (waiting_.size() == 0) {
       forget_places(first_place_ + static_cast<int64_t>(places_.size()) - 1);
-      state_ = make_cursor(kKind, {piece_}, {places_.back().behind(static_cast<int64_t>(taken_))});
+      state_ = make_cursor(kKind, {piece_}, {places_.back().advanced_by(static_cast<int64_t>(taken_))});
       return;
     }
     const Unit& oldest = units_[waiting_.oldest()];
@@ -278,7 +278,7 @@ class PackStage final : public Stage {
     int64_t last = oldest.position - oldest.piece;  // where the element of the oldest begins
     std::vector<int64_t> numbers{position_ - last};
     for (const int64_t begin : begins) numbers.push_back(begin - std::exchange(last, begin));
-    state_ = make_cursor(kKind, std::move(numbers), {places_.front().behind(oldest.element)});
+    state_ = make_cursor(kKind, std::move(numbers), {places_.front().advanced_by(oldest.element)});
   }
 
   void forget_places(int64_t before) {

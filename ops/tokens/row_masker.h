@@ -55,7 +55,7 @@ class RowMasker {
     };
     std::vector<uint32_t> words_;
     std::vector<Row> rows_;       // that lack their random ids
-    std::vector<uint8_t> drawn_;  // as of mask_row, of one row behind the other
+    std::vector<uint8_t> drawn_;  // as of mask_row, of one row after the other
     std::vector<uint32_t> positions_;
     std::vector<Draw> draws_;
   };
@@ -67,7 +67,7 @@ class RowMasker {
 
   /// `row.ids` must stay in place until `finish`: later calls may write there.
   void mask(const RowToMask<Id>& row);
-  /// To be called behind the last row.
+  /// To be called after the last row.
   void finish();
 
  private:

@@ -41,7 +41,7 @@ void expect_inputs(bool fits, std::string_view wanted, const Datasets& inputs) {
   if (!fits) refuse_argument(fmt::format("it takes {}, not {}", wanted, inputs.size()));
 }
 template <typename T>
-decltype(auto) given(const T& value) {
+decltype(auto) unwrapped(const T& value) {
   if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
     return (*value);
   } else {
@@ -55,12 +55,12 @@ Dataset call(Dataset (*source)(Parameters...), const Datasets& inputs, const Of&
     return source(inputs[0], arguments);
   } else {
     return description_of<Of>().apply(arguments, [&](const auto&... values) {
-      if constexpr (std::is_invocable_v<decltype(source), const Datasets&, decltype(given(values))...>) {
+      if constexpr (std::is_invocable_v<decltype(source), const Datasets&, decltype(unwrapped(values))...>) {
         expect_inputs(!inputs.empty(), "inputs", inputs);
-        return source(inputs, given(values)...);
+        return source(inputs, unwrapped(values)...);
       } else {
         expect_inputs(inputs.empty(), "no input", inputs);
-        return source(given(values)...);
+        return source(unwrapped(values)...);
       }
     });
   }
@@ -69,7 +69,7 @@ template <typename Of, typename... Parameters>
 Dataset call(Dataset (Dataset::*method)(Parameters...) const, const Datasets& inputs, const Of& arguments) {
   expect_inputs(inputs.size() == 1, "one input", inputs);
   return description_of<Of>().apply(arguments,
-                                    [&](const auto&... values) { return (inputs[0].*method)(given(values)...); });
+                                    [&](const auto&... values) { return (inputs[0].*method)(unwrapped(values)...); });
 }
 
 struct Method {

@@ -74,7 +74,7 @@ Dataset build(const StepList& steps, const std::string& place, int depth, int& n
           build(step.inputs(k).steps(), fmt::format("{}.inputs[{}].steps", here, k), depth + 1, num_steps));
     }
     if (!inputs.empty() && !before.empty()) {
-      refuse(fmt::format("pipeline: {}: it has inputs and stands behind a step", here));
+      refuse(fmt::format("pipeline: {}: it has inputs and stands after a step", here));
     }
     if (inputs.empty()) inputs = before;
     try {

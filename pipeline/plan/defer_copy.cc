@@ -21,7 +21,7 @@ class Movers {
   // False when `node` may not stand between that and where rows become elements again.
   bool add(const PlanNodePtr& node) {
     const OperatorTraits traits = node->op->traits();
-    const bool batch = traits.late_parse == LateParse::kInBatches;
+    const bool batch = traits.defer_parse == DeferParse::kInBatches;
     if (batch ? batches_ : !traits.is_row_passthrough) return false;
     batches_ = batches_ || batch;
     copies_ = copies_ || traits.copies_rows;
@@ -43,7 +43,7 @@ class Movers {
   // A batch is told what it becomes, so that its blocks are no larger then than others.
   static MakeOperator moved(const PlanNode& node, const SchemaPtr& elements) {
     return [op = node.op, make = node.make, elements](std::span<const SchemaPtr> inputs) {
-      auto moved = op->of_late_rows({.schema = inputs[0], .parse = nullptr, .row_bytes = fixed_bytes(*elements)});
+      auto moved = op->of_deferred_rows({.schema = inputs[0], .parse = nullptr, .row_bytes = fixed_bytes(*elements)});
       return moved != nullptr ? moved : make(inputs);
     };
   }
@@ -61,10 +61,10 @@ PlanNodePtr with_rows_as_bytes(const PlanNodePtr& plan, std::vector<AppliedRewri
   const SchemaPtr& elements = below->op->schema();
   if (!movers.copy() || below->inputs.size() != 1 || !is_fixed(*elements)) return nullptr;
   if (below->op->giving_bytes(below->inputs[0]->op->schema()) == nullptr) return nullptr;
-  applied.push_back({"late_copy", fmt::format("elements of {} are moved as bytes, and made after {}", below->op->name(),
-                                              movers.last())});
+  applied.push_back({"defer_copy", fmt::format("elements of {} are moved as bytes, and made after {}",
+                                               below->op->name(), movers.last())});
   PlanNodePtr bytes = make_plan_node(
-      {late_copy(below->inputs[0], applied)},
+      {defer_copy(below->inputs[0], applied)},
       [op = below->op](std::span<const SchemaPtr> inputs) { return op->giving_bytes(inputs[0]); }, below->arguments);
   return make_plan_node({movers.on_top_of(std::move(bytes), elements)}, [elements](std::span<const SchemaPtr> inputs) {
     return std::make_shared<const DecodeRowsOperator>(inputs[0], elements);
@@ -73,11 +73,11 @@ PlanNodePtr with_rows_as_bytes(const PlanNodePtr& plan, std::vector<AppliedRewri
 
 }  // namespace
 
-PlanNodePtr late_copy(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
+PlanNodePtr defer_copy(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
   if (PlanNodePtr moved = with_rows_as_bytes(plan, applied)) return moved;
   std::vector<PlanNodePtr> inputs;
   inputs.reserve(plan->inputs.size());
-  for (const PlanNodePtr& input : plan->inputs) inputs.push_back(late_copy(input, applied));
+  for (const PlanNodePtr& input : plan->inputs) inputs.push_back(defer_copy(input, applied));
   if (inputs == plan->inputs) return plan;
   return make_plan_node(std::move(inputs), plan->make, plan->arguments);
 }

@@ -51,15 +51,15 @@ std::optional<Parsing> parsing_in(const PlanNode& node) {
 bool may_cross(const PlanNode& plan, const Parsing& parsing, bool shuffled) {
   const std::vector<FeatureSpec>& parsed = parsing.op->schema()->features();
   const OperatorTraits of_parse = parsing.op->traits();
-  switch (plan.op->traits().late_parse) {
-    case LateParse::kAnywhere: return true;
-    case LateParse::kBeforeErrors: return !shuffled;
-    case LateParse::kInside: return !shuffled && !of_parse.parses_batches && of_parse.parses == Parses::kRecords;
-    case LateParse::kInBatches:
+  switch (plan.op->traits().defer_parse) {
+    case DeferParse::kAnywhere: return true;
+    case DeferParse::kBeforeErrors: return !shuffled;
+    case DeferParse::kInside: return !shuffled && !of_parse.parses_batches && of_parse.parses == Parses::kRecords;
+    case DeferParse::kInBatches:
       // Rows whose shapes vary must be alike in a batch, and are not when they are parsed after it.
       return !shuffled && !of_parse.parses_batches &&
              std::all_of(parsed.begin(), parsed.end(), [](const FeatureSpec& f) { return f.has_fixed_shape(); });
-    case LateParse::kNever: break;
+    case DeferParse::kNever: break;
   }
   return false;
 }
@@ -69,7 +69,7 @@ PlanNodePtr before_parsing(const PlanNodePtr& plan, const Parsing& parsing) {
   return make_plan_node(
       parsing.inputs,
       [op = plan->op, make = plan->make, parse = parsing.op](std::span<const SchemaPtr> inputs) {
-        auto moved = op->of_late_rows({.schema = inputs[0], .parse = parse});
+        auto moved = op->of_deferred_rows({.schema = inputs[0], .parse = parse});
         return moved != nullptr ? moved : make(inputs);
       },
       plan->arguments);
@@ -88,13 +88,13 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
   for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, shuffled_here, applied));
   const std::optional<Parsing> parsing = inputs.size() == 1 ? parsing_in(*inputs[0]) : std::nullopt;
   if (parsing && may_cross(*plan, *parsing, shuffled)) {
-    if (plan->op->traits().late_parse == LateParse::kInside) {
-      applied.push_back({"late_parse", fmt::format("{} inside {}: rows stay compact bytes until they are padded",
-                                                   parsing->op->name(), plan->op->name())});
+    if (plan->op->traits().defer_parse == DeferParse::kInside) {
+      applied.push_back({"defer_parse", fmt::format("{} inside {}: rows stay compact bytes until they are padded",
+                                                    parsing->op->name(), plan->op->name())});
       return before_parsing(plan, *parsing);
     }
     applied.push_back(
-        {"late_parse", fmt::format("{} after {}: rows stay compact bytes", parsing->op->name(), plan->op->name())});
+        {"defer_parse", fmt::format("{} after {}: rows stay compact bytes", parsing->op->name(), plan->op->name())});
     return make_plan_node({before_parsing(plan, *parsing)}, parsing->make, parsing->arguments);
   }
   if (inputs == plan->inputs) return plan;
@@ -103,7 +103,7 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
 
 }  // namespace
 
-PlanNodePtr late_parse(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
+PlanNodePtr defer_parse(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) {
   // Where errors are swallowed and the stream goes on, a batch that loses a row ends elsewhere.
   return swallows_errors(*plan) ? plan : move_parse_down(plan, /*shuffled=*/false, applied);
 }

@@ -38,7 +38,7 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-// The text with a line break behind each comma beyond a width.
+// The text with a line break after each comma beyond a width.
 std::string wrapped(std::string_view text) {
   constexpr size_t kWidth = 40;
   std::string out;
@@ -134,9 +134,9 @@ std::vector<std::string> shard_paths(const PlanNode& plan) {
   return paths;
 }
 
-uint64_t num_on_the_way(const PlanNode& node, std::string_view name) {
+uint64_t count_upstream(const PlanNode& node, std::string_view name) {
   uint64_t most = 0;
-  for (const PlanNodePtr& input : node.inputs) most = std::max(most, num_on_the_way(*input, name));
+  for (const PlanNodePtr& input : node.inputs) most = std::max(most, count_upstream(*input, name));
   return most + (node.op->name() == name ? 1 : 0);
 }
 
@@ -155,9 +155,10 @@ std::string print_dot(const PlanNode& node) {
 
 std::span<const Rewrite> all_rewrites() {
   static constexpr std::array kRewrites = {
-      Rewrite{"late_parse", "records are shuffled and batched as compact bytes and parsed into the batch", late_parse},
-      Rewrite{"late_copy", "cached elements are shuffled and batched by their places and copied into the batch",
-              late_copy},
+      Rewrite{"defer_parse", "records are shuffled and batched as compact bytes and parsed into the batch",
+              defer_parse},
+      Rewrite{"defer_copy", "cached elements are shuffled and batched by their places and copied into the batch",
+              defer_copy},
   };
   return kRewrites;
 }

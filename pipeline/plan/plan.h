@@ -50,7 +50,7 @@ struct PlanNode {
 [[nodiscard]] std::vector<std::string> shard_paths(const PlanNode& node);
 
 /// How many operators of this name stand on the way from a source to the output of `node`, on the way with the most.
-[[nodiscard]] uint64_t num_on_the_way(const PlanNode& node, std::string_view name);
+[[nodiscard]] uint64_t count_upstream(const PlanNode& node, std::string_view name);
 
 /// One line for each operator, the source first, inputs of operators with several indented.
 [[nodiscard]] std::string print_plan(const PlanNode& node);

@@ -98,11 +98,11 @@ const ShardDigest& ShardDigestReader::digest(std::string_view caller) {
   if (digest_) return *digest_;
   if (!reading_) reading_ = std::make_unique<Reading>(storage_);
   StorageWait wait;
-  std::optional<StillTime> still;
+  std::optional<StallTimer> still;
   if (watchdog_ != 0) {
     still.emplace(watchdog_, on_stall_);
-    wait.look_after = still->interval();
-    wait.look = [&, began = now_ns()] {
+    wait.poll_interval = still->interval();
+    wait.on_poll = [&, began = now_ns()] {
       const WatchedStorage& watched = reading_->watched;
       if (!still->look(watched.answers())) return;
       telling_ = std::this_thread::get_id();

@@ -32,7 +32,7 @@ void ChainRun::open(const OpenStage& open, const StageContext& context) {
       const NumberedRows numbered(place_.state);
       // Maps below others are one to one, so elements after them are elements before them.
       if (i == 0) next_row_ = numbered.next_row;
-      place_ = numbered.input.behind(place_.skip);
+      place_ = numbered.input.advanced_by(place_.skip);
     }
     chain_ = open_at(open, context, place_);
   } catch (...) {
@@ -42,15 +42,15 @@ void ChainRun::open(const OpenStage& open, const StageContext& context) {
 
 Poll ChainRun::poll_stages(Block& out) {
   if (chain_ != nullptr) {
-    const Turn turn;
+    const PollBudget turn;
     try {
       const Poll poll = chain_->next(out);
-      const int polls = polls_in_vain_.load(std::memory_order_relaxed);
+      const int polls = empty_polls_.load(std::memory_order_relaxed);
       turn_over_ = poll == Poll::kPending && turn.is_over();
-      polls_in_vain_.store(poll != Poll::kPending ? 0
-                           : turn_over_           ? kFruitlessPolls
-                                                  : std::min(polls + 1, kFruitlessPolls),
-                           std::memory_order_relaxed);
+      empty_polls_.store(poll != Poll::kPending ? 0
+                         : turn_over_           ? kFruitlessPolls
+                                                : std::min(polls + 1, kFruitlessPolls),
+                         std::memory_order_relaxed);
       return poll;
     } catch (...) {
       failure_ = end_of_chain();
@@ -68,7 +68,7 @@ Poll ChainRun::poll(Block& out) {
   const Poll poll = poll_stages(out);
   if (poll == Poll::kEnd) chain_.reset();
   if (poll != Poll::kBlock) return poll;
-  place_ = out.cursor.behind(static_cast<int64_t>(out.num_elements()));
+  place_ = out.cursor.advanced_by(static_cast<int64_t>(out.num_elements()));
   for (size_t i = 0; i < num_numbered_; ++i) out.cursor = NumberedRows{next_row_, out.cursor}.cursor();
   out.first_row = next_row_;
   out.iteration = iteration_;

@@ -27,7 +27,7 @@ class ChainRun {
   /// The last poll was pending only because its turn ended: it could go on.
   bool turn_is_over() const { return turn_over_; }
   /// It drops all that it gets, for long. Any thread.
-  bool is_fruitless() const { return polls_in_vain_.load(std::memory_order_relaxed) == kFruitlessPolls; }
+  bool is_starved() const { return empty_polls_.load(std::memory_order_relaxed) == kFruitlessPolls; }
 
  private:
   static constexpr int kFruitlessPolls = 16;
@@ -43,7 +43,7 @@ class ChainRun {
   int64_t next_row_ = 0;
   Cursor place_;  // after the last block
   bool turn_over_ = false;
-  std::atomic<int> polls_in_vain_{0};  // since the last block
+  std::atomic<int> empty_polls_{0};  // since the last block
 };
 
 }  // namespace millrace

@@ -6,50 +6,54 @@
 
 namespace millrace {
 
-void WaitingCaller::wake() noexcept {
+void ConsumerWaiter::wake() noexcept {
   {
     const std::lock_guard lock(mutex_);
     woken_ = true;
-    if (seat_ != nullptr && seat_->caller_works_) return seat_->caller_stay_.end();
+    if (reserved_slot_ != nullptr && reserved_slot_->caller_works_) return reserved_slot_->caller_stay_.end();
   }
   changed_.notify_one();
 }
 
-bool WaitingCaller::wait_until_woken(const std::chrono::nanoseconds* most) {
+bool ConsumerWaiter::wait_until_woken(const std::chrono::nanoseconds* most) {
   const auto is_woken = [this] { return woken_; };
   const int64_t begin = now_ns();
   std::unique_lock lock(mutex_);
-  if (seat_ != nullptr) {
-    ++seat_->moves_;
-    seat_->look_at(begin);
+  if (reserved_slot_ != nullptr) {
+    ++reserved_slot_->moves_;
+    reserved_slot_->look_at(begin);
   }
   bool woken = woken_ || work(lock);
   if (!woken && most == nullptr) changed_.wait(lock, is_woken);
   woken = woken || most == nullptr || changed_.wait_for(lock, *most, is_woken);
   if (woken) woken_ = false;
-  if (seat_ != nullptr) {
-    ++seat_->moves_;
-    seat_->waited_ns_ += now_ns() - begin;
+  if (reserved_slot_ != nullptr) {
+    ++reserved_slot_->moves_;
+    reserved_slot_->waited_ns_ += now_ns() - begin;
   }
   return woken;
 }
 
-// Where the seat is the caller's. False when it was taken from it before it was woken, or there is no memory to begin.
-bool WaitingCaller::work(std::unique_lock<std::mutex>& lock) {
-  if (seat_ == nullptr || seat_->owner_ != Seat::Owner::kCaller || seat_->thread_works_) return false;
-  if (!seat_->caller_stay_.begin()) return false;
-  seat_->caller_works_ = true;
+// Where the reserved slot is the caller's. False when it was taken from it before it was woken, or there is no memory
+// to begin.
+bool ConsumerWaiter::work(std::unique_lock<std::mutex>& lock) {
+  if (reserved_slot_ == nullptr || reserved_slot_->owner_ != ReservedSlot::Owner::kCaller ||
+      reserved_slot_->thread_works_)
+    return false;
+  if (!reserved_slot_->caller_stay_.begin()) return false;
+  reserved_slot_->caller_works_ = true;
   lock.unlock();
-  seat_->caller_stay_.work();
+  reserved_slot_->caller_stay_.work();
   lock.lock();
-  seat_->caller_works_ = false;
-  seat_->changed_.wait(lock, [this] { return !seat_->looking_; });
-  if (seat_->owner_ == Seat::Owner::kThread) seat_->changed_.notify_one();
-  if (seat_->thrown_) std::rethrow_exception(std::exchange(seat_->thrown_, nullptr));
+  reserved_slot_->caller_works_ = false;
+  reserved_slot_->changed_.wait(lock, [this] { return !reserved_slot_->looking_; });
+  if (reserved_slot_->owner_ == ReservedSlot::Owner::kThread) reserved_slot_->changed_.notify_one();
+  if (reserved_slot_->thrown_) std::rethrow_exception(std::exchange(reserved_slot_->thrown_, nullptr));
   return woken_;
 }
 
-WaitingCaller::Seat::Seat(WaitingCaller& caller, Executor& executor, Look look, const SeatLimits& limits)
+ConsumerWaiter::ReservedSlot::ReservedSlot(ConsumerWaiter& caller, Executor& executor, Look look,
+                                           const HelpingPolicy& limits)
     : caller_(caller),
       look_(std::move(look)),
       limits_(limits),
@@ -58,13 +62,13 @@ WaitingCaller::Seat::Seat(WaitingCaller& caller, Executor& executor, Look look, 
       begin_ns_(now_ns()),
       thread_([this] { run(); }) {
   const std::lock_guard lock(caller_.mutex_);
-  caller_.seat_ = this;
+  caller_.reserved_slot_ = this;
 }
 
-WaitingCaller::Seat::~Seat() {
+ConsumerWaiter::ReservedSlot::~ReservedSlot() {
   {
     const std::lock_guard lock(caller_.mutex_);
-    caller_.seat_ = nullptr;
+    caller_.reserved_slot_ = nullptr;
     stopping_ = true;
     thread_stay_.end();
   }
@@ -72,12 +76,12 @@ WaitingCaller::Seat::~Seat() {
   thread_.join();
 }
 
-bool WaitingCaller::Seat::is_callers() const {
+bool ConsumerWaiter::ReservedSlot::is_callers() const {
   const std::lock_guard lock(caller_.mutex_);
   return owner_ == Owner::kCaller;
 }
 
-void WaitingCaller::Seat::run() {
+void ConsumerWaiter::ReservedSlot::run() {
   std::unique_lock lock(caller_.mutex_);
   while (!stopping_) {
     if (owner_ == Owner::kThread && !caller_works_) {
@@ -93,7 +97,7 @@ void WaitingCaller::Seat::run() {
 }
 
 // False when there is no memory to begin.
-bool WaitingCaller::Seat::work(std::unique_lock<std::mutex>& lock) {
+bool ConsumerWaiter::ReservedSlot::work(std::unique_lock<std::mutex>& lock) {
   if (!thread_stay_.begin()) return false;
   thread_works_ = true;
   lock.unlock();
@@ -104,7 +108,7 @@ bool WaitingCaller::Seat::work(std::unique_lock<std::mutex>& lock) {
 }
 
 // The caller is to leave its work. Where that hangs nobody else looks.
-void WaitingCaller::Seat::wait_for_caller(std::unique_lock<std::mutex>& lock) {
+void ConsumerWaiter::ReservedSlot::wait_for_caller(std::unique_lock<std::mutex>& lock) {
   const auto is_out = [this] { return stopping_ || !caller_works_ || owner_ == Owner::kCaller; };
   if (!look_.look) return changed_.wait(lock, is_out);
   if (changed_.wait_for(lock, look_.after, is_out)) return;
@@ -123,12 +127,12 @@ void WaitingCaller::Seat::wait_for_caller(std::unique_lock<std::mutex>& lock) {
 }
 
 // When the caller begins to wait.
-void WaitingCaller::Seat::look_at(int64_t now) {
-  if (++waits_ < SeatLimits::kWaits) return;
+void ConsumerWaiter::ReservedSlot::look_at(int64_t now) {
+  if (++waits_ < HelpingPolicy::kWaits) return;
   const int64_t elapsed = now - begin_ns_;
   const int64_t away = elapsed - waited_ns_;
   const auto is_within = [&](int64_t longest, int64_t away_limit) {
-    return elapsed <= SeatLimits::kWaits * longest && away * away_limit <= elapsed;
+    return elapsed <= HelpingPolicy::kWaits * longest && away * away_limit <= elapsed;
   };
   const bool may_get = is_within(limits_.longest_to_get_ns, limits_.away_to_get);
   const bool may_keep = is_within(limits_.longest_to_keep_ns, limits_.away_to_keep);
@@ -142,7 +146,7 @@ void WaitingCaller::Seat::look_at(int64_t now) {
   begin_ns_ = now;
 }
 
-void WaitingCaller::Seat::give_to(Owner owner) {
+void ConsumerWaiter::ReservedSlot::give_to(Owner owner) {
   owner_ = owner;
   if (owner == Owner::kCaller) return thread_stay_.end();
   if (caller_works_) caller_stay_.end();

@@ -13,17 +13,17 @@
 
 namespace millrace {
 
-/// When the caller gets the seat of a `WaitingCaller`, and when it loses it. All but `still` are looked at when so many
-/// waits have passed, over all of them.
-struct SeatLimits {
+/// When the caller joins the workers on the reserved slot of a `ConsumerWaiter`, and when it leaves it. Decided every
+/// `kWaits` waits, over their totals; `still` is looked at all the time.
+struct HelpingPolicy {
   static constexpr int kWaits = 32;
-  /// The longest wait, in the mean, with which it gets the seat. Default: 1 ms
+  /// It joins if its mean wait was at most so long. Default: 1 ms
   int64_t longest_to_get_ns = 1'000'000;
-  /// And with which it keeps it. Default: 2 ms
+  /// It stays if its mean wait was at most so long. Default: 2 ms
   int64_t longest_to_keep_ns = 2'000'000;
-  /// It gets the seat when it was away for at most 1 part of the time in so many; 0: for any. Default: 8
+  /// It joins if it was away, at work of its own, for at most 1 part in so many of the time; 0: for any. Default: 8
   int64_t away_to_get = 8;
-  /// And keeps it. Default: 4
+  /// It stays if it was away for at most 1 part in so many. Default: 4
   int64_t away_to_keep = 4;
   /// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
   /// Default: 4 ms
@@ -32,10 +32,11 @@ struct SeatLimits {
 
 /// Where the caller of `next()` waits for its block: asleep, or at work. On as many cores as workers a thread that is
 /// woken for each block takes the place of one of them, and gives it back a few microseconds later; so a caller that
-/// does little else than wait is one of the workers itself, on the seat of a thread that sleeps meanwhile (`Seat`).
+/// does little else than wait is one of the workers itself, on the reserved slot of a thread that sleeps meanwhile
+/// (`ReservedSlot`).
 ///
 /// `wake` from any thread, the rest by the caller.
-class WaitingCaller final : public Waker {
+class ConsumerWaiter final : public Waker {
  public:
   void wake() noexcept override;
   bool wakes_thread() const noexcept override { return true; }
@@ -43,29 +44,29 @@ class WaitingCaller final : public Waker {
   /// False when it was not woken for so long. Work that goes on is not left for that, but that is soon over.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds most) { return wait_until_woken(&most); }
 
-  /// One of the executor's workers, which must have a seat for it: a thread of its own, and the caller in its place
-  /// while it waits most of the time and not long for any block. Whoever has the seat: as many threads work as the
-  /// executor has. Lives shorter than both.
-  class Seat {
+  /// One of the executor's workers, which must have a reserved slot for it: a thread of its own, and the caller in its
+  /// place while it waits most of the time and not long for any block. Whoever has the reserved slot: as many threads
+  /// work as the executor has. Lives shorter than both.
+  class ReservedSlot {
    public:
     /// What to do every so often while the caller does not come out of the work that it does: the function is called by
-    /// the seat's thread, and the caller stays until it returns. What it throws the caller's `wait` throws, once it
-    /// comes out; of several the first. A wake before that is not lost.
+    /// the reserved slot's thread, and the caller stays until it returns. What it throws the caller's `wait` throws,
+    /// once it comes out; of several the first. A wake before that is not lost.
     struct Look {
       std::chrono::nanoseconds after;
       std::function<void()> look;  // null: nothing
     };
 
-    Seat(WaitingCaller& caller, Executor& executor, Look look = {}, const SeatLimits& limits = {});
-    ~Seat();
-    Seat(const Seat&) = delete;
-    Seat& operator=(const Seat&) = delete;
+    ReservedSlot(ConsumerWaiter& caller, Executor& executor, Look look = {}, const HelpingPolicy& limits = {});
+    ~ReservedSlot();
+    ReservedSlot(const ReservedSlot&) = delete;
+    ReservedSlot& operator=(const ReservedSlot&) = delete;
 
     /// Whether it is the caller's now. Any thread.
     bool is_callers() const;
 
    private:
-    friend class WaitingCaller;
+    friend class ConsumerWaiter;
     enum class Owner { kThread, kCaller };
 
     void run();
@@ -74,11 +75,11 @@ class WaitingCaller final : public Waker {
     void look_at(int64_t now);
     void give_to(Owner owner);
 
-    WaitingCaller& caller_;
+    ConsumerWaiter& caller_;
     const Look look_;
-    const SeatLimits limits_;
-    Executor::Stay thread_stay_;
-    Executor::Stay caller_stay_;
+    const HelpingPolicy limits_;
+    Executor::ArenaSession thread_stay_;
+    Executor::ArenaSession caller_stay_;
     std::condition_variable changed_;
     // Below the caller's mutex.
     Owner owner_ = Owner::kThread;
@@ -102,7 +103,7 @@ class WaitingCaller final : public Waker {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
-  Seat* seat_ = nullptr;
+  ReservedSlot* reserved_slot_ = nullptr;
 };
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ namespace {
 thread_local const Executor* current_executor = nullptr;
 // The last one that counted this thread: with one pipeline there is never another.
 thread_local uint64_t last_counted_executor = 0;
-// Where this thread has the seat.
+// Where this thread has the reserved slot.
 thread_local const Executor* executor_of_stay = nullptr;
 
 uint64_t next_id() {
@@ -46,13 +46,13 @@ int checked_threads(int threads) {
   return threads == 0 ? static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) : threads;
 }
 
-Executor::Executor(int threads, int64_t memory_budget, bool has_seat)
+Executor::Executor(int threads, int64_t memory_budget, bool has_reserved_slot)
     : threads_(threads),
-      has_seat_(has_seat),
+      has_reserved_slot_(has_reserved_slot),
       id_(next_id()),
-      seat_number_(next_thread_number()),
+      reserved_number_(next_thread_number()),
       memory_(pool_, memory_budget),
-      arena_(threads, /*reserved_for_masters=*/has_seat ? 1 : 0) {
+      arena_(threads, /*reserved_for_masters=*/has_reserved_slot ? 1 : 0) {
   // A graph runs in the arena it is made in.
   arena_.execute([this] { graph_.emplace(); });
 }
@@ -72,7 +72,7 @@ Executor::Body::~Body() {
   handoff_release(&executor_);  // stop() acquires it
 }
 
-bool Executor::Stay::begin() {
+bool Executor::ArenaSession::begin() {
   try {
     if (group_ == nullptr) group_ = std::make_unique<tbb::task_group>();
     open_ = group_->defer([] {});
@@ -84,7 +84,7 @@ bool Executor::Stay::begin() {
   }
 }
 
-void Executor::Stay::work() {
+void Executor::ArenaSession::work() {
   struct Mark {
     explicit Mark(const Executor& executor) : outer(std::exchange(executor_of_stay, &executor)) {}
     ~Mark() { executor_of_stay = outer; }
@@ -98,7 +98,7 @@ void Executor::Stay::work() {
 }
 
 void Executor::count_worker() {
-  const uint64_t thread = executor_of_stay == this ? seat_number_ : this_thread_number();
+  const uint64_t thread = executor_of_stay == this ? reserved_number_ : this_thread_number();
   const std::lock_guard lock(workers_mutex_);
   if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
 }
@@ -123,7 +123,7 @@ void Executor::submit(Node& node, size_t message, void* token) noexcept {
 
 void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
   // stop() waits for strangers that came before it set the flag.
-  strangers_submitting_.fetch_add(1);
+  external_submitters_.fetch_add(1);
   if (!stopping_.load()) {
     graph_->reserve_wait();
     handoff_release(token);
@@ -134,12 +134,12 @@ void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
       graph_->release_wait();
     }));
   }
-  strangers_submitting_.fetch_sub(1);
+  external_submitters_.fetch_sub(1);
 }
 
 void Executor::stop() noexcept {
   stopping_.store(true);
-  while (strangers_submitting_.load() > 0) std::this_thread::yield();
+  while (external_submitters_.load() > 0) std::this_thread::yield();
   graph_->cancel();
   graph_->wait_for_all();
   handoff_acquire(this);

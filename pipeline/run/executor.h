@@ -22,21 +22,21 @@ namespace millrace {
 [[nodiscard]] int checked_threads(int threads);
 
 /// One pipeline's arena and flow graph. Bodies of its nodes never block and never throw. Segments make their nodes
-/// here.
+/// here. Why it has an arena of its own and a reserved slot: docs/decisions/the_caller_works.md.
 class Executor {
  public:
   using Node = tbb::flow::function_node<size_t, tbb::flow::continue_msg>;
 
   /// `threads`: size of the arena, at least 1. Workers come from oneTBB's process-wide pool, so fewer may run (see
   /// `WorkerLimit`); even none must do: a wake from outside forces one into being.
-  /// `memory_budget`: bytes. `has_seat`: one of the threads is whoever has a `Stay`.
-  Executor(int threads, int64_t memory_budget, bool has_seat = false);
+  /// `memory_budget`: bytes. `has_reserved_slot`: one of the threads is whoever has a `ArenaSession`.
+  Executor(int threads, int64_t memory_budget, bool has_reserved_slot = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   int threads() const { return threads_; }
-  bool has_seat() const { return has_seat_; }
+  bool has_reserved_slot() const { return has_reserved_slot_; }
   BufferPool& pool() { return pool_; }
   const BufferPool& pool() const { return pool_; }
   MemoryBudget& memory() { return memory_; }
@@ -47,7 +47,7 @@ class Executor {
   /// arena's queue, since a message put by a stranger only advertises work to workers that may not exist. `token` marks
   /// the hand-off; the body acquires the same.
   void submit(Node& node, size_t message, void* token) noexcept;
-  /// The same behind everything that waits for a worker; `submit` inside of a body goes before it.
+  /// The same after everything that waits for a worker; `submit` inside of a body goes before it.
   void submit_last(Node& node, size_t message, void* token) noexcept;
 
   /// Marks the calling thread as inside a body, for the length of the body.
@@ -62,21 +62,21 @@ class Executor {
     Executor& executor_;
     const Executor* outer_;
   };
-  /// A thread that is not one of this arena's works on the executor's seat; one at a time. What it leaves undone others
-  /// may only find when the seat is taken again, so it must be soon. Lives shorter than the executor, and longer than
-  /// any call of `end`.
-  class Stay {
+  /// Lets a thread from outside the arena join it on its one reserved slot; one at a time. Tasks that it spawned and
+  /// did not run may wait until somebody joins again, so join again soon. Lives shorter than the executor, and longer
+  /// than any call of `end`.
+  class ArenaSession {
    public:
-    explicit Stay(Executor& executor) : executor_(executor) {}
-    Stay(const Stay&) = delete;
-    Stay& operator=(const Stay&) = delete;
+    explicit ArenaSession(Executor& executor) : executor_(executor) {}
+    ArenaSession(const ArenaSession&) = delete;
+    ArenaSession& operator=(const ArenaSession&) = delete;
 
     /// From now on `end` is heard. Not while another thread is in `begin` or `end`. False when there is no memory:
-    /// then no stay has begun.
+    /// then no session has begun.
     [[nodiscard]] bool begin();
     /// Runs bodies until `end`, and the one that runs then to its end.
     void work();
-    /// Any thread, also before `work`; where no stay has begun, nothing.
+    /// Any thread, also before `work`; where no session has begun, nothing.
     void end() noexcept {
       handoff_release(this);
       open_ = {};
@@ -104,17 +104,17 @@ class Executor {
   void count_worker();
 
   const int threads_;
-  const bool has_seat_;
+  const bool has_reserved_slot_;
   const uint64_t id_;
-  const uint64_t seat_number_;  // of whoever has the seat, as of a thread
+  const uint64_t reserved_number_;  // of whoever has the reserved slot, as of a thread
   BufferPool pool_;
   MemoryBudget memory_;
   tbb::task_arena arena_;
   std::optional<tbb::flow::graph> graph_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int> strangers_submitting_{0};
+  std::atomic<int> external_submitters_{0};
   mutable std::mutex workers_mutex_;  // taken by a body only on a thread that came from another executor, or is new
-  std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies; the seat is one
+  std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies; the reserved slot is one
 };
 
 }  // namespace millrace

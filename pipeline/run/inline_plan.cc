@@ -31,7 +31,7 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
   struct Kept final : Stage {
     Kept(std::shared_ptr<const StageOperator> kept, std::unique_ptr<Stage> run)
         : op(std::move(kept)), stage(std::move(run)) {}
-    Poll next(Block& out) override { return Turn::take() ? stage->next(out) : Poll::kPending; }
+    Poll next(Block& out) override { return PollBudget::consume() ? stage->next(out) : Poll::kPending; }
     std::shared_ptr<const StageOperator> op;
     std::unique_ptr<Stage> stage;
   };

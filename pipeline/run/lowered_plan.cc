@@ -16,7 +16,7 @@ namespace {
 // one ready, too.
 constexpr size_t kLaneCredits = 2;
 constexpr int64_t kLaneBytes = int64_t{4} << 20;
-// A serial segment's ring, without a body behind it.
+// A serial segment's ring, without a body after it.
 constexpr size_t kSerialCredits = 4;
 // What large blocks in a ring may take for each thread.
 constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
@@ -168,7 +168,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
 // The stage of `node` inside the chain of `segment`: its own, or the reader of the segment before.
 OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bool nested, bool last) {
   const bool prefetch = node->op->traits().prefetched.has_value();
-  // What a stage leaves to the body needs one behind it.
+  // What a stage leaves to the body needs one after it.
   if (!nested && (prefetch || is_map(*node) || (!last && leaves_work_to_body(*node)))) {
     OpenStage reader = cut(node, 0);
     segment.inputs.push_back(numbered_segments_.back()->number);

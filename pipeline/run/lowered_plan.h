@@ -16,10 +16,10 @@ namespace millrace {
 /// How a plan is cut into segments.
 ///
 /// Going from the output to the sources: maps next to each other become the parallel body of one segment; the stage
-/// operators before them, up to the next map, become its serial chain. A cut also stands at `prefetch`, and behind a
-/// map that drops elements when another map follows, because rows are numbered behind the chain. Each input of an
+/// operators before them, up to the next map, become its serial chain. A cut also stands at `prefetch`, and after a
+/// map that drops elements when another map follows, because rows are numbered after the chain. Each input of an
 /// operator that asks several in turn has a segment of its own. Nested inputs of an operator with lanes get one segment
-/// each; inside of them maps run in the chain.
+/// each; inside of them maps run in the chain. Read docs/architecture.md, "What runs where", first.
 class LoweredPlan {
  public:
   struct Options {

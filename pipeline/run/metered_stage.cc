@@ -15,7 +15,7 @@ thread_local StageStatistics* polling = nullptr;
 }  // namespace
 
 Poll MeteredStage::next(Block& out) {
-  if (!Turn::take()) return Poll::kPending;
+  if (!PollBudget::consume()) return Poll::kPending;
   if (statistics_ == nullptr) return stage_->next(out);
   StageStatistics* outer = std::exchange(polling, statistics_);
   Activity* const activity = Activity::of_this_thread();

@@ -12,19 +12,20 @@
 
 namespace millrace {
 
-/// The ring of slots behind a chain, which is order, bounded queue and credit in one:
+/// The ring of slots after a chain. It restores the order of blocks, bounds how many are on their way, and a free slot
+/// is the permission to poll one more:
 ///
 ///     poller: free_slot, fill ──► bodies: begin_body, publish ──► slot[position % slots] ──► reader: next_ready, take
 ///
 /// Nobody waits for a lock. Who finds nothing says so in a flag and looks once more; who changes what was looked at
 /// looks at the flag afterwards (all of it sequentially consistent), so that one of both always sees the other:
 ///
-/// | flag | set by | cleared by | who is woken |
-/// |---|---|---|---|
-/// | `starved_` | the reader, which finds no block | who publishes the block at its position; the reader that finds one
-/// | the reader | | `out_of_slots_` | the poller, which finds no slot | the reader that gives one back; who makes room
-/// for a large block | the poller | | `limited_` | the poller, where it would find a slot if blocks were not large |
-/// the poller | – |
+/// - `starved_`. Set by the reader, which finds no block. Cleared by who publishes the block at its position, and by
+///   the reader that finds one. Woken: the reader.
+/// - `out_of_slots_`. Set by the poller, which finds no slot. Cleared by the reader that gives one back, and by who
+///   makes room for a large block. Woken: the poller.
+/// - `limited_`. Set and cleared by the poller: it would find a slot if blocks were not large. Nobody is woken; it
+///   tells whether making room for a large block is of use to the poller.
 class Ring {
  public:
   struct Options {
@@ -69,7 +70,7 @@ class Ring {
   /// Gives the block to the reader. Whether that starves for this one, and is to be woken.
   [[nodiscard]] bool publish(Slot& slot);
   void wake_starved_reader();
-  /// Sizes of blocks behind the bodies.
+  /// Sizes of blocks after the bodies.
   LargeBlockLimit& large() { return large_; }
 
   // Of the reader.

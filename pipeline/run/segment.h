@@ -24,24 +24,24 @@ namespace millrace {
 /// The chain is polled by an unlimited node after a wake counter: `wakes_` is the exclusion, so a wake is never lost
 /// and never queues more than one message. The message to the body is the number of a slot. A segment is made once and
 /// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The flags of
-/// the ring are explained there; the segment has two more of the kind:
+/// the ring are explained there, the design in docs/decisions/polled_chains_and_rings.md; the segment has two more of
+/// the kind:
 ///
-/// | flag | set by | cleared by | who is woken |
-/// |---|---|---|---|
-/// | `out_of_memory_` | the poller, or a stage of its chain, for which the budget has no room | who makes room; a
-/// reader that starves, for which blocks are made in any case | the poller | | `has_request_` | who opens or leaves a
-/// run | the poller, which takes it | the poller |
+/// - `out_of_memory_`. Set by the poller, or a stage of its chain, for which the budget has no room. Cleared by who
+///   makes room, and by a reader that starves, for which blocks are made in any case. Woken: the poller.
+/// - `has_request_`. Set by who opens or leaves a run. Cleared by the poller, which takes it and is woken.
 class Segment final : public Waker, public MemoryGate, public MemoryBudget::Waiter {
  public:
   struct Options {
     size_t credits = 4;                   ///< slots: blocks polled and not yet taken
     LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
     bool is_light = false;                ///< all stages of the chain, see OperatorTraits
-    int64_t quick_ns = 20'000;  ///< a thread that sleeps is woken for some blocks at a time when those of the last turn
-                                ///< took less than so long each,
-    int64_t late_ns = 100'000;  ///< and not later than so long and one block
-    bool ordered = true;        ///< readers see the chain's order; otherwise the order in which bodies end
-    SchemaPtr schema;           ///< of the chain's blocks
+    /// Wakes of a reader that sleeps are joined only if the blocks of the last turn took less than so long each.
+    int64_t quick_ns = 20'000;
+    /// And never put off for longer than so long and one more block.
+    int64_t late_ns = 100'000;
+    bool ordered = true;  ///< readers see the chain's order; otherwise the order in which bodies end
+    SchemaPtr schema;     ///< of the chain's blocks
     std::vector<std::shared_ptr<const MapOperator>> maps;
     std::vector<StageStatistics*> map_statistics;  ///< one for each map
     bool meters_maps = true;                       ///< whether these are counted
@@ -56,7 +56,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   /// Starts a new run of the chain that `open` makes and returns its reader. The reader of the run before must be gone.
   /// `context` is the reader's: its waker is woken when a block is ready.
   ///
-  /// A segment puts the states of its maps (NumberedRows) around its chain's: rows are numbered behind the chain.
+  /// A segment puts the states of its maps (NumberedRows) around its chain's: rows are numbered after the chain.
   [[nodiscard]] std::unique_ptr<Stage> open(OpenStage open, const StageContext& context);
 
   void wake() noexcept override;

@@ -12,21 +12,21 @@ SegmentState Segment::state() const {
   state.ready = ring_.num_ready();
   for (size_t i = 0; i < ring_.num_slots(); ++i) {
     if (ring_[i].state.load() != Ring::SlotState::kFree) ++state.taken;
-    const Activity::Now body = ring_[i].activity.now();
-    if (body.stage == nullptr) continue;
-    state.bodies.push_back({.map = body.stage, .ns = now - body.since_ns, .elements = body.elements});
+    const Activity::Now doing = ring_[i].activity.now();
+    if (doing.stage == nullptr) continue;
+    state.bodies.push_back({.map = doing.stage, .ns = now - doing.since_ns, .elements = doing.elements});
   }
   // More may be taken than now could be: blocks have become large since.
   state.slots = std::max(ring_.usable_slots(), state.taken);
   state.next_is_ready = ring_.next_is_ready();
 
-  const Activity::Now polling = activity_.now();
+  const Activity::Now of_poller = activity_.now();
   const int64_t waiting_since = waiting_since_ns_.load();
-  if (polling.stage != nullptr) {
+  if (of_poller.stage != nullptr) {
     state.chain = SegmentState::Chain::kRunning;
-    state.chain_ns = now - polling.since_ns;
-    state.stage = polling.stage;
-    state.elements = polling.elements;
+    state.chain_ns = now - of_poller.since_ns;
+    state.stage = of_poller.stage;
+    state.elements = of_poller.elements;
   } else if (waiting_since != 0 && wakes_.load() == 0) {
     state.chain = waiting_since > 0 ? SegmentState::Chain::kWaitsForInput : SegmentState::Chain::kWaitsForOutput;
     state.chain_ns = now - std::abs(waiting_since);

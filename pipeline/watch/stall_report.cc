@@ -81,8 +81,8 @@ std::string no_worker_text(const StalledPipeline& pipeline, int segment) {
   return fmt::format("{}; nothing of this pipeline runs, so the process's workers are busy elsewhere", due);
 }
 
-// Behind "next() waits for": what the reader of a segment waits for.
-std::string cause_behind(const StalledPipeline& pipeline, const SegmentStates& segment) {
+// After "next() waits for": what the reader of a segment waits for.
+std::string cause_after(const StalledPipeline& pipeline, const SegmentStates& segment) {
   // Of lanes, those that hold their reader up.
   std::vector<const SegmentState*> empty;
   for (const SegmentState& state : segment.states) {
@@ -115,7 +115,7 @@ std::string cause_behind(const StalledPipeline& pipeline, const SegmentStates& s
       const auto found = std::find_if(segment.inputs.begin(), segment.inputs.end(), holds_up);
       const int input = found != segment.inputs.end() ? *found : segment.inputs.front();
       return fmt::format("segment {}, which waits for {}", segment.number,
-                         cause_behind(pipeline, pipeline.segments[static_cast<size_t>(input)]));
+                         cause_after(pipeline, pipeline.segments[static_cast<size_t>(input)]));
     }
     if (std::string storage = storage_text(pipeline); !storage.empty()) return storage;
     return fmt::format(
@@ -186,7 +186,7 @@ std::string files_text(const std::vector<WatchedFileState>& files) {
 Stall describe_stall(const StalledPipeline& pipeline) {
   Stall stall{.seconds = pipeline.still_seconds};
   const bool is_running = pipeline.call == "next()" && !pipeline.segments.empty();
-  std::string cause = is_running ? cause_behind(pipeline, pipeline.segments.back()) : storage_text(pipeline);
+  std::string cause = is_running ? cause_after(pipeline, pipeline.segments.back()) : storage_text(pipeline);
   if (cause.empty()) cause = "nothing that is known";
   stall.cause = fmt::format("{} waits for {}", pipeline.call, cause);
   stall.report = fmt::format("nothing has moved for {:.1f} s; the caller of {} has waited for {:.1f} s{}\n",

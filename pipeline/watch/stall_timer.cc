@@ -32,10 +32,10 @@ void print(const Stall& stall) {
 
 }  // namespace
 
-StillTime::StillTime(double seconds, std::function<void(const Stall&)> on_stall)
+StallTimer::StallTimer(double seconds, std::function<void(const Stall&)> on_stall)
     : limit_ns_(checked_limit_ns(seconds)), interval_(limit_ns_ / 4), on_stall_(std::move(on_stall)) {}
 
-bool StillTime::look(uint64_t moved, bool may_move) {
+bool StallTimer::look(uint64_t moved, bool may_move) {
   const int64_t now = now_ns();
   if (looked_ns_ == 0 || moved != seen_ || may_move) {
     looked_ns_ = now;
@@ -49,9 +49,9 @@ bool StillTime::look(uint64_t moved, bool may_move) {
   return still_ns_ >= limit_ns_;
 }
 
-double StillTime::seconds() const { return 1e-9 * static_cast<double>(still_ns_); }
+double StallTimer::seconds() const { return 1e-9 * static_cast<double>(still_ns_); }
 
-void StillTime::tell(const Stall& stall) {
+void StallTimer::tell(const Stall& stall) {
   still_ns_ = 0;
   if (on_stall_) {
     on_stall_(stall);

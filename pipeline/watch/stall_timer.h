@@ -9,11 +9,11 @@
 namespace millrace {
 
 /// For how long nothing has moved, as counted by the thread that waits: it wakes up every `interval()` and looks.
-class StillTime {
+class StallTimer {
  public:
   /// `seconds`: the limit, above 0, or it throws `kInvalidArgument`. `on_stall`: null for the default, see
   /// StartOptions.
-  StillTime(double seconds, std::function<void(const Stall&)> on_stall);
+  StallTimer(double seconds, std::function<void(const Stall&)> on_stall);
 
   /// How long to wait at most until the next look: a quarter of the limit.
   std::chrono::nanoseconds interval() const { return interval_; }

@@ -17,7 +17,7 @@ class WatchedStorage;
 /// and looks. What moves is counted by the statistics that are there anyway (rows and errors that operators delivered),
 /// by maps inside their blocks, by the storage, and by the thread that writes; while that brings files to the disk,
 /// nobody can see whether it moves, and it is taken to. Used by one thread at a time: the one that waits, or while that
-/// works and does not come out, the one of its seat (`WaitingCaller::Seat`).
+/// works and does not come out, the one of its reserved slot (`ConsumerWaiter::ReservedSlot`).
 class Watchdog {
  public:
   /// `seconds`: the limit, above 0. `on_stall`: null for the default, see StartOptions. `plan`, `storage` and `output`
@@ -40,7 +40,7 @@ class Watchdog {
   const WatchedStorage& storage_;
   const OutputThread& output_;
   const int threads_;
-  StillTime still_;
+  StallTimer still_;
 };
 
 }  // namespace millrace

@@ -111,9 +111,9 @@ class DatasetBench : public testing::Test {
   void expect_error(const std::string& workload, const std::string& begins, const std::string& ends) const {
     std::string line;
     for (const char* threads : {"1", "8"}) {
-      for (const bool late_parse : {true, false}) {
+      for (const bool defer_parse : {true, false}) {
         std::vector<std::string> arguments = {workload, "--threads", threads};
-        if (!late_parse) arguments.insert(arguments.end(), {"--no-rewrite", "late_parse"});
+        if (!defer_parse) arguments.insert(arguments.end(), {"--no-rewrite", "defer_parse"});
         const ChildResult result = hashed(arguments);
         EXPECT_EQ(result.exit_code, 1);
         EXPECT_EQ(result.out, "");
@@ -145,7 +145,7 @@ TEST_F(DatasetBench, GivesOneStreamHashForAnyNumberOfThreadsAndEveryPlan) {
     for (const char* threads : {"2", "4", "8"}) {
       EXPECT_EQ(hash({workload, "--threads", threads}), expected) << threads << " threads";
     }
-    EXPECT_EQ(hash({workload, "--threads", "2", "--no-rewrite", "late_parse"}), expected);
+    EXPECT_EQ(hash({workload, "--threads", "2", "--no-rewrite", "defer_parse"}), expected);
     EXPECT_EQ(hash({workload, "--consumer-us", "200"}), expected);
     EXPECT_EQ(hash({workload, "--cycle-length", "999999999999"}), expected);
     EXPECT_NE(hash({workload, "--cycle-length", "1"}), expected);
@@ -224,7 +224,7 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
   const std::vector<std::vector<std::string>> ways = {
       {"--threads", "1"},
       {"--threads", "4"},
-      {"--threads", "2", "--no-rewrite", "late_parse", "--no-rewrite", "late_copy"}};
+      {"--threads", "2", "--no-rewrite", "defer_parse", "--no-rewrite", "defer_copy"}};
   for (const Case& one : cases) {
     for (const std::vector<std::string>& way : ways) {
       std::vector<std::string> arguments = one.arguments;
@@ -421,10 +421,10 @@ TEST_F(DatasetBench, ExplainsThePlan) {
   const ChildResult result = bench_shards({"mlm", "--explain", "--threads", "2"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("as written:\n"));
-  EXPECT_THAT(result.out, HasSubstr("\nrewrites:\nlate_parse: "));
+  EXPECT_THAT(result.out, HasSubstr("\nrewrites:\ndefer_parse: "));
   EXPECT_THAT(result.out, HasSubstr("\nas it runs:\n"));
   EXPECT_THAT(result.out, HasSubstr("shuffle(buffer_size=16384, seed=42)"));
-  EXPECT_THAT(bench_shards({"mlm", "--explain", "--no-rewrite", "late_parse"}).out, HasSubstr("\nrewrites:\nnone\n"));
+  EXPECT_THAT(bench_shards({"mlm", "--explain", "--no-rewrite", "defer_parse"}).out, HasSubstr("\nrewrites:\nnone\n"));
 }
 
 TEST_F(DatasetBench, DrawsThePlan) {
@@ -516,7 +516,7 @@ steps { padded_batch { size: 4 } }
 TEST_F(DatasetBench, PrintsItsHelp) {
   const ChildResult result = bench({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* word : {"usage: dataset_bench GLOB", "mlm", "read", "late_parse", "--consumer-us"}) {
+  for (const char* word : {"usage: dataset_bench GLOB", "mlm", "read", "defer_parse", "--consumer-us"}) {
     EXPECT_THAT(result.out, HasSubstr(word));
   }
 }
@@ -570,7 +570,7 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--print", "9", "--json"}, "--json has no effect with --print"},
       {{"mlm", "--shards", glob(), "--explain", "--print", "2"}, "--print has no effect with --explain"},
       {{"mlm", "--shards", glob(), "--explain-dot", "--threads", "2"}, "--threads has no effect with --explain-dot"},
-      {{"mlm", "--shards", glob(), "--save-pipeline", path("x"), "--no-rewrite", "late_parse"},
+      {{"mlm", "--shards", glob(), "--save-pipeline", path("x"), "--no-rewrite", "defer_parse"},
        "--no-rewrite has no effect with --save-pipeline"},
       {{"read", "--shards", glob(), "--shuffle", "9"}, "--shuffle has no effect with the workload read"},
       {{"read", "--shards", glob(), "--seed", "7"}, "--seed has no effect with the workload read"},
@@ -728,7 +728,7 @@ TEST_F(DatasetBench, KeepsTheListOfWhatItLeftOutAcrossResumes) {
   const std::string state = list("run.state");
   const std::string digest = run("straight", "400", {"--state", list("other.state")});
   run("stopped", "150", {"--state", state});
-  // What a killed run had written behind its last state is written again.
+  // What a killed run had written after its last state is written again.
   std::ofstream(list("stopped"), std::ios::app) << "{\"number\":77,";
   EXPECT_EQ(run("stopped", "400", {"--state", state, "--resume", state}), digest);
   const std::string lines = test::read_file(list("straight"));

@@ -220,7 +220,7 @@ TEST(ReadPlan, GivesMemoryToOneRecordAtATime) {
     const ReadPlan plan(schedule, copies, 2);
     ASSERT_GT(plan.windows.size(), 10U);
     std::vector<size_t> read_in(schedule.rows.size(), SIZE_MAX);
-    std::vector<size_t> used_until(plan.memory / 64, 0);  // window behind the last one that uses these 64 bytes
+    std::vector<size_t> used_until(plan.memory / 64, 0);  // window after the last one that uses these 64 bytes
     std::vector<size_t> needed_in(schedule.rows.size());
     for (size_t w = 0; w < plan.windows.size(); ++w) {
       const ReadPlan::Window& window = plan.windows[w];

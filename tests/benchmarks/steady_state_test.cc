@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"quest", "quest", test::quest_record, 75},
                     Case{"quest_cached", "quest", test::quest_record, 45, Compression::kNone, true},
                     Case{"bucket", "bucket", test::tokens_record, 45},
-                    // Its shuffle, behind repeat, mixes rows of two epochs, which have blocks of their own.
+                    // Its shuffle, after repeat, mixes rows of two epochs, which have blocks of their own.
                     Case{"pad", "pad", test::tokens_record, 280},
                     // Each row of 3.3 MB is a block.
                     Case{"images", "images", test::images_record, 220, Compression::kNone, false, 40, 4},

@@ -122,7 +122,7 @@ class Checker {
     return same("one stream when it is written down", again, {.threads = 2});
   }
 
-  // What comes behind an error. A rewrite may change that: the first error ends a stream that nobody repairs.
+  // What comes after an error. A rewrite may change that: the first error ends a stream that nobody repairs.
   std::string shown_errors() {
     if (first_.error_code.empty()) return "";
     const size_t limit = twin_.was_infinite() ? options_.limit : SIZE_MAX;
@@ -188,7 +188,7 @@ class Checker {
     const size_t limit = twin_.was_infinite() ? options_.limit : SIZE_MAX;
     const Outcome shown = expected_with_errors_shown(twin_, limit);
     wrong = saved_everywhere(saving({}, shown, limit, true));
-    return broken("saved and resumed, it goes on the same behind errors", wrong);
+    return broken("saved and resumed, it goes on the same after errors", wrong);
   }
 
   std::string saved_everywhere(const Saving& saving) {
@@ -199,7 +199,7 @@ class Checker {
     return "";
   }
 
-  // Where errors are shown, a rewrite may change what comes behind the first.
+  // Where errors are shown, a rewrite may change what comes after the first.
   RunOptions some_options(bool errors_shown) {
     RunOptions options{.threads = some_threads(), .storage = draw() % 2 == 0 ? slow() : nullptr};
     if (errors_shown || draw() % 2 == 0) options.disabled_rewrites = names_of_all_rewrites();
@@ -215,7 +215,7 @@ class Checker {
     for (int i = 0; i < kRuns; ++i) {
       const RunOptions options = some_options(saving.errors_shown);
       const WorkerLimit workers(options.threads);
-      how += fmt::format("{} {} elements with {} threads{}{}; ", i == 0 ? "started for" : "resumed behind",
+      how += fmt::format("{} {} elements with {} threads{}{}; ", i == 0 ? "started for" : "resumed after",
                          i == 0 ? place : outcome.elements.size(), options.threads,
                          options.disabled_rewrites.empty() ? "" : " without rewrites",
                          options.storage == nullptr ? "" : " from a slow storage");

@@ -24,7 +24,7 @@ struct CheckOptions {
 
 // What everything that can be built must do: give the elements of its model, with one thread, two and eight, with every
 // rewrite and without, with pending and delays between its operators, from a slow storage; again and again; go on from
-// any place where it was saved; and leave nothing behind when it is dropped. The first thing that is wrong, in words;
+// any place where it was saved; and leave nothing after when it is dropped. The first thing that is wrong, in words;
 // empty: nothing.
 [[nodiscard]] std::string broken_promise(const MakeTwin& make, const CheckOptions& options = {});
 

@@ -17,7 +17,7 @@ TEST(FoundGraphs, WhatPassesEverythingOnBehindAMapIsResumedWithTheNumbersOfRows)
   expect_kept([](const Weave& weave) { return TwinDataset::range(0, 1200, 1, weave).map_number_rows().skip(0); });
 }
 
-// Saved with the parser before the shuffle and resumed with it behind, or the other way round: what was behind the
+// Saved with the parser before the shuffle and resumed with it after, or the other way round: what was after the
 // filter was counted as if it stood before.
 TEST(FoundGraphs, AParserThatARewriteMovesFromAFilterToAShuffleLeavesNoTraceInStates) {
   expect_kept([](const Weave& weave) {
@@ -28,7 +28,7 @@ TEST(FoundGraphs, AParserThatARewriteMovesFromAFilterToAShuffleLeavesNoTraceInSt
   });
 }
 
-// Resumed behind an error of its own, it forgot how many rows an element has.
+// Resumed after an error of its own, it forgot how many rows an element has.
 TEST(FoundGraphs, AnAssertedCardinalityBehindAnotherFailsTheSameAfterResuming) {
   expect_kept([](const Weave& weave) {
     return TwinDataset::range(0, 9, 1, weave).batch(2, true).assert_cardinality(5).assert_cardinality(5);

@@ -124,10 +124,10 @@ TwinDataset draw_nested(Picks& picks, const Weave& weave) {
   }
   TwinDataset twin = source_lines()[pick_line(source_lines(), sources, picks)].make(picks, weave);
   --picks.depth;
-  return draw_behind(std::move(twin), picks);
+  return draw_after(std::move(twin), picks);
 }
 
-TwinDataset draw_behind(TwinDataset twin, Picks& picks) {
+TwinDataset draw_after(TwinDataset twin, Picks& picks) {
   for (int64_t steps = picks.between(0, 2); steps > 0; --steps) {
     twin = operator_lines()[pick_line(operator_lines(), fitting(twin), picks)].add(twin, picks);
     if (twin.infinite()) twin = twin.take(picks.between(1, 30));

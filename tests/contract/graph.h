@@ -60,7 +60,7 @@ struct OperatorLine {
 [[nodiscard]] std::span<const SourceLine> source_lines();
 [[nodiscard]] std::span<const OperatorLine> operator_lines();
 
-// A source and 1 to 6 operators behind it, by their lines and the numbers that each picked.
+// A source and 1 to 6 operators after it, by their lines and the numbers that each picked.
 struct Graph {
   struct Part {
     size_t line = 0;
@@ -74,15 +74,15 @@ struct Graph {
 
 // The graph of a seed. Equal seeds give equal graphs.
 [[nodiscard]] Graph draw_graph(uint64_t seed);
-// Nothing when a step does not fit behind the one before.
+// Nothing when a step does not fit after the one before.
 [[nodiscard]] std::optional<TwinDataset> build(const Graph& graph, const Weave& weave = {});
 // Graphs with a part less, or with smaller numbers, the simplest first. All can be built.
 [[nodiscard]] std::vector<Graph> simpler_graphs(const Graph& graph);
 
-// A source and up to two operators behind it, for an input of what has several.
+// A source and up to two operators after it, for an input of what has several.
 [[nodiscard]] TwinDataset draw_nested(Picks& picks, const Weave& weave);
-// Up to two operators behind `twin`; finite.
-[[nodiscard]] TwinDataset draw_behind(TwinDataset twin, Picks& picks);
+// Up to two operators after `twin`; finite.
+[[nodiscard]] TwinDataset draw_after(TwinDataset twin, Picks& picks);
 
 // The C++ that builds it, and its seed.
 std::ostream& operator<<(std::ostream& out, const Graph& graph);

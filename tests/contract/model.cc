@@ -891,8 +891,8 @@ Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, 
         } else {
           // Whether no window takes it.
           bool passes = true;
-          for (int64_t behind = static_cast<int64_t>(open.size()); to_skip == 0 && behind >= 0; behind -= shift) {
-            if (behind % stride == 0 && behind / stride < size) passes = false;
+          for (int64_t after = static_cast<int64_t>(open.size()); to_skip == 0 && after >= 0; after -= shift) {
+            if (after % stride == 0 && after / stride < size) passes = false;
           }
           if (to_skip > 0) {
             --to_skip;

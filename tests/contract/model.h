@@ -104,7 +104,7 @@ using Model = std::function<ModelStream(const Iteration&)>;
 [[nodiscard]] Model model_of_cache(Model input);
 [[nodiscard]] Model model_of_assert_cardinality(Model input, int64_t count);
 [[nodiscard]] Model model_of_take_while(Model input, std::function<bool(const ModelElement&)> keep);
-// `column`: where the number goes; behind the last: a new one.
+// `column`: where the number goes; after the last: a new one.
 [[nodiscard]] Model model_of_enumerate(Model input, int64_t start, size_t column);
 // `change`: as a scan's function, with the numbers that it carries.
 [[nodiscard]] Model model_of_scan(Model input, ScanNumbers initial,
@@ -151,7 +151,7 @@ using ModelGather = std::function<void(const std::vector<ModelElement>& rows, Mo
                                     std::function<ModelGather(int64_t)> gather);
 [[nodiscard]] Model model_of_window(Model input, int64_t size, int64_t shift, int64_t stride, bool drop_remainder,
                                     ModelGather gather);
-// Packs the columns into rows, and puts -1 behind integers, 0.5 behind floats.
+// Packs the columns into rows, and puts -1 after integers, 0.5 after floats.
 [[nodiscard]] Model model_of_pack(Model input, int64_t length, size_t look_ahead, bool splits,
                                   std::vector<size_t> columns);
 // Columns of square images.

@@ -248,7 +248,7 @@ Twin padded_batch(const Twin& in, Picks& p) {
   return in.padded_batch(size, drop_remainder, length, value);
 }
 
-GatherOptions batches(const Twin& in, Picks& p) {
+BatchingOptions batches(const Twin& in, Picks& p) {
   const bool drop_remainder = p.chance(3);
   const int64_t kind = p.between(0, in.is_ragged() ? 1 : 3);
   if (kind == 0) return BatchOptions{.drop_remainder = drop_remainder};

@@ -111,7 +111,7 @@ void take_elements(Pipeline& pipeline, Outcome& outcome, size_t limit) {
     outcome.error = e.what();
     if (e.error().code == ErrorCode::kStalled) return;
   }
-  if (pipeline.next()) outcome.elements.push_back("an element behind the end");
+  if (pipeline.next()) outcome.elements.push_back("an element after the end");
 }
 
 Outcome run(const Dataset& dataset, const RunOptions& options, size_t limit) {

@@ -16,7 +16,7 @@ struct Outcome {
   std::string error_code;   // empty: none
   std::string error;        // all of it
   bool stopped = false;     // by the caller, before the end
-  int64_t num_skipped = 0;  // parts of shards that were left out; not looked at behind an error
+  int64_t num_skipped = 0;  // parts of shards that were left out; not looked at after an error
 };
 
 // Where they differ first, in words; empty: nowhere. `whole_errors`: the text of the error counts, not only its code.
@@ -50,7 +50,7 @@ struct RunOptions {
 [[nodiscard]] std::shared_ptr<Storage> slow_storage(uint64_t seed);
 
 // The same elements as one `bytes` feature, errors of elements among them as text: they pass the end of a pipeline so,
-// and what comes behind them can be seen.
+// and what comes after them can be seen.
 [[nodiscard]] Dataset with_errors_shown(const Dataset& input);
 [[nodiscard]] Outcome expected_with_errors_shown(const TwinDataset& twin, size_t limit = SIZE_MAX);
 

@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-// The same elements behind a stage that answers `kPending` at random moments, is woken from another thread up to
+// The same elements after a stage that answers `kPending` at random moments, is woken from another thread up to
 // `max_delay` later, and cuts blocks at random places. Moments and cuts are drawn from `seed` and the number of the
 // call.
 [[nodiscard]] Dataset with_pending(const Dataset& input, uint64_t seed,

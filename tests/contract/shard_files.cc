@@ -108,7 +108,7 @@ void ShardFiles::write(const std::string& name, Compression compression, int64_t
     writer.write(record);
     ModelElement& element = elements.emplace_back();
     if (damaged && r % 6 == 4) {
-      flipped.push_back(offset + 12);  // behind the length and its CRC
+      flipped.push_back(offset + 12);  // after the length and its CRC
       element.fail(ErrorCode::kPayloadCrc);
     } else {
       element.values = {bytes({}, {record})};

@@ -49,7 +49,7 @@ TextFiles::TextFiles() {
     if (f == 3) {
       lines += std::string(kMostBytes + 1, 'x') + "\nlost\n";
       elements.push_back(failed(ErrorCode::kRecordTooLarge));
-      behind_damage_["lines-3"] = {record("lost")};
+      after_damage_["lines-3"] = {record("lost")};
     }
     write(fmt::format("lines-{}", f), lines, elements);
 
@@ -146,9 +146,9 @@ Model TextFiles::records(const std::string& name, Compression compression, bool 
   // The size of a plain file is seen before anything is read.
   const bool seen_first = name == "words-3" && compression == Compression::kNone && !passes_damage;
   if (seen_first) elements = {elements.back()};
-  const auto behind = behind_damage_.find(name);
-  if (passes_damage && behind != behind_damage_.end()) {
-    elements.insert(elements.end(), behind->second.begin(), behind->second.end());
+  const auto after = after_damage_.find(name);
+  if (passes_damage && after != after_damage_.end()) {
+    elements.insert(elements.end(), after->second.begin(), after->second.end());
   }
   return model_of_elements(std::move(elements));
 }

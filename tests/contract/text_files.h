@@ -35,7 +35,7 @@ class TextFiles {
 
   [[nodiscard]] Shards shards(const std::vector<std::string>& names, Compression compression) const;
   // Records of a file as elements, an error where they end with one or, where damage is passed, where it is.
-  // Records of a table are taken for good ones until they are parsed, behind all that mixes files.
+  // Records of a table are taken for good ones until they are parsed, after all that mixes files.
   Model records(const std::string& name, Compression compression, bool passes_damage) const;
   [[nodiscard]] static Model parsed(Model records);
 
@@ -47,7 +47,7 @@ class TextFiles {
 
   TemporaryFolder folder_;
   std::map<std::string, std::vector<ModelElement>> records_;
-  std::map<std::string, std::vector<ModelElement>> behind_damage_;  // of those whose error is an end otherwise
+  std::map<std::string, std::vector<ModelElement>> after_damage_;  // of those whose error is an end otherwise
 };
 
 }  // namespace millrace::test

@@ -52,12 +52,12 @@ std::vector<bool> ragged_features(const Schema& schema) {
   return ragged;
 }
 
-bool drops_remainder(const GatherOptions& options) {
+bool drops_remainder(const BatchingOptions& options) {
   return std::visit([](const auto& some) { return some.drop_remainder; }, options);
 }
 
 // With what the table draws: no padding of single features, and integers.
-ModelGather gather_of(const Schema& input, const Schema& batches, const GatherOptions& options) {
+ModelGather gather_of(const Schema& input, const Schema& batches, const BatchingOptions& options) {
   const auto* padded = std::get_if<PaddedBatchOptions>(&options);
   if (padded == nullptr) return stacking(ragged_features(batches));
   std::optional<int64_t> value;
@@ -65,7 +65,7 @@ ModelGather gather_of(const Schema& input, const Schema& batches, const GatherOp
   return padding(input, padded->length, value);
 }
 
-std::string gather_code(const GatherOptions& options) {
+std::string gather_code(const BatchingOptions& options) {
   const std::string drop = fmt::format(".drop_remainder = {}", drops_remainder(options));
   const auto* padded = std::get_if<PaddedBatchOptions>(&options);
   if (padded == nullptr) {
@@ -475,7 +475,7 @@ Model TwinDataset::parsed_model(const std::vector<std::string>& names, bool with
     element.values.clear();
     std::vector<std::vector<ModelElement>> columns(features.size());  // by feature, then by record
     for (const std::string& record : records.bytes) {
-      // What padding puts behind records: an Example without features.
+      // What padding puts after records: an Example without features.
       if (record.empty() && !all_may_be_missing) return element.fail(ErrorCode::kMissingFeature);
       const ExampleModel& example = record.empty() ? kNothing : ShardFiles::get().example(record);
       if (example.is_text) return element.fail(ErrorCode::kParse);
@@ -912,7 +912,7 @@ TwinDataset TwinDataset::bucket_by_sequence_length(const std::vector<std::string
 }
 
 TwinDataset TwinDataset::group_by_window(int64_t divisor, std::optional<int64_t> window_size,
-                                         const GatherOptions& batches) const {
+                                         const BatchingOptions& batches) const {
   const Dataset dataset =
       dataset_.group_by_window(digest_modulo(divisor), window_size ? WindowSize(*window_size) : two_and_key(), batches);
   const auto key = [divisor](const ModelElement& element) { return digest_modulo(element, divisor); };
@@ -926,7 +926,7 @@ TwinDataset TwinDataset::group_by_window(int64_t divisor, std::optional<int64_t>
                           window_size ? fmt::to_string(*window_size) : "two_and_key()", gather_code(batches)));
 }
 
-TwinDataset TwinDataset::window(int64_t size, int64_t shift, int64_t stride, const GatherOptions& batches) const {
+TwinDataset TwinDataset::window(int64_t size, int64_t shift, int64_t stride, const BatchingOptions& batches) const {
   const Dataset dataset = dataset_.window(size, {.shift = shift, .stride = stride}, batches);
   return then("window", dataset,
               model_of_window(model_, size, shift, stride, drops_remainder(batches),

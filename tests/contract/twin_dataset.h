@@ -12,8 +12,8 @@ namespace millrace::test {
 
 // What is put between the operators of a dataset.
 struct Weave {
-  bool pending = false;   // stages that answer `kPending` and cut blocks, behind about half of the operators
-  bool prefetch = false;  // `prefetch`, which changes nothing but time, behind about half of the operators
+  bool pending = false;   // stages that answer `kPending` and cut blocks, after about half of the operators
+  bool prefetch = false;  // `prefetch`, which changes nothing but time, after about half of the operators
   uint64_t seed = 0;      // of the places, moments and cuts
 };
 
@@ -119,8 +119,8 @@ class TwinDataset {
                                                       std::optional<int64_t> value) const;
   // By `digest_modulo(divisor)`; without a size, by `two_and_key()`.
   [[nodiscard]] TwinDataset group_by_window(int64_t divisor, std::optional<int64_t> window_size,
-                                            const GatherOptions& batches) const;
-  [[nodiscard]] TwinDataset window(int64_t size, int64_t shift, int64_t stride, const GatherOptions& batches) const;
+                                            const BatchingOptions& batches) const;
+  [[nodiscard]] TwinDataset window(int64_t size, int64_t shift, int64_t stride, const BatchingOptions& batches) const;
   [[nodiscard]] TwinDataset pack(int64_t length, int64_t look_ahead, LongSequences long_sequences,
                                  const std::vector<std::string>& features) const;
   // On `tokens`, with `mask` where that is there.
@@ -164,7 +164,7 @@ class TwinDataset {
   bool reads_shards() const { return reads_shards_; }
   bool reads_compressed_shards() const { return reads_compressed_shards_; }
   bool has(const std::string& name) const;
-  // It is or was infinite: behind a take there may be endless errors, which do not count.
+  // It is or was infinite: after a take there may be endless errors, which do not count.
   bool was_infinite() const { return was_infinite_; }
 
  private:
@@ -174,7 +174,7 @@ class TwinDataset {
   static TwinDataset of_text_files(const std::string& name, const std::string& format, const Dataset& dataset,
                                    const std::vector<std::string>& names, const FileReadOptions& options,
                                    const Weave& weave);
-  // This one with an operator behind it. `code`: of the call.
+  // This one with an operator after it. `code`: of the call.
   TwinDataset then(const std::string& name, const Dataset& dataset, Model model, const std::string& code) const;
   // The model of parsing; with the feature list or without.
   Model parsed_model(const std::vector<std::string>& names, bool with_steps) const;

@@ -168,7 +168,7 @@ TEST_F(Csv, ErrorsNameFileLineAndColumn) {
   EXPECT_EQ(error_of("5,d,e\n", {.select_columns = {1, 3}}),
             "parse: line 1: the record has 3 fields, at least 4 are needed" + at_0);
   EXPECT_EQ(error_of("6,f\"\n"), "parse: line 1: field 1: it has a quote inside, and does not begin with one" + at_0);
-  EXPECT_EQ(error_of("\"8\nx\"y,z\n"), "parse: line 1: field 0: something stands behind its closing quote" + at_0);
+  EXPECT_EQ(error_of("\"8\nx\"y,z\n"), "parse: line 1: field 0: something stands after its closing quote" + at_0);
   EXPECT_EQ(error_of("9,\"h"), "parse: line 1: field 1: its quote is not closed" + at_0);
   EXPECT_EQ(error_of(std::string(60, '1') + "\tx,y\n"),
             "parse: line 1: column 'id' (field 0): '" + std::string(40, '1') + "…' is no int64" + at_0);

@@ -16,7 +16,7 @@ namespace millrace::test {
 // Bytes that a case holds as a string.
 [[nodiscard]] std::string bytes_of(const nlohmann::json& text);
 
-// The feature `record` of all elements, and the error behind them.
+// The feature `record` of all elements, and the error after them.
 struct TakenRecords {
   std::vector<std::string> records;
   std::string error;  // its message, or nothing

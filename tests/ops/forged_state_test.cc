@@ -31,7 +31,7 @@ std::string outcome(const Chain& chain, std::string_view kind, std::vector<int64
   BufferPool pool;
   test::CountingWaker waker;
   InlineLanes lanes;
-  const Cursor input = make_cursor(input_kind, {0}).behind(skip);
+  const Cursor input = make_cursor(input_kind, {0}).advanced_by(skip);
   try {
     const auto stage = open_at(chain.opener(0), {pool, waker, {}, lanes}, make_cursor(kind, std::move(state), {input}));
     Block block;
@@ -59,7 +59,7 @@ TEST(ForgedStates, NumbersThatNoRunCountsToAreRefused) {
               HasSubstr(kRefusal));
   EXPECT_THAT(outcome(numbers().then<ShuffleOperator>(4, ShuffleOptions{}), "shuffle", {0, -1, 0}),
               HasSubstr(kRefusal));
-  // Places of rows that wait: each behind the other.
+  // Places of rows that wait: each after the other.
   const Chain rows =
       Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"t", std::vector<std::vector<int64_t>>{{1}, {2, 3}}}});
   EXPECT_THAT(

@@ -302,7 +302,7 @@ TEST(MixupTest, WhatIsNoBatchIsAnErrorAndErrorsPass) {
   EXPECT_THAT(batches.then<MixupOperator>(options).elements(), ElementsAre("x=[0,1]", "error: parse: at 2", "x=[3,4]"));
   const Chain twice = batches.then<BatchOperator>(1, BatchOptions{}).then<MixupOperator>(options);
   EXPECT_EQ(twice.elements()[0],
-            "error: wrong_shape: mixup: 'x' has shape [1,2], and the element 2 rows; it stands behind batch");
+            "error: wrong_shape: mixup: 'x' has shape [1,2], and the element 2 rows; it stands after batch");
   EXPECT_THAT(floats(Chain::source<RangeOperator>(0, 0, 1, "x").then<BatchOperator>(2, BatchOptions{}))
                   .then<MixupOperator>(options)
                   .elements(),

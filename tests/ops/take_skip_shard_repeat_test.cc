@@ -64,7 +64,7 @@ TEST(ShardTest, KeepsItsElementsAndPassesAllErrorsOn) {
   EXPECT_THAT(range(8).then<ShardOperator>(3, 1).elements(), ElementsAre("x=1", "x=4", "x=7"));
   EXPECT_THAT(range(20).then<ShardOperator>(2, 1).then<ShardOperator>(3, 2).elements(),
               ElementsAre("x=5", "x=11", "x=17"));
-  // After 1 is out, 2 is passed over; behind the error at 3 two more are (4, 5), then 6 goes out.
+  // After 1 is out, 2 is passed over; after the error at 3 two more are (4, 5), then 6 goes out.
   EXPECT_THAT(faulty(8, {3}).then<ShardOperator>(3, 1).elements(), ElementsAre("x=1", "error: parse: at 3", "x=6"));
   // An error in the wanted place: the next element goes out.
   EXPECT_THAT(faulty(8, {1}).then<ShardOperator>(3, 1).elements(), ElementsAre(kAt1, "x=2", "x=5"));

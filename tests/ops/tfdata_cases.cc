@@ -27,7 +27,7 @@ std::string print_found(const Block& block, size_t element) {
   return text;
 }
 
-// The first `limit` elements, and the error behind them as one more.
+// The first `limit` elements, and the error after them as one more.
 std::vector<std::string> run(const Dataset& dataset, int threads, size_t limit) {
   std::vector<std::string> elements;
   try {

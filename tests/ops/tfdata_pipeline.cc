@@ -35,12 +35,12 @@ class JitterOperator final : public StageOperator {
   uint64_t seed_;
 };
 
-// Seeds of the jitter behind each step of a pipeline and of those in it; 0: none.
+// Seeds of the jitter after each step of a pipeline and of those in it; 0: none.
 class Jitter {
  public:
   explicit Jitter(uint64_t seed) : seed_(seed) {}
   uint64_t seed() const { return seed_; }
-  Dataset behind(const Dataset& step) {
+  Dataset after(const Dataset& step) {
     if (seed_ == 0) return step;
     const uint64_t seed = seed_ * 1000 + num_steps_++;
     return Dataset::from_operator({step}, [seed](std::span<const SchemaPtr> inputs) {
@@ -66,11 +66,11 @@ std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
   if (step.contains("ranges")) {
     for (const Json& range : step["ranges"]) {
       inputs.push_back(
-          jitter.behind(Dataset::range(range.at(0).get<int64_t>(), range.at(1).get<int64_t>(), 1, feature)));
+          jitter.after(Dataset::range(range.at(0).get<int64_t>(), range.at(1).get<int64_t>(), 1, feature)));
     }
   } else {
     for (const Json& value : step.at("values")) {
-      inputs.push_back(jitter.behind(repeated(feature, value.get<int64_t>(), step.at("times").get<int64_t>())));
+      inputs.push_back(jitter.after(repeated(feature, value.get<int64_t>(), step.at("times").get<int64_t>())));
     }
   }
   return inputs;
@@ -79,7 +79,7 @@ std::vector<Dataset> inner_sequences(const Json& step, Jitter& jitter) {
 // What makes the inner sequences of an interleave or a flat_map: one element for each.
 Dataset inner_arguments(const Json& step, Jitter& jitter) {
   if (!step.contains("ranges")) {
-    return jitter.behind(Dataset::rows({{"value", step.at("values").get<std::vector<int64_t>>()}}));
+    return jitter.after(Dataset::rows({{"value", step.at("values").get<std::vector<int64_t>>()}}));
   }
   std::vector<int64_t> starts;
   std::vector<int64_t> stops;
@@ -87,7 +87,7 @@ Dataset inner_arguments(const Json& step, Jitter& jitter) {
     starts.push_back(range.at(0).get<int64_t>());
     stops.push_back(range.at(1).get<int64_t>());
   }
-  return jitter.behind(Dataset::rows({{"start", starts}, {"stop", stops}}));
+  return jitter.after(Dataset::rows({{"start", starts}, {"stop", stops}}));
 }
 
 // The inner sequence of one of them.
@@ -186,7 +186,7 @@ Dataset joined(const std::vector<Dataset>& inputs, const Json& step, Jitter& jit
   if (op == "zip") return Dataset::zip(inputs);
   if (op == "choose") {
     const Dataset choices = Dataset::rows({{"choice", step.at("choices").get<std::vector<int64_t>>()}});
-    return Dataset::choose_from_datasets(inputs, jitter.behind(choices), {.stop_on_empty = step.at("stop_on_empty")});
+    return Dataset::choose_from_datasets(inputs, jitter.after(choices), {.stop_on_empty = step.at("stop_on_empty")});
   }
   if (op == "sample") return Dataset::sample_from_datasets(inputs, {.weights = step.at("weights")});
   throw NotYet{op};
@@ -289,7 +289,7 @@ PaddedBatchOptions padding(const Dataset& input, const Json& step) {
 }
 
 // How elements are gathered, with ragged rows or without.
-GatherOptions gathering(bool ragged, bool drop_remainder = false) {
+BatchingOptions gathering(bool ragged, bool drop_remainder = false) {
   if (ragged) return RaggedBatchOptions{.drop_remainder = drop_remainder};
   return BatchOptions{.drop_remainder = drop_remainder};
 }
@@ -360,8 +360,8 @@ Dataset transform(const Dataset& input, const Json& step, bool ragged) {
   throw NotYet{op};
 }
 
-// What tf.data holds for ragged behind a step that here is not.
-std::set<std::string> ragged_rows_behind(const std::string& op, const Translated& input, const Schema& output) {
+// What tf.data holds for ragged after a step that here is not.
+std::set<std::string> ragged_rows_after(const std::string& op, const Translated& input, const Schema& output) {
   // A function gets and gives tensors.
   static const std::set<std::string> kFunctions = {"map", "enumerate", "scan", "unique", "add_length", "ragged_batch"};
   if (kFunctions.count(op) > 0) return {};
@@ -384,12 +384,12 @@ Translated translated(const Translated& input, const Json& step, Jitter& jitter)
     return !feature_of(input.dataset, name).shape.empty();
   });
   const Dataset dataset = transform(input.dataset, step, ragged);
-  return {jitter.behind(dataset), ragged_rows_behind(op, input, dataset.schema())};
+  return {jitter.after(dataset), ragged_rows_after(op, input, dataset.schema())};
 }
 
 Translated build(const Json& pipeline, Jitter& jitter) {
   Translated built = source(pipeline.at(0), jitter);
-  built.dataset = jitter.behind(built.dataset);
+  built.dataset = jitter.after(built.dataset);
   for (size_t i = 1; i < pipeline.size(); ++i) built = translated(built, pipeline[i], jitter);
   return built;
 }
@@ -397,8 +397,8 @@ Translated build(const Json& pipeline, Jitter& jitter) {
 }  // namespace
 
 Dataset tfdata_pipeline(const Json& steps, uint64_t jitter) {
-  Jitter behind_each(jitter);
-  return build(steps, behind_each).dataset;
+  Jitter after_each(jitter);
+  return build(steps, after_each).dataset;
 }
 
 }  // namespace millrace::test

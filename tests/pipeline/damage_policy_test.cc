@@ -104,7 +104,7 @@ void expect_resumes_everywhere(const Dataset& dataset) {
     // The end or the error comes again.
     if (!resumed.elements.empty() && resumed.elements.size() == straight.elements.size()) resumed.elements.pop_back();
     StartOptions options{.threads = 1 + static_cast<int>(place % 3)};
-    if (place % 4 == 3) options.disabled_rewrites = {"late_parse"};
+    if (place % 4 == 3) options.disabled_rewrites = {"defer_parse"};
     options.state = state;
     {
       Pipeline once = dataset.start(telling(options, resumed));
@@ -178,7 +178,7 @@ class SkippedDamage : public testing::Test {
     const Outcome expected = run(dataset, {.threads = 1});
     EXPECT_EQ(run(dataset, {.threads = 2}), expected);
     EXPECT_EQ(run(dataset, {.threads = 8}), expected);
-    EXPECT_EQ(run(dataset, {.threads = 2, .disabled_rewrites = {"late_parse"}}), expected);
+    EXPECT_EQ(run(dataset, {.threads = 2, .disabled_rewrites = {"defer_parse"}}), expected);
     InlineExecutor inline_executor;
     LocalStorage local(inline_executor);
     const auto slow = std::make_shared<test::InjectingStorage>(

@@ -78,7 +78,7 @@ class ErrorPlace : public testing::Test {
     } catch (const PipelineError& e) {
       message = e.what();
     }
-    EXPECT_FALSE(pipeline.next().has_value()) << "something behind the error";
+    EXPECT_FALSE(pipeline.next().has_value()) << "something after the error";
     return {message, elements};
   }
 
@@ -86,18 +86,18 @@ class ErrorPlace : public testing::Test {
   static void expect_error(const Dataset& dataset, const std::string& expected) {
     const int before = first_error(dataset, {.threads = 1}).second;
     for (const int threads : {1, 2, 4, 8}) {
-      for (const bool late_parse : {true, false}) {
+      for (const bool defer_parse : {true, false}) {
         StartOptions options{.threads = threads};
-        if (!late_parse) options.disabled_rewrites = {"late_parse"};
+        if (!defer_parse) options.disabled_rewrites = {"defer_parse"};
         const auto [message, elements] = first_error(dataset, options);
-        EXPECT_EQ(message, expected) << threads << " threads, late_parse " << late_parse;
-        EXPECT_EQ(elements, before) << threads << " threads, late_parse " << late_parse;
+        EXPECT_EQ(message, expected) << threads << " threads, defer_parse " << defer_parse;
+        EXPECT_EQ(elements, before) << threads << " threads, defer_parse " << defer_parse;
         EXPECT_EQ(message.find('\n'), std::string::npos);
       }
     }
   }
 
-  void expect_error_behind_every_stage(const std::string& what) {
+  void expect_error_after_every_stage(const std::string& what) {
     expect_error(parsed(), what + " " + bad_place("parse_example"));
     expect_error(parsed().batch(7), what + " " + bad_place("parse_example"));
     expect_error(parsed().shuffle(500, {.seed = 3}).batch(7), what + " " + bad_place("parse_example"));
@@ -127,12 +127,12 @@ TEST_F(ErrorPlace, OfAMissingFeature) {
   const std::vector<float> weights(3, 0.5F);
   example.add("weights", std::span<const float>(weights));
   write_shards(std::string(example.finish()));
-  expect_error_behind_every_stage("missing_feature: feature 'ids' is not in the record and has no default");
+  expect_error_after_every_stage("missing_feature: feature 'ids' is not in the record and has no default");
 }
 
 TEST_F(ErrorPlace, OfAWrongShape) {
   write_shards(good_record(1, kLength + 1));
-  expect_error_behind_every_stage("wrong_shape: feature 'ids' has 7 values, shape [6] needs 6");
+  expect_error_after_every_stage("wrong_shape: feature 'ids' has 7 values, shape [6] needs 6");
 }
 
 TEST_F(ErrorPlace, OfAWrongType) {
@@ -142,12 +142,12 @@ TEST_F(ErrorPlace, OfAWrongType) {
   example.add("ids", std::span<const float>(ids));
   example.add("weights", std::span<const float>(weights));
   write_shards(std::string(example.finish()));
-  expect_error_behind_every_stage("parse: feature 'ids' holds float32, expected int64 at byte 13 of the record");
+  expect_error_after_every_stage("parse: feature 'ids' holds float32, expected int64 at byte 13 of the record");
 }
 
 TEST_F(ErrorPlace, OfARecordThatIsNoProtobuf) {
   write_shards(good_record(1).substr(0, 20));
-  expect_error_behind_every_stage("parse: a length of 48 where 18 bytes are left at byte 1 of the record");
+  expect_error_after_every_stage("parse: a length of 48 where 18 bytes are left at byte 1 of the record");
 }
 
 TEST_F(ErrorPlace, InACompressedShardCountsUncompressedBytes) {

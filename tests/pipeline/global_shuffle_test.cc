@@ -38,7 +38,7 @@ LocalStorage& local_storage() {
   return storage;
 }
 
-// Record r of shard s is `s:r`, with dots behind it: up to 40 of them.
+// Record r of shard s is `s:r`, with dots after it: up to 40 of them.
 std::string record(size_t shard, int64_t index) {
   return fmt::format("{}:{}", shard, index) + std::string(static_cast<size_t>(index * 7 % 41), '.');
 }

@@ -68,7 +68,7 @@ void visit_value(const std::string& path, Effect effect, const Visit& visit) {
     visit_value<typename T::value_type>(path, effect, visit);
   } else if constexpr (std::is_same_v<T, std::map<std::string, FeaturePadding>>) {
     visit_paths<FeaturePadding>(path + ".", effect, visit);
-  } else if constexpr (std::is_same_v<T, GatherOptions>) {
+  } else if constexpr (std::is_same_v<T, BatchingOptions>) {
     visit(path, effect);
     visit_paths<BatchOptions>(path + ".batch.", effect, visit);
     visit_paths<PaddedBatchOptions>(path + ".padded_batch.", effect, visit);

@@ -199,7 +199,7 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
   EXPECT_THAT(refusal("version: 1 steps { batch { size: 2 } }"),
               HasSubstr("steps[0]: batch: it takes one input, not 0"));
   EXPECT_THAT(refusal(range + "steps { zip {} inputs { steps { range { start: 0 stop: 1 } } } }"),
-              HasSubstr("steps[1]: it has inputs and stands behind a step"));
+              HasSubstr("steps[1]: it has inputs and stands after a step"));
   EXPECT_THAT(refusal("version: 1 steps { zip {} inputs { } }"),
               HasSubstr("steps[0].inputs[0].steps: there are no steps"));
   EXPECT_THAT(refusal(range + "steps { cast { feature: \"value\" to: UNSPECIFIED } }"),

@@ -97,7 +97,7 @@ ReadShard run_records(const Dataset& records, const StartOptions& options) {
   } catch (const PipelineError& e) {
     read.faults.push_back({.error = e.error()});
     if (std::string(e.what()).find('\n') != std::string::npos) throw std::logic_error("an error of several lines");
-    if (pipeline.next()) throw std::logic_error("something behind the error");
+    if (pipeline.next()) throw std::logic_error("something after the error");
   }
   return read;
 }

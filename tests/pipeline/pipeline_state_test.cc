@@ -69,7 +69,7 @@ void expect_resumes_everywhere(const Dataset& dataset, const StartOptions& optio
     StartOptions again = options;
     again.threads = 1 + static_cast<int>(place % 3);
     again.state = state;
-    if (place % 4 == 3) again.disabled_rewrites = {"late_parse", "late_copy"};
+    if (place % 4 == 3) again.disabled_rewrites = {"defer_parse", "defer_copy"};
     Pipeline resumed = dataset.start(again);
     if (place % 2 == 0) {
       ASSERT_EQ(rest_of(resumed), from(stream, std::min(place, stream.size() - 1)));

@@ -141,8 +141,8 @@ TEST(Randomness, RewritesDoNotChangeWhichShuffleIsWhich) {
     while (const std::optional<Batch> batch = pipeline.next()) stream.add(*batch);
     return stream.hex();
   };
-  ASSERT_NE(dataset(100).explain().find("late_parse: parse_example after shuffle"), std::string::npos);
-  EXPECT_EQ(hash(dataset(100), {}), hash(dataset(100), {"late_parse"}));
+  ASSERT_NE(dataset(100).explain().find("defer_parse: parse_example after shuffle"), std::string::npos);
+  EXPECT_EQ(hash(dataset(100), {}), hash(dataset(100), {"defer_parse"}));
   EXPECT_NE(hash(dataset(100), {}), hash(dataset(1), {}));
 }
 

@@ -63,7 +63,7 @@ class StoredRowsTest : public ::testing::Test {
     }
     return all;
   }
-  // Behind a map the shuffle copies.
+  // After a map the shuffle copies.
   static Dataset copied(const Dataset& dataset) {
     return dataset.map(RowFunction{.name = "same", .writes = {}, .function = [](const RowView&, RowWriter&) {}});
   }

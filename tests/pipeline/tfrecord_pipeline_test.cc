@@ -101,9 +101,9 @@ TEST_F(TfrecordPipeline, GivesOneStreamForAnyNumberOfThreadsThatReallyRan) {
 }
 
 TEST_F(TfrecordPipeline, GivesTheSameStreamWithoutRewrites) {
-  EXPECT_NE(masked_language_model().explain().find("late_parse: parse_example after batch"), std::string::npos);
+  EXPECT_NE(masked_language_model().explain().find("defer_parse: parse_example after batch"), std::string::npos);
   EXPECT_EQ(hash_of(masked_language_model(), {.threads = 2}),
-            hash_of(masked_language_model(), {.threads = 2, .disabled_rewrites = {"late_parse"}}));
+            hash_of(masked_language_model(), {.threads = 2, .disabled_rewrites = {"defer_parse"}}));
 }
 
 TEST_F(TfrecordPipeline, GivesTheSameStreamFromASlowUnreliableStorage) {

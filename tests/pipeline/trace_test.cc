@@ -66,7 +66,7 @@ struct ReadTrace {
   int64_t dropped = -1;
 };
 
-// Of two spans of a thread one lies inside the other, or behind it. Times are rounded to nanoseconds.
+// Of two spans of a thread one lies inside the other, or after it. Times are rounded to nanoseconds.
 void expect_nested(const ReadTrace& read) {
   constexpr double kRounding = 0.002;
   for (const auto& [thread, spans] : read.spans) {

@@ -74,7 +74,7 @@ class ChildProcess {
   pid_t pid_ = -1;
   Output out_;
   Output err_;
-  size_t line_begin_ = 0;  // in out_.text: behind the lines that were read
+  size_t line_begin_ = 0;  // in out_.text: after the lines that were read
   std::optional<int> status_;
 };
 

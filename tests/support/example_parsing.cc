@@ -193,7 +193,7 @@ std::vector<Nested> cut(const std::vector<Nested>& items, const Partition& parti
   return rows;
 }
 
-// As `Column::sizes`: what is behind the first dimension, level by level.
+// As `Column::sizes`: what is after the first dimension, level by level.
 void append_sizes(const std::vector<Nested>& level, const Shape& shape, size_t dimension, std::vector<int64_t>& sizes) {
   if (dimension == shape.size()) return;
   std::vector<Nested> below;

@@ -22,7 +22,7 @@ class KillHistogram {
   KillHistogram(int64_t first_state, int64_t length) : first_state_(first_state), length_(length), tenths_(10) {}
   /// A process that was killed when it had done `steps`; negative: it had ended before.
   void add(int64_t steps);
-  /// Kills behind the first state and before the end.
+  /// Kills after the first state and before the end.
   [[nodiscard]] int num_that_count() const;
   /// Whether `num_kills` of them count, or so many more were made that something else must be wrong.
   [[nodiscard]] bool has_enough() const;

@@ -18,7 +18,7 @@ namespace millrace::test {
 class ManualStorage final : public Storage {
  public:
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-  /// How many are done as soon as they are asked for, on the thread that asks; those behind them wait.
+  /// How many are done as soon as they are asked for, on the thread that asks; those after them wait.
   struct AtOnce {
     int64_t opens = 0;
     int64_t reads = 0;

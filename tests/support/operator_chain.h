@@ -163,7 +163,7 @@ class Chain {
   static Chain source(Args&&... args) {
     return of(std::make_shared<Op>(std::forward<Args>(args)...));
   }
-  // Behind several chains, an operator made of (schemas of the chains, args…).
+  // After several chains, an operator made of (schemas of the chains, args…).
   template <typename Op, typename... Args>
   static Chain join(std::vector<Chain> inputs, Args&&... args) {
     std::vector<SchemaPtr> schemas;
@@ -171,7 +171,7 @@ class Chain {
     return of(std::make_shared<Op>(std::span<const SchemaPtr>(schemas), std::forward<Args>(args)...),
               std::move(inputs));
   }
-  // Behind this chain, an operator made of (schema of this chain, args…).
+  // After this chain, an operator made of (schema of this chain, args…).
   template <typename Op, typename... Args>
   Chain then(Args&&... args) const {
     return of(std::make_shared<Op>(schema(), std::forward<Args>(args)...), {*this});

@@ -19,7 +19,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = kThreadSanitized;
 #endif
 
-/// Whether a stream of so many elements is saved behind the first `place` of them and resumed: everywhere, but by
+/// Whether a stream of so many elements is saved after the first `place` of them and resumed: everywhere, but by
 /// ThreadSanitizer every seventh place and the last ones of a long stream. Seven, since tests choose by the remainders
 /// of smaller numbers what they do at a place.
 constexpr bool is_tried(size_t place, size_t num_elements) {

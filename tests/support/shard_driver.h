@@ -40,7 +40,7 @@ struct ReadShard {
 };
 
 /// Reads a whole shard, blocking while it is pending. `stop_at_error`: the policy `fail`, which ends at the first
-/// error; otherwise reading goes on as far as it can. `leave_buffer`: behind each batch, whose records are copied.
+/// error; otherwise reading goes on as far as it can. `leave_buffer`: after each batch, whose records are copied.
 /// `answer`: for a storage that answers when it is told to, called until the reader is woken or nothing is left
 /// (false).
 ReadShard read_shard(Storage& storage, BufferPool& pool, const std::string& path, const ShardReaderOptions& options,

@@ -94,7 +94,7 @@ Unpacked unpack(std::string_view file, bool gzip) {
       return unpacked;
     }
     if (result != Z_STREAM_END) {
-      // Inflaters go on for some bytes behind damage, one more than another, and what they make of it is no record.
+      // Inflaters go on for some bytes after damage, one more than another, and what they make of it is no record.
       unpacked.codes = {ErrorCode::kCompression, ErrorCode::kTruncated, ErrorCode::kLengthCrc, ErrorCode::kPayloadCrc,
                         ErrorCode::kRecordTooLarge};
       return unpacked;

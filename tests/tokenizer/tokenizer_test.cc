@@ -116,7 +116,7 @@ TEST(Tokenizer, NamesThePlaceOfWhatIsWrongInAFile) {
   EXPECT_EQ(error_after([](json& file) { file["added_tokens"][0]["id"] = 3; }),
             "t.json: added_tokens[0].id: is 3, but '[CLS]' has in the model's vocabulary the id 0");
   EXPECT_EQ(error_after([](json& file) { file["added_tokens"][5]["id"] = 60; }, kAddedTokens),
-            "t.json: added_tokens[5].id: is 60, but '<mark>' is the next behind the model's vocabulary and must be 50");
+            "t.json: added_tokens[5].id: is 60, but '<mark>' is the next after the model's vocabulary and must be 50");
 }
 
 TEST(Tokenizer, ReadsTheOlderFormOfMetaspace) {

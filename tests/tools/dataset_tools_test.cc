@@ -130,7 +130,7 @@ TEST_F(DatasetTools, GoodShardsVerifyWithAndWithoutIndexes) {
 
 TEST_F(DatasetTools, DamageIsListedWithWhatIsLostAndTheExitCodeSaysSo) {
   EXPECT_EQ(index({all_}).exit_code, 0);
-  const size_t length_of_second = 12 + 13 + 4;  // behind the frame of "a-3.tfrecord0"
+  const size_t length_of_second = 12 + 13 + 4;  // after the frame of "a-3.tfrecord0"
   flip("a-3.tfrecord", length_of_second + 2);
   const ordered_json json = verified({all_}, 1);
   EXPECT_EQ(json.at("good"), false);

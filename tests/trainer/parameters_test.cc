@@ -35,7 +35,7 @@ TEST(ParameterLayout, BucketsCoverTheBufferOnceAndSplitLargeParameters) {
   layout.add("b", {20});
   layout.add("c", {16});
   layout.finish(48 * sizeof(float));
-  // c and b fit together (16 + 32); a opens the next bucket; the embedding (112 with its gap) does not fit behind it.
+  // c and b fit together (16 + 32); a opens the next bucket; the embedding (112 with its gap) does not fit after it.
   ASSERT_EQ(layout.buckets().size(), 5u);
   int64_t end = 0;
   for (const Bucket& bucket : layout.buckets()) {

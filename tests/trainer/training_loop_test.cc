@@ -370,8 +370,8 @@ TEST(TrainingLoop, LossScalingHalvesTheScaleAfterAnOverflowAndGoesOn) {
 
   // The steps that were not skipped are those of a training without scaling.
   ToyTraining plain({.total_steps = 8 - summary.whole.skipped_updates});
-  RegressionSource behind(1000, summary.whole.skipped_updates);
-  plain.trainer.train(behind);
+  RegressionSource after(1000, summary.whole.skipped_updates);
+  plain.trainer.train(after);
   EXPECT_EQ(scaled.weights(), plain.weights());
 }
 

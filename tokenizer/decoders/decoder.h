@@ -16,7 +16,7 @@ namespace millrace {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// Changes the pieces, which together are the text behind the last decoder.
+  /// Changes the pieces, which together are the text after the last decoder.
   virtual void apply(std::vector<std::string>& pieces) const = 0;
   /// What `read_decoder` reads.
   virtual nlohmann::ordered_json to_json() const = 0;

@@ -28,7 +28,7 @@ class WordCache {
   static constexpr size_t kMaxTokens = 6;
   static constexpr size_t kNumEntries = 8192;  // a power of two
 
-  // The size and the bytes of a word, zeros behind them.
+  // The size and the bytes of a word, zeros after them.
   struct Key {
     std::array<uint64_t, 3> parts{};
     bool operator==(const Key&) const = default;

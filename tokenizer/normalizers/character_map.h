@@ -10,7 +10,7 @@ namespace millrace {
 
 /// The table of a sentencepiece normalizer (`precompiled_charsmap`): strings and what is put in their place. Its layout
 /// is four bytes of the size of a double-array trie (https://github.com/s-yata/darts-clone), the trie, and the
-/// replacements, each with a zero behind it; numbers are little endian. Immutable; any thread.
+/// replacements, each with a zero after it; numbers are little endian. Immutable; any thread.
 class CharacterMap {
  public:
   /// Nothing when the bytes are not such a table.

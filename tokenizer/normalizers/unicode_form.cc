@@ -29,7 +29,7 @@ const icu::Normalizer2& form(bool compatible, bool composed) {
 
 uint8_t combining_class(char32_t character) { return u_getCombiningClass(static_cast<UChar32>(character)); }
 
-// Marks behind a base in the order of their classes; equal ones keep theirs.
+// Marks after a base in the order of their classes; equal ones keep theirs.
 void order_marks(std::vector<CharacterChange>& changes) {
   const auto is_base = [](const CharacterChange& change) { return combining_class(change.character) == 0; };
   for (auto begin = changes.begin(); begin != changes.end();) {
@@ -46,7 +46,7 @@ void order_marks(std::vector<CharacterChange>& changes) {
 void compose(std::vector<CharacterChange>& changes, const icu::Normalizer2& canonical) {
   constexpr size_t kNoBase = SIZE_MAX;
   size_t base = kNoBase;
-  int last_class = -1;  // of the character before, behind the base; -1: none is in between
+  int last_class = -1;  // of the character before, after the base; -1: none is in between
   size_t size = 0;
   for (size_t i = 0; i < changes.size(); ++i) {
     const CharacterChange change = changes[i];

@@ -30,7 +30,7 @@ struct OffsetTrimming {
   bool add_prefix_space = true;
   /// Whether a special token, if they are added, is in front of that one by then and takes its place as the first:
   /// the space is then known only by offsets that begin with the text.
-  bool behind_special_token = false;
+  bool after_special_token = false;
 };
 
 /// Says what goes around the tokens of one text and of a pair, and what their offsets are. Immutable; any thread.

@@ -33,7 +33,7 @@ std::vector<OffsetTrimming> PostProcessorSequence::trimmings() const {
   bool joined = false;
   for (const auto& processor : processors_) {
     for (OffsetTrimming trimming : processor->trimmings()) {
-      trimming.behind_special_token |= joined;
+      trimming.after_special_token |= joined;
       all.push_back(trimming);
     }
     joined |= processor->joins_special_tokens();

@@ -16,7 +16,7 @@ Next next_at(std::string_view text, size_t at) {
   return {character_kind(character.value), character.size};
 }
 
-// Bytes of a contraction behind its apostrophe, or 0.
+// Bytes of a contraction after its apostrophe, or 0.
 size_t contraction_size(std::string_view rest) {
   if (rest.starts_with("re") || rest.starts_with("ve") || rest.starts_with("ll")) return 2;
   return !rest.empty() && (rest[0] == 's' || rest[0] == 't' || rest[0] == 'm' || rest[0] == 'd') ? 1 : 0;

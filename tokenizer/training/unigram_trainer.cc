@@ -187,8 +187,8 @@ class CoreLimit {
   bool limited_ = false;
 };
 
-// The number behind `before` in a message of sentencepiece.
-std::optional<int64_t> number_behind(std::string_view message, std::string_view before) {
+// The number after `before` in a message of sentencepiece.
+std::optional<int64_t> number_after(std::string_view message, std::string_view before) {
   const size_t at = message.find(before);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view digits = message.substr(at + before.size());
@@ -374,7 +374,7 @@ Tokenizer UnigramTrainer::train() const {
     return sentencepiece::SentencePieceTrainer::Train(arguments, &rows, &model);
   }();
   if (!status.ok()) {
-    if (const auto largest = number_behind(status.message(), "Please set it to a value <= ")) {
+    if (const auto largest = number_after(status.message(), "Please set it to a value <= ")) {
       refuse(fmt::format("a vocabulary of {} is too large for this text: at most {} are possible", options.vocab_size,
                          *largest));
     }

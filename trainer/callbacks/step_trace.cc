@@ -18,7 +18,7 @@ uint64_t row_of_thread(int thread) { return static_cast<uint64_t>(thread) + 1; }
 StepTrace::StepTrace(StepTraceOptions options) : options_(std::move(options)) {
   if (options_.first_step < 0 || options_.steps < 0) {
     throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("a trace of {} steps behind the first {}; at least 0 is needed for both",
+                         fmt::format("a trace of {} steps after the first {}; at least 0 is needed for both",
                                      options_.steps, options_.first_step));
   }
   file_ = std::make_unique<GrowingFile>(options_.path);

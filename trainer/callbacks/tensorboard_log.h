@@ -24,7 +24,7 @@ struct TensorboardLogOptions {
 /// `time/reduce`, `time/optimizer`, `time/callbacks`), and a histogram of the steps' times; with each evaluation
 /// `evaluation/loss` and its metrics; histograms of the weights by their names. Groups of parameters with schedules of
 /// their own have `train/learning_rate/GROUP`. A training that goes on adds a file, and of the files before it only
-/// what is not behind its checkpoint is shown.
+/// what is not after its checkpoint is shown.
 class TensorboardLog final : public Callback {
  public:
   /// Throws `kInvalidArgument` for fewer than 1 step between histograms.

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// A flat buffer and how its tensors are called in a file: the parameter's name and `suffix` behind it.
+/// A flat buffer and how its tensors are called in a file: the parameter's name and `suffix` after it.
 struct ParameterBuffer {
   std::span<float> values;  ///< `[layout.size()]`
   std::string suffix;       ///< Default: empty

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Adds the values of a feature or of predictions behind others.
+// Adds the values of a feature or of predictions after others.
 template <typename HasValues>
 size_t append(std::vector<double>& all, const std::string& name, const HasValues& from) {
   const auto add = [&](const auto& values) {

@@ -88,7 +88,7 @@ class RobertaEncoder {
   template <typename T>
   std::vector<Tensor<T>> encode(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout = nullptr) const;
   /// The rows `tokens` of the last hidden states alone, `[tokens, hidden_size]`: what `encode(...).back()` has there,
-  /// but the last layer computes nothing behind its attention for the other tokens. `tokens`, in ascending order, count
+  /// but the last layer computes nothing after its attention for the other tokens. `tokens`, in ascending order, count
   /// in `[rows * length]` and must outlive the tape's step. Throws `kInvalidArgument` also for one that is not there.
   template <typename T>
   Tensor<T> encode_tokens(Tape<T>& tape, const RobertaInput& input, std::span<const int32_t> tokens,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
-// What published files hold beside the weights: a constant that old versions wrote, and the layer behind the encoder
+// What published files hold beside the weights: a constant that old versions wrote, and the layer after the encoder
 // that a masked language model does not have.
 constexpr const char* kPositionIds = "roberta.embeddings.position_ids";
 constexpr const char* kPoolerWeight = "roberta.pooler.dense.weight";

@@ -124,7 +124,7 @@ class T5ForConditionalGeneration final : public Model {
   std::vector<int32_t> shift_right(std::span<const int32_t> labels, int64_t length) const;
 
   /// Greedy decoding: `[rows, max_length]` ids without the start token, each the most likely after those before it (of
-  /// equal ones the lowest id), `pad_token_id` behind `eos_token_id`.
+  /// equal ones the lowest id), `pad_token_id` after `eos_token_id`.
   std::vector<int32_t> generate(const T5Input& input, int64_t max_length, const float* weights,
                                 Workspace& workspace) const;
 

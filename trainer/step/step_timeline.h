@@ -58,7 +58,7 @@ struct StepTimeline {
   std::vector<TimeSpan> updates;                ///< by bucket; empty when the update was skipped
   std::chrono::steady_clock::time_point ended;
   std::chrono::nanoseconds total{0};           ///< spent on the batches and the update, without waits in between
-  std::chrono::nanoseconds after_backward{0};  ///< of it: behind the last backward pass
+  std::chrono::nanoseconds after_backward{0};  ///< of it: after the last backward pass
 };
 
 /// Collects when the parts of a step run: `begin_batch` and `end_batch` for each of its batches, `begin` for an update

@@ -125,11 +125,11 @@ void StepWatchdog::describe_replicas(Stall& stall) const {
     const int64_t since = replicas_[replica].since_ns.load(std::memory_order_relaxed);
     if (slowest < 0 || since < replicas_[slowest].since_ns.load(std::memory_order_relaxed)) slowest = replica;
     const int id = replicas_[replica].parameter.load(std::memory_order_relaxed);
-    const std::string behind =
+    const std::string after =
         id < 0 ? std::string()
-               : fmt::format(", behind the gradient of '{}'", layout_.parameters()[static_cast<size_t>(id)].name);
+               : fmt::format(", after the gradient of '{}'", layout_.parameters()[static_cast<size_t>(id)].name);
     stall.report += fmt::format("\n  replica {}: in its {} pass{}, nothing for {:.1f} s", replica,
-                                phase == Phase::kForward ? "forward" : "backward", behind, seconds_since(since, now));
+                                phase == Phase::kForward ? "forward" : "backward", after, seconds_since(since, now));
   }
   if (slowest >= 0) {
     stall.cause =
@@ -139,7 +139,7 @@ void StepWatchdog::describe_replicas(Stall& stall) const {
   } else if (waiting > 0) {
     stall.cause = fmt::format("{} waits for a thread: {} replicas have not begun", place_, waiting);
   } else {
-    stall.cause = fmt::format("{} waits for a thread: the decision behind its replicas has not begun", place_);
+    stall.cause = fmt::format("{} waits for a thread: the decision after its replicas has not begun", place_);
   }
   stall.report += fmt::format("\n  {} of {} replicas are done, {} have not begun", done, active_, waiting);
 }

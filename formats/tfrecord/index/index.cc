@@ -119,7 +119,7 @@ SeekPoint take_point(ByteReader& bytes, const SeekPoint& before, uint64_t shard_
   point.bit = bytes.take_step(before.bit, 8 * shard_bytes - 1);
   point.offset = bytes.take_step(before.offset, num_bytes);
   point.num_streams = bytes.take_step(before.num_streams, shard_bytes);
-  if (point.bit == before.bit || point.offset == before.offset) refuse("a seek point is not behind the one before");
+  if (point.bit == before.bit || point.offset == before.offset) refuse("a seek point is not after the one before");
   if (kind == static_cast<uint8_t>(PointKind::kBetweenStreams)) {
     if (point.bit % 8 != 0) refuse("a stream begins inside a byte");
     point.stream_begin = point.bit / 8;
@@ -149,15 +149,15 @@ RecordPosition ShardIndex::first_from(uint64_t offset) const {
   return {.offset = offset_in(*found), .record = static_cast<uint64_t>(found - parts_.entries.begin())};
 }
 
-const SeekPoint* ShardIndex::point_behind(uint64_t offset) const {
+const SeekPoint* ShardIndex::point_after(uint64_t offset) const {
   const auto found = std::upper_bound(parts_.points.begin(), parts_.points.end(), offset,
                                       [](uint64_t value, const SeekPoint& point) { return value < point.offset; });
   return found == parts_.points.end() ? nullptr : &*found;
 }
 
 const SeekPoint* ShardIndex::point_before(uint64_t offset) const {
-  const SeekPoint* behind = point_behind(offset);
-  const SeekPoint* const end = behind != nullptr ? behind : parts_.points.data() + parts_.points.size();
+  const SeekPoint* after = point_after(offset);
+  const SeekPoint* const end = after != nullptr ? after : parts_.points.data() + parts_.points.size();
   return end == parts_.points.data() ? nullptr : end - 1;
 }
 
@@ -331,7 +331,7 @@ void fuzz_shard_index(std::string_view bytes) {
     if (!index) continue;
     if (index->serialize() != some) __builtin_trap();
     for (const SeekPoint& point : index->points()) {
-      if (index->point_before(point.offset) != &point || index->point_behind(point.offset - 1) != &point)
+      if (index->point_before(point.offset) != &point || index->point_after(point.offset - 1) != &point)
         __builtin_trap();
       try {
         if (unpack_window(point).size() != point.window_bytes) __builtin_trap();

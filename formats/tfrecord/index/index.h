@@ -32,7 +32,7 @@ class ShardIndex {
  public:
   /// In a compressed shard at most so many bytes are unpacked in front of a record that is to be reached.
   static constexpr uint64_t kMostUnpackedBefore = 1 << 20;
-  /// So its seek points lie at this distance, which is less by what points may lie behind where they are wanted.
+  /// So its seek points lie at this distance, which is less by what points may lie after where they are wanted.
   static constexpr uint64_t kPointDistance = kMostUnpackedBefore - (64 << 10) - 512;
 
   struct Parts {
@@ -60,18 +60,18 @@ class ShardIndex {
   /// Where record `record` begins; for `num_records()` where the last one ends. In a compressed shard offsets count
   /// unpacked bytes.
   uint64_t offset(uint64_t record) const { return offset_in(parts_.entries[record]); }
-  /// The lower half of the masked CRC32C of a record's payload, as it stands behind it in the shard: what tells records
+  /// The lower half of the masked CRC32C of a record's payload, as it stands after it in the shard: what tells records
   /// of equal length apart.
   uint16_t tag(uint64_t record) const { return static_cast<uint16_t>(parts_.entries[record] >> kOffsetBits); }
   /// Unpacked bytes of the whole shard.
   uint64_t num_bytes() const { return offset(num_records()); }
-  /// The first record that begins at `offset` or behind it: `num_records()` when none does.
+  /// The first record that begins at `offset` or after it: `num_records()` when none does.
   RecordPosition first_from(uint64_t offset) const;
   std::span<const SeekPoint> points() const { return parts_.points; }
   /// The last point at or before an unpacked byte; null when there is none but the beginning of the file.
   const SeekPoint* point_before(uint64_t offset) const;
-  /// The first point behind an unpacked byte; null when there is none.
-  const SeekPoint* point_behind(uint64_t offset) const;
+  /// The first point after an unpacked byte; null when there is none.
+  const SeekPoint* point_after(uint64_t offset) const;
 
   /// Bytes [begin, end) of a zstd shard that unpack to [offset, end_offset).
   struct Frame {

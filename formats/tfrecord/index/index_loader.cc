@@ -37,7 +37,7 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
 
   void close() {
     wake_.close();
-    std::shared_ptr<WholeReader> file;
+    std::shared_ptr<RangeReader> file;
     {
       const std::lock_guard lock(mutex_);
       if (!done_) file = file_;
@@ -65,7 +65,7 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
     }
     bytes_.resize(size);
     if (size == 0) return finish();
-    auto file = std::make_shared<WholeReader>(std::move(result.file), kDefaultMaxAttempts);
+    auto file = std::make_shared<RangeReader>(std::move(result.file), kDefaultMaxAttempts);
     {
       const std::lock_guard lock(mutex_);
       file_ = file;
@@ -101,7 +101,7 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   bool found_ = false;
   std::optional<Error> error_;
   std::string bytes_;
-  std::shared_ptr<WholeReader> file_;
+  std::shared_ptr<RangeReader> file_;
 };
 
 IndexLoader::IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake, uint64_t most_bytes)

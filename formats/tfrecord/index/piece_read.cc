@@ -35,14 +35,14 @@ bool PieceInbox::closed() {
   return closed_;
 }
 
-void PieceRead::start(Storage& storage, const std::string& path, std::shared_ptr<WholeReader> open_file) {
+void PieceRead::start(Storage& storage, const std::string& path, std::shared_ptr<RangeReader> open_file) {
   if (open_file == nullptr) return open_with_retries(storage, path, kDefaultMaxAttempts, shared_from_this());
   file = std::move(open_file);
   file->read(piece.begin, destination(), shared_from_this());
 }
 
 void PieceRead::cancel() {
-  std::shared_ptr<WholeReader> reading;
+  std::shared_ptr<RangeReader> reading;
   {
     const std::lock_guard lock(mutex_);
     reading = file;
@@ -58,7 +58,7 @@ void PieceRead::open_done(OpenResult result) noexcept {
                                                "the file has {}",
                                                bytes_of_file_, found)});
   }
-  auto reader = std::make_shared<WholeReader>(std::move(result.file));
+  auto reader = std::make_shared<RangeReader>(std::move(result.file));
   {
     const std::lock_guard lock(mutex_);
     file = reader;

@@ -66,7 +66,7 @@ class PieceRead final : public OpenSink, public ReadSink, public std::enable_sha
       : piece(of), buffer(std::move(to)), begin(at), inbox_(std::move(inbox)), bytes_of_file_(bytes_of_file) {}
 
   /// `storage` must outlive the answer.
-  void start(Storage& storage, const std::string& path, std::shared_ptr<WholeReader> open_file);
+  void start(Storage& storage, const std::string& path, std::shared_ptr<RangeReader> open_file);
   /// Nobody needs the answer any more.
   void cancel();
 
@@ -79,7 +79,7 @@ class PieceRead final : public OpenSink, public ReadSink, public std::enable_sha
   const Buffer buffer;
   const size_t begin;
   // Written before the answer is put into the inbox.
-  std::shared_ptr<WholeReader> file;  ///< null when it could not be opened
+  std::shared_ptr<RangeReader> file;  ///< null when it could not be opened
   std::optional<Error> error;
 
  private:

@@ -219,7 +219,7 @@ bool RecordFetcher::start_read() {
   const RecordPiece piece = line.pieces[line.next];
   const uint64_t bytes = piece.is_in_place() ? 0 : piece.end - piece.begin;
   if (bytes > 0 && bytes_in_flight_ > 0 && bytes_in_flight_ + bytes > options_.most_bytes_held) return false;
-  std::shared_ptr<WholeReader> file;
+  std::shared_ptr<RangeReader> file;
   if (idle_.empty()) {
     next_line_ = (next_line_ + 1) % lines_.size();
     file = files_->take(line.shard);
@@ -281,13 +281,13 @@ void RecordFetcher::unpack(const PieceRead& read) {
   size_t first = piece.first;  // of the records, those that do not end before the frame
   for (size_t i = 0; i < piece.num_frames && first < end; ++i) {
     const ShardIndex::Frame frame = index.frame(piece.first_frame + i);
-    const auto begins_behind = [&](size_t one) { return wanted_[sorted_[one]].place.offset >= frame.end_offset; };
+    const auto begins_after = [&](size_t one) { return wanted_[sorted_[one]].place.offset >= frame.end_offset; };
     const auto ends_before = [&](size_t one) {
       const FetchedRecords::Place& place = wanted_[sorted_[one]].place;
       return place.offset + place.bytes <= frame.offset;
     };
     while (first < end && ends_before(first)) ++first;
-    if (first == end || begins_behind(first)) continue;
+    if (first == end || begins_after(first)) continue;
     // A frame that is all of one record, or in one, is unpacked to where it stays.
     const Wanted& one = wanted_[sorted_[first]];
     const auto bytes = static_cast<size_t>(frame.end_offset - frame.offset);
@@ -296,7 +296,7 @@ void RecordFetcher::unpack(const PieceRead& read) {
     std::byte* const to = is_in_place ? one.to + (frame.offset - one.place.offset) : unpacked_->data();
     const std::span<const std::byte> packed(read.data() + (frame.begin - piece.begin), frame.end - frame.begin);
     const std::optional<Error> error = unpacker_.unpack(packed, frame.begin, {to, bytes});
-    for (size_t j = first; j < end && !begins_behind(j); ++j) {
+    for (size_t j = first; j < end && !begins_after(j); ++j) {
       if (ends_before(j)) continue;
       if (error) {
         fail(sorted_[j], *error);
@@ -362,9 +362,9 @@ void RecordFetcher::reading_ends() {
 }
 
 Buffer RecordFetcher::buffer_of(size_t wanted) const {
-  const auto behind = std::upper_bound(batches_.begin(), batches_.end(), wanted,
-                                       [](size_t value, const Batch& batch) { return value < batch.first; });
-  return (behind - 1)->buffer;
+  const auto after = std::upper_bound(batches_.begin(), batches_.end(), wanted,
+                                      [](size_t value, const Batch& batch) { return value < batch.first; });
+  return (after - 1)->buffer;
 }
 
 }  // namespace millrace

@@ -102,7 +102,7 @@ class RecordFetcher {
     FetchedRecords::Place place;
     std::byte* to = nullptr;  // where its frame goes; null: it is a fault without being read
   };
-  // The pieces of one shard: some of `sorted_` each, one behind the other.
+  // The pieces of one shard: some of `sorted_` each, one after the other.
   struct Line {
     uint32_t shard = 0;
     std::vector<RecordPiece> pieces;
@@ -111,7 +111,7 @@ class RecordFetcher {
   // A file that is idle, of the shard of a line.
   struct Idle {
     size_t line = 0;
-    std::shared_ptr<WholeReader> file;
+    std::shared_ptr<RangeReader> file;
   };
   // Of the records that are held, those of one batch.
   struct Batch {

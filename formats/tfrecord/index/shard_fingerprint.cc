@@ -42,7 +42,7 @@ class FingerprintReader final : public OpenSink,
     end_.resize(static_cast<size_t>(std::min(bytes_, ShardFingerprint::kEndBytes)));
     first_ = last_ = XXH3_64bits(nullptr, 0);
     if (end_.empty()) return finish(std::nullopt);
-    file_ = std::make_shared<WholeReader>(std::move(result.file));
+    file_ = std::make_shared<RangeReader>(std::move(result.file));
     read_end(0);
   }
 
@@ -77,9 +77,9 @@ class FingerprintReader final : public OpenSink,
   uint64_t last_ = 0;
   bool has_first_ = false;
   uint64_t offset_ = 0;  // of the read in flight
-  std::shared_ptr<WholeReader> file_;
+  std::shared_ptr<RangeReader> file_;
   std::vector<std::byte> end_;
-  Answer<std::optional<Error>> answer_;
+  BlockingResult<std::optional<Error>> answer_;
 };
 
 }  // namespace

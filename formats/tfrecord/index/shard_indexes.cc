@@ -65,8 +65,8 @@ ShardIndexes::ShardIndexes(const Shards& shards, std::vector<std::shared_ptr<con
 }
 
 size_t ShardIndexes::shard_of(uint64_t record) const {
-  const auto behind = std::upper_bound(first_records_.begin(), first_records_.end(), record);
-  return static_cast<size_t>(behind - first_records_.begin()) - 1;
+  const auto after = std::upper_bound(first_records_.begin(), first_records_.end(), record);
+  return static_cast<size_t>(after - first_records_.begin()) - 1;
 }
 
 int64_t ShardIndexes::memory_bytes() const {

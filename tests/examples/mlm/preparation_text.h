@@ -15,7 +15,7 @@ std::vector<std::string> numbered_rows(int num_rows);
 /// Gives these rows. They must outlive it.
 RowSource source_of(const std::vector<std::string>& rows);
 
-/// Ids: 0 before a row, 1 behind it, 5 to 30 for its letters; of the 32, 0 to 4 are special, 31 never occurs.
+/// Ids: 0 before a row, 1 after it, 5 to 30 for its letters; of the 32, 0 to 4 are special, 31 never occurs.
 RowEncoder letter_encoder();
 
 /// A tokenizer.json with the special tokens [CLS]=0 [SEP]=1 <unk>=2 <pad>=3 [MASK]=4 and a token for each lower-case

@@ -50,7 +50,7 @@ struct Unpacked {
   bool good = true;
 };
 
-// Goes on behind bad trailers.
+// Goes on after bad trailers.
 Unpacked unpack(Inflater& inflater, std::string_view bytes) {
   Unpacked unpacked;
   std::vector<std::byte> room(100000);
@@ -161,7 +161,7 @@ TEST_P(SeekPoints, TheTrailerOfAStreamIsCheckedFromItsMiddleToo) {
       const Unpacked rest = unpack_from(point, GetParam(), file, engine);
       EXPECT_FALSE(rest.good);
       EXPECT_THAT(rest.error.message, HasSubstr("at compressed byte 0 has"));
-      // A wrong trailer is passed: what lies behind it comes too.
+      // A wrong trailer is passed: what lies after it comes too.
       EXPECT_TRUE(rest.bytes == content.substr(point.offset) + "more");
     }
   }

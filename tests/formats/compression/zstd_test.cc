@@ -276,7 +276,7 @@ TEST(Zstd, ErrorsSayWhatAndWhere) {
   std::string other = one + one;
   other.back() = static_cast<char>(other.back() ^ 1);
   EXPECT_THAT(message(other), HasSubstr("the zstd frame at compressed byte " + std::to_string(one.size()) +
-                                        " has another checksum than the one behind it"));
+                                        " has another checksum than the one after it"));
   EXPECT_THAT(message(frame(text(100)).substr(0, 30)), HasSubstr("inside the zstd frame that begins at byte 0"));
 }
 

@@ -36,7 +36,7 @@ TEST(CsvFields, AreSplitAtDelimitersThatAreNotInsideQuotes) {
 TEST(CsvFields, WithBadQuotesAreAnError) {
   EXPECT_THAT(fields_of("a,\"b"), ElementsAre("parse: field 1: its quote is not closed"));
   EXPECT_THAT(fields_of("\"b\"\""), ElementsAre("parse: field 0: its quote is not closed"));
-  EXPECT_THAT(fields_of("\"a\"b,c"), ElementsAre("parse: field 0: something stands behind its closing quote"));
+  EXPECT_THAT(fields_of("\"a\"b,c"), ElementsAre("parse: field 0: something stands after its closing quote"));
   EXPECT_THAT(fields_of("c,a\"b"), ElementsAre("parse: field 1: it has a quote inside, and does not begin with one"));
 }
 

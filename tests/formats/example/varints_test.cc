@@ -70,7 +70,7 @@ void expect_decodes_random_lists(Decoder<T> decode) {
   }
 }
 
-// Long lists of lengths that leave every number of bytes behind their windows: of varints of one size, the last of
+// Long lists of lengths that leave every number of bytes after their windows: of varints of one size, the last of
 // another so that the bytes come out, with room for all values, for some fewer, and for many more.
 template <typename T>
 void expect_decodes_every_rest(Decoder<T> decode) {

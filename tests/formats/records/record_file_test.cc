@@ -18,7 +18,7 @@ namespace millrace::record_file_test {
 namespace {
 
 using Step = RecordFileReader::Step;
-using MakeAnyCutter = std::function<std::unique_ptr<RecordCutter>()>;
+using MakeAnyCutter = std::function<std::unique_ptr<RecordSplitter>()>;
 
 struct Read {
   std::vector<std::string> records;  // with offset, number and line
@@ -82,9 +82,9 @@ void expect_goes_on_everywhere(const std::string& content, const MakeAnyCutter& 
 TEST(RecordFileReaderTest, GoesOnWithEveryLine) {
   std::string content;
   for (int i = 0; i < 60; ++i) content += fmt::format("line {}{}", i * i, i % 3 == 0 ? "\r\n" : "\n");
-  expect_goes_on_everywhere(content, [] { return std::make_unique<LineCutter>(); });
-  // Behind the error at the end too.
-  expect_goes_on_everywhere(content + "too long for a line\n", [] { return std::make_unique<LineCutter>(10); });
+  expect_goes_on_everywhere(content, [] { return std::make_unique<LineSplitter>(); });
+  // After the error at the end too.
+  expect_goes_on_everywhere(content + "too long for a line\n", [] { return std::make_unique<LineSplitter>(10); });
 }
 
 TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfOneLength) {
@@ -114,7 +114,7 @@ TEST(RecordFileReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
     test::MemoryStorage memory;
     memory.add("file", test::packed(content, compression));
     BufferPool pool;
-    RecordFileReader reader(memory, pool, "file", std::make_unique<LineCutter>(),
+    RecordFileReader reader(memory, pool, "file", std::make_unique<LineSplitter>(),
                             {.compression = compression, .chunk_bytes = 16 << 10}, [] {});
     std::vector<std::string> read;
     CutRecords records;
@@ -134,7 +134,7 @@ TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
     memory.add("file", test::packed("a\nb\n", compression));
     const RecordFileOptions options{.compression = compression, .start = {.offset = 100, .record = 9}};
     const Read read = read_file(
-        memory, [] { return std::make_unique<LineCutter>(); }, options, 9);
+        memory, [] { return std::make_unique<LineSplitter>(); }, options, 9);
     EXPECT_THAT(read.error, testing::HasSubstr("truncated: the file has only 4 bytes"));
   }
 }

@@ -53,7 +53,7 @@ class RetryTest : public ::testing::Test {
   }
   static ReadResult read(const std::shared_ptr<File>& file, int max_attempts, uint64_t offset, std::span<char> room) {
     auto sink = std::make_shared<Read>();
-    auto reader = std::make_shared<WholeReader>(file, max_attempts);
+    auto reader = std::make_shared<RangeReader>(file, max_attempts);
     reader->read(offset, std::as_writable_bytes(room), sink);
     EXPECT_TRUE(sink->flag.wait());
     EXPECT_EQ(sink->num_answers, 1);

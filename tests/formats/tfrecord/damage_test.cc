@@ -309,7 +309,7 @@ TEST(Damage, ABadLengthThatWasCompressedCostsOneRecordWithAnIndex) {
   // Broken before it was compressed: everything else is where the index says.
   const auto records = text_records(200, 300);
   const GoodShard good = make_shard(records, Compression::kGzip, kDistance, 0);
-  // Stored blocks: the bytes can be found, and both checksums behind them stay as they were.
+  // Stored blocks: the bytes can be found, and both checksums after them stay as they were.
   const std::string needle = records[100];
   ASSERT_GT(needle.size(), 20U);
   const size_t at = good.bytes.find(needle);
@@ -418,7 +418,7 @@ TEST(Damage, OfTheFixturesLosesWithAnIndexOnlyWhatIsDamaged) {
     const Loss loss = expect_accounted(good, bytes, options);
     ASSERT_FALSE(HasFailure()) << name;
     EXPECT_GT(loss.num_faults, 0U) << name;
-    // The manifest says what a reader can reach that knows where records begin: of damaged deflate data nothing behind
+    // The manifest says what a reader can reach that knows where records begin: of damaged deflate data nothing after
     // the damage, where seek points know more.
     EXPECT_GE(read.records.size(), std::min<size_t>(before + after, 12)) << name;
     if (form.empty() && name.find("two_payloads") == std::string::npos) {
@@ -476,7 +476,7 @@ TEST_P(AnyRecord, IsReachedFromItsIndexEntryAndAtMostAMebibyteIsUnpackedBeforeIt
     EXPECT_EQ(batch.offsets[0], good.index->offset(record));
     ASSERT_TRUE(batch.payloads[0] == records[record]) << record;
     if (record % 16 != 0) continue;
-    // And the rest comes behind it, its end and trailer included.
+    // And the rest comes after it, its end and trailer included.
     uint64_t seen = record + 1;
     ShardReader::Step last;
     while ((last = reader.next(batch)) == ShardReader::Step::kRecords) {

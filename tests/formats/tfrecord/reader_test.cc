@@ -264,7 +264,7 @@ TEST(RecordReader, LongRecordsAreReadStraightIntoTheirPlace) {
     reader.commit(room.size());
     fed += room.size();
     ++reads;
-    // Behind a long record only the header of the next was read: nothing long is ever moved.
+    // After a long record only the header of the next was read: nothing long is ever moved.
     if (records > 0) {
       EXPECT_LE(reader.num_available() - room.size(), 12U);
     }
@@ -292,7 +292,7 @@ TEST(RecordReader, ChunksEndBehindAHeaderWhereRecordsAreOfOneLength) {
     }
     if (fed > 0) {
       EXPECT_LE(reader.num_available(), records.size() == 1 ? 10016U : kFrameHeaderBytes)
-          << "bytes that are copied to where the rest will come, behind read " << records.size();
+          << "bytes that are copied to where the rest will come, after read " << records.size();
     }
     const std::span<std::byte> room = reader.prepare(64 << 10);
     std::memcpy(room.data(), bytes.data() + fed, room.size());

@@ -160,7 +160,7 @@ TEST(Resync, FindsRecordsByTheIndexWhereFramesDoNotCountThem) {
   ASSERT_TRUE(place);
   EXPECT_EQ(place->point, FrameTable::point(known.frames->frames()[1]));
   EXPECT_EQ(place->next, (RecordPosition{300, 3}));
-  // Behind what the reader has given already: only what follows is wanted.
+  // After what the reader has given already: only what follows is wanted.
   place = resync.next_place(1, {400, 4});
   ASSERT_TRUE(place);
   EXPECT_EQ(place->point, FrameTable::point(known.frames->frames()[1]));

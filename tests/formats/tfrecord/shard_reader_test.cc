@@ -319,7 +319,7 @@ TEST_F(ShardReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
 
 TEST_F(ShardReaderTest, KeepsOnlyWhatIsReadAheadOfRecordsThatWereCopied) {
   const std::string path = write("a.tfrecord", many_records([](size_t i) { return 70 + i % 50; }, 20000));
-  // The most memory behind a batch, from a storage that has it at once or that is slower than its caller.
+  // The most memory after a batch, from a storage that has it at once or that is slower than its caller.
   const auto most = [&](bool slow, bool leaves) {
     BufferPool pool;
     ManualStorage storage(local_);
@@ -674,7 +674,7 @@ TEST_F(ShardReaderTest, OfZstdWithASeekTableOfAnotherWriterGoesOnFromAFrameAndBe
   }
   const auto index = std::make_shared<const ShardIndex>(build_shard_index(local_, path));
   ASSERT_TRUE(index->has_frames());
-  // A frame in the middle of the file; which record comes behind it only the index says.
+  // A frame in the middle of the file; which record comes after it only the index says.
   std::string bytes = test::read_file(path);
   const ShardIndex::Frame bad = index->frame(index->num_frames() / 2);
   bytes[(bad.begin + bad.end) / 2] = static_cast<char>(bytes[(bad.begin + bad.end) / 2] ^ 1);

@@ -115,7 +115,7 @@ TEST(WindowTest, ANumberThatDoesNotFitACastAndAClassThatIsNoneGoWithTheirElement
               ElementsAre("x=[0,1]"));
 }
 
-// What comes behind a generator that failed is missing: no window may hide that.
+// What comes after a generator that failed is missing: no window may hide that.
 TEST(WindowTest, AnErrorThatEndsTheStreamIsToldWhateverItsCode) {
   const GeneratorRuns fails =
       GeneratorRuns::replayed([](const Iteration&) -> NextElement { throw std::runtime_error("no such file"); });

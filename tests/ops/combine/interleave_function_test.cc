@@ -114,7 +114,7 @@ Dataset dataset_of(const nlohmann::json& one) {
       .interleave(function, {.cycle_length = one.at("cycle_length"), .block_length = one.at("block_length")});
 }
 
-// `y`, and -1 in the place of an error, so that what comes behind it is seen.
+// `y`, and -1 in the place of an error, so that what comes after it is seen.
 class ShowErrors final : public MapOperator {
  public:
   explicit ShowErrors(const SchemaPtr& schema) : MapOperator(schema) {}

@@ -68,7 +68,7 @@ std::vector<From> special_values() {
   return values;
 }
 
-// Casts the values on every instruction set into a place with something behind it.
+// Casts the values on every instruction set into a place with something after it.
 template <typename From, typename To>
 void expect_casts(const std::vector<From>& values) {
   constexpr To kBehind = 77;

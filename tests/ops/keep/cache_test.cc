@@ -104,7 +104,7 @@ TEST_F(CacheOfShards, TheFilesAreReadOnce) {
     const std::string_view first = batch->values<std::string_view>("record")[0];
     EXPECT_EQ(first, std::to_string(batches % 30 * 100) + std::string(1000, 'x'));
     ++batches;
-    // Behind the first epoch the file may go.
+    // After the first epoch the file may go.
     if (batches == 40) std::filesystem::remove(path_);
   }
   EXPECT_EQ(batches, 90);

@@ -18,7 +18,7 @@
 #include "tests/support/operator_chain.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace::kept_elements_test {
+namespace millrace::persisted_elements_test {
 namespace {
 
 using ::testing::Each;
@@ -572,4 +572,4 @@ TEST(CacheTest, WhatWasLeftOutIsToldInTheFirstEpoch) {
 }
 
 }  // namespace
-}  // namespace millrace::kept_elements_test
+}  // namespace millrace::persisted_elements_test

@@ -55,7 +55,7 @@ TEST(DecodeRaw, ReadsNumbersOfEachTypeInBothByteOrders) {
   EXPECT_THAT(decoded({"\x3f\x80\x00\x00"s}, RawType::kFloat32, {.little_endian = false}), ElementsAre("raw=[1] i=0"));
 }
 
-// Bytes and values as tf.io.decode_raw has them, behind tf.cast.
+// Bytes and values as tf.io.decode_raw has them, after tf.cast.
 TEST(DecodeRaw, ReadsTypesThatNoColumnHasAsThoseThatHoldThem) {
   EXPECT_THAT(decoded({"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\x00\xc0"s
                        "\x55\x55\x55\x55\x55\x55\xd5\x3f\xe8\x07\x00\x00\x00\x00\x00\x00"s

@@ -268,7 +268,7 @@ TEST(ParseTensor, WhatDoesNotFitIsTheElementsError) {
   EXPECT_THAT(parsed({tensor(kString, {2}) + field(4, "\1\2ab"s)}, DType::kBytes, {2})[0],
               HasSubstr("a string is cut off"));
   EXPECT_THAT(parsed({tensor(kString, {1}) + field(4, "\1ab"s)}, DType::kBytes, {1})[0],
-              HasSubstr("behind the last string"));
+              HasSubstr("after the last string"));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ TEST(RowSlabTest, LentRowsComeBackFromOtherThreadsAndOutliveTheSlab) {
     for (int round = 0; round < 50; ++round) {
       std::vector<Ref<Resource>> loans;
       for (int i = 0; i < 8; ++i) {
-        const Ref<RowSlab::Loan> loan = slab->lend();
+        const Ref<RowSlab::Lease> loan = slab->lend();
         for (int row = 0; row < 20; ++row) loan->add(slab->allocate(1000));
         loans.emplace_back(loan);
       }

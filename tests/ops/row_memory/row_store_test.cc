@@ -42,13 +42,13 @@ class RowStoreTest : public ::testing::Test {
  protected:
   BufferPool pool_;
   std::shared_ptr<RowStore> store_ = std::make_shared<RowStore>(pool_);
-  RowStore::Taker taker_{store_.get()};
+  RowStore::Claimer taker_{store_.get()};
 };
 
 TEST_F(RowStoreTest, WhatIsTakenOutlivesItsBlockAndTheStore) {
   std::string_view row;
   const std::string large(100'000, 'x');
-  Ref<RowStore::Loan> loan;
+  Ref<RowStore::Lease> loan;
   {
     std::vector<std::string> records = {"one", "", large, "four"};
     const Column rows = in_store(pool_, *store_, records);
@@ -60,7 +60,7 @@ TEST_F(RowStoreTest, WhatIsTakenOutlivesItsBlockAndTheStore) {
     EXPECT_FALSE(taker_.take(row)) << "a second time";
     EXPECT_FALSE(taker_.take(row_of(rows, 0))) << "out of order";
     ASSERT_TRUE(taker_.take(row_of(rows, 3)));
-    loan = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+    loan = Ref<RowStore::Lease>(new RowStore::Lease(store_));
     loan->add(row.data());
     loan->add(row_of(rows, 3).data());
     taker_.end_block();
@@ -98,7 +98,7 @@ TEST_F(RowStoreTest, RowsOfAllLengthsKeepTheirBytesBesideOthers) {
 }
 
 TEST_F(RowStoreTest, WhatNobodyTookIsFreeWithItsBlock) {
-  Ref<RowStore::Loan> loan(new RowStore::Loan(store_));
+  Ref<RowStore::Lease> loan(new RowStore::Lease(store_));
   const char* taken = nullptr;
   const char* left = nullptr;
   {
@@ -211,7 +211,7 @@ TEST_F(RowStoreTest, ThreadsPutTakeAndFreeAtOnce) {
     });
   }
   struct Lent {
-    Ref<RowStore::Loan> loan;
+    Ref<RowStore::Lease> loan;
     std::vector<std::pair<std::string_view, std::string>> rows;
   };
   std::array<std::atomic<Lent*>, kBlocks> lent{};
@@ -224,7 +224,7 @@ TEST_F(RowStoreTest, ThreadsPutTakeAndFreeAtOnce) {
   });
   for (size_t block = 0; block < kBlocks; ++block) {
     auto out = std::make_unique<Lent>();
-    out->loan = Ref<RowStore::Loan>(new RowStore::Loan(store_));
+    out->loan = Ref<RowStore::Lease>(new RowStore::Lease(store_));
     for (size_t lane = 0; lane < lanes.size(); ++lane) {
       while (lanes[lane].blocks[block] == nullptr) std::this_thread::yield();
       const std::unique_ptr<Column> rows(lanes[lane].blocks[block].load());

@@ -100,7 +100,7 @@ TEST(FromGeneratorTest, EveryPlaceIsReachedAgainByEveryRule) {
     size_t before = 0;
     for (const Block& block : all) {
       for (const size_t element : {size_t{0}, block.num_elements() / 2, block.num_elements() - 1}) {
-        const Cursor place = block.cursor.behind(static_cast<int64_t>(element));
+        const Cursor place = block.cursor.advanced_by(static_cast<int64_t>(element));
         const std::vector<std::string> rest(expected.begin() + static_cast<std::ptrdiff_t>(before + element),
                                             expected.end());
         EXPECT_EQ(texts(blocks(chain(runs), place, pool)), rest) << before + element;

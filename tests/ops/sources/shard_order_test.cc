@@ -4,7 +4,7 @@
 
 #include "tests/support/small_memory_gate.h"
 
-namespace millrace::shard_lanes_test {
+namespace millrace::shard_order_test {
 namespace {
 
 using test::SmallMemoryGate;
@@ -30,4 +30,4 @@ TEST(LaneReads, HaveFewerChunksWhereTheyCannotBeSmaller) {
 }
 
 }  // namespace
-}  // namespace millrace::shard_lanes_test
+}  // namespace millrace::shard_order_test

@@ -186,7 +186,7 @@ TEST_F(TextLines, OfACompressedFileThatIsDamagedAreThoseBeforeTheDamage) {
     ASSERT_EQ(pipeline.skipped().counts.regions, 1);
     EXPECT_EQ(pipeline.skipped().counts.regions_of_unknown_records, 1);
     EXPECT_THAT(pipeline.skipped().regions[0].to_string(),
-                HasSubstr(" and all behind, an unknown number of records from " + std::to_string(records.size())));
+                HasSubstr(" and all after, an unknown number of records from " + std::to_string(records.size())));
     // A file that is not there is no damage.
     const Shards missing = Shards::files({folder_.path("none")});
     EXPECT_THAT(take_records(Dataset::text_lines(missing, options)).error, HasSubstr("io: "));

@@ -203,9 +203,9 @@ TEST(CorruptSpans, EpochsSeedsAndPlacesInThePipelineDrawTheirOwn) {
   const Dataset row = Dataset::rows({{"input_ids", tokens}});
   const std::vector<Row> epochs = run(row.repeat(2).corrupt_spans(of_1000()), 1);
   EXPECT_NE(epochs[0], epochs[1]);
-  const std::vector<Row> behind = run(row.corrupt_spans(of_1000()).repeat(2), 1);
-  EXPECT_EQ(behind[0], epochs[0]);
-  EXPECT_NE(behind[1], behind[0]);
+  const std::vector<Row> after = run(row.corrupt_spans(of_1000()).repeat(2), 1);
+  EXPECT_EQ(after[0], epochs[0]);
+  EXPECT_NE(after[1], after[0]);
   CorruptSpansOptions other = of_1000();
   other.seed = 5;
   EXPECT_NE(run(row.corrupt_spans(other), 1)[0], epochs[0]);

@@ -34,7 +34,7 @@ std::vector<double> expected_spans(const MaskSpans& spans, size_t share) {
   double sum = 0;
   for (size_t l = 1; l <= longest; ++l) sum += length[l] = spans.stop * std::pow(1 - spans.stop, l - 1);
   for (double& p : length) p /= sum;
-  std::vector<double> begins(share + 1, 0);  // the chance that a span begins behind so many units
+  std::vector<double> begins(share + 1, 0);  // the chance that a span begins after so many units
   begins[0] = 1;
   std::vector<double> expected(longest + 1, 0);
   for (size_t at = 0; at < share; ++at) {

@@ -12,7 +12,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
-namespace millrace::late_copy_test {
+namespace millrace::defer_copy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,7 +55,7 @@ class LateCopy : public testing::Test {
                                       const std::optional<PipelineState>& state = std::nullopt) {
     const WorkerLimit limit(threads);
     StartOptions options{.threads = threads};
-    if (!rewritten) options.disabled_rewrites = {"late_copy"};
+    if (!rewritten) options.disabled_rewrites = {"defer_copy"};
     options.state = state;
     std::vector<std::string> stream;
     Pipeline pipeline = dataset.start(options);
@@ -78,7 +78,7 @@ class LateCopy : public testing::Test {
   }
 
   static void expect_same(const Dataset& dataset) {
-    EXPECT_THAT(dataset.explain(), HasSubstr("late_copy: "));
+    EXPECT_THAT(dataset.explain(), HasSubstr("defer_copy: "));
     EXPECT_THAT(dataset.explain(), HasSubstr("decode_rows"));
     const std::vector<std::string> expected = run(dataset, 2, false);
     EXPECT_GT(expected.size(), 3U);
@@ -134,14 +134,14 @@ TEST_F(LateCopy, StatesAreTheSame) {
 
 TEST_F(LateCopy, LeavesTheRestAsItIs) {
   const auto explained = [](const Dataset& dataset) { return dataset.explain(); };
-  EXPECT_THAT(explained(parsed().cache().repeat(2)), Not(HasSubstr("late_copy")));
-  EXPECT_THAT(explained(parsed().cache().cast("id", DType::kInt32).shuffle(10)), Not(HasSubstr("late_copy")));
-  EXPECT_THAT(explained(parsed().shuffle(10).batch(4)), Not(HasSubstr("late_copy")));
+  EXPECT_THAT(explained(parsed().cache().repeat(2)), Not(HasSubstr("defer_copy")));
+  EXPECT_THAT(explained(parsed().cache().cast("id", DType::kInt32).shuffle(10)), Not(HasSubstr("defer_copy")));
+  EXPECT_THAT(explained(parsed().shuffle(10).batch(4)), Not(HasSubstr("defer_copy")));
   EXPECT_THAT(explained(Dataset::rows({{"value", std::vector<std::string>{"a", "b"}}}).cache().shuffle(2)),
-              Not(HasSubstr("late_copy")));
+              Not(HasSubstr("defer_copy")));
 }
 
-// Behind the cache no row is copied before its batch: a shuffle over all of it takes no second copy.
+// After the cache no row is copied before its batch: a shuffle over all of it takes no second copy.
 TEST_F(LateCopy, AShuffleOfCachedRowsHoldsNoneOfThem) {
   const WorkerLimit limit(2);
   constexpr int64_t kRowBytes = 8 + 4 * kValues;
@@ -155,7 +155,7 @@ TEST_F(LateCopy, NarrowIntegersTakeLessMemory) {
   // that are all one, instead of 336.
   constexpr int64_t kEpochs = test::kThreadSanitized ? 40 : 147;
   const Dataset many = parsed().select({"tokens", "marks"}).repeat(kEpochs).cache().shuffle(2).batch(8);
-  EXPECT_LT(peak_bytes(many), 2 * peak_bytes(many, {"late_copy"}) / 5);
+  EXPECT_LT(peak_bytes(many), 2 * peak_bytes(many, {"defer_copy"}) / 5);
 }
 
 // What a block of packed rows becomes is bounded: rows of zeros are cut into blocks as others are.
@@ -179,4 +179,4 @@ TEST_F(LateCopy, BlocksOfRowsThatPackWellStaySmall) {
 }
 
 }  // namespace
-}  // namespace millrace::late_copy_test
+}  // namespace millrace::defer_copy_test

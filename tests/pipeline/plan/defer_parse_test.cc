@@ -14,7 +14,7 @@
 #include "millrace/pipeline/stream_hash.h"
 #include "millrace/pipeline/worker_limit.h"
 
-namespace millrace::late_parse_test {
+namespace millrace::defer_parse_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,7 +33,7 @@ void PrintTo(const Outcome& outcome, std::ostream* out) {
 
 /// One shard of 60 records, record r with the id r; some are no Examples, some have a payload that does not match its
 /// CRC. The stream, errors included, must be the one of the plan as written.
-class LateParse : public testing::Test {
+class DeferParse : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
@@ -71,7 +71,7 @@ class LateParse : public testing::Test {
   static Outcome run(const Dataset& dataset, int threads, bool rewritten) {
     const WorkerLimit limit(threads);
     StartOptions options{.threads = threads};
-    if (!rewritten) options.disabled_rewrites = {"late_parse"};
+    if (!rewritten) options.disabled_rewrites = {"defer_parse"};
     Outcome outcome;
     try {
       Pipeline pipeline = dataset.start(options);
@@ -92,11 +92,11 @@ class LateParse : public testing::Test {
 
   std::vector<FeatureDescription> features_{fixed_len("id", {}, DType::kInt64)};
   fs::path folder_ =
-      fs::temp_directory_path() / fmt::format("millrace_late_parse_{}_{}", ::getpid(),
+      fs::temp_directory_path() / fmt::format("millrace_defer_parse_{}_{}", ::getpid(),
                                               testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-TEST_F(LateParse, TheFirstOfTwoErrorsInABatchEndsTheStream) {
+TEST_F(DeferParse, TheFirstOfTwoErrorsInABatchEndsTheStream) {
   expect_same(parsed({19}, {21}).batch(8), "parse: ", 19);
   expect_same(parsed({21}, {19}).batch(8), "payload_crc: ", 19);
   expect_same(parsed({16}, {23}).batch(8), "parse: ", 16);
@@ -108,7 +108,7 @@ TEST_F(LateParse, TheFirstOfTwoErrorsInABatchEndsTheStream) {
   expect_same(parsed({57}, {59}).batch(8), "parse: ", 57);
 }
 
-TEST_F(LateParse, AnErrorInADroppedRemainderIsFound) {
+TEST_F(DeferParse, AnErrorInADroppedRemainderIsFound) {
   expect_same(parsed({58}).batch(8, {.drop_remainder = true}), "parse: ", 58);
   expect_same(parsed({58}).batch(8, {.drop_remainder = true}).repeat(), "parse: ", 58);
   expect_same(parsed({8}).take(10).batch(8, {.drop_remainder = true}), "parse: ", 8);
@@ -118,15 +118,15 @@ TEST_F(LateParse, AnErrorInADroppedRemainderIsFound) {
   EXPECT_EQ(whole.batches.size(), 14U);
 }
 
-TEST_F(LateParse, WhatAShuffleGivesBeforeTheErrorIsTheSame) {
-  // A row that does not parse would have counted otherwise in take, and begun another batch behind it.
+TEST_F(DeferParse, WhatAShuffleGivesBeforeTheErrorIsTheSame) {
+  // A row that does not parse would have counted otherwise in take, and begun another batch after it.
   expect_same(parsed({10}).batch(4).shuffle(6, {.seed = 3}), "parse: ", 10);
   expect_same(parsed({10}).batch(4).cast("id", DType::kInt32).shuffle(6, {.seed = 3}), "parse: ", 10);
   expect_same(parsed({10}).take(20).shuffle(18, {.seed = 3}), "parse: ", 10);
   expect_same(parsed({10}).shuffle(18, {.seed = 3}).batch(4), "parse: ", 10);
 }
 
-TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
+TEST_F(DeferParse, APaddedBatchParsesItsRowsItself) {
   features_.push_back(var_len("tokens", DType::kInt64));
   const std::string plan = parsed({}).shuffle(10).repeat().padded_batch(8).explain();
   EXPECT_NE(plan.find("parse_example inside padded_batch"), std::string::npos) << plan;
@@ -153,7 +153,7 @@ TEST_F(LateParse, APaddedBatchParsesItsRowsItself) {
 
 // Records for padded batches, which are plain: their lists are packed. `odd`: those of some are not, so that their
 // batches are made by way of rows. `last`: one more.
-class PaddedParse : public LateParse {
+class PaddedParse : public DeferParse {
  protected:
   // An Example of one Feature; `list`: Int64List or FloatList with its tag.
   static std::string example_of(const std::string& key, const std::string& list) {
@@ -255,7 +255,7 @@ TEST_F(PaddedParse, TheFirstErrorIsTheSame) {
 TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
   for (const bool rewritten : {false, true}) {
     StartOptions start{.threads = 1, .memory_budget = 1 << 20};
-    if (!rewritten) start.disabled_rewrites = {"late_parse"};
+    if (!rewritten) start.disabled_rewrites = {"defer_parse"};
     Pipeline pipeline = parsed(records(false), false).padded_batch(400, {.length = PadLength::fixed(512)}).start(start);
     try {
       (void)pipeline.next();
@@ -267,7 +267,7 @@ TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
 }
 
 // Examples with two serialized tensors of numbers; some of these are text.
-class LateParseTensor : public LateParse {
+class LateParseTensor : public DeferParse {
  protected:
   // A float32 tensor, see tensorflow/core/framework/tensor.proto.
   static std::string tensor(const std::vector<float>& values) {
@@ -302,8 +302,8 @@ class LateParseTensor : public LateParse {
 
 TEST_F(LateParseTensor, StandsBehindTheBatchAsOne) {
   const std::string plan = tensors({}, {}).repeat(3).batch(8).explain();
-  EXPECT_NE(plan.find("late_parse: parse_tensor after repeat"), std::string::npos) << plan;
-  EXPECT_NE(plan.find("late_parse: parse_tensor after batch"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("defer_parse: parse_tensor after repeat"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("defer_parse: parse_tensor after batch"), std::string::npos) << plan;
   EXPECT_NE(plan.find("b float32 [?,3]"), std::string::npos) << plan;
   for (const bool drop : {false, true}) {
     for (const Dataset& dataset :
@@ -335,13 +335,13 @@ TEST_F(LateParseTensor, TheFirstErrorByRowsEndsTheStream) {
   EXPECT_EQ(plan.find("parse_tensor after"), std::string::npos) << plan;
 }
 
-TEST_F(LateParse, StopsAtASecondBatch) {
+TEST_F(DeferParse, StopsAtASecondBatch) {
   const Dataset nested = parsed({}).batch(4).batch(3);
-  EXPECT_NE(nested.explain().find("late_parse: parse_example after batch"), std::string::npos);
+  EXPECT_NE(nested.explain().find("defer_parse: parse_example after batch"), std::string::npos);
   EXPECT_EQ(run(nested, 2, true), run(nested, 2, false));
   EXPECT_EQ(run(nested, 2, true).batches.size(), 5U);
   expect_same(parsed({19}, {21}).batch(4).batch(3), "parse: ", 19);
 }
 
 }  // namespace
-}  // namespace millrace::late_parse_test
+}  // namespace millrace::defer_parse_test

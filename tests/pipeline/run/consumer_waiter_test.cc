@@ -27,13 +27,13 @@
 
 namespace millrace {
 
-struct PipelineWithSeatLimits {
-  static Pipeline start(const Dataset& dataset, const StartOptions& options, const SeatLimits& limits) {
+struct PipelineWithHelpingPolicy {
+  static Pipeline start(const Dataset& dataset, const StartOptions& options, const HelpingPolicy& limits) {
     return {dataset.plan(), *dataset.plan(), options, limits};
   }
 };
 
-namespace waiting_caller_test {
+namespace consumer_waiter_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -44,32 +44,32 @@ void spin(std::chrono::microseconds time) {
   }
 }
 
-// The seat is the caller's in its 32nd wait, however long it took for the others and for what it did in between, and
-// stays so. A test that wants it lost has the one limit that it is about.
+// The reserved slot is the caller's in its 32nd wait, however long it took for the others and for what it did in
+// between, and stays so. A test that wants it lost has the one limit that it is about.
 constexpr int64_t kForEver = 3'600'000'000'000;
-constexpr SeatLimits kUnlimited = {.longest_to_get_ns = kForEver,
-                                   .longest_to_keep_ns = kForEver,
-                                   .away_to_get = 0,
-                                   .away_to_keep = 0,
-                                   .still = std::chrono::nanoseconds(kForEver)};
-constexpr SeatLimits lost_when_still(std::chrono::nanoseconds still = SeatLimits().still) {
-  SeatLimits limits = kUnlimited;
+constexpr HelpingPolicy kUnlimited = {.longest_to_get_ns = kForEver,
+                                      .longest_to_keep_ns = kForEver,
+                                      .away_to_get = 0,
+                                      .away_to_keep = 0,
+                                      .still = std::chrono::nanoseconds(kForEver)};
+constexpr HelpingPolicy lost_when_still(std::chrono::nanoseconds still = HelpingPolicy().still) {
+  HelpingPolicy limits = kUnlimited;
   limits.still = still;
   return limits;
 }
 
-/// Two workers, one of them the seat, and a node whose bodies call a function.
+/// Two workers, one of them the reserved slot, and a node whose bodies call a function.
 class WaitingCallerTest : public testing::Test {
  protected:
   ~WaitingCallerTest() override {
-    seat_.reset();
+    reserved_slot_.reset();
     executor_.stop();
   }
 
   void submit() { executor_.submit(node_, 0, this); }
 
-  void make_seat(const SeatLimits& limits, WaitingCaller::Seat::Look look = {}) {
-    seat_.emplace(caller_, executor_, std::move(look), limits);
+  void make_reserved_slot(const HelpingPolicy& limits, ConsumerWaiter::ReservedSlot::Look look = {}) {
+    reserved_slot_.emplace(caller_, executor_, std::move(look), limits);
   }
 
   // What takes both workers a while is asked for, and the caller waits for it.
@@ -78,10 +78,10 @@ class WaitingCallerTest : public testing::Test {
     for (int i = 0; i < 2; ++i) submit();
     caller_.wait();
   }
-  // At the end the seat has been the caller's, and is where no limit took it away.
-  void wait_for_the_seat() {
+  // At the end the reserved slot has been the caller's, and is where no limit took it away.
+  void wait_for_the_slot() {
     in_body_ = [this] { caller_.wake(); };
-    for (int i = 0; i < SeatLimits::kWaits; ++i) {
+    for (int i = 0; i < HelpingPolicy::kWaits; ++i) {
       submit();
       caller_.wait();
     }
@@ -110,8 +110,8 @@ class WaitingCallerTest : public testing::Test {
   }
 
   const WorkerLimit limit_{2};
-  WaitingCaller caller_;
-  Executor executor_{2, int64_t{1} << 20, /*has_seat=*/true};
+  ConsumerWaiter caller_;
+  Executor executor_{2, int64_t{1} << 20, /*has_reserved_slot=*/true};
   std::function<void()> in_body_;
   std::atomic<int> left_ = 0;
   Executor::Node node_{executor_.graph(), tbb::flow::unlimited, HandedOver([this](size_t) {
@@ -120,17 +120,17 @@ class WaitingCallerTest : public testing::Test {
                          in_body_();
                          return tbb::flow::continue_msg();
                        })};
-  std::optional<WaitingCaller::Seat> seat_;
+  std::optional<ConsumerWaiter::ReservedSlot> reserved_slot_;
 };
 
 TEST_F(WaitingCallerTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
-  make_seat(kUnlimited);
+  make_reserved_slot(kUnlimited);
   in_body_ = [this] { body(std::chrono::microseconds(100)); };
-  for (int i = 0; i < SeatLimits::kWaits; ++i) {
-    ASSERT_FALSE(seat_->is_callers());
+  for (int i = 0; i < HelpingPolicy::kWaits; ++i) {
+    ASSERT_FALSE(reserved_slot_->is_callers());
     wait_for_two_bodies();
   }
-  ASSERT_TRUE(seat_->is_callers());
+  ASSERT_TRUE(reserved_slot_->is_callers());
   std::atomic<bool> was_here = false;
   std::chrono::microseconds time(0);
   in_body_ = [&, me = std::this_thread::get_id()] {
@@ -144,9 +144,9 @@ TEST_F(WaitingCallerTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
-  make_seat(lost_when_still());
-  wait_for_the_seat();
-  while (seat_->is_callers()) std::this_thread::yield();
+  make_reserved_slot(lost_when_still());
+  wait_for_the_slot();
+  while (reserved_slot_->is_callers()) std::this_thread::yield();
   std::barrier both(2);
   std::atomic<int> done = 0;
   in_body_ = [&] {
@@ -159,35 +159,36 @@ TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAwayABitBetweenAllWaits) {
-  SeatLimits limits = kUnlimited;
-  limits.away_to_keep = SeatLimits().away_to_keep;
-  make_seat(limits);
-  wait_for_the_seat();
-  ASSERT_TRUE(seat_->is_callers());
+  HelpingPolicy limits = kUnlimited;
+  limits.away_to_keep = HelpingPolicy().away_to_keep;
+  make_reserved_slot(limits);
+  wait_for_the_slot();
+  ASSERT_TRUE(reserved_slot_->is_callers());
   in_body_ = [this] { body(std::chrono::microseconds(100)); };
-  for (int i = 0; seat_->is_callers(); ++i) {
+  for (int i = 0; reserved_slot_->is_callers(); ++i) {
     wait_for_two_bodies();
-    spin(milliseconds(1 + i / SeatLimits::kWaits));  // more than a quarter of the time at last, however long waits are
+    spin(milliseconds(1 +
+                      i / HelpingPolicy::kWaits));  // more than a quarter of the time at last, however long waits are
   }
 }
 
 TEST_F(WaitingCallerTest, GivesTheSeatBackWhenWaitsBecomeLong) {
-  SeatLimits limits = kUnlimited;
-  limits.longest_to_keep_ns = SeatLimits().longest_to_keep_ns;
-  make_seat(limits);
-  wait_for_the_seat();
+  HelpingPolicy limits = kUnlimited;
+  limits.longest_to_keep_ns = HelpingPolicy().longest_to_keep_ns;
+  make_reserved_slot(limits);
+  wait_for_the_slot();
   in_body_ = [this] { body(milliseconds(3)); };
-  for (int i = 0; i < SeatLimits::kWaits; ++i) {
-    ASSERT_TRUE(seat_->is_callers());
+  for (int i = 0; i < HelpingPolicy::kWaits; ++i) {
+    ASSERT_TRUE(reserved_slot_->is_callers());
     wait_for_two_bodies();
   }
-  EXPECT_FALSE(seat_->is_callers());
+  EXPECT_FALSE(reserved_slot_->is_callers());
 }
 
 TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
-  SeatLimits limits = kUnlimited;
-  limits.longest_to_get_ns = SeatLimits().longest_to_get_ns;
-  make_seat(limits);
+  HelpingPolicy limits = kUnlimited;
+  limits.longest_to_get_ns = HelpingPolicy().longest_to_get_ns;
+  make_reserved_slot(limits);
   in_body_ = [&] {
     std::this_thread::sleep_for(milliseconds(2));
     caller_.wake();
@@ -195,45 +196,45 @@ TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
   for (int i = 0; i < 100; ++i) {
     submit();
     caller_.wait();
-    ASSERT_FALSE(seat_->is_callers());
+    ASSERT_FALSE(reserved_slot_->is_callers());
   }
 }
 
 TEST_F(WaitingCallerTest, SleepsWhenItIsAwayBetweenTheWaits) {
-  SeatLimits limits = kUnlimited;
-  limits.away_to_get = SeatLimits().away_to_get;
-  make_seat(limits);
-  for (int i = 0; i < 2 * SeatLimits::kWaits; ++i) {
+  HelpingPolicy limits = kUnlimited;
+  limits.away_to_get = HelpingPolicy().away_to_get;
+  make_reserved_slot(limits);
+  for (int i = 0; i < 2 * HelpingPolicy::kWaits; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     caller_.wake();
     caller_.wait();
     const auto waited = std::chrono::steady_clock::now() - begin;
     spin(std::chrono::ceil<std::chrono::microseconds>(waited) + std::chrono::microseconds(100));  // half of the time
-    ASSERT_FALSE(seat_->is_callers());
+    ASSERT_FALSE(reserved_slot_->is_callers());
   }
 }
 
 TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
-  make_seat(lost_when_still());
-  wait_for_the_seat();
+  make_reserved_slot(lost_when_still());
+  wait_for_the_slot();
   EXPECT_FALSE(caller_.wait_for(milliseconds(20)));
-  while (seat_->is_callers()) std::this_thread::yield();
+  while (reserved_slot_->is_callers()) std::this_thread::yield();
   caller_.wake();
   EXPECT_TRUE(caller_.wait_for(milliseconds(0))) << "a wake before the wait is not lost";
   EXPECT_FALSE(caller_.wait_for(milliseconds(0))) << "and counts once";
 }
 
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
-  make_seat(kUnlimited);
-  wait_for_the_seat();
-  wait_to_be_woken([this] { ASSERT_TRUE(seat_->is_callers()); });
+  make_reserved_slot(kUnlimited);
+  wait_for_the_slot();
+  wait_to_be_woken([this] { ASSERT_TRUE(reserved_slot_->is_callers()); });
 }
 
 // A wake that is lost leaves it asleep for good.
 TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItLosesTheSeatAndGetsItBack) {
-  SeatLimits limits = kUnlimited;
+  HelpingPolicy limits = kUnlimited;
   limits.still = std::chrono::microseconds(100);
-  make_seat(limits);
+  make_reserved_slot(limits);
   wait_to_be_woken([] {});
 }
 
@@ -251,10 +252,10 @@ TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
     body(time);
   };
   try {
-    // Where the seat was lost before the caller came to work, with more time.
+    // Where the reserved slot was lost before the caller came to work, with more time.
     for (int more = 1; !was_here; more *= 2) {
-      make_seat(lost_when_still(more * SeatLimits().still), {milliseconds(5), look});
-      wait_for_the_seat();
+      make_reserved_slot(lost_when_still(more * HelpingPolicy().still), {milliseconds(5), look});
+      wait_for_the_slot();
       in_body_ = [&, more] { work_and_hang(more * std::chrono::microseconds(100)); };
       for (int i = 0; i < 4; ++i) wait_for_two_bodies();
     }
@@ -267,10 +268,10 @@ TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
 }
 
 TEST_F(WaitingCallerTest, WaitsAsBeforeWhenTheSeatIsGone) {
-  make_seat(kUnlimited);
-  wait_for_the_seat();
-  ASSERT_TRUE(seat_->is_callers());
-  seat_.reset();
+  make_reserved_slot(kUnlimited);
+  wait_for_the_slot();
+  ASSERT_TRUE(reserved_slot_->is_callers());
+  reserved_slot_.reset();
   std::atomic<int> bodies = 0;
   in_body_ = [&] {
     ++bodies;
@@ -308,8 +309,8 @@ Dataset looked_at(const Dataset& input, bool is_nonblocking, const std::function
   });
 }
 
-Pipeline start(const Dataset& dataset, const StartOptions& options, const SeatLimits& limits = kUnlimited) {
-  return PipelineWithSeatLimits::start(dataset, options, limits);
+Pipeline start(const Dataset& dataset, const StartOptions& options, const HelpingPolicy& limits = kUnlimited) {
+  return PipelineWithHelpingPolicy::start(dataset, options, limits);
 }
 
 TEST(CallerOfNext, IsOneOfTheWorkersWhileItWaits) {
@@ -388,7 +389,7 @@ class RecordsOfAUser final : public FileSourceOperator {
   std::string_view name() const override { return "records_of_a_user"; }
 
  private:
-  std::unique_ptr<RecordCutter> cutter(uint64_t) const override { return nullptr; }
+  std::unique_ptr<RecordSplitter> cutter(uint64_t) const override { return nullptr; }
 };
 
 TEST(CallerOfNext, WaitsForFilesAndNotForACutterOfAUser) {
@@ -414,5 +415,5 @@ TEST(CallerOfNext, CallsNoFunctionOfAUser) {
 }
 
 }  // namespace
-}  // namespace waiting_caller_test
+}  // namespace consumer_waiter_test
 }  // namespace millrace

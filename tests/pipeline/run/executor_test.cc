@@ -34,16 +34,16 @@ TEST(Executor, CountsAThreadOnceThoughItWorksForOthersInBetween) {
 
 TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
   const WorkerLimit limit(1);
-  Executor executor(2, 1 << 20, /*has_seat=*/true);
+  Executor executor(2, 1 << 20, /*has_reserved_slot=*/true);
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::barrier both(2);
   std::atomic<int> done = 0;
-  std::deque<Executor::Stay> stays;  // all stay: the last call of `end` may still go on
+  std::deque<Executor::ArenaSession> stays;  // all stay: the last call of `end` may still go on
   Executor::Node node(executor.graph(), tbb::flow::unlimited, HandedOver([&](size_t) {
                         handoff_acquire(&executor);
                         const Executor::Body body(executor);
-                        both.arrive_and_wait();  // one is of the worker, one of who has the seat
+                        both.arrive_and_wait();  // one is of the worker, one of who has the reserved slot
                         const std::lock_guard lock(mutex);
                         threads.insert(std::this_thread::get_id());
                         if (++done % 2 == 0) stays.back().end();
@@ -58,7 +58,7 @@ TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
   };
   work(3);
   EXPECT_GE(threads.size(), 4U);
-  EXPECT_EQ(executor.distinct_workers(), static_cast<int>(threads.size()) - 2) << "three had the seat";
+  EXPECT_EQ(executor.distinct_workers(), static_cast<int>(threads.size()) - 2) << "three had the reserved slot";
   executor.stop();
 }
 

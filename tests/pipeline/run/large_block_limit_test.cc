@@ -44,7 +44,7 @@ TEST(LargeBlockLimit, WhatABlockBeginsWithCountsUntilOneIsMade) {
   LargeBlockLimit large = limit();
   large.expect(4 * kMiB);
   EXPECT_EQ(large.usable(kSlots), 2U);
-  EXPECT_EQ(large.bytes_of_last(), -1) << "what it will have behind the maps is not known";
+  EXPECT_EQ(large.bytes_of_last(), -1) << "what it will have after the maps is not known";
   large.made(kMiB, 0);
   large.expect(4 * kMiB);
   EXPECT_EQ(large.usable(kSlots), 8U);

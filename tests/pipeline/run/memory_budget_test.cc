@@ -40,7 +40,7 @@ std::string error_of(const Dataset& dataset, const StartOptions& options) {
 
 TEST(MemoryBudget, TheStreamIsTheSameInLittleMemoryAndTheBuffersKeepWithin) {
   const WorkerLimit limit(4);
-  // A block of the map's output is 8 MB at first; behind it everything waits its turn.
+  // A block of the map's output is 8 MB at first; after it everything waits its turn.
   const Dataset dataset = wide_rows(20000, 100).shuffle(500, {.seed = 2}).padded_batch(16).repeat(2);
   const auto run = [&](int threads, int64_t budget) {
     Pipeline pipeline = dataset.start({.threads = threads, .memory_budget = budget});

@@ -9,7 +9,7 @@
 
 #include "millrace/formats/error.h"
 
-namespace millrace::still_time_test {
+namespace millrace::stall_timer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,16 +19,16 @@ using ::testing::HasSubstr;
 constexpr double kLeast = 1e-9;
 constexpr int kMany = 1000;
 
-TEST(StillTime, IsNeverReachedWhileSomethingMoves) {
-  StillTime still(kLeast, nullptr);
+TEST(StallTimer, IsNeverReachedWhileSomethingMoves) {
+  StallTimer still(kLeast, nullptr);
   for (uint64_t moved = 1; moved <= kMany; ++moved) {
     ASSERT_FALSE(still.look(moved));
     ASSERT_FALSE(still.look(moved)) << "counts anew";
   }
 }
 
-TEST(StillTime, IsNeverReachedWhileSomethingMayMoveThatNobodySees) {
-  StillTime still(kLeast, nullptr);
+TEST(StallTimer, IsNeverReachedWhileSomethingMayMoveThatNobodySees) {
+  StallTimer still(kLeast, nullptr);
   for (int i = 0; i < kMany; ++i) ASSERT_FALSE(still.look(1, /*may_move=*/true));
   EXPECT_FALSE(still.look(1));
   for (int i = 0; i < kMany; ++i) ASSERT_FALSE(still.look(1, /*may_move=*/true));
@@ -39,9 +39,9 @@ TEST(StillTime, IsNeverReachedWhileSomethingMayMoveThatNobodySees) {
 }
 
 // As of a process that was stopped.
-TEST(StillTime, CountsALongTimeBetweenTwoLooksAsTwoIntervals) {
+TEST(StallTimer, CountsALongTimeBetweenTwoLooksAsTwoIntervals) {
   constexpr double kSeconds = 1e-3;
-  StillTime still(kSeconds, nullptr);
+  StallTimer still(kSeconds, nullptr);
   EXPECT_EQ(still.interval(), std::chrono::microseconds(250));
   EXPECT_FALSE(still.look(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
@@ -52,10 +52,10 @@ TEST(StillTime, CountsALongTimeBetweenTwoLooksAsTwoIntervals) {
   EXPECT_DOUBLE_EQ(still.seconds(), kSeconds);
 }
 
-TEST(StillTime, CountsAnewBehindWhatIsTold) {
+TEST(StallTimer, CountsAnewBehindWhatIsTold) {
   const Stall stall{.seconds = 5, .cause = "nobody works", .report = "the report\n"};
   int times = 0;
-  StillTime still(kLeast, [&](const Stall& told) {
+  StallTimer still(kLeast, [&](const Stall& told) {
     EXPECT_EQ(told.cause, stall.cause);
     ++times;
   });
@@ -69,8 +69,8 @@ TEST(StillTime, CountsAnewBehindWhatIsTold) {
   }
 }
 
-TEST(StillTime, PrintsAndThrowsWhenNothingElseIsAskedFor) {
-  StillTime still(kLeast, nullptr);
+TEST(StallTimer, PrintsAndThrowsWhenNothingElseIsAskedFor) {
+  StallTimer still(kLeast, nullptr);
   testing::internal::CaptureStderr();
   std::string thrown;
   try {
@@ -84,4 +84,4 @@ TEST(StillTime, PrintsAndThrowsWhenNothingElseIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace millrace::still_time_test
+}  // namespace millrace::stall_timer_test

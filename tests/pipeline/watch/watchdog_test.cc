@@ -346,7 +346,7 @@ TEST_F(WatchdogTest, PrintsAndThrowsWhenNothingElseIsAskedFor) {
 }
 
 /// A plan that runs, and its watchdog, whose looks the test makes itself, when it knows whether something has moved. Of
-/// three looks at one count the last one tells of a stall, see `StillTime`.
+/// three looks at one count the last one tells of a stall, see `StallTimer`.
 class LookedAt final : public Waker {
  public:
   LookedAt(const Dataset& dataset, std::shared_ptr<Storage> storage)

@@ -187,7 +187,7 @@ TEST(StepTrace, IsWholeHoweverTheTrainingEnds) {
   const std::string path = folder.path("trace.json");
   const auto steps = [&] { return named(spans_of(path), "step ").size(); };
   {
-    // Behind its last step, while the training goes on.
+    // After its last step, while the training goes on.
     ToyTraining toy({.total_steps = 5});
     toy.trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = path, .first_step = 1, .steps = 2}));
     class Reader final : public Callback {

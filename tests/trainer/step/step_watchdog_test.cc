@@ -142,7 +142,7 @@ TEST(StepWatchdog, GoesOnAndSaysSoWhenWhoIsToldOfAStallThrows) {
 
 TEST(StepWatchdog, SaysHowFarTheBackwardPassHasCome) {
   const Expected held{.cause = "step 1 (batch 0) waits for replica 5, which is in its backward pass",
-                      .report = "replica 5: in its backward pass, behind the gradient of 'second.weight'"};
+                      .report = "replica 5: in its backward pass, after the gradient of 'second.weight'"};
   Watched watched(kLimit);
   watched.model.before_last_gradients = [&](const ReplicaContext& context) {
     if (context.replica == 5) watched.barked.wait_for(held);

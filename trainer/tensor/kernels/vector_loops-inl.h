@@ -25,7 +25,7 @@ int64_t lanes() {
   return static_cast<int64_t>(hn::Lanes(Tag<T>()));
 }
 
-// One vector of `count` values and zeros behind them, so that a rest goes through the same arithmetic as the others.
+// One vector of `count` values and zeros after them, so that a rest goes through the same arithmetic as the others.
 template <typename T>
 HWY_ATTR HWY_INLINE hn::Vec<Tag<T>> load_rest(const T* x, int64_t count) {
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)] = {};

@@ -220,8 +220,8 @@ TEST_F(RecordFetcherTest, OfZstdLosesTheRecordsOfAFrameThatCannotBeUnpackedOrRea
 TEST_F(RecordFetcherTest, FilesAreKeptForTheNextReads) {
   FilePool pool(2, 1);
   EXPECT_EQ(pool.take(0), nullptr);
-  const auto file = std::make_shared<WholeReader>(nullptr);
-  const auto other = std::make_shared<WholeReader>(nullptr);
+  const auto file = std::make_shared<RangeReader>(nullptr);
+  const auto other = std::make_shared<RangeReader>(nullptr);
   pool.give_back(0, file);
   pool.give_back(1, other);  // in the place of the first
   EXPECT_EQ(pool.take(0), nullptr);

@@ -40,6 +40,7 @@ std::optional<Parsing> parsing_in(const PlanNode& node) {
     parsing.inputs = first->inputs;
   }
   if (run.empty()) return std::nullopt;
+  if (run.size() == 1) parsing.arguments = node.arguments;
   parsing.make = [last, run = std::move(run)](std::span<const SchemaPtr> inputs) {
     return last->fused(run, inputs[0]);
   };

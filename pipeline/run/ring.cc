@@ -89,7 +89,8 @@ size_t Ring::num_ready() const {
 size_t Ring::usable_slots() const {
   const size_t usable = large_.usable(options_.slots);
   if (usable == options_.slots || !options_.ordered) return usable;
-  if (next_is_ready() || !is_in_body(tail_.load())) return usable;
+  const uint64_t head = tail_.load();
+  if (ready_[place(head)].load() != 0 || !is_in_body(head)) return usable;
   return std::min(usable + num_ready(), options_.slots);
 }
 

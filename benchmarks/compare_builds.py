@@ -3,8 +3,8 @@
 
 usage: benchmarks/compare_builds.py BEFORE AFTER [--pairs 12] [--seconds 0.5] [--threads 2] [--workload NAME]...
 
-BEFORE and AFTER are build folders (presets dev or release). The shards are written by AFTER's write_workload_shards
-(preset dev), some 60 MB for each workload, so that both read from the page cache. Which of the two comes first alternates
+BEFORE and AFTER are build folders, BEFORE of the preset dev or release, AFTER of dev. The shards are written by AFTER's
+write_workload_shards, some 60 MB for each workload, so that both read from the page cache. Which of the two comes first alternates
 from pair to pair. Prints for each workload the median over the pairs of AFTER's time divided by BEFORE's, for wall time,
 CPU time and peak memory, with the quartiles; above 1 AFTER is slower. Exits with 1 where the lower quartile of a time is
 above --max-slowdown (default 1.03).

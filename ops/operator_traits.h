@@ -13,7 +13,7 @@ enum class DeferParse : uint8_t {
   kAnywhere,      ///< an error takes the place of a row in it, as any other
   kBeforeErrors,  ///< what is before the first error is the same, what follows is not
   kInBatches,     ///< the same, of rows of fixed shapes, which it gathers (`Operator::of_deferred_rows`)
-  kInside,        ///< it parses records itself (`Operator::of_deferred_rows`)
+  kInside,        ///< it parses records itself (`Operator::of_deferred_rows`, which must give it then)
 };
 
 /// What an operator makes values of.
@@ -23,8 +23,9 @@ enum class Parses : uint8_t {
   kValues,   ///< of one feature, beside which others stay; `MapOperator::fused`
 };
 
-/// What whoever runs a pipeline relies on of an operator: said in one place, and tested by the contract suite
-/// (docs/new_operator.md). Each default is what is safe, for operators that come by `Dataset::from_operator`.
+/// What whoever runs a pipeline relies on of an operator, said in one place; what of it the contract suite tests:
+/// docs/decisions/operator_traits.md. Each default is what is safe, for operators that come by
+/// `Dataset::from_operator`.
 struct OperatorTraits {
   /// Its work calls no function of a user, nor waits for anything: such as a lock that the caller of `next()` holds,
   /// who may do this work while it waits.
@@ -46,7 +47,8 @@ struct OperatorTraits {
   bool swallows_errors = false;
   /// It keeps rows, or gathers them, and so copies them.
   bool copies_rows = false;
-  /// Its stages compute nothing for long. Who waits for blocks may then be woken for those of some calls at a time.
+  /// Its stages call no function of a user, and compute nothing for long. Who waits for blocks may then be woken for
+  /// those of some calls at a time.
   bool is_light = false;
   /// What it makes of a row depends on the row's number (`Block::first_row`). A map for which it does not, and that is
   /// one to one, has no place in states of pipelines, so that a rewrite may move it.

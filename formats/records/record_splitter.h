@@ -58,7 +58,7 @@ class RecordSplitter {
   virtual std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                    CutRecords& out) = 0;
 
-  /// Goes after what `cut` has refused: brings `place` to where the next record may begin, and counts the record that
+  /// Goes past what `cut` has refused: brings `place` to where the next record may begin, and counts the record that
   /// is left out. `bytes` as for `cut`. False: what goes on after them belongs to it too, and `place` is as far as is
   /// known; never when `last`.
   virtual bool pass(std::span<const char> bytes, bool last, FilePlace& place) = 0;

@@ -34,7 +34,7 @@ class ReadSink {
   virtual void read_done(ReadResult result) noexcept = 0;
 };
 
-/// One open file after a path. Its content is taken not to change while it is open.
+/// One open file. Its content is taken not to change while it is open.
 ///
 /// A handle has one owner, who has at most one read in flight. The owner may drop the handle, and everything else
 /// except the destination, while a read is in flight: the read keeps what it needs alive, the sink included, and the

@@ -25,7 +25,7 @@ class InputSelector {
   /// `kBlock`: `out` is the next choice; asked again it is the same until it is taken. `kEnd`: there are no more.
   /// `kPending`: as for a stage.
   virtual Poll peek(Choice& out) = 0;
-  /// Goes after `count` choices, no more than `peek` has said.
+  /// Goes past `count` choices, no more than `peek` has said.
   virtual void take(size_t count) = 0;
   /// The input of this number has no more elements; the choice that has found it is taken.
   virtual void ended(size_t input) = 0;

@@ -56,7 +56,7 @@ Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
 
 namespace {
 
-// Operators after trust the schema: of a column that is none of its feature's they would read what is not there.
+// Operators that follow trust the schema: of a column that is none of its feature's they would read what is not there.
 void check_column(const FeatureSpec& feature, const Column& column, size_t num_elements) {
   if (column.dtype() != feature.dtype || column.rank() != static_cast<int>(feature.shape.size())) {
     throw ErrorException(ErrorCode::kUserFunction, fmt::format("returned {} of rank {} as feature '{}', which is {} {}",

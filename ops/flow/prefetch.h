@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-/// Lets what is before it run ahead of what follows: the plan is cut here, and the ring after the cut has
+/// Lets what is before it run ahead of what follows: the plan is cut here, and the ring before the cut has
 /// `buffer_size` slots on top of its own (4, or 2 × threads + 2 after maps; `explain()` shows the sum). A slot holds a
 /// block: one batch where batches are large, several small elements otherwise. Inside the nested inputs of an
 /// interleave, which run ahead in lanes of their own, it does nothing. The stream is the same without it.

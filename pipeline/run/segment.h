@@ -21,11 +21,11 @@ namespace millrace {
 ///
 ///     chain (one poller at a time) ──► body (any number in parallel) ──► slot[position % credits] ──► reader
 ///
-/// The chain is polled by an unlimited node after a wake counter: `wakes_` is the exclusion, so a wake is never lost
-/// and never queues more than one message. The message to the body is the number of a slot. A segment is made once and
-/// lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The flags of
-/// the ring are explained there, the design in docs/decisions/polled_chains_and_rings.md; the segment has two more of
-/// the kind:
+/// The chain is polled by an unlimited node that a wake counter guards: `wakes_` is the exclusion, so a wake is never
+/// lost and never queues more than one message. The message to the body is the number of a slot. A segment is made once
+/// and lives as long as its pipeline; what it runs is replaced by `open`, once per iteration of its reader. The flags
+/// of the ring are explained there, the design in docs/decisions/polled_chains_and_rings.md; the segment has two more
+/// of the kind:
 ///
 /// - `out_of_memory_`. Set by the poller, or a stage of its chain, for which the budget has no room. Cleared by who
 ///   makes room, and by a reader that starves, for which blocks are made in any case. Woken: the poller.

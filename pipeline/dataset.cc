@@ -154,7 +154,7 @@ Dataset Dataset::csv(const Shards& shards, std::vector<CsvColumn> columns, const
 // A node of one operator, which need not be made again.
 Dataset Dataset::rows(std::vector<MemoryFeature> features) {
   auto shared = std::make_shared<const std::vector<MemoryFeature>>(std::move(features));
-  const std::shared_ptr<const Operator> op = std::make_shared<const RowsOperator>(*shared);
+  std::shared_ptr<const Operator> op = std::make_shared<const RowsOperator>(*shared);
   return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(RowsArguments{std::move(shared)});
 }
 Dataset Dataset::from_generator(Generator generator) {
@@ -176,11 +176,11 @@ std::shared_ptr<const Operator> load_operator(std::shared_ptr<const ElementsInde
 }  // namespace
 
 Dataset Dataset::load(const std::string& directory) {
-  const auto op = load_operator(find_local_elements(directory), directory, /*local=*/true);
+  auto op = load_operator(find_local_elements(directory), directory, /*local=*/true);
   return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(LoadArguments{directory});
 }
 Dataset Dataset::load(Storage& storage, const std::string& directory) {
-  const auto op = load_operator(ElementsIndex::find(storage, directory), directory, /*local=*/false);
+  auto op = load_operator(ElementsIndex::find(storage, directory), directory, /*local=*/false);
   return from_operator({}, [op](std::span<const SchemaPtr>) { return op; }).called(LoadArguments{directory});
 }
 

@@ -112,7 +112,7 @@ class ProtoText {
   std::string variant(const std::variant<T...>*) {
     Message of;
     const bool is_value = !(Described<T> || ...);
-    const std::string name = is_value ? "Value" : "Batches";
+    std::string name = is_value ? "Value" : "Batches";
     if (!names_.insert(name).second) return name;
     if (is_value) {
       of.add("int64", "integer", "  ");
@@ -127,7 +127,7 @@ class ProtoText {
   }
   template <size_t kCount>
   std::string named(const EnumNames<kCount>& names) {
-    const std::string name(names.type);
+    std::string name(names.type);
     if (names_.insert(name).second) {
       std::string lines = "  enum Name {\n    UNSPECIFIED = 0;\n";
       for (size_t i = 0; i < kCount; ++i) lines += fmt::format("    {} = {};\n", names.values[i], i + 1);

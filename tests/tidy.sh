@@ -28,7 +28,7 @@ done
 # No source may be left out, by a target that nobody made or that lacks a library here.
 files=$(sed -n 's/^ *"file": "\(.*\)".*/\1/p' build/tidy/compile_commands.json | grep -v '/generated/' | sort -u)
 missing=$(comm -13 <({ echo "$files" | sed "s|^$PWD/||"
-  find build/tidy -path '*/batches/*' -name '*.cc' -exec sed -n 's/^#include "\(.*\.cc\)"$/\1/p' {} +; } | sort -u) \
+  find build/tidy -path '*/batches/*' -name '*.cc' -exec sed -n 's|^#include "\(millrace/\)\?\(.*\.cc\)"$|\2|p' {} +; } | sort -u) \
   <(git ls-files -- '*.cc' | grep -v '^tests/' | sort -u))
 [ -z "$missing" ] || { printf 'not in a target, so not looked at:\n%s\n' "$missing" >&2; exit 1; }
 

@@ -245,6 +245,17 @@ constexpr bool kIsVariant<std::variant<T...>> = true;
 
 }  // namespace description
 
+/// A field as the method or the operator takes it: the value of an optional, which must have one, or of a shared
+/// pointer.
+template <typename T>
+decltype(auto) unwrapped(const T& value) {
+  if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
+    return (*value);
+  } else {
+    return (value);
+  }
+}
+
 /// An entry of a map by feature: a struct of the feature and what belongs to it.
 template <typename T>
 struct OfFeature;

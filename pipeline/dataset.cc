@@ -58,15 +58,6 @@ std::shared_ptr<const Operator> make_operator(std::span<const SchemaPtr> inputs,
   }
 }
 
-template <typename T>
-const T& given(const T& value) {
-  return value;
-}
-template <typename T>
-const T& given(const std::optional<T>& value) {
-  return *value;
-}
-
 // What `function` makes as the operator called `name` runs it.
 NestedFunction nested_function(std::string_view name, const DatasetFunction& function) {
   if (!function.make) {
@@ -101,8 +92,9 @@ Dataset Dataset::made(const std::vector<Dataset>& inputs, Of arguments) {
     occurrence = std::max(occurrence, count_upstream(*input.plan_, description_of<Of>().name));
   }
   const MakeOperator make = [shared, occurrence](std::span<const SchemaPtr> schemas) {
-    return description_of<Of>().apply(
-        shared->value, [&](const auto&... values) { return make_operator<Op>(schemas, occurrence, given(values)...); });
+    return description_of<Of>().apply(shared->value, [&](const auto&... values) {
+      return make_operator<Op>(schemas, occurrence, unwrapped(values)...);
+    });
   };
   return Dataset(make_plan_node(std::move(plans), make, shared));
 }

@@ -73,9 +73,9 @@ bool may_work(const PlanNode& plan, const StartOptions& options) {
   return checked_threads(options.threads) > 1 && options.storage == nullptr && is_nonblocking(plan);
 }
 
-std::string why_unsavable(const PlanNode& plan) {
+std::string find_checkpoint_blocker(const PlanNode& plan) {
   for (const PlanNodePtr& input : plan.inputs) {
-    if (std::string why = why_unsavable(*input); !why.empty()) return why;
+    if (std::string why = find_checkpoint_blocker(*input); !why.empty()) return why;
   }
   const std::string_view why = checkpoint_blocker(plan);
   return why.empty() ? "" : fmt::format("{}: {}", plan.op->name(), why);
@@ -96,7 +96,8 @@ class Pipeline::Impl {
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
         shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage, options.watchdog,
                                                           options.on_stall)),
-        unsavable_(options.ordered ? why_unsavable(written) : "the pipeline runs with ordered = false"),
+        checkpoint_blocker_(options.ordered ? find_checkpoint_blocker(written)
+                                            : "the pipeline runs with ordered = false"),
         on_skip_(options.on_skip),
         started_ns_(now_ns()) {
     disk_.ordered = options.ordered;
@@ -112,7 +113,7 @@ class Pipeline::Impl {
     if (trace_ != nullptr) storage_ = std::make_shared<TracedStorage>(storage_, trace_);
     check_memory(*plan_, executor_.memory().bytes());
     if (options.state) {
-      if (!unsavable_.empty()) refuse_state("a state cannot be used");
+      if (!checkpoint_blocker_.empty()) refuse_state("a state cannot be used");
       options.state->check(*plan_digest_, *shard_digest_);
       place_ = options.state->place();
       num_delivered_ = options.state->num_delivered();
@@ -191,7 +192,7 @@ class Pipeline::Impl {
   }
 
   PipelineState save() const {
-    if (!unsavable_.empty()) refuse_state("the pipeline cannot be saved");
+    if (!checkpoint_blocker_.empty()) refuse_state("the pipeline cannot be saved");
     return {place_, num_delivered_, skips_.counts(), plan_digest_, shard_digest_};
   }
 
@@ -217,7 +218,7 @@ class Pipeline::Impl {
 
  private:
   [[noreturn]] void refuse_state(std::string_view what) const {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, unsavable_));
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, checkpoint_blocker_));
   }
 
   // What operators keep from the start to the end is no room for buffers.
@@ -278,7 +279,7 @@ class Pipeline::Impl {
   LoweredPlan lowered_;
   const std::shared_ptr<const PlanDigest> plan_digest_;
   const std::shared_ptr<ShardDigestReader> shard_digest_;
-  const std::string unsavable_;  // why
+  const std::string checkpoint_blocker_;  // why it cannot be saved; empty: it can
   std::optional<Watchdog> watchdog_;
   const std::function<void(const SkippedRegion&)> on_skip_;
   SkipLedger skips_;

@@ -13,12 +13,12 @@ constexpr size_t kUnpackedBytes = 256 << 10;
 }  // namespace
 
 RecordFileReader::RecordFileReader(Storage& storage, BufferPool& pool, std::string path,
-                                   std::unique_ptr<RecordSplitter> cutter, const RecordFileOptions& options,
+                                   std::unique_ptr<RecordSplitter> splitter, const RecordFileOptions& options,
                                    std::function<void()> wake)
     : storage_(storage),
       path_(std::move(path)),
       options_(options),
-      cutter_(std::move(cutter)),
+      splitter_(std::move(splitter)),
       feed_(std::make_shared<FileFeed>(pool, options.chunk_bytes, options.read_ahead, options.max_attempts,
                                        std::move(wake))),
       place_(options.start),
@@ -35,7 +35,7 @@ RecordFileReader::Step RecordFileReader::next(CutRecords& records, size_t max_re
       const FilePlace before = place_;
       records.first_record = place_.record;
       const std::span<char> bytes(reinterpret_cast<char*>(bytes_.data()), bytes_.size());
-      std::optional<Error> error = cutter_->cut(bytes, last_, max_records, place_, records);
+      std::optional<Error> error = splitter_->cut(bytes, last_, max_records, place_, records);
       bytes_.drop(static_cast<size_t>(place_.offset - before.offset));
       if (error && records.empty()) {
         if (!may_pass(*error)) return fail(std::move(*error));
@@ -68,7 +68,7 @@ bool RecordFileReader::may_pass(const Error& error) const {
 bool RecordFileReader::pass() {
   const uint64_t before = passing_->to.offset;
   const std::span<const char> bytes(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-  const bool found = cutter_->pass(bytes, last_, passing_->to);
+  const bool found = splitter_->pass(bytes, last_, passing_->to);
   bytes_.drop(static_cast<size_t>(passing_->to.offset - before));
   if (!found) return false;
   tell(std::move(passing_->error));
@@ -119,7 +119,7 @@ RecordFileReader::Got RecordFileReader::open() {
     num_to_drop_ = place_.offset;
     return Got::kBytes;
   }
-  if (!options_.passes_damage) failure_ = cutter_->refuse_size(file_bytes_);
+  if (!options_.passes_damage) failure_ = splitter_->refuse_size(file_bytes_);
   if (!failure_ && place_.offset > file_bytes_) {
     failure_ = Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
   }

@@ -63,7 +63,7 @@ class RecordFileReader {
     kError,    ///< see `error()`; the rest of the file is lost, unless it `can_continue()`
   };
 
-  RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordSplitter> cutter,
+  RecordFileReader(Storage& storage, BufferPool& pool, std::string path, std::unique_ptr<RecordSplitter> splitter,
                    const RecordFileOptions& options, std::function<void()> wake);
   ~RecordFileReader();
   RecordFileReader(const RecordFileReader&) = delete;
@@ -111,7 +111,7 @@ class RecordFileReader {
   Storage& storage_;
   const std::string path_;
   const RecordFileOptions options_;
-  const std::unique_ptr<RecordSplitter> cutter_;
+  const std::unique_ptr<RecordSplitter> splitter_;
   std::shared_ptr<FileFeed> feed_;
   FilePlace place_;
   Error error_;

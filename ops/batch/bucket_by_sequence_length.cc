@@ -75,7 +75,7 @@ Cardinality BucketBySequenceLengthOperator::cardinality(std::span<const Cardinal
 }
 
 // Batches of numbers are made straight from the rows that wait.
-void BucketBySequenceLengthOperator::set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const {
+void BucketBySequenceLengthOperator::set_pad_buffered_rows(GroupStage::Rules& rules, BufferPool& pool) const {
   std::vector<PadBufferedRows> of_buckets;
   for (size_t b = 0; pad_to_boundary_ && b < boundaries_.size(); ++b) {
     of_buckets.emplace_back(*input_schema_, padding_.with_varying(upper_length(boundaries_[b]), "").rules());
@@ -137,7 +137,7 @@ std::unique_ptr<Stage> BucketBySequenceLengthOperator::open(std::vector<OpenStag
       return failed.finish();
     };
   }
-  set_from_waiting_rows(rules, context.pool);
+  set_pad_buffered_rows(rules, context.pool);
   return std::make_unique<GroupStage>(input_schema_, schema(), open_input(inputs[0], context), std::move(rules),
                                       context);
 }

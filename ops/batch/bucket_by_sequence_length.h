@@ -47,7 +47,7 @@ class BucketBySequenceLengthOperator final : public StageOperator {
   bool assembles_later() const override { return true; }
 
  private:
-  void set_from_waiting_rows(GroupStage::Rules& rules, BufferPool& pool) const;
+  void set_pad_buffered_rows(GroupStage::Rules& rules, BufferPool& pool) const;
 
   SchemaPtr input_schema_;
   std::vector<std::string> features_;

@@ -40,12 +40,12 @@ GroupByWindowOperator::GroupByWindowOperator(const SchemaPtr& input, RowKey key,
                                              const BatchingOptions& options)
     : GroupByWindowOperator(input, std::move(key), std::move(window_size), Batching(kName, input, options)) {}
 
-GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching gather)
-    : StageOperator(gather.schema(kVaries)),
+GroupByWindowOperator::GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching batching)
+    : StageOperator(batching.schema(kVaries)),
       input_schema_(std::move(input)),
       key_(std::move(key)),
       window_size_(std::move(window_size)),
-      gather_(std::move(gather)) {
+      batching_(std::move(batching)) {
   if (!key_.key) refuse("no key function given");
   if (!window_size_.function && window_size_.size < 1) {
     refuse(fmt::format("window_size must be at least 1, not {}", window_size_.size));
@@ -89,8 +89,8 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
     }
     return size;
   };
-  rules.drops_remainder = [drop = gather_.drop_remainder()](int64_t) { return drop; };
-  rules.assemble = [assemble = gather_.assemble(schema(), context)](const Block& elements, size_t rows, int64_t) {
+  rules.drops_remainder = [drop = batching_.drop_remainder()](int64_t) { return drop; };
+  rules.assemble = [assemble = batching_.assemble(schema(), context)](const Block& elements, size_t rows, int64_t) {
     return assemble(elements, rows);
   };
   return std::make_unique<GroupStage>(input_schema_, schema(), open_input(inputs[0], context), std::move(rules),

@@ -46,15 +46,15 @@ class GroupByWindowOperator final : public StageOperator {
   /// As in tf.data: of an infinite input infinite, else unknown.
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  OperatorTraits traits() const override { return {.checkpoint_blocker = "", .pads = gather_.pads()}; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = "", .pads = batching_.pads()}; }
 
  private:
-  GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching gather);
+  GroupByWindowOperator(SchemaPtr input, RowKey key, WindowSize window_size, Batching batching);
 
   SchemaPtr input_schema_;
   RowKey key_;
   WindowSize window_size_;
-  Batching gather_;
+  Batching batching_;
 };
 
 /// As definitions have it: one of the two.

@@ -313,16 +313,16 @@ WindowOperator::WindowOperator(const SchemaPtr& input, int64_t size, WindowOptio
                                const BatchingOptions& batches)
     : WindowOperator(input, size, options, Batching(kName, input, batches)) {}
 
-WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching gather)
-    : StageOperator(gather.schema(gather.drop_remainder() ? size : kVaries)),
+WindowOperator::WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching batching)
+    : StageOperator(batching.schema(batching.drop_remainder() ? size : kVaries)),
       input_schema_(std::move(input)),
       size_(size),
       options_(checked(size, options)),
-      gather_(std::move(gather)) {}
+      batching_(std::move(batching)) {}
 
 std::unique_ptr<Stage> WindowOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {
   return std::make_unique<WindowStage>(input_schema_, schema(), open_input(inputs[0], context), size_, options_,
-                                       gather_.drop_remainder(), gather_.assemble(schema(), context), context);
+                                       batching_.drop_remainder(), batching_.assemble(schema(), context), context);
 }
 
 }  // namespace millrace

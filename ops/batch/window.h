@@ -39,7 +39,7 @@ class WindowOperator final : public StageOperator {
                  const BatchingOptions& batches = BatchOptions{});
   std::string_view name() const override { return "window"; }
   OperatorTraits traits() const override {
-    return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = gather_.pads()};
+    return {.is_nonblocking = true, .checkpoint_blocker = "", .pads = batching_.pads()};
   }
   /// As in tf.data unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
@@ -48,12 +48,12 @@ class WindowOperator final : public StageOperator {
   int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
 
  private:
-  WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching gather);
+  WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching batching);
 
   SchemaPtr input_schema_;
   int64_t size_;
   WindowOptions options_;
-  Batching gather_;
+  Batching batching_;
 };
 
 /// What `Dataset::window` is called with.

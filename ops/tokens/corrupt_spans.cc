@@ -83,7 +83,7 @@ SchemaPtr corrupted_schema(const Schema& input, const CorruptSpansOptions& optio
 // Cuts `count` tokens into `spans` spans: the length of each goes to every second place from `to` on.
 void cut(std::span<const uint32_t> words, int64_t count, int64_t spans, int64_t* to) {
   int64_t begin = 0;
-  choose_places(words, static_cast<size_t>(count - 1), static_cast<size_t>(spans - 1), [&](size_t place) {
+  sample_without_replacement(words, static_cast<size_t>(count - 1), static_cast<size_t>(spans - 1), [&](size_t place) {
     const int64_t end = static_cast<int64_t>(place) + 1;
     *to = end - begin;
     to += 2;

@@ -54,7 +54,7 @@ void MaskChoice::choose_spans(const CounterRng& rng, uint64_t row, size_t num_un
   philox_words(rng, row, words.size() / 4, words);
   size_t span = 0;
   size_t before = 0;  // units in the spans so far
-  choose_places(words, num_places, chosen.size(), [&](size_t place) {
+  sample_without_replacement(words, num_places, chosen.size(), [&](size_t place) {
     chosen[span].first = place + before;
     before += chosen[span].count;
     ++span;

@@ -40,14 +40,6 @@ using Datasets = std::vector<Dataset>;
 void expect_inputs(bool fits, std::string_view wanted, const Datasets& inputs) {
   if (!fits) refuse_argument(fmt::format("it takes {}, not {}", wanted, inputs.size()));
 }
-template <typename T>
-decltype(auto) unwrapped(const T& value) {
-  if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
-    return (*value);
-  } else {
-    return (value);
-  }
-}
 template <typename Of, typename... Parameters>
 Dataset call(Dataset (*source)(Parameters...), const Datasets& inputs, const Of& arguments) {
   if constexpr (std::is_invocable_v<decltype(source), const Dataset&, const Of&>) {

@@ -34,20 +34,14 @@ class Movers {
   // On top of a plan of rows, which stand for `elements`.
   PlanNodePtr on_top_of(PlanNodePtr plan, const SchemaPtr& elements) const {
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-      plan = make_plan_node({std::move(plan)}, moved(**node, elements), (**node).arguments);
+      // A batch is told what it becomes, so that its blocks are no larger then than others.
+      const DeferredRows rows{.schema = nullptr, .parse = nullptr, .row_bytes = fixed_bytes(*elements)};
+      plan = make_on_deferred_rows(**node, {std::move(plan)}, rows);
     }
     return plan;
   }
 
  private:
-  // A batch is told what it becomes, so that its blocks are no larger then than others.
-  static MakeOperator moved(const PlanNode& node, const SchemaPtr& elements) {
-    return [op = node.op, make = node.make, elements](std::span<const SchemaPtr> inputs) {
-      auto moved = op->of_deferred_rows({.schema = inputs[0], .parse = nullptr, .row_bytes = fixed_bytes(*elements)});
-      return moved != nullptr ? moved : make(inputs);
-    };
-  }
-
   std::vector<PlanNodePtr> nodes_;
   bool batches_ = false;
   bool copies_ = false;

@@ -65,17 +65,6 @@ bool may_cross(const PlanNode& plan, const Parsing& parsing, bool shuffled) {
   return false;
 }
 
-// The same operator for what is not parsed yet.
-PlanNodePtr before_parsing(const PlanNodePtr& plan, const Parsing& parsing) {
-  return make_plan_node(
-      parsing.inputs,
-      [op = plan->op, make = plan->make, parse = parsing.op](std::span<const SchemaPtr> inputs) {
-        auto moved = op->of_deferred_rows({.schema = inputs[0], .parse = parse});
-        return moved != nullptr ? moved : make(inputs);
-      },
-      plan->arguments);
-}
-
 bool swallows_errors(const PlanNode& plan) {
   return plan.op->traits().swallows_errors ||
          std::any_of(plan.inputs.begin(), plan.inputs.end(),
@@ -89,14 +78,15 @@ PlanNodePtr move_parse_down(const PlanNodePtr& plan, bool shuffled, std::vector<
   for (const PlanNodePtr& input : plan->inputs) inputs.push_back(move_parse_down(input, shuffled_here, applied));
   const std::optional<Parsing> parsing = inputs.size() == 1 ? parsing_in(*inputs[0]) : std::nullopt;
   if (parsing && may_cross(*plan, *parsing, shuffled)) {
+    PlanNodePtr unparsed = make_on_deferred_rows(*plan, parsing->inputs, {.schema = nullptr, .parse = parsing->op});
     if (plan->op->traits().defer_parse == DeferParse::kInside) {
       applied.push_back({"defer_parse", fmt::format("{} inside {}: rows stay compact bytes until they are padded",
                                                     parsing->op->name(), plan->op->name())});
-      return before_parsing(plan, *parsing);
+      return unparsed;
     }
     applied.push_back(
         {"defer_parse", fmt::format("{} after {}: rows stay compact bytes", parsing->op->name(), plan->op->name())});
-    return make_plan_node({before_parsing(plan, *parsing)}, parsing->make, parsing->arguments);
+    return make_plan_node({std::move(unparsed)}, parsing->make, parsing->arguments);
   }
   if (inputs == plan->inputs) return plan;
   return make_plan_node(std::move(inputs), plan->make, plan->arguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -88,6 +89,19 @@ PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
   auto op = make(schemas);
   return std::make_shared<const PlanNode>(
       PlanNode{std::move(op), std::move(inputs), std::move(make), std::move(arguments)});
+}
+
+PlanNodePtr make_on_deferred_rows(const PlanNode& node, std::vector<PlanNodePtr> inputs, const DeferredRows& rows) {
+  return make_plan_node(
+      std::move(inputs),
+      [op = node.op, make = node.make, rows](std::span<const SchemaPtr> schemas) {
+        auto moved = op->of_deferred_rows({.schema = schemas[0], .parse = rows.parse, .row_bytes = rows.row_bytes});
+        if (moved == nullptr && op->traits().defer_parse == DeferParse::kInside) {
+          throw std::logic_error(fmt::format("{} promises to parse inside, and gives nothing that does", op->name()));
+        }
+        return moved != nullptr ? moved : make(schemas);
+      },
+      node.arguments);
 }
 
 std::shared_ptr<const MapOperator> as_map(const PlanNode& node) {

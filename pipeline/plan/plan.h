@@ -32,6 +32,12 @@ struct PlanNode {
 [[nodiscard]] PlanNodePtr make_plan_node(std::vector<PlanNodePtr> inputs, MakeOperator make,
                                          std::shared_ptr<const Arguments> arguments = nullptr);
 
+/// The operator of `node` on top of inputs that give the bytes of its rows instead: what it makes of them itself, else
+/// what made it. `rows.schema` is the first input's, whatever it says. Throws `std::logic_error` for an operator that
+/// promises to parse them inside (`DeferParse::kInside`) and has no such form.
+[[nodiscard]] PlanNodePtr make_on_deferred_rows(const PlanNode& node, std::vector<PlanNodePtr> inputs,
+                                                const DeferredRows& rows);
+
 /// The operator of a node by its kind, of which there are two; or null.
 [[nodiscard]] std::shared_ptr<const MapOperator> as_map(const PlanNode& node);
 [[nodiscard]] std::shared_ptr<const StageOperator> as_stage(const PlanNode& node);

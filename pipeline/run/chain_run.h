@@ -27,7 +27,7 @@ class ChainRun {
   /// The last poll was pending only because its turn ended: it could go on.
   bool turn_is_over() const { return turn_over_; }
   /// It drops all that it gets, for long. Any thread.
-  bool is_starved() const { return empty_polls_.load(std::memory_order_relaxed) == kFruitlessPolls; }
+  bool is_fruitless() const { return empty_polls_.load(std::memory_order_relaxed) == kFruitlessPolls; }
 
  private:
   static constexpr int kFruitlessPolls = 16;

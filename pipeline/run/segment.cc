@@ -107,7 +107,7 @@ void Segment::wake() noexcept {
 // A chain that drops all it gets is woken for ever, by itself or by lanes that it opens: with one worker nobody else
 // would come to run, for what a body submits goes first.
 void Segment::submit() noexcept {
-  if (run_.is_starved()) {
+  if (run_.is_fruitless()) {
     executor_.submit_last(poller_, 0, this);
   } else {
     executor_.submit(poller_, 0, this);
@@ -130,7 +130,7 @@ void Segment::run_node() noexcept {
     if (goes_on) return submit();
     if (!ended_) waiting_since_ns_.store(waiting_for_output_ ? -end : end);
     if (wakes_.fetch_sub(seen) == seen) return;
-    if (run_.is_starved()) return submit();
+    if (run_.is_fruitless()) return submit();
   }
 }
 

@@ -100,12 +100,12 @@ TEST_F(ChainRunTest, IsFruitlessOncePendingForLongAndNoLongerWithABlock) {
   answers.emplace_back(Poll::kBlock, 1);
   open(answers);
   for (int i = 0; i < 16; ++i) {
-    EXPECT_FALSE(run_.is_starved()) << i;
+    EXPECT_FALSE(run_.is_fruitless()) << i;
     ASSERT_EQ(run_.poll(block_), Poll::kPending);
   }
-  EXPECT_TRUE(run_.is_starved());
+  EXPECT_TRUE(run_.is_fruitless());
   ASSERT_EQ(run_.poll(block_), Poll::kBlock);
-  EXPECT_FALSE(run_.is_starved());
+  EXPECT_FALSE(run_.is_fruitless());
 }
 
 }  // namespace

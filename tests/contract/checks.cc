@@ -191,10 +191,28 @@ class Checker {
     return broken("saved and resumed, it goes on the same after errors", wrong);
   }
 
+  // One run is saved in all places; from each state another goes on.
   std::string saved_everywhere(const Saving& saving) {
     const size_t last = std::min(saving.expected.elements.size() + 1, saving.limit);
-    for (const size_t place : some_places(last, options_.most_places, draw())) {
-      if (std::string wrong = saved_at(saving, place); !wrong.empty()) return wrong;
+    std::vector<size_t> places = some_places(last, options_.most_places, draw());
+    std::sort(places.begin(), places.end());
+    const RunOptions options = some_options(saving.errors_shown);
+    std::vector<std::pair<Outcome, std::string>> saved;
+    {
+      const WorkerLimit workers(options.threads);
+      Pipeline pipeline = some_dataset(saving).start(options.start_options());
+      Outcome outcome;
+      for (const size_t place : places) {
+        take_elements(pipeline, outcome, place);
+        saved.emplace_back(outcome, save(pipeline));
+      }
+    }
+    for (size_t i = 0; i < places.size(); ++i) {
+      std::string how = fmt::format("started for {} elements{}; ", places[i], described(options));
+      if (std::string wrong = resumed(saving, std::move(saved[i].first), std::move(saved[i].second), std::move(how));
+          !wrong.empty()) {
+        return wrong;
+      }
     }
     return "";
   }
@@ -206,34 +224,31 @@ class Checker {
     return options;
   }
 
-  // One run that is saved here, and again and again a few elements later, each time in another way of running it.
-  std::string saved_at(const Saving& saving, size_t place) {
-    constexpr int kRuns = 4;
-    Outcome outcome;
-    std::string state;
-    std::string how;
-    for (int i = 0; i < kRuns; ++i) {
+  const Dataset& some_dataset(const Saving& saving) { return draw() % 2 == 0 ? saving.dataset : saving.prefetching; }
+  static std::string described(const RunOptions& options) {
+    return fmt::format(" with {} threads{}{}", options.threads,
+                       options.disabled_rewrites.empty() ? "" : " without rewrites",
+                       options.storage == nullptr ? "" : " from a slow storage");
+  }
+
+  // Goes on after `outcome` to the end; one time in three it is saved again, at once, and a few elements later, each
+  // run in another way.
+  std::string resumed(const Saving& saving, Outcome outcome, std::string state, std::string how) {
+    const int num_runs = draw() % 3 == 0 ? 3 : 1;
+    for (int i = 0; i < num_runs; ++i) {
+      if (state.size() > most_state_bytes()) return how + fmt::format("the state has {} bytes", state.size());
       const RunOptions options = some_options(saving.errors_shown);
       const WorkerLimit workers(options.threads);
-      how += fmt::format("{} {} elements with {} threads{}{}; ", i == 0 ? "started for" : "resumed after",
-                         i == 0 ? place : outcome.elements.size(), options.threads,
-                         options.disabled_rewrites.empty() ? "" : " without rewrites",
-                         options.storage == nullptr ? "" : " from a slow storage");
-      const Dataset& dataset = draw() % 2 == 0 ? saving.dataset : saving.prefetching;
-      Pipeline pipeline =
-          i == 0 ? dataset.start(options.start_options()) : resume(dataset, options.start_options(), state);
-      // What is saved at once is what was resumed from.
-      if (i == 2) {
-        const std::string again = save(pipeline);
-        if (again != state) return how + "saved at once, the state is another";
-      }
+      how += fmt::format("resumed after {} elements{}; ", outcome.elements.size(), described(options));
+      Pipeline pipeline = resume(some_dataset(saving), options.start_options(), state);
+      if (i == 1 && save(pipeline) != state) return how + "saved at once, the state is another";
       // The place of an error that was thrown is before it: going on there gives it again.
       outcome.error_code.clear();
       outcome.error.clear();
-      const size_t more = i == 0 ? place : i + 1 == kRuns ? saving.limit : draw() % 4;
-      take_elements(pipeline, outcome, std::min(saving.limit, outcome.elements.size() + std::min(more, kMany)));
-      if (i + 1 < kRuns) state = save(pipeline);
-      if (state.size() > most_state_bytes()) return how + fmt::format("the state has {} bytes", state.size());
+      const bool is_last = i + 1 == num_runs;
+      take_elements(pipeline, outcome,
+                    is_last ? saving.limit : std::min(saving.limit, outcome.elements.size() + draw() % 4));
+      if (!is_last) state = save(pipeline);
     }
     const std::string wrong = difference(saving.expected, outcome, true);
     return wrong.empty() ? "" : how + wrong;
@@ -246,7 +261,6 @@ class Checker {
     return 4096 + 64 * 16 + 300 * (std::max(num_operators, kOperators) - kOperators);
   }
 
-  static constexpr size_t kMany = size_t{1} << 40;
   const MakeTwin& make_;
   const CheckOptions options_;
   const TwinDataset twin_;

@@ -13,7 +13,7 @@ from repository_files import print_faults, root_of, texts
 
 # The libraries, which are included as "millrace/FOLDER/…" everywhere.
 LIBRARIES = {'formats', 'ops', 'pipeline', 'trainer', 'tokenizer', 'command_line'}
-# Folder: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks.
+# Folder: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks; `**`: all.
 MAY_INCLUDE = {
     'formats': {'formats'},
     'ops': {'ops', 'formats'},
@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     'tools': {'tools', 'command_line', 'formats'},
     'examples': '*',
     'benchmarks': '*',
+    'tests': '**',
 }
 # The same of folders in them, without those of their own folder and the files at its root.
 MAY_INCLUDE_BELOW = {
@@ -40,11 +41,13 @@ TBB = {
     'trainer/step/step_graph.cc', 'tools/each_shard.cc', 'examples/mlm/shard_preparation.cc',
     'benchmarks/pipeline/hand_off_benchmark.cc',
 }
+# A program of a user's, whose folders have names of ours.
+USERS_PROGRAM = 'tests/install/user_program/'
 # Folders whose code starts no threads.
 WITHOUT_THREADS = {'formats', 'ops', 'command_line'}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(millrace/)?((\w+)/[^"]+)"')
-OTHER_INCLUDE = re.compile(r'^\s*#\s*include\s+("\.\.?/|<(millrace|formats|ops|pipeline|trainer|tokenizer)/)')
+OTHER_INCLUDE = re.compile(rf'^\s*#\s*include\s+("\.\.?/|"[^/"]+(?<!\.pb\.h)"|<(millrace|{"|".join(sorted(LIBRARIES))})/)')
 USES_TBB = re.compile(r'^\s*#\s*include\s+<(oneapi/)?tbb/|\b(tbb|oneapi)::')
 STARTS_THREADS = re.compile(r'^\s*#\s*include\s+<(thread|future|pthread\.h)>')
 
@@ -63,7 +66,7 @@ def broken_rules_below(path, header):
 def broken_rules(path, text):
     """Yields (line number, message) of a file; `path` from the root."""
     folder = path.split('/')[0]
-    if folder not in MAY_INCLUDE:
+    if folder not in MAY_INCLUDE or path.startswith(USERS_PROGRAM):
         return
     allowed = MAY_INCLUDE[folder]
     for number, line in enumerate(text.splitlines(), 1):
@@ -72,14 +75,14 @@ def broken_rules(path, text):
             form, header, other = match.groups()
             if bool(form) != (other in LIBRARIES) and not header.endswith('.pb.h'):
                 yield number, f'{header} is included as "{"millrace/" if other in LIBRARIES else ""}{header}"'
-            known = other in MAY_INCLUDE or other == 'tests'
-            fine = (allowed == '*' and other not in ('tests', 'benchmarks')) or other in allowed or other == folder
-            if known and not fine:
+            fine = allowed == '**' or (allowed == '*' and other not in ('tests', 'benchmarks')) or \
+                other in allowed or other == folder
+            if other in MAY_INCLUDE and not fine:
                 yield number, f'{folder}/ may not include {header}'
             yield from ((number, message) for message in broken_rules_below(path, header))
         elif OTHER_INCLUDE.match(line):
             yield number, 'headers of ours are included as "millrace/FOLDER/…" or "FOLDER/…"'
-        if USES_TBB.search(code) and path not in TBB:
+        if folder != 'tests' and USES_TBB.search(code) and path not in TBB:
             yield number, 'TBB is used in few files only; this is none of them (tests/check_layers.py lists them)'
         if STARTS_THREADS.match(code) and folder in WITHOUT_THREADS:
             yield number, f'{folder}/ starts no threads'

@@ -22,7 +22,8 @@ parts, in order:
   format    clang-format over all sources, which folder includes which, lines and links of the documents
   build     Release build of everything, warnings as errors
   test      the test suites
-  install   a user's program against the installed copy, each of its headers alone, the reference without a warning
+  install   a user's program against the installed copy, the reference without a warning; with --all each installed
+            header alone
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: formats, ops, fuzz corpora, contract; with --all all suites
   tsan      ThreadSanitizer: pipeline, contract, the trainer's step; with --all all suites of what has threads
   tidy      clang-tidy over the sources that it has not found clean before; with --all over all sources but the tests
@@ -94,8 +95,9 @@ run_ctest() {
 run_test() { MILLRACE_SOAK=$soak run_ctest dev; }
 
 run_install() {
-  tests/install/run.sh build/dev &&
-    cmake --build build/dev --target reference
+  local headers=()
+  [ "$all" = 0 ] || headers=(--headers)
+  tests/install/run.sh "${headers[@]}" build/dev && cmake --build build/dev --target reference
 }
 
 # run_sanitized PRESET REGEX targets...: builds these and runs the tests whose names match; with --all everything.

@@ -4,11 +4,13 @@
 
 namespace millrace {
 
+void RowView::refuse_column(size_t column) const {
+  throw ErrorException(ErrorCode::kUserFunction,
+                       fmt::format("no column {} here; there are: {}", column, schema().to_string()));
+}
+
 void RowView::refuse_type(size_t column, DType dtype) const {
-  if (column >= block_.columns().size()) {
-    throw ErrorException(ErrorCode::kUserFunction,
-                         fmt::format("no column {} here; there are: {}", column, schema().to_string()));
-  }
+  if (column >= block_.columns().size()) refuse_column(column);
   throw ErrorException(ErrorCode::kUserFunction,
                        fmt::format("feature '{}' is {}, and was read as {}", schema()[column].name,
                                    to_string(schema()[column].dtype), to_string(dtype)));

@@ -35,7 +35,10 @@ class RowView {
   T value(std::string_view feature) const {
     return value<T>(column(feature));
   }
-  Shape shape(size_t column) const { return block_.column(column).shape(element_); }
+  Shape shape(size_t column) const {
+    if (column >= block_.columns().size()) refuse_column(column);
+    return block_.column(column).shape(element_);
+  }
   Shape shape(std::string_view feature) const { return shape(column(feature)); }
 
   /// Where the rows of a ragged feature begin: see Column::row_splits.
@@ -53,6 +56,7 @@ class RowView {
   void check(size_t column, DType dtype) const {
     if (column >= block_.columns().size() || block_.column(column).dtype() != dtype) refuse_type(column, dtype);
   }
+  [[noreturn]] void refuse_column(size_t column) const;
   [[noreturn]] void refuse_type(size_t column, DType dtype) const;
   [[noreturn]] void refuse_count(size_t column, size_t count) const;
 

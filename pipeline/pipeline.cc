@@ -83,6 +83,19 @@ std::string find_checkpoint_blocker(const PlanNode& plan) {
 
 }  // namespace
 
+Batch::Batch(Block element) : element_(std::move(element)) {
+  if (element_.num_elements() != 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("a batch is one element, not a block of {}", element_.num_elements()));
+  }
+}
+
+void Batch::refuse_type(std::string_view feature, DType dtype) const {
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("feature '{}' is {}, and was read as {}", feature,
+                                   to_string(element_.column(feature).dtype()), to_string(dtype)));
+}
+
 class Pipeline::Impl {
  public:
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const HelpingPolicy& helping_policy)

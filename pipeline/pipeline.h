@@ -23,8 +23,8 @@ struct HelpingPolicy;
 /// alive by itself, also after the pipeline is gone.
 class Batch {
  public:
-  /// `element`: a block of one element.
-  explicit Batch(Block element) : element_(std::move(element)) {}
+  /// `element`: a block of one element. Throws `kInvalidArgument` for another number of them.
+  explicit Batch(Block element);
 
   const Schema& schema() const { return *element_.schema(); }
   /// Rows of the batch: the first dimension after `batch`; 1 for a single row.
@@ -33,11 +33,13 @@ class Batch {
   int64_t epoch() const { return element_.epoch; }
   /// Shape of a feature's tensor.
   Shape shape(std::string_view feature) const { return element_.column(feature).shape(0); }
-  /// The values of a feature, row-major. T must be the feature's type (`bytes`: std::string_view). Throws
-  /// `kInvalidArgument` when there is no such feature.
+  /// The values of a feature, row-major; T is the feature's type (`bytes`: std::string_view). Throws `kInvalidArgument`
+  /// when there is no such feature, or it has another type.
   template <typename T>
   std::span<const T> values(std::string_view feature) const {
-    return element_.column(feature).values<T>(0);
+    const Column& column = element_.column(feature);
+    if (column.dtype() != DTypeOf<T>::value) refuse_type(feature, DTypeOf<T>::value);
+    return column.values<T>(0);
   }
   /// Where the rows of a ragged feature begin, and where the last one ends: num_rows + 1 numbers, the first is 0.
   /// Throws `kInvalidArgument` when there is no such feature, or its dimension is not ragged.
@@ -47,6 +49,8 @@ class Batch {
   const Block& block() const { return element_; }
 
  private:
+  [[noreturn]] void refuse_type(std::string_view feature, DType dtype) const;
+
   Block element_;
 };
 

@@ -43,6 +43,11 @@ template std::span<const int64_t> FeatureView::values<int64_t>() const;
 template std::span<const float> FeatureView::values<float>() const;
 
 FeatureView FeatureView::rows(int64_t begin, int64_t rows) const {
+  if (begin < 0 || rows < 0 || rows > shape_[0] || begin > shape_[0] - rows) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} rows from row {} on of feature '{}', which has {}", rows, begin, name_, shape_[0]));
+  }
   FeatureView part = *this;
   part.shape_[0] = rows;
   part.values_ = std::visit(
@@ -75,9 +80,9 @@ const FeatureView& BatchView::feature(std::string_view name) const {
 }
 
 BatchView BatchView::slice(int64_t begin, int64_t rows) const {
-  if (begin < 0 || rows < 0 || begin + rows > rows_) {
+  if (begin < 0 || rows < 0 || rows > rows_ || begin > rows_ - rows) {
     throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("rows {} to {} of a batch of {} rows", begin, begin + rows, rows_));
+                         fmt::format("{} rows from row {} on of a batch of {}", rows, begin, rows_));
   }
   BatchView part;
   part.features_.reserve(features_.size());

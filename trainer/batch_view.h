@@ -27,7 +27,7 @@ class FeatureView {
   template <typename T>
   std::span<const T> values() const;
 
-  /// Rows `begin` to `begin + rows`.
+  /// Rows `begin` to `begin + rows`. Throws `kInvalidArgument` when there are not so many.
   FeatureView rows(int64_t begin, int64_t rows) const;
 
  private:

@@ -38,6 +38,7 @@ class Block {
   size_t num_elements() const { return num_elements_; }
   const Columns& columns() const { return columns_; }
   Columns& mutable_columns() { return columns_; }
+  /// `index`: below the number of features, which is not checked.
   const Column& column(size_t index) const { return columns_[index]; }
   /// The column of a feature; throws `kInvalidArgument` when there is none.
   const Column& column(std::string_view name) const { return columns_[schema_->column(name)]; }

@@ -75,7 +75,9 @@ class Column {
     return offsets_ == nullptr ? stride_ : offsets_[element + 1] - offsets_[element];
   }
 
-  /// The values of one element, row-major.
+  /// The values of one element, row-major. T must be the type of `dtype()` and `element` one that is there: this is
+  /// what operators read all values by, and builds with NDEBUG check neither (`Batch::values` and `RowView::values`
+  /// do).
   template <typename T>
   std::span<const T> values(size_t element) const {
     assert(DTypeOf<T>::value == dtype_ && element < num_elements_);
@@ -86,7 +88,7 @@ class Column {
     const auto read_only = std::as_const(*this).template values<T>(element);
     return {const_cast<T*>(read_only.data()), read_only.size()};
   }
-  /// The values of all elements, one after the other.
+  /// The values of all elements, one after the other; not checked either.
   template <typename T>
   std::span<const T> values() const {
     assert(DTypeOf<T>::value == dtype_);

@@ -102,6 +102,8 @@ TEST(MapTest, MistakesInAFunctionAreErrorsThatSayWhichFeature) {
               HasSubstr("feature 'x' is int64, and was read as float32"));
   EXPECT_THAT(first_with(tokens({{1, 2}}), [](const RowView& row, RowWriter&) { (void)row.value<int64_t>("tokens"); }),
               HasSubstr("feature 'tokens' has 2 values here, and was read as one"));
+  EXPECT_THAT(first_with(range(1), [](const RowView& row, RowWriter&) { (void)row.shape(7); }),
+              HasSubstr("no column 7 here"));
 }
 
 TEST(MapTest, ABlockFunctionGetsColumnsAndErrorsStayErrors) {

@@ -232,6 +232,25 @@ TEST(Pipeline, BatchesOutliveIt) {
   EXPECT_EQ(std::vector<int64_t>(values.begin(), values.end()), numbers(1, 65));
 }
 
+TEST(Batch, RefusesAnotherTypeAndAnotherNumberOfElements) {
+  Pipeline pipeline = Dataset::range(0, 3).batch(3).start({.threads = 1});
+  const std::optional<Batch> batch = pipeline.next();
+  ASSERT_TRUE(batch.has_value());
+  const auto message = [](const std::function<void()>& call) -> std::string {
+    try {
+      call();
+    } catch (const ErrorException& e) {
+      return e.what();
+    }
+    return "nothing thrown";
+  };
+  EXPECT_EQ(message([&] { (void)batch->values<int32_t>("value"); }),
+            "invalid_argument: feature 'value' is int64, and was read as int32");
+  EXPECT_EQ(message([&] { (void)batch->values<std::string_view>("value"); }),
+            "invalid_argument: feature 'value' is int64, and was read as bytes");
+  EXPECT_EQ(message([] { (void)Batch{Block()}; }), "invalid_argument: a batch is one element, not a block of 0");
+}
+
 /// Gives 0 to 99 and then throws, as no stage should but for std::bad_alloc; or already when it is opened.
 class ThrowsInItsStage final : public StageOperator {
  public:

@@ -45,7 +45,11 @@ TEST(BatchView, SaysWhichFeatureIsMissingOrOfAnotherTypeOrLength) {
               BatchView({{"a", std::span(ids), {2, 2}}, {"b", std::span(ids), {4}}});
             }),
             "wrong_shape: feature 'a' has 2 rows, feature 'b' has 4");
-  EXPECT_EQ(message([&] { batch.slice(1, 2); }), "invalid_argument: rows 1 to 3 of a batch of 2 rows");
+  EXPECT_EQ(message([&] { batch.slice(1, 2); }), "invalid_argument: 2 rows from row 1 on of a batch of 2");
+  EXPECT_EQ(message([&] { batch.slice(INT64_MAX, 1); }),
+            "invalid_argument: 1 rows from row 9223372036854775807 on of a batch of 2");
+  EXPECT_EQ(message([&] { (void)batch.feature("ids").rows(1, 2); }),
+            "invalid_argument: 2 rows from row 1 on of feature 'ids', which has 2");
 }
 
 }  // namespace

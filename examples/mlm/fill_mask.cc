@@ -42,7 +42,7 @@ void print(const std::string& text, const FilledText& filled) {
 int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
-  MaskFiller filler(options->model);
+  MaskFiller filler(options->model, {.ignored_config_fields = options->ignored_config_fields});
   std::vector<FilledText> kept;  // their logits are
   std::vector<NamedTensor> logits;
   for (const std::string& text : options->texts) {

@@ -20,6 +20,8 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
   // clang-format off
   visible.add_options()
       ("model", po::value(&options.model)->default_value(options.model), "folder that train_mlm wrote: OUT/model")
+      ("ignore-config", po::value(&options.ignored_config_fields)->composing(),
+       "pass over this field of the model's config.json, which is not known; may be repeated")
       ("top", po::value(&options.top)->default_value(options.top), "candidates for each [MASK]")
       ("text-file", po::value(&text_file), "further texts, one a line")
       ("logits", po::value(&options.logits),

@@ -10,6 +10,7 @@ namespace millrace {
 /// The command line of `fill_mask`.
 struct FillMaskOptions {
   std::string model = "mlm/model";
+  std::vector<std::string> ignored_config_fields;
   std::vector<std::string> texts;  ///< those of the command line, then the lines of `--text-file`
   int64_t top = 5;
   std::string logits;  ///< empty: they are not written

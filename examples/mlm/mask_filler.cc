@@ -36,9 +36,9 @@ double log_sum_exp(std::span<const float> logits) {
 
 }  // namespace
 
-MaskFiller::MaskFiller(const std::string& directory)
+MaskFiller::MaskFiller(const std::string& directory, const PretrainedOptions& options)
     : tokenizer_(Tokenizer::load(directory + "/tokenizer.json")),
-      model_(load_roberta_config(directory)),
+      model_(load_roberta_config(directory, options)),
       weights_(load_roberta_weights(directory, model_)) {
   const auto mask_token = tokenizer_.id_of("[MASK]");
   if (!mask_token) {

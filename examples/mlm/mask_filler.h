@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/tokenizer/tokenizer.h"
+#include "millrace/trainer/models/config_file.h"
 #include "millrace/trainer/models/roberta.h"
 #include "millrace/trainer/tensor/arena.h"
 
@@ -37,7 +38,7 @@ class MaskFiller {
  public:
   /// Throws as loading the model's files and the tokenizer does, and `kInvalidArgument` when the tokenizer has no
   /// `[MASK]` or more tokens than the model.
-  explicit MaskFiller(const std::string& directory);
+  explicit MaskFiller(const std::string& directory, const PretrainedOptions& options = {});
 
   /// Throws `kInvalidArgument` for a text that is longer than the model takes, `kParse` for one that is not UTF-8.
   FilledText fill(std::string_view text, int64_t num_candidates);

@@ -30,8 +30,8 @@ constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 }
 
 std::optional<TensorType> type_of(const std::string& name) {
-  for (const TensorType type :
-       {TensorType::kF32, TensorType::kF64, TensorType::kI32, TensorType::kI64, TensorType::kU8}) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kF64, TensorType::kI32, TensorType::kI64, TensorType::kU8,
+                                TensorType::kF16, TensorType::kBF16}) {
     if (to_string(type) == name) return type;
   }
   return std::nullopt;
@@ -102,8 +102,10 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     if (!entry["dtype"].is_string()) refuse(path, fmt::format("tensor '{}' has a dtype that is not a string", name));
     const std::string type_name = entry["dtype"].get<std::string>();
     const std::optional<TensorType> type = type_of(type_name);
-    if (!type)
-      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, I32, I64 and U8 are read", name, shown(type_name)));
+    if (!type) {
+      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, F16, BF16, I32, I64 and U8 are read", name,
+                               shown(type_name)));
+    }
 
     const auto is_count = [](const json& number) { return number.is_number_unsigned(); };
     const json& offsets = entry["data_offsets"];

@@ -9,6 +9,8 @@ std::string_view to_string(TensorType type) {
     case TensorType::kI32: return "I32";
     case TensorType::kI64: return "I64";
     case TensorType::kU8: return "U8";
+    case TensorType::kF16: return "F16";
+    case TensorType::kBF16: return "BF16";
   }
   return "unknown";
 }
@@ -19,6 +21,8 @@ size_t size_of(TensorType type) {
     case TensorType::kI32: return 4;
     case TensorType::kF64:
     case TensorType::kI64: return 8;
+    case TensorType::kF16:
+    case TensorType::kBF16: return 2;
     case TensorType::kU8: return 1;
   }
   return 0;

@@ -11,11 +11,13 @@ namespace millrace {
 
 /// Element types of safetensors files that Millrace reads and writes.
 enum class TensorType {
-  kF32,  ///< `F32`
-  kF64,  ///< `F64`
-  kI32,  ///< `I32`
-  kI64,  ///< `I64`
-  kU8,   ///< `U8`
+  kF32,   ///< `F32`
+  kF64,   ///< `F64`
+  kI32,   ///< `I32`
+  kI64,   ///< `I64`
+  kU8,    ///< `U8`
+  kF16,   ///< `F16`: IEEE 754 half precision
+  kBF16,  ///< `BF16`: the upper half of a float32
 };
 
 /// The name in the file: `F32`.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
+#include <Eigen/Core>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,26 +23,43 @@ std::string first_names(const std::vector<std::string>& names) {
   return text;
 }
 
-void need_finite(const NamedTensor& tensor, const std::string& path) {
-  const auto found = first_not_finite(tensor.bytes);
+// `floats`: the bytes of the tensor's values as float32.
+void need_finite(const std::string& tensor, std::span<const std::byte> floats, const std::string& path) {
+  const auto found = first_not_finite(floats);
   if (!found) return;
-  throw ErrorException({.code = ErrorCode::kInvalidArgument,
-                        .message = fmt::format("tensor '{}' is not finite: its value {} is {}", tensor.name,
-                                               found->position, found->value),
-                        .shard = path});
+  throw ErrorException(
+      {.code = ErrorCode::kInvalidArgument,
+       .message = fmt::format("tensor '{}' is not finite: its value {} is {}", tensor, found->position, found->value),
+       .shard = path});
 }
 
-// A parameter in a file, of the type and shape that the layout says.
+// What an Eigen type of half the width holds, as floats; the bytes need not be aligned.
+template <typename Half>
+void widen(std::span<const std::byte> bytes, float* to) {
+  for (size_t i = 0; i < bytes.size() / sizeof(Half); ++i) {
+    Half half;
+    std::memcpy(&half, bytes.data() + i * sizeof(Half), sizeof(Half));
+    to[i] = static_cast<float>(half);
+  }
+}
+
+// A parameter in a file, of a type that is taken and of the shape that the layout says.
 struct FoundTensor {
   const NamedTensor* tensor;
   size_t buffer;   // by the place of its suffix
   int64_t offset;  // in it
 };
 
-// All parameters, under each of the suffixes. Throws as `read_parameters`.
-std::vector<FoundTensor> find_parameters(const SafetensorsFile& file, const std::string& path,
+// All parameters, under each of the suffixes. Throws as `read_parameters`. `from_others`: as `read_weights` has it.
+std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, const std::string& path,
                                          const ParameterLayout& layout, std::span<const std::string> suffixes,
-                                         const ParametersInFile& there) {
+                                         const ParametersInFile& there, bool from_others) {
+  std::map<std::string_view, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
+  const auto find = [&by_name](const std::string& name) -> const NamedTensor* {
+    const auto tensor = by_name.find(name);
+    return tensor == by_name.end() ? nullptr : tensor->second;
+  };
   std::vector<FoundTensor> found;
   std::vector<std::string> missing;
   std::vector<std::string> misshapen;
@@ -48,12 +67,25 @@ std::vector<FoundTensor> find_parameters(const SafetensorsFile& file, const std:
   std::vector<std::string> known(there.ignored.begin(), there.ignored.end());
   const auto check_copy = [&](const std::string& name, const std::string& copy) {
     known.push_back(copy);
-    const NamedTensor* first = file.find(name);
-    const NamedTensor* second = file.find(copy);
+    const NamedTensor* first = find(name);
+    const NamedTensor* second = find(copy);
     if (first == nullptr || second == nullptr) return;
     const bool same =
         first->type == second->type && first->shape == second->shape && std::ranges::equal(first->bytes, second->bytes);
     if (!same) differing.push_back(fmt::format("{} and {}", name, copy));
+  };
+  // The parameter itself; else, of others' files, the first of its copies.
+  const auto find_parameter = [&](const Parameter& parameter, const std::string& suffix) {
+    const NamedTensor* tensor = find(parameter.name + suffix);
+    if (tensor != nullptr || !from_others) return tensor;
+    if (!parameter.second_name.empty()) tensor = find(parameter.second_name + suffix);
+    for (const TiedCopy& copy : there.copies) {
+      if (tensor == nullptr && copy.parameter == parameter.name) tensor = find(copy.name);
+    }
+    return tensor;
+  };
+  const auto is_taken = [from_others](TensorType type) {
+    return type == TensorType::kF32 || (from_others && (type == TensorType::kF16 || type == TensorType::kBF16));
   };
   for (const TiedCopy& copy : there.copies) check_copy(copy.parameter, copy.name);
   for (size_t buffer = 0; buffer < suffixes.size(); ++buffer) {
@@ -62,10 +94,10 @@ std::vector<FoundTensor> find_parameters(const SafetensorsFile& file, const std:
       const Parameter& parameter = layout.parameters()[id];
       const std::string name = parameter.name + suffixes[buffer];
       known.push_back(name);
-      const NamedTensor* tensor = file.find(name);
+      const NamedTensor* tensor = find_parameter(parameter, suffixes[buffer]);
       if (tensor == nullptr) {
         missing.push_back(name);
-      } else if (tensor->type != TensorType::kF32 || tensor->shape != parameter.shape) {
+      } else if (!is_taken(tensor->type) || tensor->shape != parameter.shape) {
         misshapen.push_back(fmt::format("{} ({} [{}], the model has F32 [{}])", name, to_string(tensor->type),
                                         fmt::join(tensor->shape, ","), fmt::join(parameter.shape, ",")));
       } else {
@@ -76,7 +108,7 @@ std::vector<FoundTensor> find_parameters(const SafetensorsFile& file, const std:
   }
   std::sort(known.begin(), known.end());
   std::vector<std::string> unexpected;
-  for (const NamedTensor& tensor : file.tensors()) {
+  for (const NamedTensor& tensor : tensors) {
     if (!std::binary_search(known.begin(), known.end(), tensor.name)) unexpected.push_back(tensor.name);
   }
   std::vector<std::string> complaints;
@@ -89,12 +121,20 @@ std::vector<FoundTensor> find_parameters(const SafetensorsFile& file, const std:
                           .message = fmt::format("the file is of another model; {}", fmt::join(complaints, "; ")),
                           .shard = path});
   }
-  for (const FoundTensor& each : found) need_finite(*each.tensor, path);
+  for (const FoundTensor& each : found) {
+    if (each.tensor->type == TensorType::kF32) need_finite(each.tensor->name, each.tensor->bytes, path);
+  }
   return found;
 }
 
 void copy(const FoundTensor& found, std::span<float> values) {
-  std::memcpy(values.data() + found.offset, found.tensor->bytes.data(), found.tensor->bytes.size());
+  float* to = values.data() + found.offset;
+  const std::span<const std::byte> bytes = found.tensor->bytes;
+  switch (found.tensor->type) {
+    case TensorType::kF16: return widen<Eigen::half>(bytes, to);
+    case TensorType::kBF16: return widen<Eigen::bfloat16>(bytes, to);
+    default: std::memcpy(to, bytes.data(), bytes.size());
+  }
 }
 
 }  // namespace
@@ -123,17 +163,27 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there) {
   std::vector<std::string> suffixes;
   for (const ParameterBuffer& buffer : buffers) suffixes.push_back(buffer.suffix);
-  for (const FoundTensor& found : find_parameters(file, path, layout, suffixes, there)) {
+  for (const FoundTensor& found :
+       find_parameters(file.tensors(), path, layout, suffixes, there, /*from_others=*/false)) {
     copy(found, buffers[found.buffer].values);
   }
 }
 
-FlatBuffer read_weights(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
+FlatBuffer read_weights(std::span<const NamedTensor> tensors, const std::string& path, const ParameterLayout& layout,
                         const ParametersInFile& there) {
   const std::string no_suffix;
-  const std::vector<FoundTensor> found = find_parameters(file, path, layout, {&no_suffix, 1}, there);
+  const std::vector<FoundTensor> found =
+      find_parameters(tensors, path, layout, {&no_suffix, 1}, there, /*from_others=*/true);
   FlatBuffer weights(layout.size());
-  for (const FoundTensor& each : found) copy(each, weights.span());
+  for (const FoundTensor& each : found) {
+    copy(each, weights.span());
+    if (each.tensor->type == TensorType::kF32) continue;
+    int64_t size = 1;
+    for (const int64_t dimension : each.tensor->shape) size *= dimension;
+    need_finite(each.tensor->name,
+                std::as_bytes(weights.span().subspan(static_cast<size_t>(each.offset), static_cast<size_t>(size))),
+                path);
+  }
   return weights;
 }
 

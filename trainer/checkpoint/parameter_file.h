@@ -26,7 +26,7 @@ struct TiedCopy {
   std::string parameter;  ///< of which it is a copy
 };
 struct ParametersInFile {
-  std::span<const TiedCopy> copies = {};      ///< may be there; they must be equal then. Default: none
+  std::span<const TiedCopy> copies = {};      ///< may be there; equal, where both are. Default: none
   std::span<const std::string> ignored = {};  ///< may be there, and is not read. Default: none
   std::span<const uint8_t> included = {};     ///< as above. Default: empty, all
 };
@@ -38,9 +38,10 @@ struct ParametersInFile {
 /// may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there = {});
-/// The same into a buffer of its own, which takes no memory before the file has been found to fit: a layout that a
-/// config alone describes may be of any size.
-[[nodiscard]] FlatBuffer read_weights(const SafetensorsFile& file, const std::string& path,
+/// The same of weights that others have written, into a buffer of its own, which takes no memory before the tensors
+/// have been found to fit: a layout that a config alone describes may be of any size. Half precision and bfloat16 are
+/// widened. A parameter that is missing is read from a copy of it that is there.
+[[nodiscard]] FlatBuffer read_weights(std::span<const NamedTensor> tensors, const std::string& path,
                                       const ParameterLayout& layout, const ParametersInFile& there = {});
 
 }  // namespace millrace

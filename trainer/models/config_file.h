@@ -2,8 +2,13 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,19 +17,29 @@
 
 namespace millrace {
 
-/// A model's `config.json` in Hugging Face's layout. Its messages name file and field. Immutable; any thread.
+/// How a model that others have written is read.
+struct PretrainedOptions {
+  /// Fields of config.json that are passed over, although they are not known and have a value. Default: none
+  std::vector<std::string> ignored_config_fields = {};
+};
+
+/// A model's `config.json` in Hugging Face's layout. Its messages name file and field. Remembers which fields were
+/// asked for; one thread at a time.
 class ConfigFile {
  public:
   /// Throws `kIo` when it cannot be opened, `kParse` when it is no JSON object.
   explicit ConfigFile(const std::string& directory);
 
-  /// Throws `kInvalidArgument` unless the field is `expected`, or missing or null where it is not `required`.
-  void need(const char* name, const nlohmann::json& expected, bool required) const;
+  /// Throws `kInvalidArgument` unless the field is one of `known`, which it then returns.
+  std::string need_one_of(const char* name, std::span<const std::string_view> known) const;
+  /// Throws `kInvalidArgument` unless the field is `expected`, missing or null.
+  void need(const char* name, const nlohmann::json& expected) const;
   /// Leaves `value` as it is when the field is missing or null. Throws `kParse` for another type, and for a whole
   /// number that T does not hold.
   template <typename T>
   void read(const char* name, T& value) const {
     try {
+      known_.insert(name);
       const auto found = json_.find(name);
       if (found == json_.end() || found->is_null()) return;
       if constexpr (std::integral<T> && !std::same_as<T, bool>) need_whole<T>(name, *found);
@@ -35,6 +50,10 @@ class ConfigFile {
   }
   /// The same of a name that `activation_named` knows; throws `kInvalidArgument` for another.
   void read_activation(const char* name, Activation& value) const;
+  /// Throws `kInvalidArgument` naming the fields that nobody asked for, that have another value than null, false and an
+  /// empty one, and that are not known to change nothing of what the model computes: those about saving, generating
+  /// and the tasks of heads that are not here, and names with `_` in front.
+  void refuse_unknown(const PretrainedOptions& options) const;
   /// Throws `kInvalidArgument`.
   [[noreturn]] void refuse(const std::string& message) const;
 
@@ -60,6 +79,7 @@ class ConfigFile {
 
   std::string path_;
   nlohmann::json json_;
+  mutable std::set<std::string, std::less<>> known_;
 };
 
 /// `directory/name`.

@@ -30,6 +30,9 @@ struct RobertaConfig {
   double hidden_dropout_prob = 0.1;           ///< Default: 0.1
   double attention_probs_dropout_prob = 0.1;  ///< Default: 0.1
   double initializer_range = 0.02;            ///< standard deviation of start weights. Default: 0.02
+  /// The family whose computation and tensors these are: `roberta`, `xlm-roberta` or `camembert`; only written to
+  /// config.json, so that others find its tokenizer. Default: roberta
+  std::string model_type = "roberta";
 
   /// Throws `kInvalidArgument` naming the field, its value and the limit.
   void check() const;

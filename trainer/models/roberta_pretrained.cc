@@ -1,16 +1,20 @@
 #include "millrace/trainer/models/roberta_pretrained.h"
 
+#include <array>
+
 #include <nlohmann/json.hpp>
 
-#include "millrace/formats/safetensors/reader.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/models/config_file.h"
 #include "millrace/trainer/models/named_activation.h"
+#include "millrace/trainer/models/weight_files.h"
 
 namespace millrace {
 namespace {
+
+constexpr std::array<std::string_view, 3> kFamilies = {"roberta", "xlm-roberta", "camembert"};
 
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
@@ -20,15 +24,21 @@ constexpr const char* kPositionIds = "roberta.embeddings.position_ids";
 constexpr const char* kPoolerWeight = "roberta.pooler.dense.weight";
 constexpr const char* kPoolerBias = "roberta.pooler.dense.bias";
 
+std::string architecture(std::string_view model_type) {
+  if (model_type == "xlm-roberta") return "XLMRobertaForMaskedLM";
+  return model_type == "camembert" ? "CamembertForMaskedLM" : "RobertaForMaskedLM";
+}
+
 }  // namespace
 
-RobertaConfig load_roberta_config(const std::string& directory) {
+RobertaConfig load_roberta_config(const std::string& directory, const PretrainedOptions& options) {
   const ConfigFile file(directory);
-  file.need("model_type", "roberta", true);
-  file.need("position_embedding_type", "absolute", false);
-  file.need("tie_word_embeddings", true, false);
-  file.need("is_decoder", false, false);
-  RobertaConfig config;
+  RobertaConfig config{.max_position_embeddings = 512, .type_vocab_size = 2, .layer_norm_eps = 1e-12};
+  config.model_type = file.need_one_of("model_type", kFamilies);
+  if (config.model_type != "roberta") config.vocab_size = 30522;
+  file.need("position_embedding_type", "absolute");
+  file.need("tie_word_embeddings", true);
+  file.need("is_decoder", false);
   file.read("vocab_size", config.vocab_size);
   file.read("hidden_size", config.hidden_size);
   file.read("num_hidden_layers", config.num_hidden_layers);
@@ -44,20 +54,20 @@ RobertaConfig load_roberta_config(const std::string& directory) {
   file.read("hidden_dropout_prob", config.hidden_dropout_prob);
   file.read("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
   file.read("initializer_range", config.initializer_range);
+  file.refuse_unknown(options);
   file.check(config);
   return config;
 }
 
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model) {
-  const std::string path = model_file(directory, "model.safetensors");
-  const SafetensorsFile file(path);
+  const WeightFiles files(directory);
   const TiedCopy matrix{.name = kDecoderWeight, .parameter = kWordEmbeddings};
   const std::vector<std::string> ignored = {kPositionIds, kPoolerWeight, kPoolerBias};
-  return read_weights(file, path, model.layout(), {.copies = {&matrix, 1}, .ignored = ignored});
+  return read_weights(files.tensors(), files.path(), model.layout(), {.copies = {&matrix, 1}, .ignored = ignored});
 }
 
 void save_roberta_config(const std::string& directory, const RobertaConfig& config) {
-  const nlohmann::ordered_json json = {{"architectures", {"RobertaForMaskedLM"}},
+  const nlohmann::ordered_json json = {{"architectures", {architecture(config.model_type)}},
                                        {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
                                        {"bos_token_id", config.bos_token_id},
                                        {"classifier_dropout", nullptr},
@@ -69,7 +79,7 @@ void save_roberta_config(const std::string& directory, const RobertaConfig& conf
                                        {"intermediate_size", config.intermediate_size},
                                        {"layer_norm_eps", config.layer_norm_eps},
                                        {"max_position_embeddings", config.max_position_embeddings},
-                                       {"model_type", "roberta"},
+                                       {"model_type", config.model_type},
                                        {"num_attention_heads", config.num_attention_heads},
                                        {"num_hidden_layers", config.num_hidden_layers},
                                        {"pad_token_id", config.pad_token_id},

@@ -41,6 +41,8 @@ struct T5Config {
   int32_t pad_token_id = 0;            ///< what stands for missing labels in front of the decoder. Default: 0
   int32_t eos_token_id = 1;            ///< where `generate` ends a row. Default: 1
   int32_t decoder_start_token_id = 0;  ///< what the decoder begins with. Default: 0
+  /// The family whose computation and tensors these are: `t5` or `mt5`; only written to config.json. Default: t5
+  std::string model_type = "t5";
 
   /// The name of the activation, and whether there is a gate, of the three fields above.
   std::string activation() const;

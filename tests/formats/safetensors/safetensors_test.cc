@@ -84,7 +84,7 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
   write(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8);
   EXPECT_EQ(error(), "safetensors: tensor 'a' has no dtype");
   write(R"({"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8);
-  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F99; F32, F64, I32, I64 and U8 are read");
+  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F99; F32, F64, F16, BF16, I32, I64 and U8 are read");
   write(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,16]}})", 8);
   EXPECT_EQ(error(), "safetensors: tensor 'a' lies at [0, 16) of 8 bytes");
   write(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8);
@@ -107,7 +107,7 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
   write(R"({"\u00e9":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
   EXPECT_EQ(error(), "no error");
   write(R"({"a":{"dtype":"F\u0000","shape":[2],"data_offsets":[0,8]}})", 8);
-  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F\\u0000; F32, F64, I32, I64 and U8 are read");
+  EXPECT_EQ(error(), "safetensors: tensor 'a' has dtype F\\u0000; F32, F64, F16, BF16, I32, I64 and U8 are read");
   write(R"({"\u0000":1,"\u0000":1})", 8);
   EXPECT_EQ(error(), "safetensors: the header names '\\u0000' twice");
   write(R"({"__metadata__":{"\u0000":1}})", 0);

@@ -797,7 +797,8 @@ TEST(Roberta, AConfigOfAnotherModelIsRefused) {
     std::ofstream(directory / "config.json") << text;
     return message_of([&] { (void)load_roberta_config(directory.string()); });
   };
-  EXPECT_THAT(message_for(R"({"model_type": "bert"})"), HasSubstr("model_type is \"bert\"; only \"roberta\""));
+  EXPECT_THAT(message_for(R"({"model_type": "bert"})"),
+              HasSubstr("model_type is \"bert\"; known is \"roberta\", \"xlm-roberta\", \"camembert\""));
   EXPECT_THAT(message_for(R"({"model_type": "roberta", "hidden_act": "tanh"})"),
               HasSubstr("hidden_act: there is no activation 'tanh'; relu, gelu"));
   EXPECT_THAT(message_for(R"({"model_type": "roberta", "position_embedding_type": "relative_key"})"),

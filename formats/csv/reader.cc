@@ -11,6 +11,8 @@
 namespace millrace {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // Ends of lines among the bytes, `\r\n` as one.
 uint64_t num_line_ends(std::span<const char> bytes) {
   uint64_t count = 0;
@@ -86,6 +88,14 @@ std::optional<CsvCutter::End> CsvCutter::find_end(std::span<const char> bytes, b
   return std::nullopt;
 }
 
+std::optional<size_t> CsvCutter::mark_before(std::span<const char> bytes, bool last, const FilePlace& place) {
+  if (place.offset != 0) return 0;
+  const std::string_view first(bytes.data(), std::min(bytes.size(), kByteOrderMark.size()));
+  if (first == kByteOrderMark) return first.size();
+  if (!last && kByteOrderMark.starts_with(first)) return std::nullopt;
+  return 0;
+}
+
 std::optional<Error> CsvCutter::header_error(std::string_view header) const {
   try {
     std::vector<CsvField> fields;
@@ -105,7 +115,18 @@ void CsvCutter::begin_record() {
 std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                     CutRecords& out) {
   while (out.size() < max_records) {
+    const std::optional<size_t> mark = mark_before(bytes, last, place);
+    if (!mark) return std::nullopt;
+    num_searched_ = std::max(num_searched_, *mark);
     const std::optional<End> end = find_end(bytes, last);
+    // A file that has nothing else has no record.
+    if (end && last && *mark > 0 && end->used == *mark) {
+      place.offset += end->used;
+      bytes = bytes.subspan(end->used);
+      begin_record();
+      if (format_.header) return Error{.code = ErrorCode::kTruncated, .message = "the file has no header"};
+      continue;
+    }
     const bool is_header = is_header_ = format_.header && place.offset == 0 && !has_passed_header_;
     if ((end ? end->length : num_searched_) > max_record_bytes_) {
       begin_record();
@@ -126,13 +147,13 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
       return std::nullopt;
     }
     if (is_header) {
-      if (std::optional<Error> error = header_error({bytes.data(), end->length})) {
+      if (std::optional<Error> error = header_error({bytes.data() + *mark, end->length - *mark})) {
         begin_record();
         return error;
       }
     }
     if (!is_header) {
-      out.payloads.emplace_back(bytes.data(), end->length);
+      out.payloads.emplace_back(bytes.data() + *mark, end->length - *mark);
       out.offsets.push_back(place.offset);
       out.lines.push_back(place.line);
       ++place.record;

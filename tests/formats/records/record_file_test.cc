@@ -103,6 +103,25 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
   expect_goes_on_everywhere(content, [&] { return std::make_unique<CsvCutter>(format); });
 }
 
+TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAfterAByteOrderMark) {
+  std::string content = "\xef\xbb\xbf\"the\nheader\"\n";
+  for (int i = 0; i < 99; ++i) content += fmt::format("{},b\n", i);
+  for (const bool header : {true, false}) {
+    CsvFormat format;
+    format.header = header;
+    const auto make = [&] { return std::make_unique<CsvCutter>(format); };
+    expect_goes_on_everywhere(content, make);
+    test::MemoryStorage memory;
+    memory.add("file", content);
+    const std::vector<std::string> whole = read_file(memory, make, {}, 1000).records;
+    EXPECT_EQ(whole.size(), header ? 99 : 100);
+    for (const size_t bytes : {1, 2, 3, 4, 5}) {
+      test::InjectingStorage parts(memory, {.max_read_bytes = bytes});
+      EXPECT_EQ(read_file(parts, make, {.chunk_bytes = bytes}, 1000).records, whole) << bytes;
+    }
+  }
+}
+
 TEST(RecordFileReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
   std::string content;
   std::vector<std::string> lines;

@@ -41,7 +41,7 @@ Shards from_matches(const std::string& pattern, std::vector<std::string> paths) 
                     "(NAME.tmp-PID-N)",
                     pattern, left_out));
   }
-  if (paths.empty()) refuse(fmt::format("no file matches '{}'", pattern));
+  if (paths.empty()) refuse(fmt::format("no file matches '{}'{}", pattern, note_on_url(pattern)));
   return Shards::files(std::move(paths));
 }
 

@@ -16,6 +16,20 @@
 #include <unistd.h>
 
 namespace millrace {
+
+std::string note_on_url(std::string_view path) {
+  const size_t end = path.find("://");
+  if (end == std::string_view::npos || end == 0) return "";
+  const std::string_view scheme = path.substr(0, end);
+  const bool is_scheme = std::ranges::all_of(scheme, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' || c == '-' ||
+           c == '.';
+  });
+  if (!is_scheme) return "";
+  if (scheme == "file") return "; local files are named by their path alone, without file://";
+  return fmt::format("; only local files are read, no {}://", scheme);
+}
+
 namespace {
 
 StorageError system_error(const std::string& path, std::string_view what, int number) {
@@ -83,7 +97,11 @@ class LocalFile final : public File, public std::enable_shared_from_this<LocalFi
 
 // Takes the descriptor (or the errno in its place) to an open file.
 OpenResult finish_open(IoExecutor& executor, const std::string& path, int descriptor, int number) {
-  if (descriptor < 0) return {.error = system_error(path, "cannot open", number)};
+  if (descriptor < 0) {
+    OpenResult failed{.error = system_error(path, "cannot open", number)};
+    failed.error.error.message += note_on_url(path);
+    return failed;
+  }
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     const int failed = errno;
@@ -129,6 +147,10 @@ void LocalStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink)
 std::vector<std::string> LocalStorage::glob(const std::string& pattern) { return glob_local(pattern); }
 
 std::vector<std::string> glob_local(const std::string& pattern) {
+  struct stat of_name {};
+  if (::stat(pattern.c_str(), &of_name) == 0) {
+    return S_ISDIR(of_name.st_mode) ? std::vector<std::string>() : std::vector{pattern};
+  }
   static thread_local std::string failed;
   failed.clear();
   glob_t found{};

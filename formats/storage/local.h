@@ -41,7 +41,12 @@ class LocalStorage final : public Storage {
   IoExecutor& executor_;
 };
 
-/// What `LocalStorage::glob` does; needs no executor.
+/// What a message about a file that is not there adds where its name is a URL, `s3://bucket/key`: that only local files
+/// are read. Empty for others.
+[[nodiscard]] std::string note_on_url(std::string_view path);
+
+/// What `LocalStorage::glob` does; needs no executor. A pattern that is the name of a file is that file alone, whatever
+/// else it could match.
 [[nodiscard]] std::vector<std::string> glob_local(const std::string& pattern);
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/tfrecord/frame.h"
 #include "millrace/formats/tfrecord/index/index.h"
+#include "millrace/formats/tfrecord/recognition.h"
 
 namespace millrace {
 namespace {
@@ -229,6 +230,10 @@ void RecordReader::set_fault(ErrorCode code, std::string message) {
 
 void RecordReader::set_fault(Error error) {
   has_fault_ = true;
+  const bool is_at_the_start = position_.offset == 0 && num_to_skip_ == 0;
+  if (is_at_the_start && (error.code == ErrorCode::kLengthCrc || error.code == ErrorCode::kTruncated)) {
+    error.message += describe_other_format({chars(bytes_), num_available()});
+  }
   error.shard = options_.shard;
   error.offset = static_cast<int64_t>(position_.offset);
   error.record = static_cast<int64_t>(position_.record);

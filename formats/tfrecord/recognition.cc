@@ -1,5 +1,7 @@
 #include "millrace/formats/tfrecord/recognition.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -13,7 +15,54 @@ namespace {
 
 [[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kCompression, std::move(message)); }
 
+using std::string_view_literals::operator""sv;
+
+struct Magic {
+  std::string_view bytes;
+  std::string_view name;
+};
+// What lies in folders of data or comes in the place of a file that was asked for.
+constexpr std::array kFormats = {
+    Magic{"version https://git-lfs"sv, "a Git LFS pointer (`git lfs pull` fetches the file itself)"},
+    Magic{"<!DOCTYPE"sv, "HTML"},
+    Magic{"<!doctype"sv, "HTML"},
+    Magic{"<html"sv, "HTML"},
+    Magic{"<HTML"sv, "HTML"},
+    Magic{"<?xml"sv, "XML"},
+    Magic{"PK\x03\x04"sv, "a zip archive"},
+    Magic{"PAR1"sv, "Parquet"},
+    Magic{"ARROW1"sv, "Arrow"},
+    Magic{"ORC"sv, "ORC"},
+    Magic{"Obj\x01"sv, "Avro"},
+    Magic{"SEQ\x06"sv, "a Hadoop sequence file"},
+    Magic{"\x89HDF"sv, "HDF5"},
+    Magic{"\x93NUMPY"sv, "NumPy"},
+    Magic{"\x89PNG"sv, "PNG"},
+    Magic{"\xff\xd8\xff"sv, "JPEG"},
+    Magic{"SQLite format 3"sv, "SQLite"},
+};
+constexpr size_t kFewestOfText = 4;
+constexpr size_t kMostShown = 64;
+
+bool is_text(std::string_view bytes) {
+  return bytes.size() >= kFewestOfText && std::ranges::all_of(bytes, [](char c) {
+           return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
+         });
+}
+
 }  // namespace
+
+std::string describe_other_format(std::string_view first_bytes) {
+  for (const Magic& format : kFormats) {
+    if (first_bytes.starts_with(format.bytes)) {
+      return fmt::format("; the file begins like {}, and is no TFRecord file", format.name);
+    }
+  }
+  const std::string_view shown = first_bytes.substr(0, kMostShown);
+  if (!is_text(shown)) return "";
+  const std::string_view line = shown.substr(0, shown.find_first_of("\r\n\t"));
+  return fmt::format("; the file begins with the text '{}', and is no TFRecord file", line);
+}
 
 bool begins_like_records(std::string_view first_bytes) {
   if (first_bytes.size() < kRecognitionBytes) return false;

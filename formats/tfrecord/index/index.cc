@@ -287,7 +287,10 @@ std::string index_path(std::string_view shard) { return fmt::format("{}.index", 
 std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::string& shard) {
   const std::string path = index_path(shard);
   std::string pattern;
-  for (const char c : path) pattern += c == '*' || c == '?' || c == '[' ? fmt::format("[{}]", c) : std::string(1, c);
+  for (const char c : path) {
+    if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
   if (storage.glob(pattern).empty()) return nullptr;
   BlockingFile file(storage, path);
   std::string bytes(file.size(), '\0');

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 template <typename Function>
 std::string message_of(Function&& function) {
@@ -59,6 +60,14 @@ TEST(Shards, GlobLeavesOutIndexesAndWhatIsNotFinished) {
   // Names that only look alike.
   for (const char* name : {"even.tmp-1", "even.tmp-1-", "even.tmp--1", "even-1-2", "evenindex"}) storage.add(name, "");
   EXPECT_EQ(Shards::glob(storage, "even*").size(), 5U);
+}
+
+TEST(Shards, GlobOfAUrlSaysThatOnlyLocalFilesAreRead) {
+  EXPECT_THAT(message_of([] { (void)Shards::glob("gs://bucket/train-*"); }),
+              HasSubstr("no file matches 'gs://bucket/train-*'; only local files are read, no gs://"));
+  EXPECT_THAT(message_of([] { (void)Shards::glob("s3://bucket/a.tfrecord"); }), HasSubstr("only local files are read"));
+  EXPECT_THAT(message_of([] { (void)Shards::glob("file:///no/such/*"); }), HasSubstr("without file://"));
+  EXPECT_THAT(message_of([] { (void)Shards::glob("/no/such/a b://c"); }), Not(HasSubstr("local files")));
 }
 
 TEST(Shards, EmptyGlobNamesThePattern) {

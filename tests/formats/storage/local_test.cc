@@ -154,6 +154,20 @@ TEST_F(LocalStorageTest, GlobIsSortedAndHoldsOnlyFiles) {
   EXPECT_THAT(storage_.glob((folder_ / "none" / "*").string()), IsEmpty());
 }
 
+TEST_F(LocalStorageTest, APatternThatIsTheNameOfAFileIsThatFile) {
+  for (const char* name : {"a*", "aa", "d[1]", "d1", "back\\slash?"}) test::write_file((folder_ / name).string(), "x");
+  const auto names = [&](const char* pattern) { return storage_.glob((folder_ / pattern).string()); };
+  EXPECT_THAT(names("a*"), ElementsAre((folder_ / "a*").string()));
+  EXPECT_THAT(names("a?"), ElementsAre((folder_ / "a*").string(), (folder_ / "aa").string()));
+  EXPECT_THAT(names("d[1]"), ElementsAre((folder_ / "d[1]").string()));
+  EXPECT_THAT(names("d[0-9]"), ElementsAre((folder_ / "d1").string()));
+  EXPECT_THAT(names("back\\slash?"), ElementsAre((folder_ / "back\\slash?").string()));
+  fs::create_directory(folder_ / "e[1]");
+  test::write_file((folder_ / "e[1]" / "x.tfrecord").string(), "x");
+  EXPECT_THAT(names("e[1]/x.tfrecord"), ElementsAre((folder_ / "e[1]" / "x.tfrecord").string()));
+  EXPECT_THAT(names("e[1]"), IsEmpty()) << "a folder";
+}
+
 TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read every folder";
   fs::create_directory(folder_ / "closed");

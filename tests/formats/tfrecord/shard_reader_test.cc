@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -484,6 +485,35 @@ TEST_F(ShardReaderTest, DeclaredCompressionThatIsNotTheContentsSaysBoth) {
               HasSubstr("compression: declared GZIP, the content is an uncompressed TFRecord file"));
   EXPECT_THAT(message(gzip, Compression::kNone), HasSubstr("declared uncompressed, the content is gzip"));
   EXPECT_THAT(message(gzip, Compression::kZlib), HasSubstr("declared ZLIB, the content is gzip"));
+}
+
+TEST_F(ShardReaderTest, AFileThatIsNoShardIsCalledWhatItIs) {
+  const auto message = [&](const std::string& content) {
+    MemoryStorage storage;
+    storage.add("other.tfrecord", content);
+    const ReadShard read = read_shard(storage, pool_, "other.tfrecord", {}, true);
+    return read.faults.size() == 1 ? read.faults[0].error.to_string() : "no error";
+  };
+  EXPECT_THAT(message("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+              HasSubstr("length_crc: the record's length"));
+  EXPECT_THAT(message("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+              HasSubstr("; the file begins like a Git LFS pointer (`git lfs pull` fetches the file itself), and is no "
+                        "TFRecord file"));
+  EXPECT_THAT(message("<!DOCTYPE html><html><body>Sign in</body></html>"), HasSubstr("begins like HTML, and is no"));
+  EXPECT_THAT(message("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>"), HasSubstr("like XML"));
+  EXPECT_THAT(message(std::string("PK\x03\x04\x14\0\0\0\0\0\0\0\0\0", 14)), HasSubstr("a zip archive"));
+  EXPECT_THAT(message("PAR1" + std::string(40, '\1')), HasSubstr("like Parquet"));
+  EXPECT_THAT(message("Not found\n"), HasSubstr("begins with the text 'Not found', and is no TFRecord file"));
+  EXPECT_THAT(message(R"({"text": "one"})"
+                      "\n"),
+              HasSubstr(R"(begins with the text '{"text": "one"}')"));
+  const std::string damaged(40, '\1');
+  EXPECT_THAT(message(damaged), testing::Not(HasSubstr("no TFRecord")));
+  // A shard whose damage lies further on is one.
+  std::ifstream stream(write("whole", {"a record"}), std::ios::binary);
+  const std::string shard{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_THAT(message(shard + std::string(40, 'x')),
+              testing::AllOf(HasSubstr("length_crc"), testing::Not(HasSubstr("no TFRecord"))));
 }
 
 TEST_F(ShardReaderTest, PlainFileWhoseLengthLooksLikeAMagicNumberIsStillPlain) {

@@ -45,11 +45,9 @@ TensorboardWriter::TensorboardWriter(const std::string& folder, int64_t step)
   tensorboard::Event event = event_at(0);
   event.set_file_version("brain.Event:2");
   writer_.write(event.SerializeAsString());
-  if (step > 0) {
-    event = event_at(step + 1);  // of this step and later ones nothing that was there before counts
-    event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
-    writer_.write(event.SerializeAsString());
-  }
+  event = event_at(step + 1);  // of this step and later ones nothing that was there before counts
+  event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  writer_.write(event.SerializeAsString());
   flush();
 }
 

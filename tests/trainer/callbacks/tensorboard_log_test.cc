@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <thread>
 #include <variant>
 
@@ -10,11 +11,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/storage/local.h"
 #include "millrace/trainer/tensorboard/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
+#include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
+#include "trainer/tensorboard/event.pb.h"
 
 namespace millrace::tensorboard_log_test {
 namespace {
@@ -50,14 +54,52 @@ std::variant<json, std::string> read_events(const std::string& folder) {
   return json::parse(read.out);
 }
 
+// The file of a run that goes on after step `from`; its path.
+std::string write_four_steps(const std::string& folder, int64_t from) {
+  TensorboardWriter writer(folder, from);
+  for (int64_t step = from + 1; step <= from + 4; ++step) {
+    writer.scalar(step, "train/loss", static_cast<double>(100 * from + step));
+  }
+  writer.flush();
+  return writer.path();
+}
+
+// Readers take a start for the end of what earlier files hold of its step and later ones. `EventMultiplexer` of
+// TensorBoard 2.21 does so from the second start of a folder on, its data server from the first.
+TEST(TensorboardLog, EveryFileSaysWithWhichStepItStarts) {
+  const test::TemporaryFolder folder;
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  for (const int64_t passed_over : {0, 1}) {
+    int64_t num_starts = 0;
+    std::map<int64_t, std::vector<float>> shown;
+    for (const int64_t from : {0, 2, 3}) {
+      BufferPool pool;
+      const test::ReadShard read =
+          test::read_shard(storage, pool, write_four_steps(folder.path("events"), from), {}, /*stop_at_error=*/true);
+      ASSERT_EQ(read.records.size(), 6U);
+      for (size_t i = 0; i < read.records.size(); ++i) {
+        tensorboard::Event event;
+        ASSERT_TRUE(event.ParseFromString(read.records[i].payload));
+        EXPECT_EQ(event.has_session_log(), i == 1);
+        if (event.has_session_log()) {
+          EXPECT_EQ(event.session_log().status(), tensorboard::SessionLog::START);
+          EXPECT_EQ(event.step(), from + 1);
+          if (num_starts++ >= passed_over) shown.erase(shown.lower_bound(event.step()), shown.end());
+        }
+        if (event.has_summary()) shown[event.step()].push_back(event.summary().value(0).simple_value());
+      }
+    }
+    const std::map<int64_t, std::vector<float>> expected = {{1, {1}},   {2, {2}},   {3, {203}}, {4, {304}},
+                                                            {5, {305}}, {6, {306}}, {7, {307}}};
+    EXPECT_EQ(shown, expected) << passed_over;
+  }
+}
+
 TEST(TensorboardLog, ShowsStepsThatAreMadeAgainOnce) {
   const test::TemporaryFolder folder;
   for (const int64_t from : {0, 2}) {
-    TensorboardWriter writer(folder.path("events"), from);
-    for (int64_t step = from + 1; step <= from + 4; ++step) {
-      writer.scalar(step, "train/loss", static_cast<double>(100 * from + step));
-    }
-    writer.flush();
+    write_four_steps(folder.path("events"), from);
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // files are read in the order of their seconds
   }
   const auto read = read_events(folder.path("events"));

@@ -1,10 +1,12 @@
-"""Prints what TensorBoard's own reader finds in a folder of event files, as one JSON object.
+"""Prints what TensorBoard's own readers find in a folder of event files, as one JSON object: its accumulator, whose
+scalars the multiplexer, which `tensorboard --load_fast=false` uses, must find too.
 usage: read_events.py FOLDER. Exit code 77: there is no tensorboard package."""
 import json
 import sys
 
 try:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 except ImportError as error:
     print(error, file=sys.stderr)
     sys.exit(77)
@@ -12,6 +14,12 @@ except ImportError as error:
 events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0})
 events.Reload()
 tags = events.Tags()
+multiplexer = EventMultiplexer(size_guidance={"scalars": 0})
+multiplexer.AddRun(sys.argv[1], "run")
+multiplexer.Reload()
+for tag in tags["scalars"]:
+    assert [(e.step, e.value) for e in multiplexer.Scalars("run", tag)] == \
+        [(e.step, e.value) for e in events.Scalars(tag)], tag
 print(json.dumps({
     "scalars": {tag: [[e.step, e.value] for e in events.Scalars(tag)] for tag in tags["scalars"]},
     "histograms": {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ struct TrainingStart {
   uint64_t seed = 0;
   std::string optimizer;
   std::string schedule;
+  /// Throws `kInvalidArgument` naming those there are when no evaluation of this training will have such a value
+  /// (`EvaluationReport::value`): for callbacks that will ask for it, before the first step is made. For a name that is
+  /// the model's own, if any, it evaluates one batch. Null: nobody knows.
+  std::function<void(const std::string& name)> need_evaluation_value = nullptr;
 };
 
 /// A stretch of steps: since the last report, or the whole training. Times are of the steps and of waiting for their

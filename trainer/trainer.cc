@@ -49,7 +49,11 @@ class Trainer::Run {
 
   TrainingSummary run() {
     t_.events_.clear();
-    if (std::exchange(t_.callbacks_after_, false)) restore_callbacks();
+    if (const auto& keep = options_.keep_best; keep && !keep->value) t_.need_evaluation_value(keep->models.metric);
+    if (std::exchange(t_.resumed_, false)) {
+      t_.need_place_of_checkpoint(source_);
+      restore_callbacks();
+    }
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
                                                    .num_parameters = t_.model_.layout().num_elements(),
@@ -58,7 +62,8 @@ class Trainer::Run {
                                                    .accumulate = options_.accumulate,
                                                    .seed = options_.step.seed,
                                                    .optimizer = t_.optimizer_->describe(),
-                                                   .schedule = t_.schedule_->describe()});
+                                                   .schedule = t_.schedule_->describe(),
+                                                   .need_evaluation_value = need_evaluation_value()});
     if (t_.checkpoints_) t_.source_state_ = source_.save();
     if (progress_.evaluation_due) evaluate();  // the run before was stopped in front of it, or within
     t_.graph_.discard();                       // what a training that ended by an error has left
@@ -99,6 +104,11 @@ class Trainer::Run {
   }
 
  private:
+  std::function<void(const std::string& name)> need_evaluation_value() {
+    if (!options_.evaluation) return nullptr;
+    return [this](const std::string& name) { t_.need_evaluation_value(name); };
+  }
+
   void restore_callbacks() {
     std::map<std::string, std::string>& states = progress_.callbacks;
     for (const auto& callback : t_.callbacks_) {
@@ -247,21 +257,37 @@ class Trainer::Run {
 
   void evaluate() {
     if (!options_.evaluation || evaluated_at_ == progress_.step) return;
-    const std::unique_ptr<BatchSource> source = options_.evaluation();
-    const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
-    if (!report) return;
-    evaluated_at_ = progress_.step;
+    std::map<std::string, std::string> callback_states = t_.callback_states();
+    try {
+      const std::unique_ptr<BatchSource> source = options_.evaluation();
+      const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
+      if (!report) return;
+      evaluated_at_ = progress_.step;
+      summary_.last_evaluation = report;
+      t_.tell(&Callback::evaluation_ends, *report);
+      if (t_.best_) t_.offer_model(*report);
+    } catch (...) {
+      save_before_evaluation(std::move(callback_states));
+      throw;
+    }
     saved_at_ = -1;  // one of this step does not know of the evaluation
     progress_.evaluation_due = false;
-    summary_.last_evaluation = report;
-    t_.tell(&Callback::evaluation_ends, *report);
-    if (t_.best_) t_.offer_model(*report);
+  }
+
+  // The steps before an evaluation that failed; it is what tells what went wrong, also where this cannot be written.
+  void save_before_evaluation(std::map<std::string, std::string> callback_states) noexcept {
+    progress_.evaluation_due = true;
+    if (!t_.checkpoints_ || saved_at_ == progress_.step || progress_.step == 0) return;
+    try {
+      t_.save_checkpoint(std::move(callback_states));
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+    }
   }
 
   void checkpoint() {
     if (!t_.checkpoints_ || saved_at_ == progress_.step) return;
     saved_at_ = progress_.step;
-    t_.save_checkpoint();
+    t_.save_checkpoint(t_.callback_states());
   }
 
   Trainer& t_;
@@ -346,7 +372,32 @@ void Trainer::resume(const std::string& checkpoint) {
   best_ = std::move(best);
   training_id_ = std::move(training_id);
   last_checkpoint_ = checkpoint;
-  callbacks_after_ = true;
+  resumed_ = true;
+}
+
+// Of the options' metrics the names are known; what the model measures beside its loss says the first batch.
+void Trainer::need_evaluation_value(const std::string& name) {
+  EvaluationReport known;
+  if (options_.metrics) known.metrics = values_of(options_.metrics());
+  const bool is_there =
+      name == "loss" || std::ranges::find(known.metrics, name, &MetricValue::name) != known.metrics.end();
+  if (is_there) return;
+  const std::unique_ptr<BatchSource> source = options_.evaluation();
+  if (const std::optional<GlobalBatch> batch = source->next()) {
+    append_metrics(graph_.evaluate(batch->view), known.metrics);
+    (void)known.value(name);
+  }
+}
+
+// What a source cannot say is not compared.
+void Trainer::need_place_of_checkpoint(const BatchSource& source) const {
+  if (!source_state_) return;
+  const std::optional<PipelineState> place = source.save();
+  if (!place || place->serialize() == source_state_->serialize()) return;
+  throw ErrorException({.code = ErrorCode::kState,
+                        .message = "the source does not stand where the checkpoint ends: a pipeline goes on from "
+                                   "Trainer::source_state()",
+                        .shard = last_checkpoint_});
 }
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {
@@ -413,7 +464,15 @@ void Trainer::add_own_files(const std::string& checkpoint) {
   }
 }
 
-void Trainer::save_checkpoint() {
+std::map<std::string, std::string> Trainer::callback_states() const {
+  std::map<std::string, std::string> states;
+  for (const auto& callback : callbacks_) {
+    if (!callback->state_name().empty()) states[callback->state_name()] = callback->save_state();
+  }
+  return states;
+}
+
+void Trainer::save_checkpoint(std::map<std::string, std::string> callback_states) {
   // An update can overflow though loss and gradients were finite; the steps after it are skipped, and would in time
   // replace every good checkpoint.
   const auto need_finite = [&](const std::string& what, const Parameter* broken) {
@@ -428,9 +487,7 @@ void Trainer::save_checkpoint() {
     need_finite(fmt::format("the optimizer's values '{}'", optimizer_->slot_names()[slot]),
                 parameter_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
   }
-  for (const auto& callback : callbacks_) {
-    if (!callback->state_name().empty()) progress_.callbacks[callback->state_name()] = callback->save_state();
-  }
+  for (auto& [name, state] : callback_states) progress_.callbacks[name] = std::move(state);
   last_checkpoint_ =
       checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches, source_state_);
   tell(&Callback::checkpoint_written, last_checkpoint_);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,8 @@ class Trainer {
   void add_callback(std::unique_ptr<Callback> callback);
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
-  /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`. The
+  /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`, and
+  /// `train` refuses one that stands elsewhere. The
   /// list of the best models in it goes on with `keep_best`; without, it stays in the checkpoints as it is. Throws
   /// as `load_checkpoint`, and `kInvalidArgument` for another model (by its description), seed, `accumulate` or number
   /// of replicas; nothing has changed then.
@@ -60,10 +62,12 @@ class Trainer {
 
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
   /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
-  /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else
-  /// happens, when the folder of `keep_best` holds models of another training; what the source, the model or a callback
-  /// threw; and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and weights or
-  /// slots are not: what is under a checkpoint's name is finite.
+  /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else happens, when the
+  /// folder of `keep_best` holds models of another training, or when no evaluation has its metric; `kState` after
+  /// `resume` for a source that stands elsewhere than the checkpoint's; what the source, the model or a callback threw;
+  /// and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and weights or slots are
+  /// not: what is under a checkpoint's name is finite. What an evaluation or those who are told of it throw costs no
+  /// step: a checkpoint is left that goes on with the evaluation.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
   /// The loss, and the metrics of the options, over all rows of a source, in order.
@@ -85,8 +89,11 @@ class Trainer {
   class Run;
 
   std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
+  void need_evaluation_value(const std::string& name);
+  void need_place_of_checkpoint(const BatchSource& source) const;
   void add_own_files(const std::string& checkpoint);
-  void save_checkpoint();
+  std::map<std::string, std::string> callback_states() const;
+  void save_checkpoint(std::map<std::string, std::string> callback_states);
   void offer_model(const EvaluationReport& report);
   template <typename Event, typename... Arguments>
   void tell(Event event, Arguments&&... arguments) {
@@ -106,7 +113,7 @@ class Trainer {
   std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
-  bool callbacks_after_ = false;   // their states are still to be taken from progress_
+  bool resumed_ = false;           // and not trained since: the callbacks' states are still to be taken from progress_
   std::vector<ClockSpan> events_;  // told since the last step
   std::chrono::nanoseconds callback_time_{0};
   TrainingProgress progress_;

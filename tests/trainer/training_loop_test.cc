@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/pipeline/dataset.h"
+#include "millrace/trainer/callbacks/early_stopping.h"
 #include "millrace/trainer/metrics/spearman.h"
 #include "millrace/trainer/optimizers/sgd.h"
 #include "tests/support/temporary_folder.h"
@@ -291,6 +293,104 @@ TEST(TrainingLoop, KeepsTheBestModelsByAMetricOfTheEvaluations) {
   ToyTraining other(options);
   RegressionSource again(1000);
   EXPECT_THAT(thrown_by([&] { other.trainer.train(again); }), HasSubstr("no metric 'auc'"));
+  EXPECT_EQ(other.trainer.step(), 0) << "refused before the first step";
+}
+
+TEST(TrainingLoop, RefusesToStopEarlyByAMetricThatNoEvaluationHas) {
+  for (const auto& [metric, steps] : std::vector<std::pair<std::string, int64_t>>{{"spearman", 12}, {"spaerman", 0}}) {
+    TrainerOptions options = with_metrics();
+    options.total_steps = 12;
+    ToyTraining toy(options);
+    toy.trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.metric = metric, .patience = 99}));
+    RegressionSource source(1000);
+    const std::string thrown = thrown_by([&] { toy.trainer.train(source); });
+    EXPECT_EQ(toy.trainer.step(), steps);
+    if (steps == 0) {
+      EXPECT_THAT(thrown, HasSubstr("no metric 'spaerman'; there are: loss, "));
+    }
+  }
+}
+
+TEST(TrainingLoop, AnEvaluationThatFailsCostsNoStep) {
+  const TemporaryFolder folder;
+  bool fails = false;
+  const auto options_in = [&](const std::string& name) {
+    TrainerOptions options = with_metrics();
+    options.total_steps = 0;
+    options.evaluate_every = 0;
+    options.evaluation = [&fails]() -> std::unique_ptr<BatchSource> {
+      if (std::exchange(fails, false)) throw ErrorException(ErrorCode::kIo, "the evaluation's files are gone");
+      return std::make_unique<RegressionSource>(3);
+    };
+    options.checkpoint_folder = folder.path(name);
+    return options;
+  };
+  constexpr int64_t kBatches = 10;
+  constexpr int64_t kPerEpoch = 5;
+  ToyTraining whole(options_in("whole"));
+  RegressionSource all(kBatches, 0, kPerEpoch);
+  const TrainingSummary expected = whole.trainer.train(all);
+
+  ToyTraining first(options_in("cut"));
+  RegressionSource source(kBatches, 0, kPerEpoch);
+  fails = true;
+  EXPECT_THAT(thrown_by([&] { first.trainer.train(source); }), HasSubstr("files are gone"));
+  EXPECT_EQ(first.trainer.step(), kPerEpoch);
+  const std::vector<std::string> checkpoints = CheckpointFolder(folder.path("cut"), {}).paths();
+  ASSERT_EQ(checkpoints.size(), 1U);
+  ToyTraining second(options_in("cut"));
+  second.trainer.resume(checkpoints[0]);
+  EXPECT_EQ(second.trainer.step(), kPerEpoch);
+  int num_evaluations = 0;
+  class Count final : public Callback {
+   public:
+    explicit Count(int& count) : count_(count) {}
+    void evaluation_ends(const EvaluationReport&) override { ++count_; }
+
+   private:
+    int& count_;
+  };
+  second.trainer.add_callback(std::make_unique<Count>(num_evaluations));
+  RegressionSource rest(kBatches, second.trainer.micro_batches(), kPerEpoch);
+  const TrainingSummary found = second.trainer.train(rest);
+  EXPECT_EQ(num_evaluations, 2) << "that of the first epoch too";
+  EXPECT_EQ(second.weights(), whole.weights());
+  EXPECT_EQ(found.last_evaluation->loss, expected.last_evaluation->loss);
+}
+
+TEST(TrainingLoop, ASourceThatStandsElsewhereThanTheCheckpointIsRefused) {
+  // Batches that a pipeline counts.
+  class Placed final : public BatchSource {
+   public:
+    Placed(Pipeline pipeline, int64_t first) : pipeline_(std::move(pipeline)), batches_(20, first) {}
+    std::optional<GlobalBatch> next() override {
+      (void)pipeline_.next();
+      return batches_.next();
+    }
+    std::optional<PipelineState> save() const override { return pipeline_.save(); }
+
+   private:
+    Pipeline pipeline_;
+    RegressionSource batches_;
+  };
+  const TemporaryFolder folder;
+  const Dataset places = Dataset::range(0, 20);
+  const TrainerOptions options{.total_steps = 7, .checkpoint_folder = folder.path("checkpoints")};
+  ToyTraining first(options);
+  Placed source(places.start({.threads = 1}), 0);
+  const std::string checkpoint = first.trainer.train(source).last_checkpoint;
+  TrainerOptions more = options;
+  more.total_steps = 9;
+  for (const bool right : {true, false}) {
+    ToyTraining second(more);
+    second.trainer.resume(checkpoint);
+    Placed rest(places.start({.threads = 2, .state = right ? second.trainer.source_state() : std::nullopt}), 7);
+    const std::string thrown = thrown_by([&] { second.trainer.train(rest); });
+    EXPECT_EQ(second.trainer.step(), right ? 9 : 7) << thrown;
+    if (!right) {
+      EXPECT_THAT(thrown, HasSubstr("state: the source does not stand where the checkpoint ends"));
+    }
+  }
 }
 
 TEST(TrainingLoop, PredictsExactlyTheRowsOfASourceInOrder) {

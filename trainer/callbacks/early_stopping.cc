@@ -16,6 +16,10 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(std::move(
                                    options_.patience, options_.least_improvement));
 }
 
+void EarlyStopping::train_starts(const TrainingStart& start) {
+  if (start.need_evaluation_value) start.need_evaluation_value(options_.metric);
+}
+
 void EarlyStopping::evaluation_ends(const EvaluationReport& report) {
   if (report.step <= evaluated_at_) return;
   evaluated_at_ = report.step;

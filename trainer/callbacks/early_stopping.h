@@ -19,6 +19,8 @@ class EarlyStopping final : public Callback {
   /// Throws `kInvalidArgument` for a negative patience or improvement.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
+  /// Throws `kInvalidArgument` where evaluations have no such metric.
+  void train_starts(const TrainingStart& start) override;
   void evaluation_ends(const EvaluationReport& report) override;
   bool finished() const override { return without_improvement_ > options_.patience; }
   /// `early_stopping(METRIC, lower)` or `higher`: a training may have one for each.

@@ -5,9 +5,9 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
@@ -17,10 +17,11 @@ using nlohmann::ordered_json;
 using Line = ResultComparison::Line;
 
 constexpr double kUnknownNoise = 0.1;
+constexpr size_t kMostOfMachine = 400;
 
 [[noreturn]] void refuse(const std::string& what, const ordered_json& before, const ordered_json& after) {
   throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("--compare: the results are of different {}: {} and {}",
-                                                                what, before.dump(), after.dump()));
+                                                                what, shown_json(before), shown_json(after)));
 }
 
 // What decides the stream must be the same; what does not is told.
@@ -50,12 +51,12 @@ void check_streams(const ordered_json& before, const ordered_json& after, std::v
     const ordered_json& of_before = before.at("options").at(option);
     const ordered_json& of_after = after.at("options").at(option);
     if (of_before != of_after) {
-      remarks.push_back(fmt::format("{} was {}, then {}", option, of_before.dump(), of_after.dump()));
+      remarks.push_back(fmt::format("{} was {}, then {}", option, shown_json(of_before), shown_json(of_after)));
     }
   }
   if (before.at("machine") != after.at("machine")) {
-    remarks.push_back(
-        fmt::format("the machine was {}, then {}", before.at("machine").dump(), after.at("machine").dump()));
+    remarks.push_back(fmt::format("the machine was {}, then {}", shown_json(before.at("machine"), kMostOfMachine),
+                                  shown_json(after.at("machine"), kMostOfMachine)));
   }
 }
 
@@ -147,13 +148,7 @@ ResultComparison compare_results(const ordered_json& before, const ordered_json&
 
 ResultComparison compare_result_files(const std::string& before, const std::string& after) {
   const auto read = [](const std::string& path) {
-    try {
-      return ordered_json::parse(read_whole_file(path, "result"));
-    } catch (const nlohmann::json::exception& error) {
-      throw ErrorException({.code = ErrorCode::kParse,
-                            .message = fmt::format("--compare: this is no JSON: {}", error.what()),
-                            .shard = path});
-    }
+    return parse_json<ordered_json>(read_whole_file(path, "result"), path);
   };
   return compare_results(read(before), read(after));
 }

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 
 namespace millrace {
 
@@ -63,7 +63,7 @@ size_t JsonNode::count() const { return static_cast<size_t>(whole_number("a coun
 
 int32_t JsonNode::whole_number(std::string_view what) const {
   if (!value_->is_number_unsigned() || value_->get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-    fail(fmt::format("expected {}, found {}", what, value_->dump()));
+    fail(fmt::format("expected {}, found {}", what, shown_json(*value_)));
   }
   return value_->get<int32_t>();
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/formats/utf8.h"
@@ -72,13 +73,12 @@ void require_text(std::string_view text) {
   }
 }
 
-nlohmann::json parse_json(const std::string& text, const std::string& name) {
+// What is wrong with it is said as JsonNode says it.
+nlohmann::json parse_file(const std::string& text, const std::string& name) {
   try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON (byte {})", name, e.byte));
-  } catch (const nlohmann::json::exception& e) {
-    throw ErrorException(ErrorCode::kParse, fmt::format("{}: not JSON ({})", name, e.what()));
+    return parse_json(text, "");
+  } catch (const ErrorException& e) {
+    throw ErrorException(ErrorCode::kParse, fmt::format("{}: {}", name, e.error().message));
   }
 }
 
@@ -126,7 +126,7 @@ struct Tokenizer::State {
 };
 
 Tokenizer::State::State(const std::string& json_text, const std::string& name) {
-  const nlohmann::json document = parse_json(json_text, name);
+  const nlohmann::json document = parse_file(json_text, name);
   const JsonNode root(document, name);
   root.require_members_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                               "post_processor", "decoder", "model"});

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/tokenizer/tokenizer.h"
-#include "millrace/trainer/models/config_file.h"
+#include "millrace/trainer/models/pretrained_options.h"
 #include "millrace/trainer/models/roberta.h"
 #include "millrace/trainer/tensor/arena.h"
 

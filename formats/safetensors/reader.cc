@@ -8,9 +8,9 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/safetensors/tensor_name.h"
 #include "millrace/formats/storage/whole_file.h"
 
@@ -45,6 +45,7 @@ std::string shown(const std::string& text) {
 
 // The header as JSON. A key that comes twice would hide a tensor, so it is refused.
 json parse_header(const std::string& path, std::string_view text) {
+  if (is_nested_too_deeply(text)) refuse(path, "the header is nested too deeply");
   std::vector<std::set<std::string>> keys;
   std::string twice;
   json header = json::parse(

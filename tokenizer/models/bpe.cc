@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/tokenizer/kept_memory.h"
 #include "millrace/tokenizer/models/word_cache.h"
 #include "millrace/tokenizer/utf8_characters.h"
@@ -80,7 +81,7 @@ void BpeModel::read_vocabulary(const JsonNode& vocabulary) {
   for (const auto& [token, value] : vocabulary.value().items()) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() >= size || taken[value.get<size_t>()]) {
       vocabulary.member(token).fail(
-          fmt::format("expected the ids from 0 to {}, each once; found {}", size - 1, value.dump()));
+          fmt::format("expected the ids from 0 to {}, each once; found {}", size - 1, shown_json(value)));
     }
     const auto id = value.get<size_t>();
     taken[id] = true;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 
 namespace millrace {
 
@@ -46,7 +47,7 @@ std::string EarlyStopping::save_state() const {
 
 void EarlyStopping::restore_state(const std::string& state) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(state);
+    const nlohmann::json json = parse_json(state, "state of early_stopping");
     const auto metric = json.at("metric").get<std::string>();
     if (metric != options_.metric) {
       throw ErrorException(

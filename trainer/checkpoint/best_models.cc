@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
@@ -178,7 +179,7 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
   }
   std::vector<BestModel> models;
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_whole_file(file));
+    const nlohmann::json json = parse_json(read_whole_file(file), file);
     if (const int version = json.at("version").get<int>(); version != kVersion) {
       throw ErrorException({.code = ErrorCode::kParse,
                             .message = fmt::format("version {}; {} is known", version, kVersion),

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/safetensors/reader.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "millrace/formats/storage/atomic_directory.h"
@@ -144,7 +144,7 @@ class Numbers {
  private:
   [[noreturn]] void refuse(const char* name, const std::string& expected) const {
     throw ErrorException({.code = ErrorCode::kParse,
-                          .message = fmt::format("{} is {}; expected {}", name, json_.at(name).dump(), expected),
+                          .message = fmt::format("{} is {}; expected {}", name, shown_json(json_.at(name)), expected),
                           .shard = path_});
   }
 
@@ -164,10 +164,8 @@ struct Description {
 Description read_description(const std::string& directory) {
   Description found;
   found.path = (fs::path(directory) / kTrainingFile).string();
-  std::ifstream stream(found.path);
-  if (!stream) fail(found.path, "cannot open the file", errno);
   try {
-    const nlohmann::json json = nlohmann::json::parse(stream);
+    const nlohmann::json json = parse_json(read_whole_file(found.path), found.path);
     const Numbers numbers(json, found.path);
     const int64_t version = numbers.at_least(0, "version");
     if (version < 1 || version > kVersion) {

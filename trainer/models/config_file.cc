@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/models/named_activation.h"
 
 namespace millrace {
@@ -20,17 +18,6 @@ std::string model_file(const std::string& directory, const char* name) {
 }
 
 namespace {
-
-constexpr size_t kMostCharactersShown = 60;
-
-// A value as a message shows it, whatever its size. Only the first level of what has several: others may be too deep.
-std::string shown(const nlohmann::json& value) {
-  if (value.is_array()) return fmt::format("an array of {}", value.size());
-  if (value.is_object()) return fmt::format("an object of {} fields", value.size());
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kMostCharactersShown) text = text.substr(0, kMostCharactersShown) + "...";
-  return text;
-}
 
 // Fields of transformers' PretrainedConfig and of the families that are read here, which say how a model is saved,
 // how text is generated, what the heads of other tasks do, or how much is kept in memory; in alphabetical order.
@@ -99,17 +86,7 @@ bool changes_nothing(std::string_view name) { return std::ranges::binary_search(
 }  // namespace
 
 ConfigFile::ConfigFile(const std::string& directory) : path_(model_file(directory, "config.json")) {
-  std::ifstream stream(path_);
-  if (!stream) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot open the file: {}", std::strerror(errno)),
-                          .shard = path_});
-  }
-  try {
-    json_ = nlohmann::json::parse(stream);
-  } catch (const nlohmann::json::exception& error) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = path_});
-  }
+  json_ = parse_json(read_whole_file(path_), path_);
   if (!json_.is_object()) {
     throw ErrorException({.code = ErrorCode::kParse, .message = "the file is not a JSON object", .shard = path_});
   }
@@ -122,7 +99,7 @@ std::string ConfigFile::need_one_of(const char* name, std::span<const std::strin
   if (!missing && found->is_string() && std::ranges::find(known, found->get<std::string>()) != known.end()) {
     return found->get<std::string>();
   }
-  refuse(fmt::format("{} is {}; known is {}", name, missing ? "missing" : shown(*found),
+  refuse(fmt::format("{} is {}; known is {}", name, missing ? "missing" : shown_json(*found),
                      fmt::format("\"{}\"", fmt::join(known, "\", \""))));
 }
 
@@ -130,7 +107,7 @@ void ConfigFile::need(const char* name, const nlohmann::json& expected) const {
   known_.insert(name);
   const auto found = json_.find(name);
   if (found == json_.end() || found->is_null() || *found == expected) return;
-  refuse(fmt::format("{} is {}; only {} is known", name, shown(*found), expected.dump()));
+  refuse(fmt::format("{} is {}; only {} is known", name, shown_json(*found), expected.dump()));
 }
 
 void ConfigFile::refuse_unknown(const PretrainedOptions& options) const {
@@ -140,7 +117,7 @@ void ConfigFile::refuse_unknown(const PretrainedOptions& options) const {
                               (value.is_structured() && value.empty());
     if (says_nothing || name.starts_with('_') || known_.contains(name) || changes_nothing(name)) continue;
     if (std::ranges::find(options.ignored_config_fields, name) != options.ignored_config_fields.end()) continue;
-    unknown.push_back(fmt::format("{} is {}", name, shown(value)));
+    unknown.push_back(fmt::format("{} is {}", name, shown_json(value)));
   }
   if (unknown.empty()) return;
   refuse(

@@ -8,20 +8,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
+#include "millrace/trainer/models/pretrained_options.h"
 #include "millrace/trainer/tensor/feed_forward.h"
 
 namespace millrace {
-
-/// How a model that others have written is read.
-struct PretrainedOptions {
-  /// Fields of config.json that are passed over, although they are not known and have a value. Default: none
-  std::vector<std::string> ignored_config_fields = {};
-};
 
 /// A model's `config.json` in Hugging Face's layout. Its messages name file and field. Remembers which fields were
 /// asked for; one thread at a time.
@@ -73,7 +68,8 @@ class ConfigFile {
     const bool held = number.is_number_unsigned()
                           ? std::in_range<T>(number.get<uint64_t>())
                           : number.is_number_integer() && std::in_range<T>(number.get<int64_t>());
-    if (!held) refuse_type(name, number.dump() + " is no whole number of " + std::to_string(8 * sizeof(T)) + " bits");
+    if (!held)
+      refuse_type(name, shown_json(number) + " is no whole number of " + std::to_string(8 * sizeof(T)) + " bits");
   }
   [[noreturn]] void refuse_type(const char* name, const std::string& why) const;
 

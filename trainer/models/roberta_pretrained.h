@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "millrace/trainer/models/config_file.h"
+#include "millrace/trainer/models/pretrained_options.h"
 #include "millrace/trainer/models/roberta.h"
 
 namespace millrace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/models/config_file.h"
 
@@ -29,7 +29,7 @@ bool is_file(const std::string& directory, const char* name) {
 
 // The tensors of each part, by the part's name.
 std::map<std::string, std::vector<std::string>> read_weight_map(const std::string& path) {
-  const nlohmann::json index = nlohmann::json::parse(read_whole_file(path), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json index = parse_json(read_whole_file(path), path);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     refuse(path, "the file is not a JSON object with a weight_map");
   }

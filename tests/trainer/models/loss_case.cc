@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/error.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "tests/trainer/golden/json_file.h"

@@ -205,11 +205,27 @@ TEST_F(Pretrained, AnUnknownFieldOfAConfigIsRefusedByNameUnlessItSaysNothing) {
       config["pruned_heads"] = {{"0", {1}}};
     });
     EXPECT_THAT(message(), AllOf(HasSubstr("config.json"), HasSubstr("layer_scale is 0.1; "),
-                                 HasSubstr("pruned_heads is an object of 1 fields"), HasSubstr("--ignore-config")));
+                                 HasSubstr(R"(pruned_heads is {"0":[1]})"), HasSubstr("--ignore-config")));
     EXPECT_THAT(message({.ignored_config_fields = {"layer_scale"}}), HasSubstr(": pruned_heads is"));
     EXPECT_EQ(message({.ignored_config_fields = {"layer_scale", "pruned_heads"}}), "nothing thrown");
     EXPECT_EQ(loss_, loss) << name;
   }
+}
+
+TEST_F(Pretrained, AConfigThatIsNestedTooDeeplyIsRefused) {
+  copy("xlmr");
+  const auto message_for = [&](const std::string& family) -> std::string {
+    std::ofstream(folder_ / "config.json") << R"({"model_type": )" << family << "}";
+    try {
+      (void)load_roberta_config(folder_.string());
+    } catch (const ErrorException& error) {
+      return error.what();
+    }
+    return "nothing thrown";
+  };
+  EXPECT_THAT(message_for(std::string(200'000, '[') + std::string(200'000, ']')),
+              AllOf(HasSubstr("config.json"), HasSubstr("nested too deeply")));
+  EXPECT_LT(message_for('"' + std::string(20'000, 'x') + '"').size(), 400U);
 }
 
 TEST_F(Pretrained, AMissingFieldHasTheDefaultOfTransformers) {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "millrace/formats/error.h"
+
+namespace millrace {
+
+/// Levels of arrays and objects in a document. What walks through one, as printing it does, needs stack for each.
+inline constexpr int kMostJsonDepth = 100;
+
+/// Whether more than `kMostJsonDepth` arrays and objects lie in each other, by the brackets outside of texts.
+[[nodiscard]] bool is_nested_too_deeply(std::string_view json);
+
+/// A document that others have written. Throws `kParse` naming `path` for one that is not JSON or is nested too deeply;
+/// no message repeats more than a name of it. `Json`: `nlohmann::json`, or `ordered_json`.
+template <typename Json = nlohmann::json>
+[[nodiscard]] Json parse_json(std::string_view text, const std::string& path) {
+  const auto refuse = [&path](std::string message) {
+    throw ErrorException({.code = ErrorCode::kParse, .message = std::move(message), .shard = path});
+  };
+  if (is_nested_too_deeply(text)) refuse(fmt::format("JSON nested too deeply: more than {} levels", kMostJsonDepth));
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    refuse(fmt::format("not JSON (byte {})", error.byte));
+  } catch (const nlohmann::json::exception& error) {
+    refuse(fmt::format("not JSON ({})", error.what()));
+  }
+  return Json();
+}
+
+/// A value of such a document as a message shows it: its text in ASCII, of which no more than `most` characters.
+template <typename Json>
+[[nodiscard]] std::string shown_json(const Json& value, size_t most = 60) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  return text;
+}
+
+}  // namespace millrace

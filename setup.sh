@@ -12,6 +12,7 @@ packages=(
   libzstd-dev                               # zstd shards: read about twice as fast as gzip, from any frame on
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer
+  libre2-dev                                # patterns of parameters' names
   nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output
   libicu-dev libonig-dev                    # tokenizers: Unicode, regular expressions
   libsentencepiece-dev                      # training subword tokenizers

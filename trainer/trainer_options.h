@@ -34,7 +34,7 @@ struct TrainerOptions {
   /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
   /// a step that has fewer. Default: 1
   int64_t accumulate = 1;
-  /// Parameters whose name contains a match of this regular expression (ECMAScript) stay as they are: they have no
+  /// Parameters whose name contains a match of this regular expression (RE2) stay as they are: they have no
   /// gradient and no optimizer slot. Default: empty, none
   std::string frozen = {};
   std::optional<LossScaling> loss_scaling = std::nullopt;  ///< Default: none, gradients are computed as they are

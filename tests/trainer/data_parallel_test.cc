@@ -264,6 +264,15 @@ TEST(DataParallel, FrozenParametersStayAndHaveNeitherBucketNorSlot) {
   EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "."); }), HasSubstr("nothing is left to train"));
   EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "("); }),
               HasSubstr("frozen '(' is no regular expression"));
+  // One that a backtracking engine overflows its stack by, one that it never ends with, and two that need one.
+  const std::string deep = std::string(20'000, '(') + std::string(20'000, ')');
+  EXPECT_LT(thrown_by([&] { TrainedState(model.layout(), adam, deep); }).size(), 200U);
+  EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "([a-z_.]+)+#"); }),
+              HasSubstr("matches no parameter"));
+  for (const char* pattern : {R"((a)\1)", "a(?=b)"}) {
+    EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, pattern); }),
+                HasSubstr("no regular expression of RE2"));
+  }
   EXPECT_THAT(thrown_by([&] { TrainedState(model.layout(), adam, "frist"); }),
               HasSubstr("frozen 'frist' matches no parameter"));
 }

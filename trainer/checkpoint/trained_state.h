@@ -11,7 +11,7 @@ namespace millrace {
 
 /// What a training changes: weights and the optimizer's slots, all in the model's layout.
 struct TrainedState {
-  /// Zeros. `frozen`: parameters whose name contains a match of this regular expression (ECMAScript; empty: none) are
+  /// Zeros. `frozen`: parameters whose name contains a match of this regular expression (RE2; empty: none) are
   /// not trained: they have no gradient, are in no bucket, and neither decay nor momentum touches them. Throws
   /// `kInvalidArgument` for a pattern that is none, matches no parameter, or leaves nothing to train.
   TrainedState(const ParameterLayout& layout, const Optimizer& optimizer, const std::string& frozen = "");

@@ -80,7 +80,7 @@ class Optimizer {
 };
 
 /// Which parameters weight decay applies to: those whose name does not contain a match of the regular expression
-/// `exclude` (ECMAScript; empty excludes none). Returns, by parameter id, `decay` or 0. Throws `kInvalidArgument` for a
+/// `exclude` (RE2; empty excludes none). Returns, by parameter id, `decay` or 0. Throws `kInvalidArgument` for a
 /// pattern that is no regular expression (one that matches nothing is fine: models may have no biases), or a decay that
 /// is negative or not finite.
 std::vector<double> weight_decays(const ParameterLayout& layout, double decay, const std::string& exclude);

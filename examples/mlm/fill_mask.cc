@@ -1,4 +1,4 @@
-// Proposes words for [MASK] with a trained model; see fill_mask --help.
+// Proposes words for a mask with a trained model; see fill_mask --help.
 #include <iostream>
 #include <span>
 
@@ -8,6 +8,7 @@
 #include "examples/mlm/fill_mask_options.h"
 #include "examples/mlm/mask_filler.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/formats/error.h"
 #include "millrace/formats/safetensors/writer.h"
 
 namespace {
@@ -43,6 +44,10 @@ int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
   MaskFiller filler(options->model, {.ignored_config_fields = options->ignored_config_fields});
+  for (const std::string& text : options->texts) {
+    if (text.find(filler.mask()) != std::string::npos) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in '{}'", filler.mask(), text));
+  }
   std::vector<FilledText> kept;  // their logits are
   std::vector<NamedTensor> logits;
   for (const std::string& text : options->texts) {

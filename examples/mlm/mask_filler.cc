@@ -38,17 +38,23 @@ double log_sum_exp(std::span<const float> logits) {
 
 MaskFiller::MaskFiller(const std::string& directory, const PretrainedOptions& options)
     : tokenizer_(Tokenizer::load(directory + "/tokenizer.json")),
+      special_(SpecialTokens::find(tokenizer_, directory + "/tokenizer.json")),
       model_(load_roberta_config(directory, options)),
       weights_(load_roberta_weights(directory, model_)) {
-  const auto mask_token = tokenizer_.id_of("[MASK]");
-  if (!mask_token) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the tokenizer in {} has no [MASK]", directory));
+  if (!special_.mask) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("nothing says which token of the tokenizer in {} is its mask_token", directory));
+  }
+  if (const int32_t pad = model_.config().pad_token_id; special_.pad && tokenizer_.id_of(*special_.pad) != pad) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("in {} the tokenizer's pad_token '{}' is {}, the model's pad_token_id {}",
+                                     directory, *special_.pad, *tokenizer_.id_of(*special_.pad), pad));
   }
   if (tokenizer_.size() > vocab_size()) {
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the tokenizer in {} has {} tokens, the model {}",
                                                                   directory, tokenizer_.size(), vocab_size()));
   }
-  mask_token_ = *mask_token;
+  mask_token_ = *tokenizer_.id_of(mask());
 }
 
 FilledText MaskFiller::fill(std::string_view text, int64_t num_candidates) {

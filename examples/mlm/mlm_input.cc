@@ -6,6 +6,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/run/executor.h"
+#include "millrace/tokenizer/special_tokens.h"
 
 namespace millrace {
 namespace {
@@ -15,10 +16,10 @@ constexpr int64_t kSyntheticVocabulary = 10048;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
-int32_t special_token(const Tokenizer& tokenizer, std::string_view token, const std::string& path) {
-  const auto id = tokenizer.id_of(token);
-  if (!id) refuse(fmt::format("the tokenizer has no token {} ({})", token, path));
-  return *id;
+int32_t id_of(const Tokenizer& tokenizer, const std::optional<std::string>& token, std::string_view role,
+              const std::string& path) {
+  if (!token) refuse(fmt::format("nothing says which token of the tokenizer is its {} ({})", role, path));
+  return tokenizer.id_of(*token).value();
 }
 
 // Of the validation shards there is no list: each evaluation tells.
@@ -46,10 +47,11 @@ void MlmInput::read_files() {
   if (data_.vocab_size < tokenizer.size()) {
     refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", data_.vocab_size, tokenizer.size()));
   }
-  pad_token_ = special_token(tokenizer, "<pad>", options_.tokenizer);
-  cls_token_ = special_token(tokenizer, "[CLS]", options_.tokenizer);
-  sep_token_ = special_token(tokenizer, "[SEP]", options_.tokenizer);
-  data_.mask_token = special_token(tokenizer, "[MASK]", options_.tokenizer);
+  const SpecialTokens special = SpecialTokens::find(tokenizer, options_.tokenizer);
+  pad_token_ = id_of(tokenizer, special.pad, "pad_token", options_.tokenizer);
+  cls_token_ = id_of(tokenizer, special.cls, "cls_token", options_.tokenizer);
+  sep_token_ = id_of(tokenizer, special.sep, "sep_token", options_.tokenizer);
+  data_.mask_token = id_of(tokenizer, special.mask, "mask_token", options_.tokenizer);
   data_.special_tokens = {cls_token_, sep_token_};
   const uint64_t rows = shards_->train.num_records().value();
   if (rows < static_cast<uint64_t>(options_.global_batch)) {

@@ -20,7 +20,7 @@ int run(int argc, char** argv) {
   // As many workers as asked for, also on fewer cores.
   const WorkerLimit limit(checked_threads(options->preparation.threads));
   const StopSignals signals;
-  const RowEncoder encoder = encoder_of(Tokenizer::load(options->tokenizer));
+  const RowEncoder encoder = encoder_of(Tokenizer::load(options->tokenizer), options->tokenizer);
   TextCorpus corpus(options->corpus);
   std::optional<PreparationProgressLine> progress(std::in_place);
   std::string line;

@@ -13,6 +13,7 @@
 #include "millrace/formats/example/writer.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/run/tbb_handoff.h"
+#include "millrace/tokenizer/special_tokens.h"
 #include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
@@ -192,15 +193,13 @@ class ShardPreparation {
 
 }  // namespace
 
-RowEncoder encoder_of(const Tokenizer& tokenizer) {
+RowEncoder encoder_of(const Tokenizer& tokenizer, const std::string& path) {
   RowEncoder encoder;
   encoder.encode = [tokenizer](std::string_view row, std::vector<int32_t>& ids) {
     tokenizer.encode_ids(row, /*add_special_tokens=*/true, ids);
   };
   encoder.vocabulary_size = tokenizer.size();
-  for (const char* token : {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"}) {
-    if (const std::optional<int32_t> id = tokenizer.id_of(token)) encoder.special_ids.push_back(*id);
-  }
+  encoder.special_ids = SpecialTokens::find(tokenizer, path).ids(tokenizer);
   return encoder;
 }
 

@@ -25,8 +25,8 @@ struct RowEncoder {
   std::vector<int32_t> special_ids;
 };
 
-/// Encodes with a tokenizer. Of its tokens [CLS], [SEP], <unk>, <pad> and [MASK] are special.
-RowEncoder encoder_of(const Tokenizer& tokenizer);
+/// Encodes with a tokenizer. Special are what `SpecialTokens` finds for `path`, the file that it was read from.
+RowEncoder encoder_of(const Tokenizer& tokenizer, const std::string& path);
 
 struct PreparationProgress {
   int64_t rows = 0;

@@ -737,6 +737,28 @@ TEST_F(TrainMlm, AFullDiskIsOneLineAndLeavesNoCheckpointUnderAFinalName) {
   }
 }
 
+// A RoBERTa of transformers with special tokens of other names; its fill-mask pipeline proposes 342 with 0.5065.
+TEST(FillMask, TakesATokenizersOwnSpecialTokens) {
+  const std::string model = test::data_path("fill_mask/own_tokens");
+  const ChildResult result = run_child({test::kFillMask, "--model", model, "--json", "I <mask> you"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto first = nlohmann::json::parse(result.out).at("masks").at(0).at(0);
+  EXPECT_EQ(first.at("token"), 342);
+  EXPECT_EQ(first.at("token_str"), " g");
+  EXPECT_NEAR(first.at("score").get<double>(), 0.5065, 5e-5);
+  EXPECT_THAT(run_child({test::kFillMask, "--model", model, "I [MASK] you"}).err,
+              HasSubstr("no <mask> in 'I [MASK] you'"));
+
+  const test::TemporaryFolder folder;
+  fs::copy(model, folder.path("other"));
+  std::ifstream stream(model + "/config.json");
+  auto config = nlohmann::json::parse(stream);
+  config["pad_token_id"] = 3;
+  std::ofstream(folder.path("other/config.json")) << config;
+  EXPECT_THAT(run_child({test::kFillMask, "--model", folder.path("other"), "I <mask> you"}).err,
+              HasSubstr("the tokenizer's pad_token '<pad>' is 1, the model's pad_token_id 3"));
+}
+
 TEST_F(TrainMlm, FillMaskSaysWhatIsWrong) {
   ASSERT_EQ(run_child(command("run", {"--steps", "2", "--warmup-steps", "0"})).exit_code, 0);
   const auto refused = [&](const std::vector<std::string>& more) {

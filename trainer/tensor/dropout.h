@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/trainer/tensor/tape.h"
@@ -15,14 +16,19 @@ class DropoutMask {
  public:
   /// Drops nothing.
   DropoutMask() = default;
-  /// `place` tells the dropouts of one model apart. Rows of the tensor start at `first_row` of the global batch. Throws
-  /// `kInvalidArgument` unless 0 <= probability < 1.
+  /// `place` tells the dropouts of one model apart: a name, or a number of the model's. Rows of the tensor start at
+  /// `first_row` of the global batch. Throws `kInvalidArgument` unless 0 <= probability < 1. A tape takes each place
+  /// once a pass for the same rows: two dropouts of one place would drop alike.
+  DropoutMask(double probability, uint64_t seed, int64_t step, std::string_view place, int64_t first_row);
   DropoutMask(double probability, uint64_t seed, int64_t step, uint64_t place, int64_t first_row);
 
   bool drops() const { return threshold_ > 0; }
   uint32_t threshold() const { return threshold_; }
   /// 1 / (1 - probability).
   double scale() const { return scale_; }
+  /// The place as a number, and the first row.
+  uint64_t place() const { return place_; }
+  int64_t first_row() const { return first_row_; }
   /// The words of one part of a row: `parts` is how many parts (attention heads, ...) a row has, `row` counts from the
   /// tensor's first. `words` has room for `count` rounded up to a multiple of 4.
   void words(int64_t row, int64_t parts, int64_t part, int64_t count, uint32_t* words) const;
@@ -33,6 +39,7 @@ class DropoutMask {
   CounterRng rng_{0, 0};
   uint32_t threshold_ = 0;
   double scale_ = 1;
+  uint64_t place_ = 0;
   int64_t first_row_ = 0;
 };
 

@@ -46,10 +46,23 @@ void Tape<T>::begin(const ParameterLayout& layout, const T* weights, Gradients g
   table_.clear();
   records_.clear();
   inputs_.clear();
+  dropout_places_.clear();
   if (!recording()) return;
   for (const Parameter& parameter : layout.parameters()) {
     table_.push_back({.values = gradients.values + parameter.offset, .count = parameter.size});
   }
+}
+
+template <typename T>
+void Tape<T>::take_dropout_place(uint64_t place, int64_t first_row) {
+  const std::pair taken(place, first_row);
+  if (std::ranges::find(dropout_places_, taken) != dropout_places_.end()) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("two dropouts of one pass have the place {}: they would drop alike, so each needs "
+                                     "a name of its own",
+                                     place));
+  }
+  dropout_places_.push_back(taken);
 }
 
 template <typename T>

@@ -64,7 +64,9 @@ const std::vector<int32_t> kTokens = {0, 2, 3, 7, 11};
 const std::vector<int32_t> kLabels = {1, kNoLabel, 3, 0};
 const std::vector<uint8_t> kMask = {1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1};  // [3, 4]
 const std::vector<int64_t> kKeys = {1, 1, 0, 1, 1, 1, 0, 0};              // [2, 4]
-const DropoutMask kDropout(0.3, 1, 2, 3, 0);
+// Of a place of its own each time in a pass: `next_place` is set where one begins.
+uint64_t next_place = 0;
+DropoutMask dropout_mask() { return {0.3, 1, 2, next_place++, 0}; }
 
 std::vector<Case> cases() {
   return {
@@ -127,18 +129,18 @@ std::vector<Case> cases() {
          return embedding_sum<double>(t, {{.table = x[0], .ids = kIds}, {.table = x[1], .ids = kIds}});
        }},
       {"scatter_add", "scatter_add", {{5, 3}}, [](D t, In x) { return scatter_add(t, x[0], kIds, 6); }},
-      {"dropout", "dropout", {{2, 30}}, [](D t, In x) { return dropout(t, x[0], 2, kDropout); }},
+      {"dropout", "dropout", {{2, 30}}, [](D t, In x) { return dropout(t, x[0], 2, dropout_mask()); }},
       {"softmax", "plain", {{3, 5}}, [](D t, In x) { return softmax(t, x[0]); }},
       {"softmax", "masked", {{2, 3, 4}}, [](D t, In x) { return softmax(t, x[0], kMask); }},
       {"layer_norm", "plain", {{3, 8}, {8}, {8}}, [](D t, In x) { return layer_norm(t, x[0], x[1], x[2], 1e-5); }},
       {"layer_norm",
        "residual",
        {{6, 8}, {6, 8}, {8}, {8}},
-       [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 2, kDropout, x[2], x[3], 1e-5); }},
+       [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 2, dropout_mask(), x[2], x[3], 1e-5); }},
       {"layer_norm",
        "residual of some tokens",
        {{5, 8}, {5, 8}, {8}, {8}},
-       [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 4, kTokens, kDropout, x[2], x[3], 1e-5); }},
+       [](D t, In x) { return residual_layer_norm(t, x[0], x[1], 4, kTokens, dropout_mask(), x[2], x[3], 1e-5); }},
       {"rms_norm", "rms_norm", {{2, 3, 8}, {8}}, [](D t, In x) { return rms_norm(t, x[0], x[1], 1e-6); }},
       {"gelu", "erf", {{40}}, [](D t, In x) { return gelu(t, x[0]); }},
       {"gelu", "tanh", {{40}}, [](D t, In x) { return gelu_tanh(t, x[0]); }},
@@ -181,7 +183,7 @@ std::vector<Case> cases() {
        {{8, 6}, {8, 6}, {8, 6}},
        [](D t, In x) {
          return attention<double>(t, x[0], x[1], x[2],
-                                  {.batch_rows = 2, .heads = 2, .dropout = kDropout, .key_mask = kKeys});
+                                  {.batch_rows = 2, .heads = 2, .dropout = dropout_mask(), .key_mask = kKeys});
        }},
       {"attention",
        "causal, with a bias",
@@ -205,7 +207,7 @@ std::vector<Case> cases() {
        {{6, 4}, {10, 4}, {10}, {4, 10}, {4}},
        [](D t, In x) {
          return feed_forward<double>(t, x[0], {.in = x[1], .in_bias = x[2], .out = x[3], .out_bias = x[4]},
-                                     {.dropout = kDropout, .batch_rows = 2});
+                                     {.dropout = dropout_mask(), .batch_rows = 2});
        }},
       {"feed_forward",
        "relu",
@@ -225,7 +227,7 @@ std::vector<Case> cases() {
        {{6, 4}, {10, 4}, {10, 4}, {4, 10}},
        [](D t, In x) {
          return feed_forward<double>(t, x[0], {.in = x[1], .gate = x[2], .out = x[3]},
-                                     {.activation = Activation::kGeluTanh, .dropout = kDropout, .batch_rows = 2});
+                                     {.activation = Activation::kGeluTanh, .dropout = dropout_mask(), .batch_rows = 2});
        }},
   };
 }
@@ -254,6 +256,7 @@ class Check {
  private:
   Tensor<double> total(int uses, Tape<double>::Gradients gradients) {
     tape_.begin(layout_, weights_.data(), gradients);
+    next_place = 0;
     Tensors inputs;
     for (size_t i = 0; i < layout_.parameters().size(); ++i) inputs.push_back(tape_.parameter(static_cast<int>(i)));
     Tensor<double> result;
@@ -408,14 +411,14 @@ const std::vector<Case> kEmptyCases = {
      {{8}, {8}},
      [](D t, In x) {
        const Tensor<double> none = t.constant(nullptr, {0, 8});
-       return residual_layer_norm(t, none, none, 0, kDropout, x[0], x[1], 1e-5);
+       return residual_layer_norm(t, none, none, 0, dropout_mask(), x[0], x[1], 1e-5);
      }},
     {"layer_norm",
      "residual of some tokens",
      {{8}, {8}},
      [](D t, In x) {
        const Tensor<double> none = t.constant(nullptr, {0, 8});
-       return residual_layer_norm(t, none, none, 4, {}, kDropout, x[0], x[1], 1e-5);
+       return residual_layer_norm(t, none, none, 4, {}, dropout_mask(), x[0], x[1], 1e-5);
      }},
     {"rms_norm",
      "rms_norm",
@@ -455,7 +458,7 @@ const std::vector<Case> kEmptyCases = {
      [](D t, In x) {
        return feed_forward<double>(t, t.constant(nullptr, {0, 4}),
                                    {.in = x[0], .in_bias = x[1], .gate = x[2], .out = x[3], .out_bias = x[4]},
-                                   {.dropout = kDropout});
+                                   {.dropout = dropout_mask()});
      }},
 };
 

@@ -38,20 +38,21 @@ class Mesh {
     const Tensor<double> bias = tape_.parameter(bias_);
     const Tensor<double> gamma = tape_.parameter(gamma_);
     const Tensor<double> beta = tape_.parameter(beta_);
-    const DropoutMask mask(0.3, 1, 2, 3, 0);
+    uint64_t place = 0;
+    const auto mask = [&place] { return DropoutMask(0.3, 1, 2, place++, 0); };
     const Tensor<double> x = embedding_sum<double>(tape_, {{.table = tape_.parameter(table_), .ids = ids_}});
     const Tensor<double> a = linear(tape_, x, weight, bias);
     const Tensor<double> b = linear(tape_, gelu(tape_, a), weight, bias);
     const Tensor<double> c = layer_norm(tape_, a, gamma, beta, 1e-5);
-    const Tensor<double> d = residual_layer_norm(tape_, a, b, 2, mask, gamma, beta, 1e-5);
-    const Tensor<double> e = residual_layer_norm(tape_, b, a, 2, mask, gamma, beta, 1e-5);
-    const Tensor<double> f = residual_layer_norm(tape_, a, a, 2, mask, gamma, beta, 1e-5);
-    const Tensor<double> g = attention(tape_, c, d, e, {.batch_rows = 2, .heads = 2, .dropout = mask});
-    const Tensor<double> h = attention(tape_, d, f, f, {.batch_rows = 2, .heads = 1, .dropout = mask});
+    const Tensor<double> d = residual_layer_norm(tape_, a, b, 2, mask(), gamma, beta, 1e-5);
+    const Tensor<double> e = residual_layer_norm(tape_, b, a, 2, mask(), gamma, beta, 1e-5);
+    const Tensor<double> f = residual_layer_norm(tape_, a, a, 2, mask(), gamma, beta, 1e-5);
+    const Tensor<double> g = attention(tape_, c, d, e, {.batch_rows = 2, .heads = 2, .dropout = mask()});
+    const Tensor<double> h = attention(tape_, d, f, f, {.batch_rows = 2, .heads = 1, .dropout = mask()});
     const Tensor<double> k = attention(tape_, g, g, g, {.batch_rows = 2, .heads = 2});
-    const Tensor<double> i = residual_layer_norm(tape_, dropout(tape_, k, 2, mask), h, 2, mask, gamma, beta, 1e-5);
+    const Tensor<double> i = residual_layer_norm(tape_, dropout(tape_, k, 2, mask()), h, 2, mask(), gamma, beta, 1e-5);
     const Tensor<double> j =
-        residual_layer_norm(tape_, gelu(tape_, a), dropout(tape_, a, 2, mask), 2, mask, gamma, beta, 1e-5);
+        residual_layer_norm(tape_, gelu(tape_, a), dropout(tape_, a, 2, mask()), 2, mask(), gamma, beta, 1e-5);
     return embedding_sum<double>(tape_, {{.table = i, .ids = rows_},
                                          {.table = j, .ids = rows_},
                                          {.table = c, .ids = others_},

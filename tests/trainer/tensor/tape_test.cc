@@ -157,10 +157,11 @@ TEST(Tape, OperatorsThatDropByRowRefuseABatchThatDoesNotDivideTheirRows) {
   Arena arena;
   Tape<float> tape(arena);
   tape.begin(layout, weights.data());
-  const DropoutMask mask(0.1, 1, 2, 3, 0);
   const Tensor<float> rows = tape.parameter(x);
   const Tensor<float> scale = tape.parameter(gamma);
-  const auto apply_all = [&](int64_t batch_rows, const DropoutMask& dropped) {
+  const auto apply_all = [&](int64_t batch_rows, bool drops = true) {
+    tape.begin(layout, weights.data());
+    const auto mask = [&](const char* place) { return drops ? DropoutMask(0.1, 1, 2, place, 0) : DropoutMask(); };
     const auto message_of = [](const auto& apply) -> std::string {
       try {
         apply();
@@ -171,22 +172,23 @@ TEST(Tape, OperatorsThatDropByRowRefuseABatchThatDoesNotDivideTheirRows) {
       }
     };
     return std::vector<std::string>{
-        message_of([&] { (void)dropout(tape, rows, batch_rows, dropped); }),
-        message_of([&] { (void)residual_layer_norm(tape, rows, rows, batch_rows, dropped, scale, scale, 1e-5); }),
+        message_of([&] { (void)dropout(tape, rows, batch_rows, mask("first")); }), message_of([&] {
+          (void)residual_layer_norm(tape, rows, rows, batch_rows, mask("second"), scale, scale, 1e-5);
+        }),
         message_of([&] {
           (void)feed_forward<float>(tape, rows, {.in = tape.parameter(in), .out = tape.parameter(out)},
-                                    {.dropout = dropped, .batch_rows = batch_rows});
+                                    {.dropout = mask("third"), .batch_rows = batch_rows});
         })};
   };
-  EXPECT_THAT(apply_all(2, mask),
+  EXPECT_THAT(apply_all(2),
               Each(testing::EndsWith("of [7, 4] with batch_rows = 2: each row of the batch needs as many rows")));
-  EXPECT_THAT(apply_all(0, mask), Each(testing::HasSubstr("batch_rows = 0")));
-  EXPECT_THAT(apply_all(-7, mask), Each(testing::HasSubstr("batch_rows = -7")));
-  EXPECT_THAT(apply_all(7, mask), Each(""));
-  EXPECT_THAT(apply_all(1, mask), Each(""));
+  EXPECT_THAT(apply_all(0), Each(testing::HasSubstr("batch_rows = 0")));
+  EXPECT_THAT(apply_all(-7), Each(testing::HasSubstr("batch_rows = -7")));
+  EXPECT_THAT(apply_all(7), Each(""));
+  EXPECT_THAT(apply_all(1), Each(""));
   // A feed-forward block that drops nothing need not know.
-  EXPECT_THAT(apply_all(0, DropoutMask()), ElementsAre(testing::HasSubstr("dropout of [7, 4]"),
-                                                       testing::HasSubstr("residual_layer_norm of [7, 4]"), ""));
+  EXPECT_THAT(apply_all(0, /*drops=*/false), ElementsAre(testing::HasSubstr("dropout of [7, 4]"),
+                                                         testing::HasSubstr("residual_layer_norm of [7, 4]"), ""));
 }
 
 TEST(Arena, AfterAStepItAsksTheSystemForNothingMore) {
@@ -216,6 +218,32 @@ TEST(Arena, BlocksAreAlignedAndApartAndComeBackWhenReleased) {
   arena.release(released, 12);
   EXPECT_NE(static_cast<void*>(arena.allocate<double>(100)), released);
   EXPECT_EQ(arena.allocate<double>(12), released);
+}
+
+TEST(DropoutMask, OfOnePlaceIsRefusedTwiceInOnePass) {
+  const ParameterLayout layout;
+  Arena arena;
+  Tape<float> tape(arena);
+  const std::vector<float> values(8, 1);
+  const auto drop = [&](const DropoutMask& mask) -> std::string {
+    try {
+      (void)dropout(tape, tape.constant(values.data(), {2, 4}), 2, mask);
+    } catch (const ErrorException& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    tape.begin(layout, nullptr);
+    EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "attention", 0)), "no error");
+    EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "output", 0)), "no error");
+    EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "attention", 2)), "no error") << "other rows";
+    EXPECT_EQ(drop(DropoutMask()), "no error");
+    EXPECT_EQ(drop(DropoutMask()), "no error");
+    EXPECT_EQ(drop(DropoutMask(0, 1, 2, "attention", 0)), "no error") << "drops nothing";
+    EXPECT_THAT(drop(DropoutMask(0.5, 1, 2, "attention", 0)),
+                testing::HasSubstr("two dropouts of one pass have the place"));
+  }
 }
 
 // `y (+)= dropped x`, x of so many rows.
@@ -276,13 +304,17 @@ TEST(DropoutMask, DependsOnSeedStepPlaceAndRowInTheGlobalBatch) {
   const std::vector<float> two = kept(DropoutMask(0.5, 1, 2, 3, 3), 2);
   EXPECT_TRUE(std::equal(two.begin() + 32, two.end(), first.begin()));
   EXPECT_THROW(DropoutMask(1, 1, 1, 1, 1), ErrorException);
+  // Places by name.
+  const std::vector<float> named = kept(DropoutMask(0.5, 1, 2, "attention", 4));
+  EXPECT_EQ(kept(DropoutMask(0.5, 1, 2, "attention", 4)), named);
+  EXPECT_NE(kept(DropoutMask(0.5, 1, 2, "output", 4)), named);
   EXPECT_THROW(DropoutMask(-0.1, 1, 1, 1, 1), ErrorException);
 }
 
 TEST(DropoutMask, OfSomeTokensIsWhatTheyHaveAmongAll) {
   Arena arena;
-  Tape<float> tape(arena);
   for (const int64_t columns : {5, 8, 48}) {
+    Tape<float> tape(arena);
     constexpr int64_t kLength = 3;
     const DropoutMask mask(0.5, 1, 2, 3, 4);
     const std::vector<float> x(static_cast<size_t>(4 * kLength * columns), 1);

@@ -1,21 +1,25 @@
 #include "millrace/formats/storage/atomic_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <filesystem>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace millrace {
 namespace {
 
-std::string temporary_name(const std::string& path) {
-  static std::atomic<int> counter{0};  // two files of one process may be written to the same name
-  return fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter.fetch_add(1));
-}
+constexpr std::string_view kMark = ".tmp-";
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -23,11 +27,102 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+size_t begin_of_name(const std::string& path) { return path.rfind('/') + 1; }  // npos: 0
+
+// What the temporary names of a file begin with: its own, as far as there is room, and the mark.
+std::string temporary_prefix(const std::string& path) {
+  constexpr size_t kRoomForNumbers = 24;
+  constexpr size_t kMostOfName = NAME_MAX - kMark.size() - kRoomForNumbers;
+  return path.substr(begin_of_name(path), kMostOfName) + std::string(kMark);
+}
+
+bool is_temporary(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) &&
+         name.substr(prefix.size()).find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+// Removes a temporary file whose writer is dead: nobody holds it. Where there are no locks, nobody can tell.
+void remove_if_dead(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return;
+  struct stat opened {};
+  struct stat named {};
+  // By now the writer may have renamed it, and another file have the name.
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode) &&
+      ::lstat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
+    ::unlink(path.c_str());
+  }
+  ::close(descriptor);
+}
+
+// Whether a new file is ours: not when somebody took it for that of a dead writer before it was locked.
+bool hold(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  struct stat file {};
+  return ::fstat(descriptor, &file) != 0 || file.st_nlink > 0;
+}
+
+// What dead processes have left in the folders that this one writes to. A folder is looked through when the first file
+// is written to it and not for each: it may hold as many files as are written.
+class Leftovers {
+ public:
+  void remove_those_of(const std::string& path) {
+    const std::string prefix = temporary_prefix(path);
+    std::vector<std::string> found;
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<std::string>& left = in_folder(folder_of(path));
+      const auto other = std::partition(left.begin(), left.end(),
+                                        [&](const std::string& name) { return !is_temporary(name, prefix); });
+      found.assign(std::make_move_iterator(other), std::make_move_iterator(left.end()));
+      left.erase(other, left.end());
+    }
+    for (const std::string& name : found) remove_if_dead(path.substr(0, begin_of_name(path)) + name);
+  }
+
+ private:
+  struct Folder {
+    std::string path;
+    std::vector<std::string> left;  // names
+  };
+  static constexpr size_t kMostFolders = 16;
+
+  std::vector<std::string>& in_folder(const std::string& path) {
+    const auto known = std::ranges::find(folders_, path, &Folder::path);
+    if (known != folders_.end()) return known->left;
+    if (folders_.size() == kMostFolders) folders_.erase(folders_.begin());
+    Folder& folder = folders_.emplace_back(Folder{.path = path, .left = {}});
+    std::error_code ignored;  // whether files can be made is seen when one is
+    for (std::filesystem::directory_iterator entry(path, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+      std::string name = entry->path().filename().string();
+      if (name.find(kMark) != std::string::npos) folder.left.push_back(std::move(name));
+    }
+    return folder.left;
+  }
+
+  std::mutex mutex_;
+  std::vector<Folder> folders_;
+};
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::string path) : OutputFile(std::move(path)), temporary_path_(temporary_name(path_)) {
-  descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail("cannot create the file");
+AtomicFile::AtomicFile(std::string path) : OutputFile(std::move(path)) {
+  static Leftovers leftovers;
+  static std::atomic<int> counter{0};  // two files of one process may be written to the same name
+  leftovers.remove_those_of(path_);
+  const std::string prefix = path_.substr(0, begin_of_name(path_)) + temporary_prefix(path_);
+  while (descriptor_ < 0) {
+    temporary_path_ = fmt::format("{}{}-{}", prefix, ::getpid(), counter.fetch_add(1));
+    descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) {
+      if (errno != EEXIST) fail("cannot create the file");
+      // Of a dead process with our number, as there is in a container that was started again; or of one elsewhere.
+      remove_if_dead(temporary_path_);
+    } else if (!hold(descriptor_)) {
+      ::close(std::exchange(descriptor_, -1));
+    }
+  }
 }
 
 AtomicFile::~AtomicFile() { discard(); }

@@ -26,9 +26,13 @@ std::string file_in(const std::string& folder) {
   make_folder(folder);
   char host[256] = "localhost";
   ::gethostname(host, sizeof(host) - 1);
-  return (std::filesystem::path(folder) /
-          fmt::format("events.out.tfevents.{:010.0f}.{}.{}.{}", std::floor(wall_seconds()), host, ::getpid(), number++))
-      .string();
+  // In a container that is started again within a second even the process has the number of the one before.
+  std::filesystem::path path;
+  do {
+    path = std::filesystem::path(folder) / fmt::format("events.out.tfevents.{:010.0f}.{}.{}.{}",
+                                                       std::floor(wall_seconds()), host, ::getpid(), number++);
+  } while (std::filesystem::exists(path));
+  return path.string();
 }
 
 tensorboard::Event event_at(int64_t step) {

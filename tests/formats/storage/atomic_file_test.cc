@@ -1,0 +1,188 @@
+#include "millrace/formats/storage/atomic_file.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::atomic_file_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+using testing::UnorderedElementsAre;
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+// A process that does this and then waits to be killed; `done` when it has done it.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& work) {
+    int ends[2];
+    if (::pipe(ends) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      work();
+      (void)!::write(ends[1], "x", 1);
+      while (true) ::pause();
+    }
+    char byte = 0;
+    (void)!::read(ends[0], &byte, 1);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~Child() { kill(); }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+TEST(AtomicFile, HasItsNameOnlyWhenItIsWholeAndLeavesNothingElse) {
+  const test::TemporaryFolder folder;
+  {
+    AtomicFile file(folder.path("a"));
+    file.write("text");
+    EXPECT_FALSE(fs::exists(folder.path("a")));
+    file.commit();
+  }
+  EXPECT_EQ(read_whole_file(folder.path("a")), "text");
+  { AtomicFile given_up(folder.path("b")); }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a"));
+}
+
+// As in a container, whose processes have the same number each time.
+TEST(AtomicFile, GoesOnAfterAKilledProcessOfTheSameNumberThatHadTheSameNames) {
+  const test::TemporaryFolder folder;
+  write_atomically(folder.path("other"), "");  // the folder is known by now
+  const auto leftover = [&](int number) { return fmt::format("a.tmp-{}-{}", ::getpid(), number); };
+  for (int number = 0; number < 1000; ++number) test::write_file(folder.path(leftover(number)), "half");
+  for (int i = 0; i < 3; ++i) write_atomically(folder.path("a"), "whole");
+  EXPECT_EQ(read_whole_file(folder.path("a")), "whole");
+}
+
+TEST(AtomicFile, RemovesWhatAKilledProcessHasLeft) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("state");
+  Child child([&] {
+    auto* const file = new AtomicFile(path);  // never destroyed
+    file->write("half");
+  });
+  ASSERT_EQ(names_in(folder.path()).size(), 1U);
+  child.kill();
+  const std::string leftover = *names_in(folder.path()).begin();
+  EXPECT_THAT(leftover, testing::StartsWith(fmt::format("state.tmp-")));
+  // What others have called so is theirs.
+  test::write_file(folder.path("state.tmp-notes"), "");
+  test::write_file(folder.path("another.tmp-1-1"), "");
+  write_atomically(path, "whole");
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("state", "state.tmp-notes", "another.tmp-1-1"));
+  EXPECT_EQ(read_whole_file(path), "whole");
+  write_atomically(folder.path("another"), "whole");
+  EXPECT_THAT(names_in(folder.path()), UnorderedElementsAre("state", "state.tmp-notes", "another"));
+}
+
+TEST(AtomicFile, LeavesTheFileOfALiveProcessAlone) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("state");
+  const Child child([&] {
+    auto* const file = new AtomicFile(path);
+    file->write("of the other");
+  });
+  const std::set<std::string> held = names_in(folder.path());
+  ASSERT_EQ(held.size(), 1U);
+  write_atomically(path, "of this");
+  EXPECT_THAT(names_in(folder.path()), IsSupersetOf(held));
+  EXPECT_EQ(read_whole_file(path), "of this");
+}
+
+TEST(AtomicFile, OneThatIsTakenForALeftoverBeforeItIsLockedIsMadeAgain) {
+  const test::TemporaryFolder folder;
+  // Locks each new file that it sees and that is not locked yet, and removes it.
+  const pid_t cleaner = ::fork();
+  if (cleaner == 0) {
+    while (true) {
+      for (const std::string& name : names_in(folder.path())) {
+        if (name.find(".tmp-") == std::string::npos) continue;
+        const int descriptor = ::open(folder.path(name).c_str(), O_RDWR);
+        if (descriptor < 0) continue;
+        if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(folder.path(name).c_str());
+        ::close(descriptor);
+      }
+    }
+  }
+  for (int i = 0; i < 300; ++i) {
+    write_atomically(folder.path("a"), fmt::format("{}", i));
+    EXPECT_EQ(read_whole_file(folder.path("a")), fmt::format("{}", i));
+  }
+  ::kill(cleaner, SIGKILL);
+  ::waitpid(cleaner, nullptr, 0);
+}
+
+TEST(AtomicFile, ManyProcessesWriteOneFile) {
+  const test::TemporaryFolder folder;
+  std::vector<pid_t> children;
+  for (int child = 0; child < 8; ++child) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      try {
+        for (int i = 0; i < 50; ++i)
+          write_atomically(folder.path("a"), std::string(10'000, static_cast<char>('a' + child)));
+        ::_exit(0);
+      } catch (const std::exception&) {
+        ::_exit(1);
+      }
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  const std::string content = read_whole_file(folder.path("a"));
+  EXPECT_EQ(content, std::string(10'000, content.at(0)));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a"));
+}
+
+TEST(AtomicFile, MayHaveANameAsLongAsNamesMayBe) {
+  const test::TemporaryFolder folder;
+  const std::string name(255, 'n');
+  write_atomically(folder.path(name), "whole");
+  EXPECT_EQ(read_whole_file(folder.path(name)), "whole");
+  EXPECT_THAT(names_in(folder.path()), ElementsAre(name));
+  try {
+    write_atomically(folder.path(name + "n"), "whole");
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const ErrorException& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("File name too long"));
+  }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre(name)) << "nothing is left of it";
+}
+
+}  // namespace
+}  // namespace millrace::atomic_file_test

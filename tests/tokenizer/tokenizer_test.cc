@@ -48,17 +48,17 @@ TEST(Tokenizer, LoadsAFileThatDidNotChange) {
 }
 
 TEST(Tokenizer, NamesThePlaceOfAComponentThatItDoesNotHave) {
-  EXPECT_EQ(
-      error_after([](json& file) {
-        file["normalizer"]["normalizers"][1] = {{"type", "StripAccents"}};
-      }),
-      "t.json: normalizer.normalizers[1].type: no normalizer 'StripAccents'; there are Lowercase, NFC, NFD, NFKC, "
-      "NFKD, Precompiled, Replace, Sequence and Strip");
   EXPECT_EQ(error_after([](json& file) {
-              file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}}}}};
+              file["normalizer"]["normalizers"][1] = {{"type", "Uppercase"}};
             }),
-            "t.json: pre_tokenizer.pretokenizers[0].type: no pre-tokenizer 'Digits'; there are ByteLevel, Metaspace, "
-            "Sequence, Whitespace and WhitespaceSplit");
+            "t.json: normalizer.normalizers[1].type: no normalizer 'Uppercase'; there are BertNormalizer, ByteLevel, "
+            "Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents");
+  EXPECT_EQ(error_after([](json& file) {
+              file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Letters"}}}}};
+            }),
+            "t.json: pre_tokenizer.pretokenizers[0].type: no pre-tokenizer 'Letters'; there are BertPreTokenizer, "
+            "ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Sequence, Split, "
+            "UnicodeScripts, Whitespace and WhitespaceSplit");
   EXPECT_EQ(error_after([](json& file) { file["model"]["type"] = "WordPiece"; }),
             "t.json: model.type: no model 'WordPiece'; there are BPE and Unigram");
   EXPECT_EQ(error_after([](json& file) {
@@ -270,6 +270,9 @@ TEST(Tokenizer, EndsReplacementsThatMultiplyATextAgainAndAgain) {
   EXPECT_THAT(
       [&] { tokenizer.encode_ids(std::string(1 << 10, 'a'), true, ids); },
       ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("makes more than 67108864 bytes of a text")));
+  file["normalizer"]["normalizers"] = std::vector<json>(60, {{"type", "ByteLevel"}});
+  EXPECT_THAT([&] { Tokenizer::from_json(file.dump()).encode_ids("äöü", true, ids); },
+              ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("'ByteLevel' makes more than 67108864")));
 }
 
 TEST(Tokenizer, LeavesOutAnAddedTokenWhoseTextTheOneBeforeTook) {

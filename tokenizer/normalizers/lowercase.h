@@ -8,6 +8,7 @@ namespace millrace {
 /// like any other).
 class LowercaseNormalizer final : public Normalizer {
  public:
+  LowercaseNormalizer() = default;
   /// Reads `{"type": "Lowercase"}`.
   explicit LowercaseNormalizer(const JsonNode& node) { node.require_members_among({"type"}); }
 

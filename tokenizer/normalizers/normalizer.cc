@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/normalizers/bert_normalizer.h"
+#include "millrace/tokenizer/normalizers/byte_level.h"
 #include "millrace/tokenizer/normalizers/lowercase.h"
+#include "millrace/tokenizer/normalizers/nmt.h"
 #include "millrace/tokenizer/normalizers/precompiled.h"
+#include "millrace/tokenizer/normalizers/prepend.h"
 #include "millrace/tokenizer/normalizers/replace.h"
 #include "millrace/tokenizer/normalizers/sequence.h"
 #include "millrace/tokenizer/normalizers/strip.h"
+#include "millrace/tokenizer/normalizers/strip_accents.h"
 #include "millrace/tokenizer/normalizers/unicode_form.h"
 
 namespace millrace {
@@ -17,6 +23,13 @@ std::string Normalizer::apply_to(std::string_view text) const {
   changed.append_original(text, 0);
   apply(changed, spare);
   return std::string(changed.text());
+}
+
+void require_not_multiplied(const AlignedText& after, const AlignedText& before, std::string_view name) {
+  const size_t size = after.text().size();
+  if (size <= kMostMultipliedBytes || size <= before.text().size()) return;
+  throw ErrorException(ErrorCode::kRecordTooLarge,
+                       fmt::format("a normalizer '{}' makes more than {} bytes of a text", name, kMostMultipliedBytes));
 }
 
 std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node) {
@@ -30,8 +43,15 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node) {
   if (name == "Lowercase") return std::make_unique<LowercaseNormalizer>(node);
   if (name == "Strip") return std::make_unique<StripNormalizer>(node);
   if (name == "Precompiled") return std::make_unique<PrecompiledNormalizer>(node);
-  type.fail(fmt::format(
-      "no normalizer '{}'; there are Lowercase, NFC, NFD, NFKC, NFKD, Precompiled, Replace, Sequence and Strip", name));
+  if (name == "StripAccents") return std::make_unique<StripAccentsNormalizer>(node);
+  if (name == "BertNormalizer") return std::make_unique<BertNormalizer>(node);
+  if (name == "Nmt") return std::make_unique<NmtNormalizer>(node);
+  if (name == "Prepend") return std::make_unique<PrependNormalizer>(node);
+  if (name == "ByteLevel") return std::make_unique<ByteLevelNormalizer>(node);
+  type.fail(
+      fmt::format("no normalizer '{}'; there are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, "
+                  "Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
+                  name));
 }
 
 }  // namespace millrace

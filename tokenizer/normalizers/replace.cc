@@ -2,19 +2,9 @@
 
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "millrace/formats/error.h"
-
 namespace millrace {
-
-namespace {
-
-// A few that each multiply the text are gigabytes after some; what only copies a long text is let through.
-constexpr size_t kMostBytes = size_t{64} << 20;
-
-}  // namespace
 
 ReplaceNormalizer::ReplaceNormalizer(const JsonNode& node)
     : pattern_(node.member("pattern")), content_(node.member("content").string()) {
@@ -29,10 +19,7 @@ void ReplaceNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   spare.clear(text.tracking());
   size_t copied = 0;
   for (; match; match = cursor.next()) {
-    if (spare.text().size() > kMostBytes && spare.text().size() > text.text().size()) {
-      throw ErrorException(ErrorCode::kRecordTooLarge,
-                           fmt::format("a normalizer 'Replace' makes more than {} bytes of a text", kMostBytes));
-    }
+    require_not_multiplied(spare, text, "Replace");
     spare.append(text, copied, match->begin);
     copied = match->end;
     if (copied == 0) {

@@ -10,6 +10,7 @@ namespace millrace {
 /// apart or composed.
 class UnicodeFormNormalizer final : public Normalizer {
  public:
+  UnicodeFormNormalizer(bool compatible, bool composed) : compatible_(compatible), composed_(composed) {}
   /// Reads `{"type": "NFC"}`, `NFD`, `NFKC` or `NFKD`.
   explicit UnicodeFormNormalizer(const JsonNode& node);
 

@@ -22,7 +22,7 @@ void cut_into_runs(int (*kind_of)(char32_t), WordedText& text, WordedText& spare
         at += character.size;
         if (at == end) break;
         character = character_at(before, at);
-      } while (kind_of(character.value) == kind);
+      } while (kind != kSingleCharacters && kind_of(character.value) == kind);
       if (kind == kDroppedRun) continue;
       after.append(text.text, run_begin, at);
       spare.word_ends.push_back(static_cast<uint32_t>(after.text().size()));

@@ -1,0 +1,156 @@
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "millrace/formats/error.h"
+#include "millrace/tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "tests/support/places.h"
+
+namespace millrace::components_test {
+namespace {
+
+using nlohmann::json;
+using ::testing::UnorderedElementsAre;
+
+// The lines of a file that make_component_cases.py wrote.
+std::vector<json> lines_of(const std::string& name) {
+  std::ifstream file(test::data_path("tokenizer/components/" + name));
+  std::vector<json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+std::set<std::string> types_of(const std::vector<json>& lines) {
+  std::set<std::string> types;
+  for (const json& line : lines) types.insert(line["component"]["type"].get<std::string>());
+  return types;
+}
+
+json words_of(const WordedText& text) {
+  json words = json::array();
+  size_t begin = 0;
+  for (const uint32_t end : text.word_ends) {
+    const ByteSpan place = text.text.original(begin, end);
+    words.push_back({text.text.text().substr(begin, end - begin), place.begin, place.end});
+    begin = end;
+  }
+  return words;
+}
+
+// Each character of the normalized text as a word.
+json characters_of(const AlignedText& text) {
+  WordedText worded{text, {}};
+  const std::string_view bytes = text.text();
+  for (size_t at = 1; at <= bytes.size(); ++at) {
+    if (at == bytes.size() || (static_cast<uint8_t>(bytes[at]) & 0xc0) != 0x80) {
+      worded.word_ends.push_back(static_cast<uint32_t>(at));
+    }
+  }
+  return words_of(worded);
+}
+
+AlignedText aligned(std::string_view text, bool tracking) {
+  AlignedText made;
+  made.clear(tracking);
+  made.append_original(text, 0);
+  return made;
+}
+
+TEST(Components, NormalizeAsThoseOfThePythonPackage) {
+  const std::vector<json> lines = lines_of("normalizers.jsonl");
+  EXPECT_THAT(types_of(lines),
+              UnorderedElementsAre("BertNormalizer", "ByteLevel", "Nmt", "Prepend", "Sequence", "StripAccents"));
+  for (const json& line : lines) {
+    const auto normalizer = read_normalizer(JsonNode(line["component"], "t.json"));
+    EXPECT_EQ(json(normalizer->to_json()), line["component"]);
+    for (const json& one : line["cases"]) {
+      const auto text = one[0].get<std::string>();
+      AlignedText spare;
+      AlignedText changed = aligned(text, /*tracking=*/true);
+      normalizer->apply(changed, spare);
+      EXPECT_EQ(characters_of(changed), one[1]) << line["component"] << " of '" << text << "'";
+      EXPECT_EQ(normalizer->apply_to(text), changed.text());
+    }
+    EXPECT_EQ(normalizer->apply_to(""), "");
+  }
+}
+
+TEST(Components, CutWordsAsThoseOfThePythonPackage) {
+  const std::vector<json> lines = lines_of("pre_tokenizers.jsonl");
+  EXPECT_THAT(types_of(lines), UnorderedElementsAre("BertPreTokenizer", "CharDelimiterSplit", "Digits", "FixedLength",
+                                                    "Punctuation", "Sequence", "Split", "UnicodeScripts"));
+  for (const json& line : lines) {
+    const auto pre_tokenizer = read_pre_tokenizer(JsonNode(line["component"], "t.json"));
+    for (const json& one : line["cases"]) {
+      const auto text = one[0].get<std::string>();
+      WordedText spare;
+      WordedText words{aligned(text, /*tracking=*/true), {static_cast<uint32_t>(text.size())}};
+      pre_tokenizer->apply(words, spare);
+      EXPECT_EQ(words_of(words), one[1]) << line["component"] << " of '" << text << "'";
+      WordedText untracked{aligned(text, /*tracking=*/false), {static_cast<uint32_t>(text.size())}};
+      pre_tokenizer->apply(untracked, spare);
+      EXPECT_EQ(untracked.text.text(), words.text.text());
+      EXPECT_EQ(untracked.word_ends, words.word_ends);
+      // What comes next finds the text of no word.
+      const std::string_view rest = words.text.text().substr(words.word_ends.empty() ? 0 : words.word_ends.back());
+      EXPECT_EQ(rest, "") << line["component"] << " of '" << text << "'";
+    }
+    const json written = pre_tokenizer->to_json();
+    for (const auto& [name, value] : line["component"].items()) EXPECT_EQ(written.at(name), value);
+    EXPECT_EQ(json(read_pre_tokenizer(JsonNode(written, "t.json"))->to_json()), written);
+  }
+}
+
+// The error of reading a component.
+template <typename Read>
+std::string error_of(const Read& read, const char* text) {
+  const json component = json::parse(text);
+  try {
+    (void)read(JsonNode(component, "t.json"));
+    return "";
+  } catch (const ErrorException& error) {
+    EXPECT_EQ(error.error().code, ErrorCode::kParse);
+    return error.error().message;
+  }
+}
+
+TEST(Components, NormalizersNameWhatIsWrongInThem) {
+  const auto error = [](const char* text) { return error_of(read_normalizer, text); };
+  EXPECT_EQ(error(R"({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true})"),
+            "t.json: 'lowercase' is missing");
+  EXPECT_EQ(error(R"({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": 1})"),
+            "t.json: lowercase: expected true or false, found number");
+  EXPECT_EQ(error(R"({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "lowercase": true})"),
+            "");
+  EXPECT_EQ(error(R"({"type": "Prepend"})"), "t.json: 'prepend' is missing");
+  EXPECT_EQ(error(R"({"type": "Nmt", "map": {}})"), "t.json: map: unknown option");
+  EXPECT_EQ(error(R"({"type": "StripAccents", "form": "NFD"})"), "t.json: form: unknown option");
+  EXPECT_EQ(error(R"({"type": "ByteLevel", "add_prefix_space": true})"), "t.json: add_prefix_space: unknown option");
+}
+
+TEST(Components, PreTokenizersNameWhatIsWrongInThem) {
+  const auto error = [](const char* text) { return error_of(read_pre_tokenizer, text); };
+  EXPECT_EQ(error(R"({"type": "Split", "pattern": {"String": " "}, "behavior": "removed", "invert": false})"),
+            "t.json: behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous, found "
+            "'removed'");
+  EXPECT_EQ(error(R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Removed"})"),
+            "t.json: 'invert' is missing");
+  EXPECT_EQ(error(R"({"type": "Split", "pattern": {"Regex": "a("}, "behavior": "Removed", "invert": false})"),
+            "t.json: pattern.Regex: 'a(' is no regular expression: end pattern with unmatched parenthesis");
+  EXPECT_EQ(error(R"({"type": "Digits"})"), "t.json: 'individual_digits' is missing");
+  EXPECT_EQ(
+      error(R"({"type": "Punctuation", "behavior": "None"})"),
+      "t.json: behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous, found 'None'");
+  EXPECT_EQ(error(R"({"type": "CharDelimiterSplit", "delimiter": "ab"})"),
+            "t.json: delimiter: expected one character, found 'ab'");
+  EXPECT_EQ(error(R"({"type": "FixedLength", "length": 0})"), "t.json: length: is 0, must be above");
+  EXPECT_EQ(error(R"({"type": "UnicodeScripts", "version": 9})"), "t.json: version: unknown option");
+  EXPECT_EQ(error(R"({"type": "BertPreTokenizer", "never_split": []})"), "t.json: never_split: unknown option");
+}
+
+}  // namespace
+}  // namespace millrace::components_test

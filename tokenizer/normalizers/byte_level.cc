@@ -1,0 +1,18 @@
+#include "millrace/tokenizer/normalizers/byte_level.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace millrace {
+
+void ByteLevelNormalizer::apply(AlignedText& text, AlignedText& spare) const {
+  spare.clear(text.tracking());
+  spare.append_byte_characters(text, 0, text.text().size());
+  require_not_multiplied(spare, text, "ByteLevel");
+  std::swap(text, spare);
+}
+
+nlohmann::ordered_json ByteLevelNormalizer::to_json() const { return {{"type", "ByteLevel"}}; }
+
+}  // namespace millrace

@@ -17,7 +17,7 @@ struct TextSpan {
 struct TokenEncoding {
   std::vector<int32_t> ids;
   /// The tokens' texts after normalisation. An unknown token's is the text that it stands for (Unigram) or its own
-  /// (BPE).
+  /// (the others).
   std::vector<std::string> tokens;
   /// 0 for the first text and what belongs to it, 1 for the second of a pair.
   std::vector<int32_t> type_ids;

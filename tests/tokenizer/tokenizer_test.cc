@@ -59,13 +59,13 @@ TEST(Tokenizer, NamesThePlaceOfAComponentThatItDoesNotHave) {
             "t.json: pre_tokenizer.pretokenizers[0].type: no pre-tokenizer 'Letters'; there are BertPreTokenizer, "
             "ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Sequence, Split, "
             "UnicodeScripts, Whitespace and WhitespaceSplit");
-  EXPECT_EQ(error_after([](json& file) { file["model"]["type"] = "WordPiece"; }),
-            "t.json: model.type: no model 'WordPiece'; there are BPE and Unigram");
+  EXPECT_EQ(error_after([](json& file) { file["model"]["type"] = "Characters"; }),
+            "t.json: model.type: no model 'Characters'; there are BPE, Unigram, WordLevel and WordPiece");
   EXPECT_EQ(error_after([](json& file) {
               file["model"].erase("type");
-              file["model"]["vocab"] = json::object({{"a", 0}});  // a WordLevel
+              file["model"]["vocab"] = json::object({{"a", 0}});
             }),
-            "t.json: model: 'type' is missing, and its members are neither those of a BPE nor of a Unigram");
+            "t.json: model: 'type' is missing, and its members are those of no model");
   EXPECT_EQ(error_after([](json& file) { file["post_processor"]["type"] = "BertProcessing"; }),
             "t.json: post_processor.type: no post-processor 'BertProcessing'; there are ByteLevel, RobertaProcessing, "
             "Sequence and TemplateProcessing");

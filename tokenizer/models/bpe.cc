@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
-#include "millrace/formats/json/parse_json.h"
 #include "millrace/tokenizer/kept_memory.h"
 #include "millrace/tokenizer/models/word_cache.h"
 #include "millrace/tokenizer/utf8_characters.h"
@@ -53,7 +52,7 @@ std::pair<std::string, std::string> merged_tokens(const JsonNode& merge) {
 
 }  // namespace
 
-BpeModel::BpeModel(const JsonNode& node) : cache_owner_(WordCache::new_owner()) {
+BpeModel::BpeModel(const JsonNode& node) : vocabulary_(node.member("vocab")), cache_owner_(WordCache::new_owner()) {
   node.require_members_among({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
   if (const auto dropout = node.find("dropout"); dropout && dropout->value() != 0) {
@@ -63,34 +62,12 @@ BpeModel::BpeModel(const JsonNode& node) : cache_owner_(WordCache::new_owner()) 
   suffix_ = optional_string(node, "end_of_word_suffix");
   fuse_unknown_ = flag(node, "fuse_unk");
   ignore_merges_ = flag(node, "ignore_merges");
-  read_vocabulary(node.member("vocab"));
   read_merges(node.member("merges"));
   unknown_ = optional_string(node, "unk_token");
   if (unknown_) unknown_id_ = id_of(*unknown_).value_or(kNone);
   if (flag(node, "byte_fallback")) {
     for (int byte = 0; byte < 256; ++byte) byte_ids_.push_back(id_of(fmt::format("<0x{:02X}>", byte)).value_or(kNone));
   }
-}
-
-void BpeModel::read_vocabulary(const JsonNode& vocabulary) {
-  if (!vocabulary.value().is_object()) vocabulary.fail("expected an object of tokens and their ids");
-  const size_t size = vocabulary.value().size();
-  if (size > std::numeric_limits<int32_t>::max()) vocabulary.fail("too many tokens");
-  tokens_.resize(size);
-  std::vector<bool> taken(size);
-  for (const auto& [token, value] : vocabulary.value().items()) {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() >= size || taken[value.get<size_t>()]) {
-      vocabulary.member(token).fail(
-          fmt::format("expected the ids from 0 to {}, each once; found {}", size - 1, shown_json(value)));
-    }
-    const auto id = value.get<size_t>();
-    taken[id] = true;
-    tokens_[id] = token;
-  }
-  std::vector<std::pair<std::string_view, int32_t>> entries;
-  entries.reserve(size);
-  for (size_t i = 0; i < size; ++i) entries.emplace_back(tokens_[i], static_cast<int32_t>(i));
-  trie_ = ByteTrie(std::move(entries));
 }
 
 void BpeModel::read_merges(const JsonNode& merges) {
@@ -139,7 +116,7 @@ void BpeModel::append_characters(std::string_view word, std::vector<Symbol>& sym
       if (suffix_ && is_last) with_affixes += *suffix_;
       character = with_affixes;
     }
-    if (const std::optional<int32_t> id = trie_.find(character)) {
+    if (const std::optional<int32_t> id = vocabulary_.id_of(character)) {
       if (unknown.size > 0) symbols.push_back(unknown);
       unknown.size = 0;
       symbols.push_back({.id = *id, .size = size});
@@ -201,7 +178,7 @@ void BpeModel::tokenize(std::string_view word, std::vector<ModelToken>& tokens) 
   WordCache& cache = WordCache::of_this_thread();
   if (cache.find(cache_owner_, word, tokens)) return;
   const size_t first = tokens.size();
-  const std::optional<int32_t> whole = ignore_merges_ ? trie_.find(word) : std::nullopt;
+  const std::optional<int32_t> whole = ignore_merges_ ? vocabulary_.id_of(word) : std::nullopt;
   if (whole) {
     tokens.push_back({*whole, 0, static_cast<uint32_t>(word.size())});
   } else {
@@ -225,10 +202,6 @@ nlohmann::ordered_json BpeModel::to_json() const {
   const auto or_null = [](const std::optional<std::string>& text) {
     return text ? nlohmann::ordered_json(*text) : nlohmann::ordered_json();
   };
-  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
-  // Not by name: each would be compared with all before it.
-  auto& members = vocabulary.get_ref<nlohmann::ordered_json::object_t&>();
-  for (size_t id = 0; id < tokens_.size(); ++id) members.emplace_back(tokens_[id], id);
   nlohmann::ordered_json merges = nlohmann::ordered_json::array();
   for (const auto& [left, right] : merges_) {
     merges.push_back(nlohmann::ordered_json::array({token_of(left), token_of(right)}));
@@ -241,7 +214,7 @@ nlohmann::ordered_json BpeModel::to_json() const {
           {"fuse_unk", fuse_unknown_},
           {"byte_fallback", !byte_ids_.empty()},
           {"ignore_merges", ignore_merges_},
-          {"vocab", std::move(vocabulary)},
+          {"vocab", vocabulary_.to_json()},
           {"merges", std::move(merges)}};
 }
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/tokenizer/byte_trie.h"
 #include "millrace/tokenizer/models/merge_table.h"
 #include "millrace/tokenizer/models/model.h"
+#include "millrace/tokenizer/models/token_vocabulary.h"
 
 namespace millrace {
 
@@ -23,9 +23,9 @@ class BpeModel final : public TokenModel {
   /// Throws `kInvalidArgument` when a character is unknown and the unknown token is not in the vocabulary.
   void tokenize(std::string_view word, std::vector<ModelToken>& tokens) const override;
   std::string_view text_of(const ModelToken& token, std::string_view) const override { return token_of(token.id); }
-  int32_t size() const override { return static_cast<int32_t>(tokens_.size()); }
-  std::optional<int32_t> id_of(std::string_view token) const override { return trie_.find(token); }
-  std::string_view token_of(int32_t id) const override { return tokens_[static_cast<size_t>(id)]; }
+  int32_t size() const override { return vocabulary_.size(); }
+  std::optional<int32_t> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
+  std::string_view token_of(int32_t id) const override { return vocabulary_.token_of(id); }
   nlohmann::ordered_json to_json() const override;
 
  private:
@@ -39,14 +39,12 @@ class BpeModel final : public TokenModel {
     int32_t next;
   };
 
-  void read_vocabulary(const JsonNode& vocabulary);
   void read_merges(const JsonNode& merges);
   void append_characters(std::string_view word, std::vector<Symbol>& symbols) const;
   bool append_bytes(std::string_view character, std::vector<Symbol>& symbols) const;
   void merge(std::vector<Symbol>& symbols) const;
 
-  std::vector<std::string> tokens_;
-  ByteTrie trie_;
+  TokenVocabulary vocabulary_;
   std::vector<std::pair<int32_t, int32_t>> merges_;  // in order of rank
   MergeTable merge_table_{0};
   std::vector<int32_t> byte_ids_;       // with byte_fallback: of the token for each byte, or kNone

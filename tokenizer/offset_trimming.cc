@@ -64,8 +64,8 @@ std::vector<int64_t> character_begins(std::string_view text) {
 
 }  // namespace
 
-void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimmings, bool add_special_tokens,
-                 TokenEncoding& encoding) {
+void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimmings, bool is_second,
+                 bool add_special_tokens, TokenEncoding& encoding) {
   const std::vector<int64_t> begins = character_begins(text);
   const auto code_points_before = [&](int64_t byte) {
     return std::lower_bound(begins.begin(), begins.end(), byte) - begins.begin();
@@ -75,7 +75,8 @@ void set_offsets(std::string_view text, std::span<const OffsetTrimming> trimming
   }
   if (trimmings.empty()) return;
   for (const OffsetTrimming& trimming : trimmings) {
-    const bool is_first = !(trimming.after_special_token && add_special_tokens);
+    const bool joined = is_second ? trimming.joined.before_second_text : trimming.joined.before_first_text;
+    const bool is_first = !(joined && add_special_tokens);
     trim_offsets(trimming.add_prefix_space, /*spare_first=*/is_first, encoding);
   }
   for (size_t i = 0; i < encoding.offsets.size(); ++i) {

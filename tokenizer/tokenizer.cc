@@ -282,8 +282,8 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
   }
   const std::vector<OffsetTrimming> trimmings =
       post_processor ? post_processor->trimmings() : std::vector<OffsetTrimming>{};
-  set_offsets(text, trimmings, add_special_tokens, first);
-  set_offsets(pair_text, trimmings, add_special_tokens, second);
+  set_offsets(text, trimmings, /*is_second=*/false, add_special_tokens, first);
+  set_offsets(pair_text, trimmings, /*is_second=*/true, add_special_tokens, second);
   TokenEncoding encoding;
   for (const TemplatePiece& piece : pieces) {
     const size_t begin = encoding.ids.size();

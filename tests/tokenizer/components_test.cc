@@ -1,12 +1,15 @@
 #include <fstream>
 #include <set>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/tokenizer/decoders/decoder.h"
 #include "millrace/tokenizer/normalizers/normalizer.h"
+#include "millrace/tokenizer/post_processors/post_processor.h"
 #include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 #include "tests/support/places.h"
 
@@ -105,6 +108,20 @@ TEST(Components, CutWordsAsThoseOfThePythonPackage) {
   }
 }
 
+TEST(Components, DecodeAsThoseOfThePythonPackage) {
+  const std::vector<json> lines = lines_of("decoders.jsonl");
+  EXPECT_THAT(types_of(lines), UnorderedElementsAre("BPEDecoder", "CTC", "Sequence", "WordPiece"));
+  for (const json& line : lines) {
+    const auto decoder = read_decoder(JsonNode(line["component"], "t.json"));
+    EXPECT_EQ(json(decoder->to_json()), line["component"]);
+    for (const json& one : line["cases"]) {
+      auto pieces = one[0].get<std::vector<std::string>>();
+      decoder->apply(pieces);
+      EXPECT_EQ(fmt::format("{}", fmt::join(pieces, "")), one[1]) << line["component"] << " of " << one[0];
+    }
+  }
+}
+
 // The error of reading a component.
 template <typename Read>
 std::string error_of(const Read& read, const char* text) {
@@ -150,6 +167,23 @@ TEST(Components, PreTokenizersNameWhatIsWrongInThem) {
   EXPECT_EQ(error(R"({"type": "FixedLength", "length": 0})"), "t.json: length: is 0, must be above");
   EXPECT_EQ(error(R"({"type": "UnicodeScripts", "version": 9})"), "t.json: version: unknown option");
   EXPECT_EQ(error(R"({"type": "BertPreTokenizer", "never_split": []})"), "t.json: never_split: unknown option");
+}
+
+TEST(Components, DecodersAndPostProcessorsNameWhatIsWrongInThem) {
+  const auto decoder_error = [](const char* text) { return error_of(read_decoder, text); };
+  EXPECT_EQ(decoder_error(R"({"type": "WordPiece", "prefix": "##"})"), "t.json: 'cleanup' is missing");
+  EXPECT_EQ(decoder_error(R"({"type": "CTC", "pad_token": "<pad>", "cleanup": true})"),
+            "t.json: 'word_delimiter_token' is missing");
+  EXPECT_EQ(decoder_error(R"({"type": "BPEDecoder", "suffix": null})"),
+            "t.json: suffix: expected a string, found null");
+  EXPECT_EQ(decoder_error(R"({"type": "BPEDecoder", "suffix": "</w>", "prefix": ""})"),
+            "t.json: prefix: unknown option");
+  const auto processor_error = [](const char* text) { return error_of(read_post_processor, text); };
+  EXPECT_EQ(processor_error(R"({"type": "BertProcessing", "sep": ["[SEP]", 1]})"), "t.json: 'cls' is missing");
+  EXPECT_EQ(processor_error(R"({"type": "BertProcessing", "sep": ["[SEP]"], "cls": ["[CLS]", 0]})"),
+            "t.json: sep: expected a token and its id");
+  EXPECT_EQ(processor_error(R"({"type": "BertProcessing", "sep": ["[SEP]", 1], "cls": ["[CLS]", -1]})"),
+            "t.json: cls[1]: expected an id, found -1");
 }
 
 }  // namespace

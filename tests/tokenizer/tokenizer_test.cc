@@ -66,12 +66,12 @@ TEST(Tokenizer, NamesThePlaceOfAComponentThatItDoesNotHave) {
               file["model"]["vocab"] = json::object({{"a", 0}});
             }),
             "t.json: model: 'type' is missing, and its members are those of no model");
-  EXPECT_EQ(error_after([](json& file) { file["post_processor"]["type"] = "BertProcessing"; }),
-            "t.json: post_processor.type: no post-processor 'BertProcessing'; there are ByteLevel, RobertaProcessing, "
-            "Sequence and TemplateProcessing");
-  EXPECT_EQ(error_after([](json& file) { file["decoder"]["type"] = "CTC"; }),
-            "t.json: decoder.type: no decoder 'CTC'; there are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, "
-            "Sequence and Strip");
+  EXPECT_EQ(error_after([](json& file) { file["post_processor"]["type"] = "GptProcessing"; }),
+            "t.json: post_processor.type: no post-processor 'GptProcessing'; there are BertProcessing, ByteLevel, "
+            "RobertaProcessing, Sequence and TemplateProcessing");
+  EXPECT_EQ(error_after([](json& file) { file["decoder"]["type"] = "Unigram"; }),
+            "t.json: decoder.type: no decoder 'Unigram'; there are BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, "
+            "Metaspace, Replace, Sequence, Strip and WordPiece");
 }
 
 TEST(Tokenizer, RefusesOptionsThatItWouldIgnore) {
@@ -273,6 +273,15 @@ TEST(Tokenizer, EndsReplacementsThatMultiplyATextAgainAndAgain) {
   file["normalizer"]["normalizers"] = std::vector<json>(60, {{"type", "ByteLevel"}});
   EXPECT_THAT([&] { Tokenizer::from_json(file.dump()).encode_ids("äöü", true, ids); },
               ::testing::ThrowsMessage<ErrorException>(::testing::HasSubstr("'ByteLevel' makes more than 67108864")));
+  file["normalizer"] = nullptr;
+  file["decoder"] = {{"type", "Sequence"},
+                     {"decoders", std::vector<json>(60, {{"type", "BPEDecoder"}, {"suffix", ""}})}};
+  EXPECT_THAT(
+      [&] {
+        (void)Tokenizer::from_json(file.dump()).decode(std::vector<int32_t>{6, 7});
+      },
+      ::testing::ThrowsMessage<ErrorException>(
+          ::testing::HasSubstr("a sequence of decoders makes more than 67108864 bytes of a text")));
 }
 
 TEST(Tokenizer, LeavesOutAnAddedTokenWhoseTextTheOneBeforeTook) {
@@ -354,6 +363,11 @@ TEST(Tokenizer, TrimsTheFirstTokenBehindRobertaProcessingAsAnyOther) {
   EXPECT_EQ(encode({roberta, byte_level}, false)[0], (TextSpan{17, 22}));
   EXPECT_EQ(encode({byte_level, roberta}, true)[1], (TextSpan{27, 31}));
   EXPECT_EQ(encode({frame, byte_level}, true)[1], (TextSpan{22, 27}));
+  const json bert = {{"type", "BertProcessing"}, {"sep", {"</s>", 2}}, {"cls", {"<s>", 0}}};
+  EXPECT_EQ(encode({bert, byte_level}, true)[1], (TextSpan{28, 31}));
+  // The second text of a pair is behind a special token that is part of the first one.
+  EXPECT_THAT(encode({bert, byte_level}, true, /*pair=*/true),
+              ElementsAre(none, TextSpan{38, 41}, TextSpan{42, 47}, none, TextSpan{29, 34}, none));
   const json inner = {{"type", "Sequence"}, {"processors", {roberta}}};
   EXPECT_EQ(encode({inner, byte_level}, true)[1], (TextSpan{28, 31}));
 }

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "millrace/tokenizer/decoders/bpe_decoder.h"
 #include "millrace/tokenizer/decoders/byte_fallback.h"
 #include "millrace/tokenizer/decoders/byte_level.h"
+#include "millrace/tokenizer/decoders/ctc.h"
 #include "millrace/tokenizer/decoders/fuse.h"
 #include "millrace/tokenizer/decoders/metaspace.h"
 #include "millrace/tokenizer/decoders/replace.h"
 #include "millrace/tokenizer/decoders/sequence.h"
 #include "millrace/tokenizer/decoders/strip.h"
+#include "millrace/tokenizer/decoders/word_piece.h"
 
 namespace millrace {
 
@@ -22,8 +25,13 @@ std::unique_ptr<const Decoder> read_decoder(const JsonNode& node) {
   if (name == "Fuse") return std::make_unique<FuseDecoder>(node);
   if (name == "ByteFallback") return std::make_unique<ByteFallbackDecoder>(node);
   if (name == "Sequence") return std::make_unique<DecoderSequence>(node);
-  type.fail(fmt::format(
-      "no decoder '{}'; there are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence and Strip", name));
+  if (name == "WordPiece") return std::make_unique<WordPieceDecoder>(node);
+  if (name == "BPEDecoder") return std::make_unique<BpeDecoder>(node);
+  if (name == "CTC") return std::make_unique<CtcDecoder>(node);
+  type.fail(
+      fmt::format("no decoder '{}'; there are BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, Metaspace, Replace, "
+                  "Sequence, Strip and WordPiece",
+                  name));
 }
 
 }  // namespace millrace

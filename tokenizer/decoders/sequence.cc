@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace millrace {
+#include "millrace/tokenizer/multiplied_text.h"
 
+namespace millrace {
 DecoderSequence::DecoderSequence(const JsonNode& node) {
   node.require_members_among({"type", "decoders"});
   const JsonNode list = node.member("decoders");
@@ -13,7 +14,16 @@ DecoderSequence::DecoderSequence(const JsonNode& node) {
 }
 
 void DecoderSequence::apply(std::vector<std::string>& pieces) const {
-  for (const auto& decoder : decoders_) decoder->apply(pieces);
+  const auto size = [&] {
+    size_t bytes = 0;
+    for (const std::string& piece : pieces) bytes += piece.size();
+    return bytes;
+  };
+  for (const auto& decoder : decoders_) {
+    const size_t size_before = size();
+    decoder->apply(pieces);
+    require_not_multiplied(size_before, size(), "a sequence of decoders");
+  }
 }
 
 nlohmann::ordered_json DecoderSequence::to_json() const {

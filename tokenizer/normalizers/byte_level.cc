@@ -4,12 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "millrace/tokenizer/multiplied_text.h"
+
 namespace millrace {
 
 void ByteLevelNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   spare.clear(text.tracking());
   spare.append_byte_characters(text, 0, text.text().size());
-  require_not_multiplied(spare, text, "ByteLevel");
+  require_not_multiplied(text.text().size(), spare.text().size(), "a normalizer 'ByteLevel'");
   std::swap(text, spare);
 }
 

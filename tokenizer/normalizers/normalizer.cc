@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/error.h"
 #include "millrace/tokenizer/normalizers/bert_normalizer.h"
 #include "millrace/tokenizer/normalizers/byte_level.h"
 #include "millrace/tokenizer/normalizers/lowercase.h"
@@ -23,13 +22,6 @@ std::string Normalizer::apply_to(std::string_view text) const {
   changed.append_original(text, 0);
   apply(changed, spare);
   return std::string(changed.text());
-}
-
-void require_not_multiplied(const AlignedText& after, const AlignedText& before, std::string_view name) {
-  const size_t size = after.text().size();
-  if (size <= kMostMultipliedBytes || size <= before.text().size()) return;
-  throw ErrorException(ErrorCode::kRecordTooLarge,
-                       fmt::format("a normalizer '{}' makes more than {} bytes of a text", name, kMostMultipliedBytes));
 }
 
 std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node) {

@@ -26,12 +26,6 @@ class Normalizer {
   std::string apply_to(std::string_view text) const;
 };
 
-/// A few normalizers that each multiply a text make gigabytes of it: one may not make more than this of a shorter one.
-inline constexpr size_t kMostMultipliedBytes = size_t{64} << 20;
-
-/// Throws `kRecordTooLarge` when the normalizer with this name made too long a text.
-void require_not_multiplied(const AlignedText& after, const AlignedText& before, std::string_view name);
-
 /// The normalizer that `node` describes. Throws `kParse` with its place for one that we do not have.
 [[nodiscard]] std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node);
 

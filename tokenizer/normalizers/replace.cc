@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "millrace/tokenizer/multiplied_text.h"
+
 namespace millrace {
 
 ReplaceNormalizer::ReplaceNormalizer(const JsonNode& node)
@@ -19,7 +21,7 @@ void ReplaceNormalizer::apply(AlignedText& text, AlignedText& spare) const {
   spare.clear(text.tracking());
   size_t copied = 0;
   for (; match; match = cursor.next()) {
-    require_not_multiplied(spare, text, "Replace");
+    require_not_multiplied(text.text().size(), spare.text().size(), "a normalizer 'Replace'");
     spare.append(text, copied, match->begin);
     copied = match->end;
     if (copied == 0) {

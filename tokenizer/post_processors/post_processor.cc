@@ -1,7 +1,9 @@
 #include "millrace/tokenizer/post_processors/post_processor.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "millrace/tokenizer/post_processors/bert_processing.h"
 #include "millrace/tokenizer/post_processors/byte_level.h"
 #include "millrace/tokenizer/post_processors/roberta_processing.h"
 #include "millrace/tokenizer/post_processors/sequence.h"
@@ -16,8 +18,19 @@ std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node) {
   if (name == "RobertaProcessing") return std::make_unique<RobertaProcessing>(node);
   if (name == "ByteLevel") return std::make_unique<ByteLevelPostProcessor>(node);
   if (name == "Sequence") return std::make_unique<PostProcessorSequence>(node);
+  if (name == "BertProcessing") return std::make_unique<BertProcessing>(node);
   type.fail(fmt::format(
-      "no post-processor '{}'; there are ByteLevel, RobertaProcessing, Sequence and TemplateProcessing", name));
+      "no post-processor '{}'; there are BertProcessing, ByteLevel, RobertaProcessing, Sequence and TemplateProcessing",
+      name));
+}
+
+TemplatePiece read_special_token(const JsonNode& node) {
+  if (node.num_elements() != 2) node.fail("expected a token and its id");
+  return {.kind = TemplatePiece::Kind::kSpecialToken, .id = node.element(1).id(), .token = node.element(0).string()};
+}
+
+nlohmann::ordered_json special_token_json(const TemplatePiece& piece) {
+  return nlohmann::ordered_json::array({piece.token, piece.id});
 }
 
 const std::vector<TemplatePiece>& plain_single() {

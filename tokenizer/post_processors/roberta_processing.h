@@ -14,7 +14,9 @@ class RobertaProcessing final : public PostProcessor {
 
   const std::vector<TemplatePiece>* single() const override { return &single_; }
   const std::vector<TemplatePiece>* pair() const override { return &pair_; }
-  bool joins_special_tokens() const override { return true; }
+  JoinedSpecialTokens joins_special_tokens() const override {
+    return {.before_first_text = true, .before_second_text = true};
+  }
   std::vector<OffsetTrimming> trimmings() const override;
   nlohmann::ordered_json to_json() const override;
 

@@ -24,19 +24,23 @@ const std::vector<TemplatePiece>* PostProcessorSequence::pair() const {
   return places_texts_ == nullptr ? nullptr : places_texts_->pair();
 }
 
-bool PostProcessorSequence::joins_special_tokens() const {
-  return places_texts_ != nullptr && places_texts_->joins_special_tokens();
+JoinedSpecialTokens PostProcessorSequence::joins_special_tokens() const {
+  return places_texts_ == nullptr ? JoinedSpecialTokens{} : places_texts_->joins_special_tokens();
 }
 
 std::vector<OffsetTrimming> PostProcessorSequence::trimmings() const {
   std::vector<OffsetTrimming> all;
-  bool joined = false;
+  JoinedSpecialTokens joined;
+  const auto join = [](JoinedSpecialTokens& tokens, const JoinedSpecialTokens& more) {
+    tokens.before_first_text |= more.before_first_text;
+    tokens.before_second_text |= more.before_second_text;
+  };
   for (const auto& processor : processors_) {
     for (OffsetTrimming trimming : processor->trimmings()) {
-      trimming.after_special_token |= joined;
+      join(trimming.joined, joined);
       all.push_back(trimming);
     }
-    joined |= processor->joins_special_tokens();
+    join(joined, processor->joins_special_tokens());
   }
   return all;
 }

@@ -14,7 +14,7 @@ class PostProcessorSequence final : public PostProcessor {
 
   const std::vector<TemplatePiece>* single() const override;
   const std::vector<TemplatePiece>* pair() const override;
-  bool joins_special_tokens() const override;
+  JoinedSpecialTokens joins_special_tokens() const override;
   std::vector<OffsetTrimming> trimmings() const override;
   nlohmann::ordered_json to_json() const override;
 

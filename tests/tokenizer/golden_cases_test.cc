@@ -31,8 +31,8 @@ TEST_P(TokenizerCases, AreEncodedAndDecodedAsByThePythonPackage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EachTokenizer, TokenizerCases,
-                         testing::Values("mlm", "added_tokens", "bare", "roberta", "t5", "bpe", "roberta_as_published",
-                                         "t5_as_published"),
+                         testing::Values("mlm", "added_tokens", "bare", "roberta", "t5", "bpe", "bert", "word_level",
+                                         "roberta_as_published", "t5_as_published"),
                          [](const auto& cases) { return std::string(cases.param); });
 
 TEST(TokenizerFixtures, AreEncodedAndDecodedAsByThePythonPackage) {

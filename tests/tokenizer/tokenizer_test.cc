@@ -203,7 +203,7 @@ TEST(Tokenizer, SkipsBothIdsOfASpecialTokenThatTheVocabularyHasTwice) {
 TEST(Tokenizer, SavesAFileThatSaysTheSame) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/tokenizer.json";
-  for (const std::string name : {"mlm", "added_tokens", "bare", "roberta", "t5", "bpe"}) {
+  for (const std::string name : {"mlm", "added_tokens", "bare", "roberta", "t5", "bpe", "bert", "word_level"}) {
     const std::string original = test::data_path("tokenizer/") + name + "/tokenizer.json";
     Tokenizer::load(original).save(path);
     EXPECT_EQ(json::parse(read_file(path)), json::parse(read_file(original))) << name;
@@ -317,6 +317,21 @@ TEST(Tokenizer, WithAnUnknownTokenOutsideTheVocabularyRefusesOnlyWhatItCannotEnc
               ::testing::ThrowsMessage<ErrorException>("invalid_argument: '水' is not in the vocabulary, nor is the "
                                                        "unknown token '<nothing>' (model.unk_token)"));
   EXPECT_EQ(json::parse(tokenizer.to_json())["model"]["unk_token"], "<nothing>");
+}
+
+TEST(Tokenizer, ReadsTheOlderFormOfModelsOfWords) {
+  for (const std::string name : {"bert", "word_level"}) {
+    json file = json::parse(read_file(test::data_path("tokenizer/" + name + "/tokenizer.json")));
+    const json with_type = file;
+    file["model"].erase("type");
+    EXPECT_EQ(json::parse(Tokenizer::from_json(file.dump()).to_json()), with_type);
+    file["model"]["unk_token"] = "<nothing>";
+    const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+    EXPECT_THAT(tokenizer.encode("the", false).ids, ::testing::SizeIs(1));
+    EXPECT_THAT([&] { (void)tokenizer.encode("the 木"); },
+                ::testing::ThrowsMessage<ErrorException>(
+                    ::testing::HasSubstr("nor is the unknown token '<nothing>' (model.unk_token)")));
+  }
 }
 
 TEST(Tokenizer, ReadsMergesBehindTheLineOfTheirVersion) {

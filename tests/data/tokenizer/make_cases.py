@@ -178,6 +178,38 @@ def bpe():
     return tokenizer
 
 
+def bert():
+    """The layout of bert-base-uncased, with a word length that a text exceeds."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=20))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(TEXTS + MORE_TEXTS, trainers.WordPieceTrainer(
+        vocab_size=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], limit_alphabet=90,
+        show_progress=False))
+    tokenizer.add_tokens([AddedToken("<Mask>", lstrip=True, normalized=True)])
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return tokenizer
+
+
+def word_level():
+    """Whole words, cut by numbers and by a pattern, between the special tokens of BERT."""
+    tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Nmt(), normalizers.NFD(), normalizers.StripAccents(), normalizers.Prepend(" ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r" ?\p{L}+"), "isolated"), pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.train_from_iterator(TEXTS + MORE_TEXTS, trainers.WordLevelTrainer(
+        vocab_size=150, special_tokens=["[UNK]", "[CLS]", "[SEP]"], show_progress=False))
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.Sequence([
+        processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1)), processors.ByteLevel(trim_offsets=True)])
+    return tokenizer
+
+
 def without_types(document):
     """The model of a file of the package before 0.9."""
     model = document["model"]
@@ -216,7 +248,7 @@ def byte_spans(text, spans):
 
 def main():
     assert len(TEXTS) == len(MORE_TEXTS) == 64
-    for make in (mlm, added_tokens, bare, roberta, t5, bpe, roberta_as_published, t5_as_published):
+    for make in (mlm, added_tokens, bare, roberta, t5, bpe, bert, word_level, roberta_as_published, t5_as_published):
         texts = TEXTS if make in (mlm, added_tokens, bare) else MORE_TEXTS
         made = make()
         published = isinstance(made, str)

@@ -29,7 +29,7 @@ json ids_alone(const Tokenizer& tokenizer, const std::string& text, bool add_spe
   return std::vector<int32_t>(ids.begin() + 1, ids.end());
 }
 
-// All fields that we can give for a case, named as in the files.
+// All fields that we can give for a case, named as in the lines of a folder.
 json encode_case(const Tokenizer& tokenizer, const json& expected) {
   const auto text = expected.at("text").get<std::string>();
   const bool is_pair = expected.contains("pair");
@@ -69,10 +69,25 @@ bool check_line(const Tokenizer& tokenizer, const std::string& place, const json
   if (expected.contains("pair")) return true;
   const auto text = expected.at("text").get<std::string>();
   for (const auto& [special, field] : {std::pair(true, "ids"), std::pair(false, "ids_no_special")}) {
+    if (!expected.contains(field)) continue;
     const json ids = ids_alone(tokenizer, text, special);
-    if (ids != expected.at(field)) fail(fmt::format("encode_ids of {}", field), expected.at(field), ids);
+    if (ids != expected[field]) fail(fmt::format("encode_ids of {}", field), expected[field], ids);
   }
   return false;
+}
+
+void rename(json& object, const std::string& from, const std::string& to) {
+  if (!object.contains(from)) return;
+  object[to] = object[from];
+  object.erase(from);
+}
+
+json parse_json(std::istream& file, const std::string& name) {
+  try {
+    return json::parse(file);
+  } catch (const json::exception& error) {
+    throw ErrorException(ErrorCode::kParse, fmt::format("{}: {}", name, error.what()));
+  }
 }
 
 void check_file(const Tokenizer& tokenizer, const std::filesystem::path& path, TokenizerReport& report) {
@@ -106,6 +121,37 @@ TokenizerReport check_tokenizer_cases(const std::string& folder) {
       check_file(tokenizer, path.parent_path() / (prefix + "pairs.jsonl"), report);
     }
     ++report.num_tokenizers;
+  }
+  return report;
+}
+
+TokenizerReport check_tokenizer_file(const std::string& path) {
+  constexpr std::string_view kExtension = ".json";
+  if (!path.ends_with(kExtension)) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("'{}' does not end with {}", path, kExtension));
+  }
+  const std::string expected_path = path.substr(0, path.size() - kExtension.size()) + ".expected.json";
+  std::ifstream file(expected_path);
+  if (!file) throw ErrorException(ErrorCode::kIo, fmt::format("cannot read '{}'", expected_path));
+  const json cases = parse_json(file, expected_path);
+  if (!cases.is_array()) {
+    throw ErrorException(ErrorCode::kParse, fmt::format("{}: expected an array of cases", expected_path));
+  }
+  TokenizerReport report{.num_tokenizers = 1};
+  const Tokenizer read = Tokenizer::load(path);
+  // What is written must say the same.
+  for (const Tokenizer& tokenizer : {read, Tokenizer::from_json(read.to_json(), path + ", written again")}) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      json expected = cases[i];
+      const std::string place = fmt::format("{}[{}]", expected_path, i);
+      if (!expected.is_object() || !expected.contains("text") || !expected["text"].is_string()) {
+        throw ErrorException(ErrorCode::kParse, fmt::format("{}: expected a case with a text", place));
+      }
+      // As these files name them.
+      rename(expected, "decoded", "decoded_with_special");
+      rename(expected, "decoded_skip", "decoded");
+      ++(check_line(tokenizer, place, expected, report) ? report.num_pairs : report.num_texts);
+    }
   }
   return report;
 }

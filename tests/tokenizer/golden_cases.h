@@ -19,4 +19,9 @@ struct TokenizerReport {
 /// be read.
 TokenizerReport check_tokenizer_cases(const std::string& folder);
 
+/// Does the same with `NAME.json`, a tokenizer, and `NAME.expected.json` beside it, an array of objects with `text` and
+/// any of the fields of those lines; but `decoded` is the text with special tokens, `decoded_skip` the one without
+/// them.
+TokenizerReport check_tokenizer_file(const std::string& path);
+
 }  // namespace millrace::test

@@ -7,13 +7,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/error.h"
 #include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace::golden_cases_test {
 namespace {
 
 using test::check_tokenizer_cases;
+using test::check_tokenizer_file;
 using test::TokenizerReport;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 namespace fs = std::filesystem;
@@ -44,6 +48,55 @@ TEST(TokenizerFixtures, AreEncodedAndDecodedAsByThePythonPackage) {
   EXPECT_EQ(report.num_tokenizers, 2);
   EXPECT_EQ(report.num_texts, 2 * 800);
   EXPECT_EQ(report.num_pairs, 2 * 80);
+}
+
+// Layouts of published models.
+TEST(TokenizerFixtures, WithTheComponentsOfPublishedModelsAreEncodedAndDecodedAsByThePythonPackage) {
+  const char* shared = std::getenv("MILLRACE_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "MILLRACE_SHARED does not name the folder of the shared fixtures";
+  const fs::path folder = fs::path(shared) / "cases/tokenizer_components";
+  if (!fs::exists(folder)) GTEST_SKIP() << "there is no '" << folder.string() << "'";
+  int num_files = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".json") || path.ends_with(".expected.json")) continue;
+    const TokenizerReport report = check_tokenizer_file(path);
+    EXPECT_THAT(report.failures, IsEmpty());
+    EXPECT_GT(report.num_texts, 0);
+    ++num_files;
+  }
+  EXPECT_GE(num_files, 4);
+}
+
+TEST(TokenizerCases, MayBeInOneFileBesideTheTokenizer) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/mlm.json";
+  fs::copy_file(kCases + "mlm/tokenizer.json", path);
+  const auto check = [&](const std::string& cases) {
+    std::ofstream(folder.path() + "/mlm.expected.json") << cases;
+    return check_tokenizer_file(path);
+  };
+  const TokenizerReport report = check(R"([
+    {"text": "the mill", "ids": [0, 6, 7, 1], "decoded": "[CLS] the mill[SEP]", "decoded_skip": "the mill"},
+    {"text": "the", "ids_no_special": [6], "decoded": "[CLS] the[SEP]"},
+    {"text": "the", "pair": "mill", "tokens": ["[CLS]", "▁the", "[SEP]", "▁mill", "[SEP]"]}])");
+  EXPECT_THAT(report.failures, IsEmpty());
+  EXPECT_EQ(report.num_texts, 2 * 2);
+  EXPECT_EQ(report.num_pairs, 2);
+  EXPECT_THAT(check(R"([{"text": "the", "ids": [6], "decoded_skip": "The", "colour": "red"}])").failures,
+              ElementsAre(HasSubstr("mlm.expected.json[0]: colour: expected \"red\", found \"nothing that"),
+                          HasSubstr("decoded: expected \"The\", found \"the\""),
+                          HasSubstr("[0]: ids: expected [6], found [0,6,1]"), HasSubstr("encode_ids of ids"),
+                          testing::_, testing::_, testing::_, testing::_));
+  EXPECT_THAT([&] { (void)check(R"([{"ids": []}])"); },
+              testing::ThrowsMessage<ErrorException>(HasSubstr("mlm.expected.json[0]: expected a case with a text")));
+  EXPECT_THAT([&] { (void)check("{}"); },
+              testing::ThrowsMessage<ErrorException>(HasSubstr("mlm.expected.json: expected an array of cases")));
+  EXPECT_THAT([&] { (void)check("["); }, testing::ThrowsMessage<ErrorException>(HasSubstr("mlm.expected.json: ")));
+  EXPECT_THAT([] { (void)check_tokenizer_file("/nowhere/a.json"); },
+              testing::ThrowsMessage<ErrorException>("io: cannot read '/nowhere/a.expected.json'"));
+  EXPECT_THAT([] { (void)check_tokenizer_file("/nowhere/a.txt"); },
+              testing::ThrowsMessage<ErrorException>(HasSubstr("does not end with .json")));
 }
 
 // The comparison itself must be able to fail.

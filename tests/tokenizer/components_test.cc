@@ -8,6 +8,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/tokenizer/decoders/decoder.h"
+#include "millrace/tokenizer/models/model.h"
 #include "millrace/tokenizer/normalizers/normalizer.h"
 #include "millrace/tokenizer/post_processors/post_processor.h"
 #include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
@@ -120,6 +121,95 @@ TEST(Components, DecodeAsThoseOfThePythonPackage) {
       EXPECT_EQ(fmt::format("{}", fmt::join(pieces, "")), one[1]) << line["component"] << " of " << one[0];
     }
   }
+}
+
+// With the members that the package writes.
+TEST(Components, AreAllThoseOfVersion021OfThePythonPackage) {
+  const auto read_all = [](const auto& read, const json& components) {
+    for (const json& literal : components) {
+      const json component = json::parse(literal.dump());  // numbers as a file has them
+      EXPECT_EQ(json(read(JsonNode(component, "t.json"))->to_json()), component);
+    }
+  };
+  const json pattern = {{"String", "-"}};
+  const json metaspace = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}, {"split", true}};
+  const json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+  read_all(read_normalizer, {{{"type", "BertNormalizer"},
+                              {"clean_text", true},
+                              {"handle_chinese_chars", true},
+                              {"strip_accents", nullptr},
+                              {"lowercase", true}},
+                             {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}},
+                             {{"type", "StripAccents"}},
+                             {{"type", "NFC"}},
+                             {{"type", "NFD"}},
+                             {{"type", "NFKC"}},
+                             {{"type", "NFKD"}},
+                             {{"type", "Sequence"}, {"normalizers", json::array()}},
+                             {{"type", "Lowercase"}},
+                             {{"type", "Nmt"}},
+                             {{"type", "Precompiled"}, {"precompiled_charsmap", "BAAAAAAAAAAA"}},
+                             {{"type", "Replace"}, {"pattern", pattern}, {"content", ""}},
+                             {{"type", "Prepend"}, {"prepend", "▁"}},
+                             {{"type", "ByteLevel"}}});
+  read_all(read_pre_tokenizer, {{{"type", "BertPreTokenizer"}},
+                                byte_level,
+                                {{"type", "CharDelimiterSplit"}, {"delimiter", "-"}},
+                                metaspace,
+                                {{"type", "Whitespace"}},
+                                {{"type", "Sequence"}, {"pretokenizers", json::array()}},
+                                {{"type", "Split"}, {"pattern", pattern}, {"behavior", "Removed"}, {"invert", false}},
+                                {{"type", "Punctuation"}, {"behavior", "Isolated"}},
+                                {{"type", "WhitespaceSplit"}},
+                                {{"type", "Digits"}, {"individual_digits", false}},
+                                {{"type", "UnicodeScripts"}},
+                                {{"type", "FixedLength"}, {"length", 5}}});
+  const json vocabulary = {{"a", 0}};
+  read_all(read_model, {{{"type", "BPE"},
+                         {"dropout", nullptr},
+                         {"unk_token", nullptr},
+                         {"continuing_subword_prefix", nullptr},
+                         {"end_of_word_suffix", nullptr},
+                         {"fuse_unk", false},
+                         {"byte_fallback", false},
+                         {"ignore_merges", false},
+                         {"vocab", vocabulary},
+                         {"merges", json::array()}},
+                        {{"type", "WordPiece"},
+                         {"unk_token", "[UNK]"},
+                         {"continuing_subword_prefix", "##"},
+                         {"max_input_chars_per_word", 100},
+                         {"vocab", vocabulary}},
+                        {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}},
+                        {{"type", "Unigram"},
+                         {"unk_id", nullptr},
+                         {"vocab", json::array({json::array({"a", 0.0})})},
+                         {"byte_fallback", false}}});
+  const json cls = json::array({"[CLS]", 0});
+  const json sep = json::array({"[SEP]", 1});
+  const json text_a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const json text_b = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
+  read_all(
+      read_post_processor,
+      {{{"type", "RobertaProcessing"}, {"sep", sep}, {"cls", cls}, {"trim_offsets", true}, {"add_prefix_space", true}},
+       {{"type", "BertProcessing"}, {"sep", sep}, {"cls", cls}},
+       byte_level,
+       {{"type", "TemplateProcessing"},
+        {"single", json::array({text_a})},
+        {"pair", json::array({text_a, text_b})},
+        {"special_tokens", json::object()}},
+       {{"type", "Sequence"}, {"processors", json::array()}}});
+  read_all(read_decoder, {{{"type", "BPEDecoder"}, {"suffix", "</w>"}},
+                          byte_level,
+                          {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}},
+                          metaspace,
+                          {{"type", "CTC"}, {"pad_token", "<pad>"}, {"word_delimiter_token", "|"}, {"cleanup", true}},
+                          {{"type", "Sequence"}, {"decoders", json::array()}},
+                          {{"type", "Replace"}, {"pattern", pattern}, {"content", ""}},
+                          {{"type", "Fuse"}},
+                          {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}},
+                          {{"type", "ByteFallback"}}});
 }
 
 // The error of reading a component.

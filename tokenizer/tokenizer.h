@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-/// A subword tokenizer as a Hugging Face `tokenizer.json` describes it, of a Unigram or a BPE model. Ids, texts,
-/// offsets and decoded text are those of the Python package `tokenizers`; docs/tokenizers.md lists the components.
-/// Immutable and cheap to copy; any number of threads may use one. A thread that encodes keeps the tokens of the words
-/// that it met last (512 KiB for all tokenizers).
+/// A tokenizer as a Hugging Face `tokenizer.json` describes it. Ids, texts, offsets and decoded text are those of the
+/// Python package `tokenizers`; docs/tokenizers.md lists the components. Immutable and cheap to copy; any number of
+/// threads may use one. A thread that encodes keeps the tokens of the words that it met last (512 KiB for all
+/// tokenizers).
 ///
 ///     const Tokenizer tokenizer = Tokenizer::load("model/tokenizer.json");
 ///     const TokenEncoding encoding = tokenizer.encode("A mill race drives the wheel.");

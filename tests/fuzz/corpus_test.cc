@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 #ifdef MILLRACE_FUZZ_TOKENIZER
 INSTANTIATE_TEST_SUITE_P(OfTokenizers, Corpus,
-                         ::testing::Values(Target{"tokenizer_file", fuzz_tokenizer_file, 5},
+                         ::testing::Values(Target{"tokenizer_file", fuzz_tokenizer_file, 7},
                                            Target{"tokenizer_text", fuzz_tokenizer_text, 3}),
                          [](const auto& target) { return target.param.name; });
 #endif

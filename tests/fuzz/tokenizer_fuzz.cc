@@ -94,6 +94,34 @@ std::vector<Tokenizer> tokenizers() {
       Tokenizer::from_json(file_of(sequence("normalizers", {form("NFKD"), form("NFKC")}),
                                    sequence("pretokenizers", {metaspace, byte_level}), bpe, metaspace, nullptr)
                                .dump()));
+  const json word_piece =
+      component("WordPiece", {{"unk_token", "<unk>"},
+                              {"continuing_subword_prefix", "##"},
+                              {"max_input_chars_per_word", 9},
+                              {"vocab", {{"<unk>", 0}, {"<mask>", 1}, {"aa", 2}, {"a", 3}, {"##b", 4}, {"##a", 5}}}});
+  const json bert_normalizer = component(
+      "BertNormalizer",
+      {{"clean_text", true}, {"handle_chinese_chars", true}, {"strip_accents", nullptr}, {"lowercase", true}});
+  const json bert = component("BertProcessing", {{"sep", {"<mask>", 1}}, {"cls", {"<unk>", 0}}});
+  made.push_back(Tokenizer::from_json(file_of(bert_normalizer, form("BertPreTokenizer"), word_piece,
+                                              component("WordPiece", {{"prefix", "##"}, {"cleanup", true}}), bert)
+                                          .dump()));
+  const auto split = [](const char* kind, const char* pattern, const char* behavior) {
+    return component("Split", {{"pattern", {{kind, pattern}}}, {"behavior", behavior}, {"invert", false}});
+  };
+  const json word_level =
+      component("WordLevel", {{"unk_token", "<unk>"}, {"vocab", {{"<unk>", 0}, {"<mask>", 1}, {"aa", 2}}}});
+  const json ctc = component("CTC", {{"pad_token", "a"}, {"word_delimiter_token", ""}, {"cleanup", true}});
+  made.push_back(Tokenizer::from_json(
+      file_of(sequence("normalizers", {form("Nmt"), form("NFKD"), form("StripAccents"),
+                                       component("Prepend", {{"prepend", "a"}}), form("ByteLevel")}),
+              sequence("pretokenizers", {split("Regex", "\\w*", "MergedWithNext"), split("String", "b", "Contiguous"),
+                                         component("Digits", {{"individual_digits", true}}),
+                                         component("Punctuation", {{"behavior", "MergedWithPrevious"}}),
+                                         component("CharDelimiterSplit", {{"delimiter", "c"}}), form("UnicodeScripts"),
+                                         component("FixedLength", {{"length", 3}})}),
+              word_level, sequence("decoders", {component("BPEDecoder", {{"suffix", ""}}), ctc}), nullptr)
+          .dump()));
   return made;
 }
 

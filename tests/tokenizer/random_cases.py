@@ -58,7 +58,7 @@ def random_character(rng):
             code = rng.randrange(0x10000, 0x20000)
         if 0xd800 <= code < 0xe000:
             continue
-        # Later Unicode versions differ from one library to the next; the package's normal forms are of Unicode 13.
+        # Later Unicode versions differ from one library to the next; the package's normal forms are of Unicode 9.
         if unicodedata.category(chr(code)) == "Cn":
             continue
         if (unicodedata.combining(chr(code)) or unicodedata.decomposition(chr(code))) and (
@@ -121,8 +121,8 @@ def random_pattern(rng, patterns):
 def random_normalizer(rng, tables, depth=0):
     if depth == 0 and rng.random() < 0.15:
         return None
-    kind = rng.randrange(9 if depth < 2 else 8)
-    if kind == 8:
+    kind = rng.randrange(14 if depth < 2 else 13)
+    if kind == 13:
         return normalizers.Sequence([random_normalizer(rng, tables, depth + 1) for _ in range(rng.randrange(0, 4))])
     if kind == 7 and tables:
         table = {"type": "Precompiled", "precompiled_charsmap": rng.choice(tables)}
@@ -133,29 +133,41 @@ def random_normalizer(rng, tables, depth=0):
     return [normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD, normalizers.Lowercase,
             lambda: normalizers.Strip(rng.random() < 0.5, rng.random() < 0.5),
             lambda: normalizers.Replace(random_pattern(rng, PATTERNS), rng.choice(["", " ", "\u2581", "xy", '"'])),
-            normalizers.NFC][kind]()
+            normalizers.NFC, normalizers.Nmt, normalizers.StripAccents, normalizers.ByteLevel,
+            lambda: normalizers.Prepend(rng.choice(["\u2581", " ", "a", "the "])),
+            lambda: normalizers.BertNormalizer(rng.random() < 0.7, rng.random() < 0.7, rng.choice([None, False, True]),
+                                               rng.random() < 0.6)][kind]()
 
 
 def random_pre_tokenizer(rng, depth=0):
     if depth == 0 and rng.random() < 0.1:
         return None
-    kind = rng.randrange(6 if depth < 2 else 5)
+    kind = rng.randrange(13 if depth < 2 else 12)
     flag = lambda: rng.random() < 0.5
+    behavior = rng.choice(["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"])
     return [lambda: pre_tokenizers.Metaspace(rng.choice(["\u2581", "_"]), rng.choice(["always", "first", "never"]), flag()),
             lambda: pre_tokenizers.ByteLevel(add_prefix_space=flag(), trim_offsets=flag(), use_regex=flag()),
             lambda: pre_tokenizers.ByteLevel(add_prefix_space=flag()),
             pre_tokenizers.Whitespace, pre_tokenizers.WhitespaceSplit,
+            lambda: pre_tokenizers.Split(random_pattern(rng, PATTERNS + EMPTY_IN_FRONT), behavior, flag()),
+            lambda: pre_tokenizers.Digits(flag()), lambda: pre_tokenizers.Punctuation(behavior),
+            pre_tokenizers.UnicodeScripts, pre_tokenizers.BertPreTokenizer,
+            lambda: pre_tokenizers.CharDelimiterSplit(rng.choice([" ", "e", "\u2581", "\u0301"])),
+            lambda: pre_tokenizers.FixedLength(length=rng.randrange(1, 9)),
             lambda: pre_tokenizers.Sequence([random_pre_tokenizer(rng, depth + 1) for _ in range(rng.randrange(0, 4))])][kind]()
 
 
 def random_decoder(rng, depth=0):
     if depth == 0 and rng.random() < 0.1:
         return None
-    kind = rng.randrange(7 if depth < 2 else 6)
+    kind = rng.randrange(10 if depth < 2 else 9)
     return [lambda: decoders.Metaspace(rng.choice(["\u2581", "_"]), rng.choice(["always", "first", "never"])),
             decoders.ByteLevel, lambda: decoders.Replace(random_pattern(rng, PATTERNS + EMPTY_IN_FRONT), rng.choice(["", " ", "xy"])),
             lambda: decoders.Strip(rng.choice([" ", "\u2581", "t"]), rng.randrange(0, 2), 0), decoders.Fuse,
             decoders.ByteFallback,
+            lambda: decoders.WordPiece(rng.choice(["##", "", "t"]), rng.random() < 0.7),
+            lambda: decoders.BPEDecoder(suffix=rng.choice(["</w>", "e"])),
+            lambda: decoders.CTC(rng.choice(["<pad>", "a"]), rng.choice(["|", "\u2581", "th"]), rng.random() < 0.7),
             lambda: decoders.Sequence([random_decoder(rng, depth + 1) for _ in range(rng.randrange(0, 4))])][kind]()
 
 
@@ -168,8 +180,10 @@ def random_post_processor(rng, tokenizer):
         special_tokens=[(token, ids[token]) for token in ("<s>", "</s>")])
     roberta = lambda: processors.RobertaProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]), trim_offsets=flag(),
                                                    add_prefix_space=flag())
+    bert = lambda: processors.BertProcessing(("</s>", ids["</s>"]), ("<s>", ids["<s>"]))
     byte_level = lambda: processors.ByteLevel(add_prefix_space=flag(), trim_offsets=flag())
-    return rng.choice([lambda: None, template, roberta, byte_level,
+    return rng.choice([lambda: None, template, roberta, byte_level, bert,
+                       lambda: processors.Sequence([bert(), byte_level()]),
                        lambda: processors.Sequence([byte_level(), template()]),
                        lambda: processors.Sequence([template(), byte_level()]),
                        lambda: processors.Sequence([roberta(), byte_level()]),
@@ -178,16 +192,16 @@ def random_post_processor(rng, tokenizer):
 
 
 # What must come up, and in how large a part of all tokenizers at least.
-KINDS = {"Unigram": 0.25, "Unigram with bytes": 0.04, "BPE": 0.25, "BPE with bytes": 0.04, "BPE with affixes": 0.04,
-         "byte-level BPE": 0.04}
+KINDS = {"Unigram": 0.2, "Unigram with bytes": 0.04, "BPE": 0.2, "BPE with bytes": 0.04, "BPE with affixes": 0.04,
+         "byte-level BPE": 0.04, "WordPiece": 0.1, "WordLevel": 0.04}
 
 
 def kinds_of(tokenizer):
     document = json.loads(tokenizer.to_str())
     model = document["model"]
     kinds = [model["type"]]
-    affixes = model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
-    if model["byte_fallback"]:
+    affixes = model["type"] == "BPE" and (model["continuing_subword_prefix"] or model["end_of_word_suffix"])
+    if model.get("byte_fallback"):
         kinds.append(model["type"] + " with bytes")
     if affixes:
         kinds.append("BPE with affixes")
@@ -209,7 +223,18 @@ def random_tokenizer(rng, tables, lines):
     sample = [rng.choice(lines) for _ in range(200)] + [random_text(rng, [], lines) for _ in range(200)]
     normalizer, pre_tokenizer = random_normalizer(rng, tables), random_pre_tokenizer(rng)
     has_unknown = flag(0.8)
-    if flag():
+    what = rng.random()
+    if what < 0.18:
+        prefix = rng.choice(["##", "##", "", "a"])
+        tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>" if has_unknown else "<nothing>", continuing_subword_prefix=prefix,
+                                               max_input_chars_per_word=rng.choice([5, 20, 100])))
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=rng.choice([400, 1500]), special_tokens=SPECIAL, show_progress=False, continuing_subword_prefix=prefix,
+            limit_alphabet=rng.choice([60, 1000]))
+    elif what < 0.26:
+        tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>" if has_unknown else "<nothing>"))
+        trainer = trainers.WordLevelTrainer(vocab_size=rng.choice([200, 1500]), special_tokens=SPECIAL, show_progress=False)
+    elif what < 0.63:
         if flag(0.3):
             pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=flag(), trim_offsets=flag())
         # Bytes of affixes have no place in the text; the package gives them any.
@@ -235,7 +260,7 @@ def random_tokenizer(rng, tables, lines):
         document["model"]["byte_fallback"] = byte_fallback
         if not has_unknown:
             document["model"]["unk_id"] = None
-    else:
+    elif document["model"]["type"] == "BPE":
         document["model"]["ignore_merges"] = flag(0.3)
         if flag(0.3) and not any(" " in part for merge in document["model"]["merges"] for part in merge):
             document["model"]["merges"] = [" ".join(merge) for merge in document["model"]["merges"]]

@@ -111,7 +111,8 @@ TEST(Components, CutWordsAsThoseOfThePythonPackage) {
 
 TEST(Components, DecodeAsThoseOfThePythonPackage) {
   const std::vector<json> lines = lines_of("decoders.jsonl");
-  EXPECT_THAT(types_of(lines), UnorderedElementsAre("BPEDecoder", "CTC", "Sequence", "WordPiece"));
+  EXPECT_THAT(types_of(lines),
+              UnorderedElementsAre("BPEDecoder", "ByteFallback", "CTC", "Fuse", "Sequence", "Strip", "WordPiece"));
   for (const json& line : lines) {
     const auto decoder = read_decoder(JsonNode(line["component"], "t.json"));
     EXPECT_EQ(json(decoder->to_json()), line["component"]);

@@ -16,7 +16,8 @@ std::optional<char> byte_of_token(const std::string& token) {
   if (token.size() != kSize || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
   uint8_t byte = 0;
   const char* end = token.data() + kSize - 1;
-  const auto result = std::from_chars(token.data() + 3, end, byte, 16);
+  // The package's reader of numbers takes a sign.
+  const auto result = std::from_chars(token.data() + (token[3] == '+' ? 4 : 3), end, byte, 16);
   return result.ec == std::errc() && result.ptr == end ? std::optional(static_cast<char>(byte)) : std::nullopt;
 }
 

@@ -101,6 +101,13 @@ def decoders_of_all_kinds():
             for cleanup in (False, True):
                 yield ({"type": "CTC", "pad_token": pad, "word_delimiter_token": delimiter, "cleanup": cleanup},
                        [line.split(" ") for line in sounds])
+    pieces = [["<0xE6>", "<0x97>", "<0xa5>", "x", "<0xE6>", "<0x97>", "y", "<0x41>", "<0xFF>"],
+              ["<0x+A>", "<0x-1>", "<0x1>"], ["<0xGG>", "<0x041>", "0x41", " <0x41>", "<0x41> ", "<0x++>", "<0x+>"], ["<0xF0>", "<0x9F>"], [], [""]]
+    yield {"type": "ByteFallback"}, pieces
+    yield {"type": "Fuse"}, pieces
+    for start, stop in ((0, 0), (1, 0), (0, 1), (2, 2)):
+        yield ({"type": "Strip", "content": "\u00e9", "start": start, "stop": stop},
+               [["\u00e9\u00e9\u00e9a\u00e9\u00e9\u00e9", "a", "b\u00e9", "\u00e9c d\u00e9"], []])
     yield ({"type": "Sequence", "decoders": [{"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "Fuse"},
                                              {"type": "BPEDecoder", "suffix": "o"}]}, words)
 

@@ -10,8 +10,8 @@ namespace millrace {
 /// A file that has its name only when it is whole: written under a temporary name in the same folder, brought to the
 /// disk, then renamed. Without `commit` nothing is left behind. A process that is killed leaves at most
 /// `NAME.tmp-PID-N`, which the next one that writes NAME removes: while the writer lives it holds a lock of it (flock).
-/// One that cannot be known to be dead, where a file system has no locks, is passed over. Of a NAME that is as long as a
-/// name may be, the temporary one has the beginning.
+/// One that cannot be known to be dead, where a file system has no locks, is passed over. Of a NAME that is as long as
+/// a name may be, the temporary one has the beginning.
 ///
 ///     AtomicFile file("model/config.json");
 ///     file.write(text);

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "millrace/formats/json/parse_json.h"
 
 namespace millrace {
 

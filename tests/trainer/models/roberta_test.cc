@@ -820,7 +820,8 @@ TEST(Roberta, AConfigOfAnotherModelIsRefused) {
               AllOf(HasSubstr("config.json"), HasSubstr("vocab_size is 1099511627776; at most 2147483647")));
   EXPECT_THAT(message_for("{"), HasSubstr("config.json"));
   fs::remove_all(directory);
-  EXPECT_THAT(message_of([&] { (void)load_roberta_config(directory.string()); }), HasSubstr("cannot read the file: No such file"));
+  EXPECT_THAT(message_of([&] { (void)load_roberta_config(directory.string()); }),
+              HasSubstr("cannot read the file: No such file"));
 }
 
 }  // namespace

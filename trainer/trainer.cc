@@ -257,7 +257,7 @@ class Trainer::Run {
 
   void evaluate() {
     if (!options_.evaluation || evaluated_at_ == progress_.step) return;
-    std::map<std::string, std::string> callback_states = t_.callback_states();
+    const std::map<std::string, std::string> callback_states = t_.callback_states();
     try {
       const std::unique_ptr<BatchSource> source = options_.evaluation();
       const std::optional<EvaluationReport> report = t_.evaluate_until(*source, [this] { return stopping(); });
@@ -267,7 +267,7 @@ class Trainer::Run {
       t_.tell(&Callback::evaluation_ends, *report);
       if (t_.best_) t_.offer_model(*report);
     } catch (...) {
-      save_before_evaluation(std::move(callback_states));
+      save_before_evaluation(callback_states);
       throw;
     }
     saved_at_ = -1;  // one of this step does not know of the evaluation
@@ -275,11 +275,11 @@ class Trainer::Run {
   }
 
   // The steps before an evaluation that failed; it is what tells what went wrong, also where this cannot be written.
-  void save_before_evaluation(std::map<std::string, std::string> callback_states) noexcept {
+  void save_before_evaluation(const std::map<std::string, std::string>& callback_states) noexcept {
     progress_.evaluation_due = true;
     if (!t_.checkpoints_ || saved_at_ == progress_.step || progress_.step == 0) return;
     try {
-      t_.save_checkpoint(std::move(callback_states));
+      t_.save_checkpoint(callback_states);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     }
   }
@@ -472,7 +472,7 @@ std::map<std::string, std::string> Trainer::callback_states() const {
   return states;
 }
 
-void Trainer::save_checkpoint(std::map<std::string, std::string> callback_states) {
+void Trainer::save_checkpoint(const std::map<std::string, std::string>& callback_states) {
   // An update can overflow though loss and gradients were finite; the steps after it are skipped, and would in time
   // replace every good checkpoint.
   const auto need_finite = [&](const std::string& what, const Parameter* broken) {
@@ -487,7 +487,7 @@ void Trainer::save_checkpoint(std::map<std::string, std::string> callback_states
     need_finite(fmt::format("the optimizer's values '{}'", optimizer_->slot_names()[slot]),
                 parameter_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
   }
-  for (auto& [name, state] : callback_states) progress_.callbacks[name] = std::move(state);
+  for (const auto& [name, state] : callback_states) progress_.callbacks[name] = state;
   last_checkpoint_ =
       checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches, source_state_);
   tell(&Callback::checkpoint_written, last_checkpoint_);

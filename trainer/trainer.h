@@ -93,7 +93,7 @@ class Trainer {
   void need_place_of_checkpoint(const BatchSource& source) const;
   void add_own_files(const std::string& checkpoint);
   std::map<std::string, std::string> callback_states() const;
-  void save_checkpoint(std::map<std::string, std::string> callback_states);
+  void save_checkpoint(const std::map<std::string, std::string>& callback_states);
   void offer_model(const EvaluationReport& report);
   template <typename Event, typename... Arguments>
   void tell(Event event, Arguments&&... arguments) {

@@ -113,7 +113,8 @@ void ConfigFile::need(const char* name, const nlohmann::json& expected) const {
 void ConfigFile::refuse_unknown(const PretrainedOptions& options) const {
   std::vector<std::string> unknown;
   for (const auto& [name, value] : json_.items()) {
-    const bool says_nothing = value.is_null() || value == false || (value.is_string() && value == "") ||
+    const bool says_nothing = value.is_null() || value == false ||
+                              (value.is_string() && value.get_ref<const std::string&>().empty()) ||
                               (value.is_structured() && value.empty());
     if (says_nothing || name.starts_with('_') || known_.contains(name) || changes_nothing(name)) continue;
     if (std::ranges::find(options.ignored_config_fields, name) != options.ignored_config_fields.end()) continue;

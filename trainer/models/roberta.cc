@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,13 +26,14 @@ class RobertaWorkspace final : public Workspace {
 
 }  // namespace
 
-RobertaForMaskedLm::RobertaForMaskedLm(RobertaConfig config, int64_t bucket_bytes) : encoder_(layout_, config) {
-  const int64_t hidden = config.hidden_size;
+RobertaForMaskedLm::RobertaForMaskedLm(RobertaConfig config, int64_t bucket_bytes)
+    : encoder_(layout_, std::move(config)) {
+  const int64_t hidden = encoder_.config().hidden_size;
   dense_weight_ = layout_.add("lm_head.dense.weight", {hidden, hidden});
   dense_bias_ = layout_.add("lm_head.dense.bias", {hidden});
   norm_weight_ = layout_.add("lm_head.layer_norm.weight", {hidden});
   norm_bias_ = layout_.add("lm_head.layer_norm.bias", {hidden});
-  output_bias_ = layout_.add("lm_head.bias", {config.vocab_size});
+  output_bias_ = layout_.add("lm_head.bias", {encoder_.config().vocab_size});
   // Some versions of transformers set the bias to 0 when they do not find it here.
   layout_.add_second_name(output_bias_, "lm_head.decoder.bias");
   layout_.finish(bucket_bytes);

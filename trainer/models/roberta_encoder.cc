@@ -1,6 +1,7 @@
 #include "millrace/trainer/models/roberta_encoder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -59,7 +60,7 @@ RobertaInput RobertaInput::of(const BatchView& rows) {
 }
 
 RobertaEncoder::RobertaEncoder(ParameterLayout& layout, RobertaConfig config, const std::string& prefix, int loss)
-    : config_(config) {
+    : config_(std::move(config)) {
   config_.check();
   const int64_t hidden = config_.hidden_size;
   const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {

@@ -87,6 +87,10 @@ for file in "${files[@]}"; do
     for name in $(sed -nE 's/.*(name\(\) const override \{ return|kName =|describe<[A-Za-z]+>\() ?"([a-z_]+)".*/\2/p' "$stem.h" | sort -u); do
       if grep -q "Line{\"$name" tests/contract/operator_table.cc; then add contract_tests "*/${name}_*"; fi
     done
+    # What is tested of all operators at once.
+    add contract_tests 'Traits.*'
+    add pipeline_tests 'Options.*'
+    add pipeline_tests 'DefinitionProto.*'
   fi
   if [ ${#filters[@]} -eq 0 ]; then
     echo "tests/quick.sh: no test includes $header, and there are none in tests/${stem%/*}/" >&2

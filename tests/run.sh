@@ -72,7 +72,8 @@ fi
 
 ./setup.sh --tests || { echo "tests/run.sh: set-up failed" >&2; exit 1; }
 
-sources() { git ls-files -- '*.h' '*.cc'; }
+# Also those that are not tracked yet.
+sources() { git ls-files --cached --others --exclude-standard -- '*.h' '*.cc'; }
 
 run_format() {
   local result=0

@@ -29,7 +29,7 @@ done
 files=$(sed -n 's/^ *"file": "\(.*\)".*/\1/p' build/tidy/compile_commands.json | grep -v '/generated/' | sort -u)
 missing=$(comm -13 <({ echo "$files" | sed "s|^$PWD/||"
   find build/tidy -path '*/batches/*' -name '*.cc' -exec sed -n 's|^#include "\(millrace/\)\?\(.*\.cc\)"$|\2|p' {} +; } | sort -u) \
-  <(git ls-files -- '*.cc' | grep -v '^tests/' | sort -u))
+  <(git ls-files --cached --others --exclude-standard -- '*.cc' | grep -v '^tests/' | sort -u))
 [ -z "$missing" ] || { printf 'not in a target, so not looked at:\n%s\n' "$missing" >&2; exit 1; }
 
 marks=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/millrace/clang-tidy

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "millrace/ops/keep/cache.h"
@@ -82,7 +83,7 @@ TEST(Traits, APassthroughGivesElementsOfItsInput) {
       seen.insert(std::string(line.name));
     }
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"repeat", "shard", "shuffle", "skip", "take"}));
+  EXPECT_THAT(seen, testing::IsSupersetOf({"repeat", "shard", "shuffle", "skip", "take"}));
 }
 
 }  // namespace

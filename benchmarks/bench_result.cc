@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/bottleneck_text.h"
+#include "millrace/formats/json/names.h"
 
 namespace millrace {
 namespace {
@@ -154,7 +155,10 @@ ordered_json to_json(const BenchResult& result) {
   if (result.trace_dropped) json["trace_dropped"] = *result.trace_dropped;
   json["options"] = options_json(result.options);
   if (result.num_shards > 0) {
-    json["shards"] = {{"pattern", result.options.shards}, {"files", result.num_shards}, {"bytes", result.shard_bytes}};
+    auto& shards = json["shards"];
+    put_name(shards, "pattern", result.options.shards);
+    shards["files"] = result.num_shards;
+    shards["bytes"] = result.shard_bytes;
   }
   json["machine"] = {{"processor", result.machine.processor},
                      {"cores", result.machine.cores},

@@ -8,6 +8,7 @@
 
 #include "benchmarks/bench_run.h"
 #include "millrace/command_line/terminal_line.h"
+#include "millrace/formats/json/names.h"
 
 namespace millrace {
 namespace {
@@ -37,7 +38,7 @@ std::string to_json(const CheckReport& report) {
                                {"share", count.share()}});
   }
   json["broken"] = report.broken;
-  return json.dump();
+  return json_line(json);
 }
 
 }  // namespace

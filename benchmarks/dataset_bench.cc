@@ -15,6 +15,7 @@
 #include "benchmarks/sweep_run.h"
 #include "benchmarks/workloads.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/pipeline/definition/pipeline_def.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
@@ -87,7 +88,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   const BenchResult result = run_rounds(dataset, *options);
-  std::cout << (options->json ? to_json(result).dump() + "\n" : to_table(result));
+  std::cout << (options->json ? json_line(to_json(result)) + "\n" : to_table(result));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/whole_file.h"
 
@@ -188,7 +189,7 @@ std::string ResultComparison::to_json() const {
   };
   const ordered_json json = {
       {"slowdown", slowdown}, {"metrics", list(metrics)}, {"stages", list(stages)}, {"remarks", remarks}};
-  return json.dump();
+  return json_line(json);
 }
 
 }  // namespace millrace

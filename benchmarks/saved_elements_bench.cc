@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
@@ -133,7 +134,7 @@ int run(int argc, char** argv) {
   if (options->json) {
     nlohmann::ordered_json json;
     for (const Way& way : ways) json[way.name] = way.seconds;
-    std::cout << json.dump() << "\n";
+    std::cout << json_line(json) << "\n";
     return 0;
   }
   const double mb = 1e-6 * static_cast<double>(options->elements * kIds) * sizeof(int64_t);

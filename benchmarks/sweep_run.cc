@@ -10,6 +10,7 @@
 #include "benchmarks/swept_option.h"
 #include "benchmarks/workloads.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/pipeline/stream_hash.h"
 
 namespace millrace {
@@ -95,7 +96,7 @@ std::string to_json(const SweepResult& sweep) {
     json["runs"].push_back(
         {{"values", std::move(values)}, {"stream_hash", run.stream_hash}, {"result", to_json(run.result)}});
   }
-  return json.dump();
+  return json_line(json);
 }
 
 std::string to_table(const SweepResult& sweep) {

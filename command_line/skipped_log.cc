@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "millrace/formats/json/names.h"
+
 namespace millrace {
 
 SkippedLog::SkippedLog(std::string path, int64_t num_regions) : path_(std::move(path)), num_regions_(num_regions) {
@@ -52,19 +54,18 @@ void SkippedLog::open(int flags) {
 }
 
 void SkippedLog::add(const SkippedRegion& region) {
-  nlohmann::ordered_json json = {{"number", num_regions_},
-                                 {"shard", region.shard},
-                                 {"begin", region.begin},
-                                 {"end", nullptr},
-                                 {"first_record", region.first_record},
-                                 {"records", nullptr},
-                                 {"epoch", region.epoch},
-                                 {"code", to_string(region.code)},
-                                 {"reason", region.reason}};
+  nlohmann::ordered_json json = {{"number", num_regions_}};
+  put_name(json, "shard", region.shard);
+  json["begin"] = region.begin;
+  json["end"] = nullptr;
+  json["first_record"] = region.first_record;
+  json["records"] = nullptr;
+  json["epoch"] = region.epoch;
+  json["code"] = to_string(region.code);
+  json["reason"] = region.reason;
   if (region.end_is_known) json["end"] = region.end;
   if (region.records) json["records"] = *region.records;
-  // A shard's name may be any bytes.
-  const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string line = json_line(json) + "\n";
   if (descriptor_ < 0) open(O_CREAT);
   const ssize_t count = ::write(descriptor_, line.data(), line.size());
   if (count < 0) fail("cannot write the file");

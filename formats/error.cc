@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
 
 std::string_view to_string(ErrorCode code) {
@@ -42,7 +44,7 @@ std::string Error::to_string() const {
   if (!stage.empty()) places.push_back(fmt::format("stage {}", stage));
   std::string text = fmt::format("{}: {}", millrace::to_string(code), message);
   if (!places.empty()) text += fmt::format(" ({})", fmt::join(places, ", "));
-  return text;
+  return printable(text);  // names in it may be any bytes
 }
 
 Error current_exception_as_error(std::string_view stage) {

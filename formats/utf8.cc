@@ -50,4 +50,36 @@ size_t valid_utf8_prefix(std::string_view text) {
   return size;
 }
 
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  const auto escape = [&shown](char c) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<uint8_t>(c);
+    shown += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+  };
+  size_t valid_to = valid_utf8_prefix(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (i == valid_to) {
+      escape(c);
+      valid_to = i + 1 + valid_utf8_prefix(text.substr(i + 1));
+    } else if (c == '\n') {
+      shown += "\\n";
+    } else if (c == '\t') {
+      shown += "\\t";
+    } else if (c == '\r') {
+      shown += "\\r";
+    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
+      escape(c);
+    } else if (c == '\xc2' && static_cast<uint8_t>(text[i + 1]) < 0xa0) {  // U+0080 to U+009F
+      escape(c);
+      escape(text[++i]);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -10,5 +11,9 @@ namespace millrace {
 size_t valid_utf8_prefix(std::string_view text);
 
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
+
+/// A text that may be any bytes, such as the name of a file, as one line that a terminal takes: control characters and
+/// what is no UTF-8 as `\n`, `\t`, `\r` or `\x1b`.
+[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace millrace

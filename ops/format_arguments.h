@@ -87,8 +87,9 @@ struct ShardFiles {
 
   static constexpr auto fields() {
     using S = ShardFiles;
-    return describe<S>("Shards", field::stream<&S::files>, field::stream<&S::num_records>, field::stream<&S::glob>,
-                       field::stream<&S::counts_from>, field::stream<&S::globs>);
+    return describe<S>("Shards", field::stream<&S::files>.as_bytes(), field::stream<&S::num_records>,
+                       field::stream<&S::glob>.as_bytes(), field::stream<&S::counts_from>.as_bytes(),
+                       field::stream<&S::globs>.as_bytes());
   }
 };
 template <>

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/formats/tfrecord/index/index.h"
@@ -118,7 +119,9 @@ int run(int argc, char** argv) {
     table.add({arguments->paths[i], with_commas(result.records), with_commas(result.shard_bytes), result.compression,
                with_commas(result.seek_points), with_commas(result.index_bytes),
                std::string(to_string(result.outcome))});
-    nlohmann::ordered_json one = {{"shard", arguments->paths[i]}, {"index", to_string(result.outcome)}};
+    nlohmann::ordered_json one;
+    put_name(one, "shard", arguments->paths[i]);
+    one["index"] = to_string(result.outcome);
     if (failed) {
       std::cerr << "dataset_index: " << result.problem << "\n";
       one["error"] = result.problem;
@@ -137,7 +140,7 @@ int run(int argc, char** argv) {
                                          {"failed", failed},           {"records", total.records},
                                          {"bytes", total.shard_bytes}, {"index_bytes", total.index_bytes},
                                          {"shards", std::move(list)}};
-    std::cout << json.dump() << "\n";
+    std::cout << json_line(json) << "\n";
   } else {
     std::cout << table.text()
               << fmt::format("{}: {} written, {} up to date, {} failed; {}, {} of indexes\n",

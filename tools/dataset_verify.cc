@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/formats/records/shards.h"
 #include "millrace/formats/storage/local.h"
 #include "tools/each_shard.h"
@@ -87,11 +88,15 @@ ordered_json to_json(const ShardVerification& found) {
     if (fault.num_records_lost) one["records_lost"] = *fault.num_records_lost;
     damage.push_back(std::move(one));
   }
-  ordered_json json = {
-      {"shard", found.path},      {"records", found.records},
-      {"bytes", found.bytes},     {"file_bytes", found.file_bytes},
-      {"compression", nullptr},   {"index", !found.has_index ? "none" : found.index_problem ? "differs" : "fits"},
-      {"index_problem", nullptr}, {"damage", std::move(damage)}};
+  ordered_json json;
+  put_name(json, "shard", found.path);
+  json["records"] = found.records;
+  json["bytes"] = found.bytes;
+  json["file_bytes"] = found.file_bytes;
+  json["compression"] = nullptr;
+  json["index"] = !found.has_index ? "none" : found.index_problem ? "differs" : "fits";
+  json["index_problem"] = nullptr;
+  json["damage"] = std::move(damage);
   if (found.compression) json["compression"] = to_string(*found.compression);
   if (found.index_problem) json["index_problem"] = found.index_problem->message;
   return json;
@@ -160,7 +165,7 @@ int run(int argc, char** argv) {
                                {"records_lost_known", loss.records_known},
                                {"index_problems", total.index_problems},
                                {"shards", std::move(list)}};
-    std::cout << json.dump() << "\n";
+    std::cout << json_line(json) << "\n";
   } else {
     std::cout << table.text() << details
               << fmt::format("{}: {}, {}; ", counted(results.size(), "shard"), counted(total.records, "record"),

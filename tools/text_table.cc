@@ -4,7 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
+
+void TextTable::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = printable(cell);
+  rows_.push_back(std::move(row));
+}
 
 std::string TextTable::text() const {
   const size_t num_columns = rows_.front().size();

@@ -10,8 +10,8 @@ namespace millrace {
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> titles) : rows_{std::move(titles)} {}
-  /// As many cells as there are titles.
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// As many cells as there are titles; names in them may be any bytes (`printable`).
+  void add(std::vector<std::string> row);
   /// All rows, each with its end of line.
   std::string text() const;
 

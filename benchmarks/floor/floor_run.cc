@@ -11,6 +11,7 @@
 #include "benchmarks/process_usage.h"
 #include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
@@ -109,7 +110,7 @@ std::string to_json(const FloorResult& result) {
                               {"floor_us_cpu_per_record", round.floor_cpu_us},
                               {"line_hand_off_ns", round.line_hand_off_ns}});
   }
-  return json.dump();
+  return json_line(json);
 }
 
 std::string to_table(const FloorResult& result) {

@@ -9,6 +9,7 @@
 #include "examples/mlm/mask_filler.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/names.h"
 #include "millrace/formats/safetensors/writer.h"
 
 namespace {
@@ -53,7 +54,7 @@ int run(int argc, char** argv) {
   for (const std::string& text : options->texts) {
     FilledText filled = filler.fill(text, options->top);
     if (options->json) {
-      std::cout << to_json(text, filled).dump() << "\n";
+      std::cout << json_line(to_json(text, filled)) << "\n";
     } else {
       print(text, filled);
     }

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
+#include "millrace/formats/json/names.h"
+
 namespace millrace {
 namespace {
 
@@ -65,7 +67,7 @@ void print_json(const MlmSummary& summary) {
                        {"bytes", counts.bytes},
                        {"list", summary.skipped_list}};
   }
-  std::cout << json.dump() << "\n";
+  std::cout << json_line(json) << "\n";
 }
 
 void row(std::string_view name, const std::string& value) { std::cout << fmt::format("{:<22}{}\n", name, value); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/json/names.h"
 #include "millrace/pipeline/run/executor.h"
 
 namespace millrace {
@@ -59,7 +60,7 @@ std::string report_json(const PrepareOptions& options, const ShardStatistics& st
   json["threads"] = checked_threads(options.preparation.threads);
   json["seconds"] = seconds;
   json["tokens_per_s"] = static_cast<double>(tokens_of(statistics)) / seconds;
-  return json.dump() + "\n";
+  return json_line(json) + "\n";
 }
 
 }  // namespace millrace

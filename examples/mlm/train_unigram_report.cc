@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/json/names.h"
+
 namespace millrace {
 
 void UnigramProgressLine::counting(double fraction, const UnigramTrainer& trainer) {
@@ -33,7 +35,7 @@ std::string to_json(const UnigramReport& report) {
                                        {"joined_lines", report.corpus.joined_lines},
                                        {"collapsed_spaces", report.corpus.collapsed_spaces},
                                        {"seconds", report.seconds}};
-  return json.dump() + "\n";
+  return json_line(json) + "\n";
 }
 
 }  // namespace millrace

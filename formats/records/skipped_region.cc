@@ -1,5 +1,7 @@
 #include "millrace/formats/records/skipped_region.h"
 
+#include "millrace/formats/utf8.h"
+
 #define XXH_INLINE_ALL
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -7,7 +9,7 @@
 namespace millrace {
 
 std::string SkippedRegion::to_string() const {
-  std::string text = shard;
+  std::string text = printable(shard);
   if (begin == end && end_is_known) {
     text += fmt::format(", byte {}, nothing lost", begin);
   } else {

@@ -48,7 +48,7 @@ struct CacheOptions {
   std::string directory;
 
   static constexpr auto fields() {
-    return describe<CacheOptions>("CacheOptions", field::speed<&CacheOptions::directory>);
+    return describe<CacheOptions>("CacheOptions", field::speed<&CacheOptions::directory>.as_bytes());
   }
 };
 

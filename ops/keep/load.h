@@ -44,7 +44,7 @@ struct LoadArguments {
 
   static constexpr auto fields() {
     using A = LoadArguments;
-    return describe<A>("load", field::speed<&A::directory>.required());
+    return describe<A>("load", field::speed<&A::directory>.required().as_bytes());
   }
 };
 

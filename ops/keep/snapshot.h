@@ -30,7 +30,7 @@ struct SnapshotArguments {
 
   static constexpr auto fields() {
     using A = SnapshotArguments;
-    return describe<A>("snapshot", field::speed<&A::directory>.required());
+    return describe<A>("snapshot", field::speed<&A::directory>.required().as_bytes());
   }
 };
 

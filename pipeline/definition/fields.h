@@ -27,7 +27,10 @@ using google::protobuf::Message;
 inline const FieldDescriptor* field_of(const Message& message, std::string_view name) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(std::string(name));
   if (field == nullptr) {
-    throw std::logic_error(fmt::format("{} has no field '{}'", message.GetDescriptor()->name(), name));
+    throw std::logic_error(
+        fmt::format("{} has no field '{}': pipeline_def.proto is older than the descriptions, "
+                    "docs/new_operator.md says how it is made anew",
+                    message.GetDescriptor()->name(), name));
   }
   return field;
 }
@@ -89,6 +92,11 @@ class FieldWriter {
       write(value);
     }
   }
+  // The text forms of messages would lose what is no UTF-8.
+  static void check_text(const FieldDescriptor* field, const std::string& value) {
+    if (field->type() == FieldDescriptor::TYPE_BYTES || is_text(value)) return;
+    refuse_argument(fmt::format("'{}' is no UTF-8: '{}'", field->name(), printable(value)));
+  }
   Message& nested(std::string_view name) {
     return *message_.GetReflection()->MutableMessage(&message_, field_of(message_, name));
   }
@@ -101,6 +109,7 @@ class FieldWriter {
     } else if constexpr (std::is_enum_v<T>) {
       reflection->SetEnumValue(&message_, field, static_cast<int>(value) + 1);  // 0 stands for none
     } else if constexpr (std::is_same_v<T, std::string>) {
+      check_text(field, value);
       reflection->SetString(&message_, field, value);
     } else if constexpr (std::is_floating_point_v<T>) {
       reflection->SetDouble(&message_, field, value);
@@ -116,6 +125,7 @@ class FieldWriter {
   void add(const FieldDescriptor* field, const T& value) {
     const auto* reflection = message_.GetReflection();
     if constexpr (std::is_same_v<T, std::string>) {
+      check_text(field, value);
       reflection->AddString(&message_, field, value);
     } else if constexpr (std::is_same_v<T, float>) {
       reflection->AddFloat(&message_, field, value);

@@ -142,6 +142,26 @@ TEST(PipelineDef, BytesThatAreNoTextStandInFieldsOfTheirOwn) {
               HasSubstr("'texts' is no UTF-8; 'texts_bytes' is for such"));
 }
 
+TEST(PipelineDef, NamesOfFilesMayBeAnyBytes) {
+  const test::TemporaryFolder folder;
+  const std::string name = folder.path("line\xff.txt");
+  test::write_file(name, "one\n");
+  test::write_file(folder.path("line.txt"), "another\n");
+  const Dataset dataset = Dataset::text_lines(Shards::files({name})).cache({.directory = folder.path("kept\xfe")});
+  const PipelineDef def = PipelineDef::of(dataset);
+  EXPECT_THAT(def.to_text(), HasSubstr("files_bytes: "));
+  for (const PipelineDef& read : {PipelineDef::from_json(def.to_json()), PipelineDef::from_text(def.to_text())}) {
+    EXPECT_EQ(read.difference(def), "");
+    Pipeline pipeline = read.dataset().start();
+    const std::optional<Batch> line = pipeline.next();
+    ASSERT_TRUE(line);
+    EXPECT_EQ(line->values<std::string_view>("record")[0], "one");
+  }
+  // A text that has no form for bytes is refused, and not cut.
+  EXPECT_THAT(message_of([] { (void)PipelineDef::of(Dataset::range(0, 3, 1, "a\xff")); }),
+              HasSubstr("'feature' is no UTF-8: 'a\\xff'"));
+}
+
 TEST(PipelineDef, DifferencesNameTheStepAndBothValues) {
   const PipelineDef a = PipelineDef::of(Dataset::range(1, 5).batch(2));
   const PipelineDef b = PipelineDef::of(Dataset::range(1, 5).batch(3).prefetch(1));

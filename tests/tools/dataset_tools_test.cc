@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/base64.h"
 #include "millrace/formats/storage/local.h"
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/writer.h"
@@ -61,6 +62,24 @@ class DatasetTools : public ::testing::Test {
   const test::TemporaryFolder folder_;
   const std::string all_ = folder_.path("*.tfrecord");
 };
+
+TEST_F(DatasetTools, NamesMayBeAnyBytesAndReachNoTerminalRaw) {
+  const std::string name = "d\x1b[31m\n\xff.tfrecord";
+  write(name, 5, Compression::kNone);
+  for (const char* program : {test::kDatasetIndex, test::kDatasetVerify}) {
+    const ChildResult text = run_child({program, folder_.path(name)});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("d\\x1b[31m\\n\\xff.tfrecord"));
+    EXPECT_THAT(text.out + text.err, Not(HasSubstr("\x1b[31m")));
+    const ChildResult result = run_child({program, folder_.path(name), "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const ordered_json shard = ordered_json::parse(result.out).at("shards").at(0);
+    EXPECT_EQ(shard.at("shard"), folder_.path("d\x1b[31m\n\xef\xbf\xbd.tfrecord"));
+    EXPECT_EQ(decode_base64(shard.at("shard_base64").get<std::string>()), folder_.path(name));
+  }
+  write("plain.tfrecord", 1, Compression::kNone);
+  EXPECT_FALSE(verified({folder_.path("plain.tfrecord")}, 0).at("shards").at(0).contains("shard_base64"));
+}
 
 TEST_F(DatasetTools, IndexesAreWrittenBesideTheShardsAndThenLeftAsTheyAre) {
   const ChildResult first = index({all_, "--threads", "3"});

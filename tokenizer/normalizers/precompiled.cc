@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "millrace/tokenizer/base64.h"
+#include "millrace/formats/base64.h"
 #include "millrace/tokenizer/graphemes.h"
 #include "millrace/tokenizer/kept_memory.h"
 #include "millrace/tokenizer/utf8_characters.h"

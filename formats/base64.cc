@@ -1,4 +1,4 @@
-#include "millrace/tokenizer/base64.h"
+#include "millrace/formats/base64.h"
 
 #include <cstdint>
 

@@ -226,14 +226,16 @@ def random_tokenizer(rng, tables, lines):
     what = rng.random()
     if what < 0.18:
         prefix = rng.choice(["##", "##", "", "a"])
-        tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>" if has_unknown else "<nothing>", continuing_subword_prefix=prefix,
-                                               max_input_chars_per_word=rng.choice([5, 20, 100])))
+        tokenizer = Tokenizer(models.WordPiece(
+            unk_token="<unk>" if has_unknown else "<nothing>", continuing_subword_prefix=prefix,
+            max_input_chars_per_word=rng.choice([5, 20, 100])))
         trainer = trainers.WordPieceTrainer(
-            vocab_size=rng.choice([400, 1500]), special_tokens=SPECIAL, show_progress=False, continuing_subword_prefix=prefix,
-            limit_alphabet=rng.choice([60, 1000]))
+            vocab_size=rng.choice([400, 1500]), special_tokens=SPECIAL, show_progress=False,
+            continuing_subword_prefix=prefix, limit_alphabet=rng.choice([60, 1000]))
     elif what < 0.26:
         tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>" if has_unknown else "<nothing>"))
-        trainer = trainers.WordLevelTrainer(vocab_size=rng.choice([200, 1500]), special_tokens=SPECIAL, show_progress=False)
+        trainer = trainers.WordLevelTrainer(vocab_size=rng.choice([200, 1500]), special_tokens=SPECIAL,
+                                            show_progress=False)
     elif what < 0.63:
         if flag(0.3):
             pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=flag(), trim_offsets=flag())

@@ -248,7 +248,8 @@ def byte_spans(text, spans):
 
 def main():
     assert len(TEXTS) == len(MORE_TEXTS) == 64
-    for make in (mlm, added_tokens, bare, roberta, t5, bpe, bert, word_level, roberta_as_published, t5_as_published):
+    for make in (mlm, added_tokens, bare, roberta, t5, bpe, bert, word_level, roberta_as_published,
+                 t5_as_published):
         texts = TEXTS if make in (mlm, added_tokens, bare) else MORE_TEXTS
         made = make()
         published = isinstance(made, str)

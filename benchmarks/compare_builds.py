@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares the speed of two builds: every workload of dataset_bench in both, in turn, again and again.
 
-usage: benchmarks/compare_builds.py BEFORE AFTER [--pairs 12] [--seconds 0.5] [--threads 2] [--workload NAME]...
+usage: benchmarks/compare_builds.py BEFORE AFTER [--pairs 12] [--seconds 0.5] [--threads 2] [--max-slowdown 1.03]
+       [--workload NAME]...
 
 BEFORE and AFTER are build folders, BEFORE of the preset dev or release, AFTER of dev. The shards are written by AFTER's
 write_workload_shards, some 60 MB for each workload, so that both read from the page cache. Which of the two comes first alternates
@@ -79,6 +80,8 @@ def main():
     parser.add_argument('--workload', action='append', choices=sorted(WORKLOADS), help='default: all')
     options = parser.parse_args()
     require_counts(parser, options, 'pairs', 'threads')
+    if options.pairs % 2:
+        parser.error('--pairs must be even, so that each build comes first as often as the other')
     options.before, options.after = options.before.resolve(), options.after.resolve()
     slower = []
     with tempfile.TemporaryDirectory() as folder:

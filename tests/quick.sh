@@ -92,7 +92,7 @@ for file in "${files[@]}"; do
     add pipeline_tests 'Options.*'
     add pipeline_tests 'DefinitionProto.*'
   fi
-  if [ ${#filters[@]} -eq 0 ]; then
+  if [ ${#tests[@]} -eq 0 ] && [[ $path != ops/* ]]; then
     echo "tests/quick.sh: no test includes $header, and there are none in tests/${stem%/*}/" >&2
     exit 1
   fi

@@ -14,7 +14,7 @@
 
 #include "millrace/command_line/command_line.h"
 #include "millrace/pipeline/dataset.h"
-#include "tests/ops/first_fit_decreasing.h"
+#include "tests/ops/tokens/first_fit_decreasing.h"
 
 namespace millrace {
 namespace {

@@ -69,7 +69,7 @@ struct Kind {
   Keep keep;
 };
 
-class KeptElementsTest : public ::testing::TestWithParam<Kind> {
+class PersistedElementsTest : public ::testing::TestWithParam<Kind> {
  protected:
   // Shuffled numbers, each calculated by a function that counts how often it is called.
   Dataset numbers(int64_t count) const {
@@ -98,13 +98,13 @@ class KeptElementsTest : public ::testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(
-    , KeptElementsTest,
+    , PersistedElementsTest,
     ::testing::Values(Kind{"cache",
                            [](const Dataset& in, const std::string& path) { return in.cache({.directory = path}); }},
                       Kind{"snapshot", [](const Dataset& in, const std::string& path) { return in.snapshot(path); }}),
     [](const auto& kind) { return kind.param.name; });
 
-TEST_P(KeptElementsTest, LaterEpochsAndLaterRunsAreReadAndGiveTheSame) {
+TEST_P(PersistedElementsTest, LaterEpochsAndLaterRunsAreReadAndGiveTheSame) {
   const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
   calls();
   EXPECT_EQ(run(keep(numbers(5000)).repeat(3)), expected);
@@ -113,7 +113,7 @@ TEST_P(KeptElementsTest, LaterEpochsAndLaterRunsAreReadAndGiveTheSame) {
   EXPECT_EQ(calls(), 0);
 }
 
-TEST_P(KeptElementsTest, WhatIsReadIsShownInStatistics) {
+TEST_P(PersistedElementsTest, WhatIsReadIsShownInStatistics) {
   run(keep(numbers(2000)));
   Pipeline pipeline = keep(numbers(2000)).start({.threads = 2});
   rest(pipeline);
@@ -124,7 +124,7 @@ TEST_P(KeptElementsTest, WhatIsReadIsShownInStatistics) {
   EXPECT_EQ(read, 2000);
 }
 
-TEST_P(KeptElementsTest, ARunThatStopsEarlyKeepsNothing) {
+TEST_P(PersistedElementsTest, ARunThatStopsEarlyKeepsNothing) {
   {
     Pipeline pipeline = keep(numbers(5000)).start({.threads = 2});
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipeline.next());
@@ -136,7 +136,7 @@ TEST_P(KeptElementsTest, ARunThatStopsEarlyKeepsNothing) {
   EXPECT_THAT(names(), SizeIs(2));
 }
 
-TEST_P(KeptElementsTest, GoesOnFromAnywhereWithTheFolderAndWithoutIt) {
+TEST_P(PersistedElementsTest, GoesOnFromAnywhereWithTheFolderAndWithoutIt) {
   const Dataset dataset = keep(numbers(3000)).repeat(3);
   const std::vector<std::string> all = run(numbers(3000).cache().repeat(3));
   // In the epoch that writes, and in those that read.
@@ -175,7 +175,7 @@ TEST_P(KeptElementsTest, GoesOnFromAnywhereWithTheFolderAndWithoutIt) {
   }
 }
 
-TEST_P(KeptElementsTest, OtherElementsAreNotTakenForThese) {
+TEST_P(PersistedElementsTest, OtherElementsAreNotTakenForThese) {
   run(keep(numbers(1000)));
   const std::vector<std::string> other = run(numbers(1001));
   calls();
@@ -189,7 +189,7 @@ TEST_P(KeptElementsTest, OtherElementsAreNotTakenForThese) {
   EXPECT_THAT(names(), SizeIs(std::string(GetParam().name) == "snapshot" ? 4 : 2));
 }
 
-TEST_P(KeptElementsTest, AnotherContentOfAFileIsAnotherDataset) {
+TEST_P(PersistedElementsTest, AnotherContentOfAFileIsAnotherDataset) {
   const std::string path = folder_.path("a.tfrecord");
   const auto write = [&](char of) {
     RecordWriter writer(path);
@@ -204,7 +204,7 @@ TEST_P(KeptElementsTest, AnotherContentOfAFileIsAnotherDataset) {
   EXPECT_THAT(run(dataset()), Each(HasSubstr("bbb")));
 }
 
-TEST_P(KeptElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) {
+TEST_P(PersistedElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) {
   const std::string path = folder_.path("a.tfrecord");
   const auto write = [&](char of) {
     RecordWriter writer(path);
@@ -245,7 +245,7 @@ TEST_P(KeptElementsTest, AnotherContentOfAFileThatANestedDatasetOpensIsNoticed) 
   EXPECT_THAT(error_of([&] { run(datasets[0]()); }), HasSubstr("a.tfrecord"));
 }
 
-TEST_P(KeptElementsTest, AFunctionWithoutANameIsRefused) {
+TEST_P(PersistedElementsTest, AFunctionWithoutANameIsRefused) {
   const Dataset one = Dataset::range(0, 3);
   const auto refused = [&](const Dataset& input, const std::string& method) {
     EXPECT_THAT(error_of([&] { (void)keep(input.take(2)); }),
@@ -266,7 +266,7 @@ TEST_P(KeptElementsTest, AFunctionWithoutANameIsRefused) {
       (void)keep(one.group_by_window({.name = "zero", .key = [](const RowView&) { return int64_t{0}; }}, 2)));
 }
 
-TEST_P(KeptElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
+TEST_P(PersistedElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
   std::vector<std::string> paths;
   for (const char* name : {"a.tfrecord", "b.tfrecord"}) {
     RecordWriter writer(paths.emplace_back(folder_.path(name)));
@@ -295,7 +295,7 @@ TEST_P(KeptElementsTest, AnOrderByChanceIsNotTakenForTheOrder) {
   }
 }
 
-TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
+TEST_P(PersistedElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
   const StartOptions unordered{.threads = 4, .ordered = false};
   EXPECT_THAT(run(keep(numbers(3000)).repeat(2), unordered), SizeIs(6000));
   EXPECT_EQ(calls(), 6000);
@@ -306,7 +306,7 @@ TEST_P(KeptElementsTest, ARunWithoutOrderReadsAndWritesNothing) {
   EXPECT_EQ(calls(), 0);
 }
 
-TEST_P(KeptElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
+TEST_P(PersistedElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
   const std::string path = write_damaged_shard(folder_);
   const auto dataset = [&](DamagePolicy::Action action) {
     return keep(Dataset::tfrecord(Shards::files({path}), {.damage = {.action = action}}));
@@ -315,7 +315,7 @@ TEST_P(KeptElementsTest, WhatWasLeftOutIsMissedByARunThatLeavesNothingOut) {
   EXPECT_THAT(error_of([&] { run(dataset(DamagePolicy::kFail)); }), HasSubstr("payload_crc"));
 }
 
-TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
+TEST_P(PersistedElementsTest, AnEpochWithAnErrorIsNotKept) {
   const auto failing = [&](int64_t at) {
     return keep(Dataset::range(0, 2000).map({.name = "fails",
                                              .writes = {{.name = "x", .dtype = DType::kInt64, .shape = {}}},
@@ -331,7 +331,7 @@ TEST_P(KeptElementsTest, AnEpochWithAnErrorIsNotKept) {
   EXPECT_THAT(error_of([&] { run(failing(1500)); }), HasSubstr("user_function"));
 }
 
-TEST_P(KeptElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
+TEST_P(PersistedElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
   const std::string path = write_damaged_shard(folder_);
   const Dataset records = Dataset::tfrecord(Shards::files({path}), {.damage = {.action = DamagePolicy::kSkip}});
   const auto told = [](const Dataset& dataset, std::optional<PipelineState> state = std::nullopt) {
@@ -360,7 +360,7 @@ TEST_P(KeptElementsTest, NotesOfDamageAreKeptAndToldInTheFirstEpochOfEachRun) {
   }
 }
 
-TEST_P(KeptElementsTest, TheSecondOfTwoPipelinesCalculatesUntilTheFirstHasWritten) {
+TEST_P(PersistedElementsTest, TheSecondOfTwoPipelinesCalculatesUntilTheFirstHasWritten) {
   constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
   const std::vector<std::string> expected = run(numbers(kCount).cache().repeat(3));
   calls();
@@ -379,7 +379,7 @@ TEST_P(KeptElementsTest, TheSecondOfTwoPipelinesCalculatesUntilTheFirstHasWritte
   EXPECT_EQ(calls(), 2 * kCount);
 }
 
-TEST_P(KeptElementsTest, WhoReadsKeepsTheFilesThoughAnotherDatasetIsWrittenToTheFolder) {
+TEST_P(PersistedElementsTest, WhoReadsKeepsTheFilesThoughAnotherDatasetIsWrittenToTheFolder) {
   run(keep(numbers(5000)));
   const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
   Pipeline reader = keep(numbers(5000)).repeat(3).start({.threads = 2});
@@ -402,7 +402,7 @@ TEST_P(KeptElementsTest, WhoReadsKeepsTheFilesThoughAnotherDatasetIsWrittenToThe
   EXPECT_THAT(names(), SizeIs(kept));
 }
 
-TEST_P(KeptElementsTest, WhoWroteReadsOnThoughAnotherDatasetIsWrittenToTheFolder) {
+TEST_P(PersistedElementsTest, WhoWroteReadsOnThoughAnotherDatasetIsWrittenToTheFolder) {
   const std::vector<std::string> expected = run(numbers(5000).cache().repeat(3));
   calls();
   Pipeline writer = keep(numbers(5000)).repeat(3).start({.threads = 2});
@@ -419,7 +419,7 @@ TEST_P(KeptElementsTest, WhoWroteReadsOnThoughAnotherDatasetIsWrittenToTheFolder
   EXPECT_EQ(calls(), 0);
 }
 
-TEST_P(KeptElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
+TEST_P(PersistedElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
   constexpr int64_t kCount = 30'000;  // more than runs ahead of what is taken
   const auto split = [](const Dataset& base) { return Dataset::concatenate({base.take(100), base.skip(100)}); };
   const Dataset base = keep(numbers(kCount));
@@ -439,7 +439,7 @@ TEST_P(KeptElementsTest, ARunThatEndedEarlyLeavesTheWritingToOthers) {
   EXPECT_THAT(names(), SizeIs(2));
 }
 
-TEST_P(KeptElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
+TEST_P(PersistedElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
   // When its second epoch looks at the folder is its own affair, so many times.
   for (int i = 0; i < 30; ++i) {
     std::filesystem::remove_all(path_);
@@ -450,7 +450,7 @@ TEST_P(KeptElementsTest, ARunWithoutOrderLeavesTheWritingToOthers) {
   }
 }
 
-TEST_P(KeptElementsTest, AFolderThatSomebodyHasLockedIsNotWritten) {
+TEST_P(PersistedElementsTest, AFolderThatSomebodyHasLockedIsNotWritten) {
   std::filesystem::create_directory(path_);
   run(keep(numbers(10)));
   const std::string folder =
@@ -468,7 +468,7 @@ TEST_P(KeptElementsTest, AFolderThatSomebodyHasLockedIsNotWritten) {
   EXPECT_EQ(calls(), 10);
 }
 
-TEST_P(KeptElementsTest, DamageIsAnErrorWithFileAndOffset) {
+TEST_P(PersistedElementsTest, DamageIsAnErrorWithFileAndOffset) {
   run(keep(numbers(5000)));
   for (const auto& [name, bytes] : test::files_below(path_)) {
     std::string bad = bytes;
@@ -483,7 +483,7 @@ TEST_P(KeptElementsTest, DamageIsAnErrorWithFileAndOffset) {
   EXPECT_EQ(error_of([&] { run(keep(numbers(5000))); }), "none");
 }
 
-TEST_P(KeptElementsTest, ErrorsBehindItNameTheRecordInBothRuns) {
+TEST_P(PersistedElementsTest, ErrorsBehindItNameTheRecordInBothRuns) {
   const std::string path = folder_.path("a.tfrecord");
   {
     RecordWriter writer(path);
@@ -501,7 +501,7 @@ TEST_P(KeptElementsTest, ErrorsBehindItNameTheRecordInBothRuns) {
   EXPECT_EQ(error_of([&] { run(dataset); }), first);
 }
 
-TEST_P(KeptElementsTest, WhatCannotWorkIsSaid) {
+TEST_P(PersistedElementsTest, WhatCannotWorkIsSaid) {
   EXPECT_THAT(error_of([&] { (void)Dataset::range(0, 3).snapshot(""); }), HasSubstr("snapshot: directory is empty"));
   EXPECT_THAT(error_of([&] { (void)keep(Dataset::range(0, 3).repeat()); }), HasSubstr("the input has no end"));
   test::write_file(folder_.path("file"), "");
@@ -513,7 +513,7 @@ TEST_P(KeptElementsTest, WhatCannotWorkIsSaid) {
               HasSubstr("with a directory cannot be in a dataset that a function makes"));
 }
 
-TEST_P(KeptElementsTest, ListedInputsKeepTheirOwn) {
+TEST_P(PersistedElementsTest, ListedInputsKeepTheirOwn) {
   const auto dataset = [&] {
     return Dataset::interleave(
         {GetParam().keep(numbers(30), folder_.path("a")), GetParam().keep(numbers(40), folder_.path("b"))},

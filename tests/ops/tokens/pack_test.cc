@@ -11,7 +11,7 @@
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/ops/sources/range.h"
 #include "millrace/ops/sources/rows.h"
-#include "tests/ops/first_fit_decreasing.h"
+#include "tests/ops/tokens/first_fit_decreasing.h"
 #include "tests/support/operator_chain.h"
 #include "tests/support/small_memory_gate.h"
 

@@ -267,7 +267,7 @@ TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
 }
 
 // Examples with two serialized tensors of numbers; some of these are text.
-class LateParseTensor : public DeferParse {
+class DeferParseTensor : public DeferParse {
  protected:
   // A float32 tensor, see tensorflow/core/framework/tensor.proto.
   static std::string tensor(const std::vector<float>& values) {
@@ -300,7 +300,7 @@ class LateParseTensor : public DeferParse {
   }
 };
 
-TEST_F(LateParseTensor, StandsBehindTheBatchAsOne) {
+TEST_F(DeferParseTensor, StandsBehindTheBatchAsOne) {
   const std::string plan = tensors({}, {}).repeat(3).batch(8).explain();
   EXPECT_NE(plan.find("defer_parse: parse_tensor after repeat"), std::string::npos) << plan;
   EXPECT_NE(plan.find("defer_parse: parse_tensor after batch"), std::string::npos) << plan;
@@ -318,7 +318,7 @@ TEST_F(LateParseTensor, StandsBehindTheBatchAsOne) {
   }
 }
 
-TEST_F(LateParseTensor, TheFirstErrorByRowsEndsTheStream) {
+TEST_F(DeferParseTensor, TheFirstErrorByRowsEndsTheStream) {
   for (const bool drop : {false, true}) {
     const BatchOptions options{.drop_remainder = drop};
     expect_same(tensors({19}, {}).batch(8, options), "parse: ", 19);

@@ -59,9 +59,9 @@ constexpr HelpingPolicy lost_when_still(std::chrono::nanoseconds still = Helping
 }
 
 /// Two workers, one of them the reserved slot, and a node whose bodies call a function.
-class WaitingCallerTest : public testing::Test {
+class ConsumerWaiterTest : public testing::Test {
  protected:
-  ~WaitingCallerTest() override {
+  ~ConsumerWaiterTest() override {
     reserved_slot_.reset();
     executor_.stop();
   }
@@ -123,7 +123,7 @@ class WaitingCallerTest : public testing::Test {
   std::optional<ConsumerWaiter::ReservedSlot> reserved_slot_;
 };
 
-TEST_F(WaitingCallerTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
+TEST_F(ConsumerWaiterTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
   make_reserved_slot(kUnlimited);
   in_body_ = [this] { body(std::chrono::microseconds(100)); };
   for (int i = 0; i < HelpingPolicy::kWaits; ++i) {
@@ -143,7 +143,7 @@ TEST_F(WaitingCallerTest, GetsTheSeatInTheLastOfTheWaitsAndWorksThere) {
   }
 }
 
-TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
+TEST_F(ConsumerWaiterTest, GivesTheSeatBackWhenItIsAway) {
   make_reserved_slot(lost_when_still());
   wait_for_the_slot();
   while (reserved_slot_->is_callers()) std::this_thread::yield();
@@ -158,7 +158,7 @@ TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAway) {
   while (done < 2) std::this_thread::yield();  // which one worker alone never gets to
 }
 
-TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAwayABitBetweenAllWaits) {
+TEST_F(ConsumerWaiterTest, GivesTheSeatBackWhenItIsAwayABitBetweenAllWaits) {
   HelpingPolicy limits = kUnlimited;
   limits.away_to_keep = HelpingPolicy().away_to_keep;
   make_reserved_slot(limits);
@@ -172,7 +172,7 @@ TEST_F(WaitingCallerTest, GivesTheSeatBackWhenItIsAwayABitBetweenAllWaits) {
   }
 }
 
-TEST_F(WaitingCallerTest, GivesTheSeatBackWhenWaitsBecomeLong) {
+TEST_F(ConsumerWaiterTest, GivesTheSeatBackWhenWaitsBecomeLong) {
   HelpingPolicy limits = kUnlimited;
   limits.longest_to_keep_ns = HelpingPolicy().longest_to_keep_ns;
   make_reserved_slot(limits);
@@ -185,7 +185,7 @@ TEST_F(WaitingCallerTest, GivesTheSeatBackWhenWaitsBecomeLong) {
   EXPECT_FALSE(reserved_slot_->is_callers());
 }
 
-TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
+TEST_F(ConsumerWaiterTest, SleepsThroughLongWaits) {
   HelpingPolicy limits = kUnlimited;
   limits.longest_to_get_ns = HelpingPolicy().longest_to_get_ns;
   make_reserved_slot(limits);
@@ -200,7 +200,7 @@ TEST_F(WaitingCallerTest, SleepsThroughLongWaits) {
   }
 }
 
-TEST_F(WaitingCallerTest, SleepsWhenItIsAwayBetweenTheWaits) {
+TEST_F(ConsumerWaiterTest, SleepsWhenItIsAwayBetweenTheWaits) {
   HelpingPolicy limits = kUnlimited;
   limits.away_to_get = HelpingPolicy().away_to_get;
   make_reserved_slot(limits);
@@ -214,7 +214,7 @@ TEST_F(WaitingCallerTest, SleepsWhenItIsAwayBetweenTheWaits) {
   }
 }
 
-TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
+TEST_F(ConsumerWaiterTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
   make_reserved_slot(lost_when_still());
   wait_for_the_slot();
   EXPECT_FALSE(caller_.wait_for(milliseconds(20)));
@@ -224,21 +224,21 @@ TEST_F(WaitingCallerTest, IsToldThatNothingCameThoughTheSeatIsItsOwn) {
   EXPECT_FALSE(caller_.wait_for(milliseconds(0))) << "and counts once";
 }
 
-TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
+TEST_F(ConsumerWaiterTest, IsWokenByOtherThreadsWhileItHasNothingToDo) {
   make_reserved_slot(kUnlimited);
   wait_for_the_slot();
   wait_to_be_woken([this] { ASSERT_TRUE(reserved_slot_->is_callers()); });
 }
 
 // A wake that is lost leaves it asleep for good.
-TEST_F(WaitingCallerTest, IsWokenByOtherThreadsWhileItLosesTheSeatAndGetsItBack) {
+TEST_F(ConsumerWaiterTest, IsWokenByOtherThreadsWhileItLosesTheSeatAndGetsItBack) {
   HelpingPolicy limits = kUnlimited;
   limits.still = std::chrono::microseconds(100);
   make_reserved_slot(limits);
   wait_to_be_woken([] {});
 }
 
-TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
+TEST_F(ConsumerWaiterTest, IsLookedAfterWhileWhatItWorksOnHangs) {
   std::atomic<int> looks = 0;
   std::atomic<bool> was_here = false;
   const auto look = [&] {
@@ -267,7 +267,7 @@ TEST_F(WaitingCallerTest, IsLookedAfterWhileWhatItWorksOnHangs) {
   caller_.wait();  // the wake is not lost
 }
 
-TEST_F(WaitingCallerTest, WaitsAsBeforeWhenTheSeatIsGone) {
+TEST_F(ConsumerWaiterTest, WaitsAsBeforeWhenTheSeatIsGone) {
   make_reserved_slot(kUnlimited);
   wait_for_the_slot();
   ASSERT_TRUE(reserved_slot_->is_callers());

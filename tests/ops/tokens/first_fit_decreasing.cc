@@ -1,4 +1,4 @@
-#include "tests/ops/first_fit_decreasing.h"
+#include "tests/ops/tokens/first_fit_decreasing.h"
 
 #include <algorithm>
 

@@ -39,7 +39,7 @@ class JsonNode {
 
  private:
   // Components hold components: without a limit, a file could exhaust the stack.
-  static constexpr int kMaxDepth = 100;
+  static constexpr int kMaxDepth = 100;  // as of all JSON of others: kMostJsonDepth
 
   JsonNode(const nlohmann::json& value, std::string file, std::string path, int depth);
   JsonNode child(const nlohmann::json& value, std::string path) const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,24 @@ void read_file(const std::filesystem::path& path, const Tokenizer& tokenizer, Sp
   }
 }
 
+// The first token that the tokenizer puts in front of a text, and the last one that it puts after it.
+std::pair<std::optional<int32_t>, std::optional<int32_t>> around_a_text(const Tokenizer& tokenizer) {
+  std::vector<int32_t> around;
+  tokenizer.encode_ids("", /*add_special_tokens=*/true, around);
+  if (around.empty()) return {};
+  if (around.size() > 1) return {around.front(), around.back()};
+  // One alone may stand on either side: a text says on which, where it can be encoded.
+  try {
+    std::vector<int32_t> text;
+    tokenizer.encode_ids("a", /*add_special_tokens=*/true, text);
+    if (text.size() < 2) return {};
+    if (text.front() == around[0]) return {around[0], std::nullopt};
+    return {std::nullopt, around[0]};
+  } catch (const ErrorException&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 SpecialTokens SpecialTokens::find(const Tokenizer& tokenizer, const std::string& path) {
@@ -59,12 +78,9 @@ SpecialTokens SpecialTokens::find(const Tokenizer& tokenizer, const std::string&
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     read_file(folder / name, tokenizer, tokens);
   }
-  std::vector<int32_t> around;
-  tokenizer.encode_ids("", /*add_special_tokens=*/true, around);
-  if (!around.empty()) {
-    if (!tokens.cls && around.size() > 1) tokens.cls = tokenizer.token_of(around.front());
-    if (!tokens.sep) tokens.sep = tokenizer.token_of(around.back());
-  }
+  const auto [before, after] = around_a_text(tokenizer);
+  if (!tokens.cls && before) tokens.cls = tokenizer.token_of(*before);
+  if (!tokens.sep && after) tokens.sep = tokenizer.token_of(*after);
   for (const Role& role : kRoles) {
     for (const char* name : role.usual) {
       if (!(tokens.*role.token) && name != nullptr && tokenizer.id_of(name)) tokens.*role.token = name;

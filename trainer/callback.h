@@ -27,7 +27,7 @@ struct TrainingStart {
   std::string schedule;
   /// Throws `kInvalidArgument` naming those there are when no evaluation of this training will have such a value
   /// (`EvaluationReport::value`): for callbacks that will ask for it, before the first step is made. For a name that is
-  /// the model's own, if any, it evaluates one batch. Null: nobody knows.
+  /// the model's own it evaluates batches until one has any. Null: nobody knows.
   std::function<void(const std::string& name)> need_evaluation_value = nullptr;
 };
 

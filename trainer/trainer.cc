@@ -50,9 +50,10 @@ class Trainer::Run {
   TrainingSummary run() {
     t_.events_.clear();
     if (const auto& keep = options_.keep_best; keep && !keep->value) t_.need_evaluation_value(keep->models.metric);
-    if (std::exchange(t_.resumed_, false)) {
+    if (t_.resumed_) {
       t_.need_place_of_checkpoint(source_);
       restore_callbacks();
+      t_.resumed_ = false;
     }
     t_.tell(&Callback::train_starts, TrainingStart{.step = progress_.step,
                                                    .total_steps = options_.total_steps,
@@ -63,7 +64,9 @@ class Trainer::Run {
                                                    .seed = options_.step.seed,
                                                    .optimizer = t_.optimizer_->describe(),
                                                    .schedule = t_.schedule_->describe(),
-                                                   .need_evaluation_value = need_evaluation_value()});
+                                                   .need_evaluation_value = [this](const std::string& name) {
+                                                     t_.need_evaluation_value(name);
+                                                   }});
     if (t_.checkpoints_) t_.source_state_ = source_.save();
     if (progress_.evaluation_due) evaluate();  // the run before was stopped in front of it, or within
     t_.graph_.discard();                       // what a training that ended by an error has left
@@ -104,11 +107,6 @@ class Trainer::Run {
   }
 
  private:
-  std::function<void(const std::string& name)> need_evaluation_value() {
-    if (!options_.evaluation) return nullptr;
-    return [this](const std::string& name) { t_.need_evaluation_value(name); };
-  }
-
   void restore_callbacks() {
     std::map<std::string, std::string>& states = progress_.callbacks;
     for (const auto& callback : t_.callbacks_) {
@@ -280,7 +278,7 @@ class Trainer::Run {
     if (!t_.checkpoints_ || saved_at_ == progress_.step || progress_.step == 0) return;
     try {
       t_.save_checkpoint(callback_states);
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
     }
   }
 
@@ -375,18 +373,27 @@ void Trainer::resume(const std::string& checkpoint) {
   resumed_ = true;
 }
 
-// Of the options' metrics the names are known; what the model measures beside its loss says the first batch.
+// Of the options' metrics the names are known; what the model measures beside its loss says the first batch that has
+// any.
 void Trainer::need_evaluation_value(const std::string& name) {
+  if (!options_.evaluation) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' of an evaluation is needed, but there is nothing to evaluate on", name));
+  }
   EvaluationReport known;
   if (options_.metrics) known.metrics = values_of(options_.metrics());
   const bool is_there =
       name == "loss" || std::ranges::find(known.metrics, name, &MetricValue::name) != known.metrics.end();
   if (is_there) return;
   const std::unique_ptr<BatchSource> source = options_.evaluation();
-  if (const std::optional<GlobalBatch> batch = source->next()) {
-    append_metrics(graph_.evaluate(batch->view), known.metrics);
-    (void)known.value(name);
+  StepResult measured;
+  while (measured.metrics.empty()) {
+    const std::optional<GlobalBatch> batch = source->next();
+    if (!batch) break;
+    measured = options_.metrics ? graph_.predict(batch->view).result : graph_.evaluate(batch->view);
   }
+  append_metrics(measured, known.metrics);
+  (void)known.value(name);
 }
 
 // What a source cannot say is not compared.

@@ -45,9 +45,9 @@ int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
   MaskFiller filler(options->model, {.ignored_config_fields = options->ignored_config_fields});
-  for (const std::string& text : options->texts) {
-    if (text.find(filler.mask()) != std::string::npos) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in '{}'", filler.mask(), text));
+  for (size_t i = 0; i < options->texts.size(); ++i) {
+    if (options->texts[i].find(filler.mask()) != std::string::npos) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in {}", filler.mask(), options->places[i]));
   }
   std::vector<FilledText> kept;  // their logits are
   std::vector<NamedTensor> logits;

@@ -40,10 +40,13 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
   if (!given) return std::nullopt;
   options.json = given->contains("json");
   require_at_least("top", options.top, 1);
+  for (const std::string& text : options.texts) options.places.push_back(fmt::format("'{}'", text));
   if (!text_file.empty()) {
     std::ifstream stream(text_file);
+    int64_t number = 0;
     for (std::string line; std::getline(stream, line);) {
       options.texts.push_back(line);
+      options.places.push_back(fmt::format("line {} of {}", ++number, text_file));
     }
     if (!stream.eof()) {
       throw ErrorException({.code = ErrorCode::kIo,

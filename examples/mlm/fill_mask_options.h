@@ -11,7 +11,8 @@ namespace millrace {
 struct FillMaskOptions {
   std::string model = "mlm/model";
   std::vector<std::string> ignored_config_fields;
-  std::vector<std::string> texts;  ///< those of the command line, then the lines of `--text-file`
+  std::vector<std::string> texts;   ///< those of the command line, then the lines of `--text-file`
+  std::vector<std::string> places;  ///< of each, for messages: `line 3 of FILE`, or the text
   int64_t top = 5;
   std::string logits;  ///< empty: they are not written
   bool json = false;

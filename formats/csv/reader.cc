@@ -124,11 +124,12 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
       place.offset += end->used;
       bytes = bytes.subspan(end->used);
       begin_record();
+      is_header_ = format_.header;
       if (format_.header) return Error{.code = ErrorCode::kTruncated, .message = "the file has no header"};
       continue;
     }
     const bool is_header = is_header_ = format_.header && place.offset == 0 && !has_passed_header_;
-    if ((end ? end->length : num_searched_) > max_record_bytes_) {
+    if ((end ? end->length : num_searched_) - *mark > max_record_bytes_) {
       begin_record();
       return Error{.code = ErrorCode::kRecordTooLarge,
                    .message = fmt::format("the record that begins on line {} has more than {} bytes; is a quote not "

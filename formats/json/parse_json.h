@@ -29,7 +29,8 @@ template <typename Json = nlohmann::json>
   } catch (const nlohmann::json::parse_error& error) {
     refuse(fmt::format("not JSON (byte {})", error.byte));
   } catch (const nlohmann::json::exception& error) {
-    refuse(fmt::format("not JSON ({})", error.what()));
+    // It may repeat a number of any length.
+    refuse(fmt::format("not JSON ({:.120})", error.what()));
   }
   return Json();
 }

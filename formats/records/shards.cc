@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/local.h"
 
 namespace millrace {
@@ -18,22 +19,11 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether it is a name that AtomicFile gives to what is not finished: NAME.tmp-PID-N.
-bool is_unfinished(std::string_view path) {
-  for (const std::string_view before : {"-", ".tmp-"}) {
-    const size_t size = path.size();
-    while (!path.empty() && is_digit(path.back())) path.remove_suffix(1);
-    if (path.size() == size || !path.ends_with(before)) return false;
-    path.remove_suffix(before.size());
-  }
-  return true;
-}
-
 Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
   constexpr std::string_view kIndex = ".index";
   const bool wants_indexes = pattern.ends_with(kIndex);
   const size_t left_out = std::erase_if(paths, [&](const std::string& path) {
-    return (!wants_indexes && path.ends_with(kIndex)) || is_unfinished(path);
+    return (!wants_indexes && path.ends_with(kIndex)) || !written_name(path).empty();
   });
   if (paths.empty() && left_out > 0) {
     refuse(

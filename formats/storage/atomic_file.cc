@@ -29,37 +29,36 @@ std::string folder_of(const std::string& path) {
 
 size_t begin_of_name(const std::string& path) { return path.rfind('/') + 1; }  // npos: 0
 
-// What the temporary names of a file begin with: its own, as far as there is room, and the mark.
+// What the temporary names of a file begin with: its own, as far as there is room.
 std::string temporary_prefix(const std::string& path) {
   constexpr size_t kRoomForNumbers = 24;
   constexpr size_t kMostOfName = NAME_MAX - kMark.size() - kRoomForNumbers;
-  return path.substr(begin_of_name(path), kMostOfName) + std::string(kMark);
+  return path.substr(begin_of_name(path), kMostOfName);
 }
 
-bool is_temporary(std::string_view name, std::string_view prefix) {
-  return name.starts_with(prefix) &&
-         name.substr(prefix.size()).find_first_not_of("0123456789-") == std::string_view::npos;
+// Whether the name is still that of the open file.
+bool is_named(int descriptor, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino && S_ISREG(opened.st_mode);
 }
 
 // Removes a temporary file whose writer is dead: nobody holds it. Where there are no locks, nobody can tell.
 void remove_if_dead(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;
-  struct stat opened {};
-  struct stat named {};
   // By now the writer may have renamed it, and another file have the name.
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && ::fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode) &&
-      ::lstat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, path)) {
     ::unlink(path.c_str());
   }
   ::close(descriptor);
 }
 
 // Whether a new file is ours: not when somebody took it for that of a dead writer before it was locked.
-bool hold(int descriptor) {
+bool hold(int descriptor, const std::string& path) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-  struct stat file {};
-  return ::fstat(descriptor, &file) != 0 || file.st_nlink > 0;
+  return is_named(descriptor, path);
 }
 
 // What dead processes have left in the folders that this one writes to. A folder is looked through when the first file
@@ -73,7 +72,7 @@ class Leftovers {
       const std::lock_guard lock(mutex_);
       std::vector<std::string>& left = in_folder(folder_of(path));
       const auto other = std::partition(left.begin(), left.end(),
-                                        [&](const std::string& name) { return !is_temporary(name, prefix); });
+                                        [&](const std::string& name) { return written_name(name) != prefix; });
       found.assign(std::make_move_iterator(other), std::make_move_iterator(left.end()));
       left.erase(other, left.end());
     }
@@ -96,7 +95,7 @@ class Leftovers {
     for (std::filesystem::directory_iterator entry(path, ignored), end; !ignored && entry != end;
          entry.increment(ignored)) {
       std::string name = entry->path().filename().string();
-      if (name.find(kMark) != std::string::npos) folder.left.push_back(std::move(name));
+      if (!written_name(name).empty()) folder.left.push_back(std::move(name));
     }
     return folder.left;
   }
@@ -107,19 +106,30 @@ class Leftovers {
 
 }  // namespace
 
+std::string_view written_name(std::string_view temporary) {
+  for (const std::string_view before : {std::string_view("-"), kMark}) {
+    const size_t last = temporary.find_last_not_of("0123456789");
+    if (last == std::string_view::npos || last + 1 == temporary.size()) return {};
+    temporary = temporary.substr(0, last + 1);
+    if (!temporary.ends_with(before)) return {};
+    temporary.remove_suffix(before.size());
+  }
+  return temporary;
+}
+
 AtomicFile::AtomicFile(std::string path) : OutputFile(std::move(path)) {
   static Leftovers leftovers;
   static std::atomic<int> counter{0};  // two files of one process may be written to the same name
   leftovers.remove_those_of(path_);
   const std::string prefix = path_.substr(0, begin_of_name(path_)) + temporary_prefix(path_);
   while (descriptor_ < 0) {
-    temporary_path_ = fmt::format("{}{}-{}", prefix, ::getpid(), counter.fetch_add(1));
+    temporary_path_ = fmt::format("{}{}{}-{}", prefix, kMark, ::getpid(), counter.fetch_add(1));
     descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0) {
       if (errno != EEXIST) fail("cannot create the file");
       // Of a dead process with our number, as there is in a container that was started again; or of one elsewhere.
       remove_if_dead(temporary_path_);
-    } else if (!hold(descriptor_)) {
+    } else if (!hold(descriptor_, temporary_path_)) {
       ::close(std::exchange(descriptor_, -1));
     }
   }
@@ -129,8 +139,8 @@ AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::discard() noexcept {
   if (descriptor_ < 0) return;
+  ::unlink(temporary_path_.c_str());  // while it is locked
   ::close(std::exchange(descriptor_, -1));
-  ::unlink(temporary_path_.c_str());
 }
 
 void AtomicFile::commit() {

@@ -9,9 +9,10 @@ namespace millrace {
 
 /// A file that has its name only when it is whole: written under a temporary name in the same folder, brought to the
 /// disk, then renamed. Without `commit` nothing is left behind. A process that is killed leaves at most
-/// `NAME.tmp-PID-N`, which the next one that writes NAME removes: while the writer lives it holds a lock of it (flock).
-/// One that cannot be known to be dead, where a file system has no locks, is passed over. Of a NAME that is as long as
-/// a name may be, the temporary one has the beginning.
+/// `NAME.tmp-PID-N`, which the next process that writes NAME removes: while the writer lives it holds a lock of it
+/// (flock). One that cannot be known to be dead, where a file system has no locks, is passed over; where each host has
+/// locks of its own (NFS mounted with `nolock` or `local_lock`), processes of several hosts must not write one NAME. Of
+/// a NAME that is as long as a name may be, the temporary one has the beginning.
 ///
 ///     AtomicFile file("model/config.json");
 ///     file.write(text);
@@ -33,6 +34,9 @@ class AtomicFile final : public OutputFile {
 
   std::string temporary_path_;
 };
+
+/// NAME, or as much of it as there is room for, of `NAME.tmp-PID-N`; empty for another name.
+[[nodiscard]] std::string_view written_name(std::string_view temporary);
 
 /// Writes a whole file at once.
 void write_atomically(std::string path, std::string_view bytes);

@@ -25,8 +25,11 @@ std::unique_ptr<FileLock> FileLock::share(const std::string& path) {
   if (lock->descriptor_ < 0) return nullptr;
   while (::flock(lock->descriptor_, LOCK_SH) != 0 && errno == EINTR) {
   }
-  struct stat file {};
-  return ::fstat(lock->descriptor_, &file) == 0 && file.st_nlink > 0 ? std::move(lock) : nullptr;
+  struct stat locked {};
+  struct stat named {};
+  const bool is_there = ::fstat(lock->descriptor_, &locked) == 0 && ::stat(path.c_str(), &named) == 0 &&
+                        locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+  return is_there ? std::move(lock) : nullptr;
 }
 
 std::unique_ptr<FileLock> FileLock::try_alone(const std::string& path) {

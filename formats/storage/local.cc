@@ -148,9 +148,7 @@ std::vector<std::string> LocalStorage::glob(const std::string& pattern) { return
 
 std::vector<std::string> glob_local(const std::string& pattern) {
   struct stat of_name {};
-  if (::stat(pattern.c_str(), &of_name) == 0) {
-    return S_ISDIR(of_name.st_mode) ? std::vector<std::string>() : std::vector{pattern};
-  }
+  if (::stat(pattern.c_str(), &of_name) == 0 && !S_ISDIR(of_name.st_mode)) return {pattern};
   static thread_local std::string failed;
   failed.clear();
   glob_t found{};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
 
@@ -23,9 +24,10 @@ std::string read_whole_file(const std::string& path, std::string_view what) {
     size += static_cast<size_t>(stream.gcount());
   }
   if (!stream.is_open() || stream.bad()) {
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot read the {}: {}", what, std::strerror(errno)),
-                          .shard = path});
+    throw ErrorException(
+        {.code = ErrorCode::kIo,
+         .message = fmt::format("cannot read the {}: {}{}", what, std::strerror(errno), note_on_url(path)),
+         .shard = path});
   }
   bytes.resize(size);
   return bytes;

@@ -9,6 +9,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/tfrecord/crc.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
@@ -44,15 +45,20 @@ constexpr std::array kFormats = {
 constexpr size_t kFewestOfText = 4;
 constexpr size_t kMostShown = 64;
 
+// Of UTF-8, whose last character may be cut.
 bool is_text(std::string_view bytes) {
-  return bytes.size() >= kFewestOfText && std::ranges::all_of(bytes, [](char c) {
-           return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r';
-         });
+  constexpr size_t kMostOfACharacter = 4;
+  const bool has_no_controls = std::ranges::all_of(
+      bytes, [](char c) { return static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r'; });
+  return bytes.size() >= kFewestOfText && has_no_controls &&
+         valid_utf8_prefix(bytes) + kMostOfACharacter > bytes.size();
 }
 
 }  // namespace
 
 std::string describe_other_format(std::string_view first_bytes) {
+  if (first_bytes.starts_with("\xef\xbb\xbf")) first_bytes.remove_prefix(3);  // the mark of byte order
+  first_bytes.remove_prefix(std::min(first_bytes.find_first_not_of(" \t\r\n"), first_bytes.size()));
   for (const Magic& format : kFormats) {
     if (first_bytes.starts_with(format.bytes)) {
       return fmt::format("; the file begins like {}, and is no TFRecord file", format.name);
@@ -60,7 +66,7 @@ std::string describe_other_format(std::string_view first_bytes) {
   }
   const std::string_view shown = first_bytes.substr(0, kMostShown);
   if (!is_text(shown)) return "";
-  const std::string_view line = shown.substr(0, shown.find_first_of("\r\n\t"));
+  const std::string_view line = shown.substr(0, std::min(shown.find_first_of("\r\n\t"), valid_utf8_prefix(shown)));
   return fmt::format("; the file begins with the text '{}', and is no TFRecord file", line);
 }
 

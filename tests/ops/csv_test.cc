@@ -173,6 +173,9 @@ TEST_F(Csv, AByteOrderMarkAtTheBeginningIsNoData) {
   EXPECT_THAT(elements("1,x\n" + mark + "2,y\n").back(), HasSubstr("is no int64"));
   EXPECT_THAT(elements(mark + mark + "1,x\n").back(), HasSubstr("is no int64"));
   EXPECT_THAT(elements(mark.substr(0, 2) + "1,x\n").back(), HasSubstr("is no int64"));
+  // It does not count.
+  EXPECT_THAT(take(Dataset::csv(file(mark + "1,x\n"), columns, {}, {.max_record_bytes = 3})),
+              ElementsAre("id=1 text=x"));
   // Resumed at each place.
   const Dataset dataset = Dataset::csv(file(mark + "1,x\n2,y\n"), columns);
   const WorkerLimit workers(1);

@@ -37,7 +37,7 @@ class FoundSpecialTokens : public testing::Test {
     json file = {{"version", "1.0"},
                  {"added_tokens", added},
                  {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocabulary}}}};
-    if (!sep.empty()) {
+    if (!cls.empty() || !sep.empty()) {
       json single = json::array();
       json special = json::object();
       const auto add = [&](const std::string& token) {
@@ -49,7 +49,7 @@ class FoundSpecialTokens : public testing::Test {
       single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
       json pair = single;
       pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 0}}}});
-      add(sep);
+      if (!sep.empty()) add(sep);
       file["post_processor"] = {
           {"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
     }
@@ -98,6 +98,10 @@ TEST_F(FoundSpecialTokens, ByWhatTheTokenizerPutsAroundATextAndByTheUsualNames) 
   const SpecialTokens ended = SpecialTokens::find(words({"<unk>", "stop", "<s>"}, "", "stop"), path());
   EXPECT_EQ(ended.sep, "stop");
   EXPECT_EQ(ended.cls, "<s>");
+  // Nor is one that is in front of a text alone its end.
+  const SpecialTokens begun = SpecialTokens::find(words({"<unk>", "go", "a"}, "go", ""), path());
+  EXPECT_EQ(begun.cls, "go");
+  EXPECT_EQ(begun.sep, std::nullopt);
   const SpecialTokens plain = SpecialTokens::find(words({"[UNK]", "[CLS]", "[SEP]", "</s>"}, "", ""), path());
   EXPECT_EQ(plain.cls, "[CLS]");
   EXPECT_EQ(plain.sep, "[SEP]");

@@ -311,6 +311,14 @@ TEST(TrainingLoop, RefusesToStopEarlyByAMetricThatNoEvaluationHas) {
   }
 }
 
+TEST(TrainingLoop, RefusesToStopEarlyWhereNothingIsEvaluated) {
+  ToyTraining toy({.total_steps = 3});
+  toy.trainer.add_callback(std::make_unique<EarlyStopping>());
+  RegressionSource source(1000);
+  EXPECT_THAT(thrown_by([&] { toy.trainer.train(source); }), HasSubstr("there is nothing to evaluate on"));
+  EXPECT_EQ(toy.trainer.step(), 0);
+}
+
 TEST(TrainingLoop, AnEvaluationThatFailsCostsNoStep) {
   const TemporaryFolder folder;
   bool fails = false;
@@ -389,6 +397,7 @@ TEST(TrainingLoop, ASourceThatStandsElsewhereThanTheCheckpointIsRefused) {
     EXPECT_EQ(second.trainer.step(), right ? 9 : 7) << thrown;
     if (!right) {
       EXPECT_THAT(thrown, HasSubstr("state: the source does not stand where the checkpoint ends"));
+      EXPECT_EQ(thrown_by([&] { second.trainer.train(rest); }), thrown) << "also the second time";
     }
   }
 }

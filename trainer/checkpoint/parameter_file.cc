@@ -65,14 +65,18 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
   std::vector<std::string> misshapen;
   std::vector<std::string> differing;
   std::vector<std::string> known(there.ignored.begin(), there.ignored.end());
+  // Of a parameter that is missing, the first of its copies stands for it.
   const auto check_copy = [&](const std::string& name, const std::string& copy) {
     known.push_back(copy);
     const NamedTensor* first = find(name);
+    for (const TiedCopy& other : there.copies) {
+      if (first == nullptr && other.parameter == name) first = find(other.name);
+    }
     const NamedTensor* second = find(copy);
     if (first == nullptr || second == nullptr) return;
     const bool same =
         first->type == second->type && first->shape == second->shape && std::ranges::equal(first->bytes, second->bytes);
-    if (!same) differing.push_back(fmt::format("{} and {}", name, copy));
+    if (!same) differing.push_back(fmt::format("{} and {}", first->name, copy));
   };
   // The parameter itself; else, of others' files, the first of its copies.
   const auto find_parameter = [&](const Parameter& parameter, const std::string& suffix) {

@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kWeights = "model.safetensors";
 constexpr std::array<std::string_view, 2> kFamilies = {"t5", "mt5"};
 constexpr const char* kEmbeddings = "shared.weight";
+constexpr const char* kEncoderEmbeddings = "encoder.embed_tokens.weight";
+constexpr const char* kDecoderEmbeddings = "decoder.embed_tokens.weight";
 constexpr const char* kOutputMatrix = "lm_head.weight";
 // Published files of version 1.0 (t5-small, t5-base, ...) hold this table, which no layer has ever read.
 constexpr const char* kUnusedTable = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
@@ -52,6 +54,9 @@ void untie_from_another_matrix(const std::string& directory, T5Config& config) {
   const WeightFiles files(directory);
   const NamedTensor* matrix = files.find(kOutputMatrix);
   const NamedTensor* embeddings = files.find(kEmbeddings);
+  for (const char* copy : {kEncoderEmbeddings, kDecoderEmbeddings}) {
+    if (embeddings == nullptr) embeddings = files.find(copy);
+  }
   if (matrix == nullptr || embeddings == nullptr || std::ranges::equal(matrix->bytes, embeddings->bytes)) return;
   config.scale_decoder_outputs = config.scales_outputs();
   config.tie_word_embeddings = false;
@@ -95,8 +100,7 @@ T5Config load_t5_config(const std::string& directory, const PretrainedOptions& o
 
 FlatBuffer load_t5_weights(const std::string& directory, const T5ForConditionalGeneration& model) {
   const WeightFiles files(directory);
-  std::vector<TiedCopy> copies = {{"encoder.embed_tokens.weight", kEmbeddings},
-                                  {"decoder.embed_tokens.weight", kEmbeddings}};
+  std::vector<TiedCopy> copies = {{kEncoderEmbeddings, kEmbeddings}, {kDecoderEmbeddings, kEmbeddings}};
   if (model.config().tie_word_embeddings) copies.push_back({kOutputMatrix, kEmbeddings});
   const std::string unused = kUnusedTable;
   return read_weights(files.tensors(), files.path(), model.layout(), {.copies = copies, .ignored = {&unused, 1}});

@@ -34,7 +34,7 @@ template <typename T>
 DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t rows, int64_t parts, int64_t size)
     : size_(size), scale_(static_cast<T>(mask.scale())) {
   if (!mask.drops()) return;
-  tape.take_dropout_place(mask.place(), mask.first_row());
+  tape.take_dropout(mask.key(), mask.first_row(), mask.place());
   const int64_t room = DropoutMask::room(size);
   stride_ = (size + 7) / 8;
   bits_ = tape.template keep<uint8_t>(rows * parts * stride_);
@@ -53,7 +53,7 @@ DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t le
                               std::span<const int32_t> tokens)
     : size_(columns), scale_(static_cast<T>(mask.scale())) {
   if (!mask.drops()) return;
-  tape.take_dropout_place(mask.place(), mask.first_row());
+  tape.take_dropout(mask.key(), mask.first_row(), mask.place());
   const int64_t room = DropoutMask::room(length * columns);
   stride_ = (columns + 7) / 8;
   bits_ = tape.template keep<uint8_t>(std::ssize(tokens) * stride_);

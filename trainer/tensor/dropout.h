@@ -26,6 +26,8 @@ class DropoutMask {
   uint32_t threshold() const { return threshold_; }
   /// 1 / (1 - probability).
   double scale() const { return scale_; }
+  /// What tells its random words from those of others: of seed, step and place.
+  uint64_t key() const { return rng_.bits(0); }
   /// The place as a number, and the first row.
   uint64_t place() const { return place_; }
   int64_t first_row() const { return first_row_; }

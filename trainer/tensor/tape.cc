@@ -46,7 +46,7 @@ void Tape<T>::begin(const ParameterLayout& layout, const T* weights, Gradients g
   table_.clear();
   records_.clear();
   inputs_.clear();
-  dropout_places_.clear();
+  dropouts_.clear();
   if (!recording()) return;
   for (const Parameter& parameter : layout.parameters()) {
     table_.push_back({.values = gradients.values + parameter.offset, .count = parameter.size});
@@ -54,15 +54,15 @@ void Tape<T>::begin(const ParameterLayout& layout, const T* weights, Gradients g
 }
 
 template <typename T>
-void Tape<T>::take_dropout_place(uint64_t place, int64_t first_row) {
-  const std::pair taken(place, first_row);
-  if (std::ranges::find(dropout_places_, taken) != dropout_places_.end()) {
+void Tape<T>::take_dropout(uint64_t key, int64_t first_row, uint64_t place) {
+  const std::pair taken(key, first_row);
+  if (std::ranges::find(dropouts_, taken) != dropouts_.end()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("two dropouts of one pass have the place {}: they would drop alike, so each needs "
                                      "a name of its own",
                                      place));
   }
-  dropout_places_.push_back(taken);
+  dropouts_.push_back(taken);
 }
 
 template <typename T>

@@ -108,9 +108,9 @@ class Tape {
   U* keep(int64_t count) {
     return arena_.template allocate<U>(count);
   }
-  /// Says that a dropout draws at this place for the rows from `first_row` on. Throws `kInvalidArgument` when one has
-  /// done so since the tape began: they would drop alike.
-  void take_dropout_place(uint64_t place, int64_t first_row);
+  /// Says that a dropout with this key of its random words draws for the rows from `first_row` on. Throws
+  /// `kInvalidArgument` naming its place when one has done so since the tape began: they would drop alike.
+  void take_dropout(uint64_t key, int64_t first_row, uint64_t place);
   /// Memory for the length of one operator.
   Arena& arena() { return arena_; }
 
@@ -176,7 +176,7 @@ class Tape {
   std::vector<Gradient> table_;  // the parameters first, by id
   std::vector<Record> records_;
   std::vector<int> inputs_;
-  std::vector<std::pair<uint64_t, int64_t>> dropout_places_;  // since it began
+  std::vector<std::pair<uint64_t, int64_t>> dropouts_;  // keys and first rows since it began
 };
 
 extern template struct Tensor<float>;

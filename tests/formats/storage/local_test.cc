@@ -166,6 +166,8 @@ TEST_F(LocalStorageTest, APatternThatIsTheNameOfAFileIsThatFile) {
   test::write_file((folder_ / "e[1]" / "x.tfrecord").string(), "x");
   EXPECT_THAT(names("e[1]/x.tfrecord"), ElementsAre((folder_ / "e[1]" / "x.tfrecord").string()));
   EXPECT_THAT(names("e[1]"), IsEmpty()) << "a folder";
+  test::write_file((folder_ / "e1").string(), "x");
+  EXPECT_THAT(names("e[1]"), ElementsAre((folder_ / "e1").string())) << "what a pattern of that name finds";
 }
 
 TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {

@@ -507,6 +507,8 @@ TEST_F(ShardReaderTest, AFileThatIsNoShardIsCalledWhatItIs) {
   EXPECT_THAT(message(R"({"text": "one"})"
                       "\n"),
               HasSubstr(R"(begins with the text '{"text": "one"}')"));
+  EXPECT_THAT(message("\xef\xbb\xbf\n <!DOCTYPE html>"), HasSubstr("begins like HTML"));
+  EXPECT_THAT(message("caf\xc3\xa9,1\nna\xc3\xafve,2\n"), HasSubstr("begins with the text 'caf\xc3\xa9,1'"));
   const std::string damaged(40, '\1');
   EXPECT_THAT(message(damaged), testing::Not(HasSubstr("no TFRecord")));
   // A shard whose damage lies further on is one.

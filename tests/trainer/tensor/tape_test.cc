@@ -238,6 +238,7 @@ TEST(DropoutMask, OfOnePlaceIsRefusedTwiceInOnePass) {
     EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "attention", 0)), "no error");
     EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "output", 0)), "no error");
     EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, "attention", 2)), "no error") << "other rows";
+    EXPECT_EQ(drop(DropoutMask(0.5, 2, 2, "attention", 0)), "no error") << "another seed";
     EXPECT_EQ(drop(DropoutMask()), "no error");
     EXPECT_EQ(drop(DropoutMask()), "no error");
     EXPECT_EQ(drop(DropoutMask(0, 1, 2, "attention", 0)), "no error") << "drops nothing";

@@ -26,8 +26,11 @@ void TrainerOptions::check() const {
   const auto need = [](bool holds, std::string message) {
     if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, std::move(message));
   };
-  need(accumulate >= 1, fmt::format("accumulate is {}; at least 1 is needed", accumulate));
-  need(total_steps >= 0, fmt::format("total_steps is {}; at least 0 is needed", total_steps));
+  step.check();
+  need(accumulate >= 1 && accumulate <= kMostAccumulate,
+       fmt::format("accumulate is {}; 1 to {} are possible", accumulate, kMostAccumulate));
+  need(total_steps >= 0 && total_steps <= kMostSteps,
+       fmt::format("total_steps is {}; 0 to {} are possible", total_steps, kMostSteps));
   need(report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", report_every));
   need(evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", evaluate_every));
   need(evaluate_every == 0 || evaluation, "evaluate_every is set, but there is nothing to evaluate on");

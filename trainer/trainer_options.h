@@ -29,10 +29,14 @@ struct KeepBest {
   std::function<void(const std::string& directory, std::span<const float> weights)> write = nullptr;
 };
 
+// Limits of `TrainerOptions`: their product is a number of batches, which fits 64 bits.
+inline constexpr int64_t kMostAccumulate = 1'000'000;
+inline constexpr int64_t kMostSteps = 1'000'000'000'000;
+
 struct TrainerOptions {
   StepGraphOptions step = {};  ///< replicas, threads, seed, clipping, devices
   /// Global batches (micro-batches) whose gradients make one step, as if they were one batch. An epoch's end completes
-  /// a step that has fewer. Default: 1
+  /// a step that has fewer. 1 to `kMostAccumulate`. Default: 1
   int64_t accumulate = 1;
   /// Parameters whose name contains a match of this regular expression (RE2) stay as they are: they have no
   /// gradient and no optimizer slot. Default: empty, none

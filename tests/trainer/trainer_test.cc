@@ -740,7 +740,13 @@ TEST(Trainer, AnErrorOfTheModelNamesTheReplicaAndEndsTheTraining) {
 TEST(Trainer, RefusesOptionsThatCannotWork) {
   const auto refusal = [](TrainerOptions options) { return thrown_by([&] { ToyTraining toy(std::move(options)); }); };
   EXPECT_EQ(refusal({.total_steps = -1}), "invalid_argument: total_steps is -1; at least 0 is needed");
-  EXPECT_EQ(refusal({.accumulate = 0}), "invalid_argument: accumulate is 0; at least 1 is needed");
+  EXPECT_EQ(refusal({.accumulate = 0}), "invalid_argument: accumulate is 0; 1 to 1000000 are possible");
+  EXPECT_EQ(refusal({.accumulate = kMostAccumulate + 1}),
+            "invalid_argument: accumulate is 1000001; 1 to 1000000 are possible");
+  EXPECT_EQ(refusal({.step = {.replicas = kMostReplicas + 1}}),
+            "invalid_argument: replicas is 1025; 1 to 1024 are possible");
+  EXPECT_EQ(refusal({.step = {.threads = kMostStepThreads + 1}}),
+            "invalid_argument: threads is 1025; 0 to 1024 are possible");
   EXPECT_EQ(refusal({.report_every = 0}), "invalid_argument: report_every is 0; at least 1 is needed");
   EXPECT_EQ(refusal({.evaluate_every = 5}),
             "invalid_argument: evaluate_every is set, but there is nothing to evaluate on");

@@ -31,9 +31,6 @@ Error placed(int replica, const std::string& place, Error error) {
 }
 
 int thread_count(int threads) {
-  if (threads < 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} threads; at least 1 is needed", threads));
-  }
   if (threads > 0) return threads;
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
@@ -44,7 +41,7 @@ class StepGraph::Impl {
  public:
   Impl(const Model& model, const Optimizer& optimizer, TrainedState& state, StepGraphOptions options)
       : optimizer_(optimizer),
-        options_(std::move(options)),
+        options_((options.check(), std::move(options))),
         layout_(model.layout()),
         buckets_(layout_.buckets_of([&state](int id) { return state.trainable[static_cast<size_t>(id)] != 0; })),
         num_buckets_(static_cast<int>(buckets_.size())),

@@ -21,9 +21,14 @@ struct Clipping {
   bool per_replica = false;
 };
 
+/// Of `StepGraphOptions`: what is kept for each is a fixed, small part of a step.
+inline constexpr int kMostReplicas = 1024;
+/// Of `StepGraphOptions`, as of pipelines.
+inline constexpr int kMostStepThreads = 1024;
+
 struct StepGraphOptions {
-  int replicas = 8;   ///< views of a global batch. Default: 8
-  int threads = 0;    ///< threads that work on a step, the caller's among them. Default: 0, the cores
+  int replicas = 8;   ///< views of a global batch, 1 to `kMostReplicas`. Default: 8
+  int threads = 0;    ///< that work on a step, the caller's among them, up to `kMostStepThreads`. Default: 0, the cores
   uint64_t seed = 0;  ///< of the models' random choices. Default: 0
   std::optional<Clipping> clipping = std::nullopt;  ///< of the mean gradient. Default: none
   /// How the models keep what their backward passes need. Default: kFull
@@ -37,6 +42,9 @@ struct StepGraphOptions {
   std::function<void(const Stall&)> on_stall = nullptr;
   /// Makes the devices that replicas run on, as many as run at the same time. Default: null, `CpuWorker`s of the model
   MakeWorker make_worker = nullptr;
+
+  /// Throws `kInvalidArgument` for replicas and threads out of range.
+  void check() const;
 };
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "benchmarks/workloads.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/plan/plan.h"
 
@@ -77,9 +77,7 @@ void read_workload_options(const po::variables_map& given, BenchOptions& options
 
 void read_check_options(const po::variables_map& given, int64_t max_distinct_shapes,
                         const std::vector<std::string>& max_padding, BenchOptions& options) {
-  require_at_least("check-elements", options.check_elements, 0);
   if (given.contains("max-distinct-shapes")) {
-    require_at_least("max-distinct-shapes", max_distinct_shapes, 1);
     options.max_distinct_shapes = max_distinct_shapes;
   }
   for (const std::string& text : max_padding) {
@@ -112,19 +110,21 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("shards", po::value(&options.shards), "TFRecord files: a glob such as 'data/train-*.tfrecord'")
       ("pipeline", po::value(&options.pipeline),
        "measure the pipeline of this definition, in the place of a workload: JSON in a file *.json, else protobuf's text")
-      ("batch", po::value(&options.batch), "rows in a batch; the default is the workload's")
-      ("shuffle", po::value(&options.shuffle), "rows in the shuffle buffer; the default is the workload's, of a GLOB no more than take 1 GiB")
-      ("cycle-length", po::value(&options.cycle_length), "shards read in turn; the default is the workload's")
-      ("block-length", po::value(&options.block_length)->default_value(options.block_length),
+      ("batch", whole_number(&options.batch, {1, limits::kRows}), "rows in a batch; the default is the workload's")
+      ("shuffle", whole_number(&options.shuffle, {1, limits::kRows}),
+       "rows in the shuffle buffer; the default is the workload's, of a GLOB no more than take 1 GiB")
+      ("cycle-length", whole_number(&options.cycle_length, {1, limits::kFew}),
+       "shards read in turn; the default is the workload's")
+      ("block-length", whole_number(options.block_length, {1, limits::kRows}),
        "records that a shard gives in its turn")
-      ("chunk-bytes", po::value(&options.chunk_bytes)->default_value(options.chunk_bytes),
+      ("chunk-bytes", whole_number(options.chunk_bytes, {16384, 1 << 30}),
        "bytes that are asked of the storage at a time, from 16384 to 2^30; of plain shards in the page cache at most "
        "131072 to 262144, a quarter of a core's L2 cache; changes speed only")
-      ("read-ahead", po::value(&options.read_ahead)->default_value(options.read_ahead),
+      ("read-ahead", whole_number(options.read_ahead, {0, 1024}),
        "such chunks of each open shard that are read before they are needed, where the storage does not answer at once")
-      ("prefetch", po::value(&options.prefetch)->default_value(options.prefetch), "blocks ready before they are asked for")
+      ("prefetch", whole_number(options.prefetch, {1, limits::kFew}), "blocks ready before they are asked for")
       ("cache", "keep the parsed rows in memory (quest)")
-      ("seed", po::value(&seed)->default_value(seed), "of every random choice")
+      ("seed", whole_number(seed, {0, limits::kAny}), "of every random choice")
       ("unordered", "elements come as they are ready; the stream then depends on timing")
       ("no-rewrite", po::value(&options.disabled_rewrites)->composing(), "switch a rewrite of the plan off; may be repeated")
       ("save-pipeline", po::value(&options.save_pipeline),
@@ -139,19 +139,20 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "made anew without --resume");
   po::options_description run("how it is run");
   run.add_options()
-      ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
-      ("seconds", po::value(&options.seconds)->default_value(options.seconds), "length of a timed run")
-      ("warmup-seconds", po::value(&options.warmup_seconds)->default_value(options.warmup_seconds),
+      ("threads", whole_number(options.threads, {0, limits::kThreads}), "workers; 0: one for each core")
+      ("seconds", real_number(options.seconds, {0.001, limits::kSeconds}), "length of a timed run")
+      ("warmup-seconds", real_number(options.warmup_seconds, {0, limits::kSeconds}),
        "time between the first batch and the measurement")
-      ("batches", po::value(&batches),
+      ("batches", whole_number(&batches, {1, limits::kCount}),
        "stop after so many batches, counted from the start of the stream, and compute stream_hash over them")
-      ("rounds", po::value(&options.rounds)->default_value(options.rounds),
+      ("rounds", whole_number(options.rounds, {1, limits::kFew}),
        "runs, each from the beginning; the result is the median one, their spread the noise of --compare; "
        "3 with --floor and --sweep")
-      ("consumer-us", po::value(&options.consumer_us)->default_value(0), "microseconds that the consumer spends on a batch")
-      ("memory-mb", po::value(&options.memory_mb)->default_value(options.memory_mb),
+      ("consumer-us", whole_number(options.consumer_us, {0, limits::kCount}),
+       "microseconds that the consumer spends on a batch")
+      ("memory-mb", whole_number(options.memory_mb, {0, limits::kMemoryMb}),
        "MiB for everything between the files and the consumer; 0: half of the machine's memory")
-      ("watchdog", po::value(&options.watchdog)->default_value(options.watchdog),
+      ("watchdog", real_number(options.watchdog, {0, limits::kSeconds}),
        "when nothing has moved for so many seconds while a batch or a shard is waited for, say what is waited for and exit with 75; "
        "0: wait for ever")
       ("no-statistics", "without the counters of stages, to see what they cost; then no watchdog either");
@@ -173,17 +174,18 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "cycle-length, block-length, chunk-bytes, read-ahead, prefetch, memory-mb, consumer-us, seed")
       ("compare", po::value(&options.compare)->multitoken(),
        "A.json B.json: compare two results of --json; exits with 1 where the second is slower than --max-slowdown")
-      ("max-slowdown", po::value(&options.max_slowdown)->default_value(options.max_slowdown),
+      ("max-slowdown", real_number(options.max_slowdown, {1e-6, 1e6}),
        "with --compare: how many times as long a record may take");
   po::options_description looking_at("looking instead of measuring");
   looking_at.add_options()
-      ("print", po::value(&options.print), "print the first N elements and stop")
+      ("print", whole_number(&options.print, {1, limits::kCount}), "print the first N elements and stop")
       ("explain", "print the plan as written and as it runs, and stop")
       ("explain-dot", "print the plan as written as a graph for Graphviz's dot, and stop")
       ("check", "read the first elements, say what they are like, and stop; exits with 1 where something asked for is not so")
-      ("check-elements", po::value(&options.check_elements)->default_value(options.check_elements),
+      ("check-elements", whole_number(options.check_elements, {0, limits::kCount}),
        "with --check: how many elements are read; 0: all")
-      ("max-distinct-shapes", po::value(&max_distinct_shapes), "with --check: most different shapes of elements")
+      ("max-distinct-shapes", whole_number(&max_distinct_shapes, {1, limits::kCount}),
+       "with --check: most different shapes of elements")
       ("max-padding", po::value(&max_padding)->composing(),
        "with --check: FEATURE=SHARE, the largest share of padding in a feature, 0 to 1; may be repeated")
       ("require-fixed-shapes", "with --check: every shape is known before the data is read")
@@ -191,7 +193,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   po::options_description states("going on where a run ended");
   states.add_options()
       ("state", po::value(&options.state), "write the place in the stream to this file while running, atomically")
-      ("state-every", po::value(&options.state_every)->default_value(options.state_every), "batches between two states")
+      ("state-every", whole_number(options.state_every, {1, limits::kCount}), "batches between two states")
       ("resume", po::value(&options.resume), "go on from the state in this file");
   // clang-format on
   po::options_description visible("");
@@ -210,8 +212,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
   if (given->contains("compare")) {
     if (options.compare.size() != 2)
       refuse(fmt::format("--compare needs two files with results, not {}", options.compare.size()));
-    if (!(options.max_slowdown > 0) || !std::isfinite(options.max_slowdown))
-      refuse(fmt::format("--max-slowdown is {}, must be above 0 and finite", options.max_slowdown));
     for (const auto& [option, value] : *given) {
       if (value.defaulted() || option == "compare" || option == "max-slowdown" || option == "json") continue;
       refuse(option == "workload" ? "a workload has no effect with --compare"
@@ -240,24 +240,8 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
           "--help");
     read_workload_options(*given, options);
   }
-  require_at_least("batch", options.batch, 1);
-  require_at_least("shuffle", options.shuffle, 1);
-  require_at_least("cycle-length", options.cycle_length, 1);
-  require_at_least("threads", options.threads, 0);
-  require_at_least("consumer-us", options.consumer_us, 0);
-  require_at_least("seed", seed, 0);
-  require_at_least("memory-mb", options.memory_mb, 0);
-  constexpr int64_t kMostMb = int64_t{1} << 30;
-  if (options.memory_mb > kMostMb)
-    refuse(fmt::format("--memory-mb is {}, must be at most {}", options.memory_mb, kMostMb));
-  require_at_least("state-every", options.state_every, 1);
   options.seed = static_cast<uint64_t>(seed);
-  if (!(options.seconds > 0) || !std::isfinite(options.seconds))
-    refuse(fmt::format("--seconds is {}, must be above 0 and finite", options.seconds));
-  require_seconds("warmup-seconds", options.warmup_seconds);
-  require_seconds("watchdog", options.watchdog);
   if (given->contains("batches")) {
-    require_at_least("batches", batches, 1);
     options.batches = batches;
     refuse_together(*given, "--batches", {"seconds", "warmup-seconds"});
   }
@@ -265,7 +249,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       "batches",  "seconds",     "warmup-seconds", "consumer-us", "json",  "state",     "state-every",
       "hash-log", "skipped-log", "rounds",         "html",        "trace", "no-display"};
   if (given->contains("print")) {
-    require_at_least("print", options.print, 1);
     refuse_together(*given, "--print", measuring);
   }
   options.check = given->contains("check");
@@ -327,11 +310,6 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
                      "save-pipeline", "check", "html", "trace"});
   }
   if ((options.floor || !sweep.empty()) && (*given)["rounds"].defaulted()) options.rounds = 3;
-  require_at_least("rounds", options.rounds, 1);
-  require_at_least("block-length", options.block_length, 1);
-  require_at_least("chunk-bytes", options.chunk_bytes, 1);
-  require_at_least("read-ahead", options.read_ahead, 0);
-  require_at_least("prefetch", options.prefetch, 1);
   if (options.rounds > 1) {
     refuse_together(*given, "--rounds above 1", {"state", "resume", "hash-log", "skipped-log", "trace"});
   }

@@ -13,9 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
+#include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/models/config_limits.h"
 #include "millrace/trainer/models/roberta.h"
 #include "millrace/trainer/optimizers/adam.h"
 #include "millrace/trainer/step/step_graph.h"
@@ -42,17 +45,19 @@ struct Options {
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
   po::options_description visible("options");
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    visible.add_options()(name, po::value(&value)->default_value(value), text);
+  const auto add = [&](const char* name, auto& value, WholeNumberLimits limits, const char* text) {
+    visible.add_options()(name, whole_number(value, limits), text);
   };
-  add("layers", options.layers, "encoder layers");
-  add("hidden", options.hidden, "width; a head has 64, the feed-forward layers are 4 times as wide");
-  add("vocab-size", options.vocab_size, "entries of the vocabulary");
-  add("max-length", options.max_length, "tokens in a row");
-  add("global-batch", options.global_batch, "rows of a batch");
-  add("replicas", options.replicas, "parts of a batch");
-  add("threads", options.threads, "0: one for each core");
-  add("rounds", options.rounds, "steps that are timed, each with its products alone after it; the median counts");
+  add("layers", options.layers, {1, kMostLayers}, "encoder layers");
+  add("hidden", options.hidden, {1, kMostSize / 4},
+      "width; a head has 64, the feed-forward layers are 4 times as wide");
+  add("vocab-size", options.vocab_size, {6, kMostSize}, "entries of the vocabulary");
+  add("max-length", options.max_length, {1, kMostSize / 2}, "tokens in a row");
+  add("global-batch", options.global_batch, {1, kMostSize}, "rows of a batch");
+  add("replicas", options.replicas, {1, kMostReplicas}, "parts of a batch");
+  add("threads", options.threads, {0, limits::kThreads}, "0: one for each core");
+  add("rounds", options.rounds, {1, limits::kFew},
+      "steps that are timed, each with its products alone after it; the median counts");
   if (!parse_command_line(argc, argv,
                           {.name = "gemm_share_bench",
                            .about = "Times training steps, and their matrix products alone on the same threads.",
@@ -60,14 +65,11 @@ std::optional<Options> parse(int argc, char** argv) {
                           visible)) {
     return std::nullopt;
   }
-  require_at_least("layers", options.layers, 1);
-  require_at_least("hidden", options.hidden, 1);
-  require_at_least("vocab-size", options.vocab_size, 6);
-  require_at_least("max-length", options.max_length, 1);
-  require_at_least("replicas", options.replicas, 1);
-  require_at_least("global-batch", options.global_batch, options.replicas);
-  require_at_least("threads", options.threads, 0);
-  require_at_least("rounds", options.rounds, 1);
+  if (options.global_batch < options.replicas) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("--global-batch is {}, must be at least --replicas, which is {}",
+                                     options.global_batch, options.replicas));
+  }
   return options;
 }
 

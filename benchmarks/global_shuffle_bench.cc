@@ -12,6 +12,7 @@
 
 #include "benchmarks/delayed_storage.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/random/keyed_permutation.h"
 #include "millrace/formats/storage/atomic_file.h"
@@ -48,19 +49,19 @@ std::optional<Options> parse(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("folder", po::value(&options.folder), "where the shards are, or are written when they are not there")
-      ("records", po::value(&options.records)->default_value(options.records), "in all shards")
-      ("shards", po::value(&options.shards)->default_value(options.shards), "files")
-      ("record-bytes", po::value(&options.record_bytes)->default_value(options.record_bytes), "of each record")
-      ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
-      ("window", po::value(&options.window)->default_value(options.window), "GlobalShuffleOptions::window")
-      ("merge-gap", po::value(&options.merge_gap)->default_value(options.merge_gap), "GlobalShuffleOptions::merge_gap")
-      ("reads-in-flight", po::value(&options.reads_in_flight)->default_value(options.reads_in_flight),
+      ("records", whole_number(options.records, {1, limits::kRows}), "in all shards")
+      ("shards", whole_number(options.shards, {1, 100'000}), "files")
+      ("record-bytes", whole_number(options.record_bytes, {8, 1 << 30}), "of each record")
+      ("threads", whole_number(options.threads, {0, limits::kThreads}), "workers; 0: one for each core")
+      ("window", whole_number(options.window, {1, 1 << 24}), "GlobalShuffleOptions::window")
+      ("merge-gap", whole_number(options.merge_gap, {0, int64_t{1} << 40}), "GlobalShuffleOptions::merge_gap")
+      ("reads-in-flight", whole_number(options.reads_in_flight, {8, 1 << 20}),
        "GlobalShuffleOptions::reads_in_flight")
-      ("latency-ms", po::value(&options.latency_ms)->default_value(options.latency_ms),
+      ("latency-ms", whole_number(options.latency_ms, {0, limits::kFew}),
        "how much later each answer of the storage comes")
-      ("memory-mb", po::value(&options.memory_mb)->default_value(options.memory_mb),
+      ("memory-mb", whole_number(options.memory_mb, {0, limits::kMemoryMb}),
        "MiB for everything; 0: half of the machine's memory")
-      ("seconds", po::value(&options.seconds)->default_value(options.seconds),
+      ("seconds", real_number(options.seconds, {0, limits::kSeconds}),
        "most of a run, whose records are then checked as far as it came");
   // clang-format on
   const auto given = parse_command_line(
@@ -71,13 +72,6 @@ std::optional<Options> parse(int argc, char** argv) {
       visible);
   if (!given) return std::nullopt;
   if (options.folder.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "--folder is missing");
-  require_at_least("records", options.records, 1);
-  require_at_least("shards", options.shards, 1);
-  require_at_least("record-bytes", options.record_bytes, 8);
-  require_at_least("threads", options.threads, 0);
-  require_at_least("latency-ms", options.latency_ms, 0);
-  require_at_least("memory-mb", options.memory_mb, 0);
-  require_seconds("seconds", options.seconds);
   return options;
 }
 

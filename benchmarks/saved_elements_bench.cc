@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/pipeline/run/executor.h"
@@ -40,9 +41,9 @@ std::optional<Options> parse(int argc, char** argv) {
   // clang-format off
   visible.add_options()
       ("folder", po::value(&options.folder), "where; what it holds of an earlier run is removed")
-      ("elements", po::value(&options.elements)->default_value(options.elements), "rows of 512 int64 ids, 4 KiB")
-      ("batch", po::value(&options.batch)->default_value(options.batch), "rows in a batch when they are read")
-      ("threads", po::value(&options.threads)->default_value(options.threads), "workers; 0: one for each core")
+      ("elements", whole_number(options.elements, {1, limits::kRows}), "rows of 512 int64 ids, 4 KiB")
+      ("batch", whole_number(options.batch, {1, limits::kRows}), "rows in a batch when they are read")
+      ("threads", whole_number(options.threads, {0, limits::kThreads}), "workers; 0: one for each core")
       ("json", "one JSON object instead of a table");
   // clang-format on
   const auto given = parse_command_line(argc, argv,
@@ -53,9 +54,6 @@ std::optional<Options> parse(int argc, char** argv) {
                                         visible);
   if (!given) return std::nullopt;
   if (options.folder.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "--folder is missing");
-  require_at_least("elements", options.elements, 1);
-  require_at_least("batch", options.batch, 1);
-  require_at_least("threads", options.threads, 0);
   options.json = given->contains("json");
   return options;
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/random/keyed_permutation.h"
 #include "millrace/formats/records/shards.h"
 #include "millrace/formats/storage/local.h"
@@ -38,9 +39,9 @@ std::optional<Options> parse(int argc, char** argv) {
   visible.add_options()
       ("shards", po::value(&options.shards), "glob of TFRecord files whose records are written again")
       ("folder", po::value(&options.folder), "where; what it holds of an earlier run is replaced")
-      ("repetitions", po::value(&options.repetitions)->default_value(options.repetitions),
+      ("repetitions", whole_number(options.repetitions, {1, limits::kFew}),
        "how often each form is read, in turn; the fastest counts")
-      ("resumes", po::value(&options.resumes)->default_value(options.resumes),
+      ("resumes", whole_number(options.resumes, {1, limits::kFew}),
        "places in the middle of a shard where reading begins");
   // clang-format on
   const auto given = parse_command_line(argc, argv,
@@ -52,8 +53,6 @@ std::optional<Options> parse(int argc, char** argv) {
   if (!given) return std::nullopt;
   if (options.shards.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "--shards is missing");
   if (options.folder.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "--folder is missing");
-  require_at_least("repetitions", options.repetitions, 1);
-  require_at_least("resumes", options.resumes, 1);
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/workloads.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -16,33 +17,35 @@ namespace {
 struct Key {
   std::string_view name;
   int64_t least;
+  int64_t most;
   bool changes_stream;
   bool (*is_of)(const Workload::Defaults& workload);  // whether the workload has it; null: all have
   void (*set)(BenchOptions& options, int64_t value);
 };
 
 constexpr std::array kKeys = {
-    Key{"threads", 1, false, nullptr, [](BenchOptions& o, int64_t v) { o.threads = static_cast<int>(v); }},
-    Key{"batch", 1, true, [](const Workload::Defaults& w) { return w.batch.has_value(); },
+    Key{"threads", 1, limits::kThreads, false, nullptr,
+        [](BenchOptions& o, int64_t v) { o.threads = static_cast<int>(v); }},
+    Key{"batch", 1, limits::kRows, true, [](const Workload::Defaults& w) { return w.batch.has_value(); },
         [](BenchOptions& o, int64_t v) { o.batch = v; }},
-    Key{"shuffle", 1, true, [](const Workload::Defaults& w) { return w.shuffle.has_value(); },
+    Key{"shuffle", 1, limits::kRows, true, [](const Workload::Defaults& w) { return w.shuffle.has_value(); },
         [](BenchOptions& o, int64_t v) {
           o.shuffle = v;
           o.shuffle_was_given = true;
         }},
-    Key{"cycle-length", 1, true, [](const Workload::Defaults& w) { return w.cycle_length.has_value(); },
+    Key{"cycle-length", 1, limits::kFew, true, [](const Workload::Defaults& w) { return w.cycle_length.has_value(); },
         [](BenchOptions& o, int64_t v) { o.cycle_length = v; }},
-    Key{"block-length", 1, true, [](const Workload::Defaults& w) { return w.takes_shards; },
+    Key{"block-length", 1, limits::kRows, true, [](const Workload::Defaults& w) { return w.takes_shards; },
         [](BenchOptions& o, int64_t v) { o.block_length = v; }},
-    Key{"chunk-bytes", 1, false, [](const Workload::Defaults& w) { return w.takes_shards; },
+    Key{"chunk-bytes", 16384, 1 << 30, false, [](const Workload::Defaults& w) { return w.takes_shards; },
         [](BenchOptions& o, int64_t v) { o.chunk_bytes = v; }},
-    Key{"read-ahead", 0, false, [](const Workload::Defaults& w) { return w.takes_shards; },
+    Key{"read-ahead", 0, 1024, false, [](const Workload::Defaults& w) { return w.takes_shards; },
         [](BenchOptions& o, int64_t v) { o.read_ahead = v; }},
-    Key{"prefetch", 1, false, [](const Workload::Defaults&) { return true; },
+    Key{"prefetch", 1, limits::kFew, false, [](const Workload::Defaults&) { return true; },
         [](BenchOptions& o, int64_t v) { o.prefetch = v; }},
-    Key{"memory-mb", 1, false, nullptr, [](BenchOptions& o, int64_t v) { o.memory_mb = v; }},
-    Key{"consumer-us", 0, false, nullptr, [](BenchOptions& o, int64_t v) { o.consumer_us = v; }},
-    Key{"seed", 0, true, [](const Workload::Defaults& w) { return w.takes_seed; },
+    Key{"memory-mb", 1, limits::kMemoryMb, false, nullptr, [](BenchOptions& o, int64_t v) { o.memory_mb = v; }},
+    Key{"consumer-us", 0, limits::kCount, false, nullptr, [](BenchOptions& o, int64_t v) { o.consumer_us = v; }},
+    Key{"seed", 0, limits::kAny, true, [](const Workload::Defaults& w) { return w.takes_seed; },
         [](BenchOptions& o, int64_t v) { o.seed = static_cast<uint64_t>(v); }},
 };
 
@@ -88,7 +91,9 @@ SweptOption parse_swept_option(std::string_view text, const BenchOptions& option
     if (error != std::errc() || stop != word.data() + word.size()) {
       refuse(fmt::format("--sweep {}: '{}' is no whole number", key.name, word));
     }
-    if (value < key.least) refuse(fmt::format("--sweep {}: {} is less than {}", key.name, value, key.least));
+    if (value < key.least || value > key.most) {
+      refuse(fmt::format("--sweep {}: {}; {} to {} are possible", key.name, value, key.least, key.most));
+    }
     swept.values.push_back(value);
     if (word.size() == rest.size()) return swept;
     rest.remove_prefix(word.size() + 1);

@@ -1,11 +1,11 @@
 #include "millrace/command_line/command_line.h"
 
-#include <cmath>
 #include <iostream>
 #include <new>
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -19,6 +19,7 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
   options.add_options()("help,h", "print this text");
   po::options_description all;
   all.add(options).add(more);
+  require_limits(all);
   po::positional_options_description places;
   for (const std::string& name : positional) {
     const bool all_left = name.ends_with("...");
@@ -27,8 +28,17 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
   po::variables_map given;
   try {
     const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv).options(all).positional(places).style(style).run(), given);
+    try {
+      po::store(po::command_line_parser(argc, argv).options(all).positional(places).style(style).run(), given);
+    } catch (const po::invalid_command_line_syntax& error) {
+      if (error.kind() == po::invalid_syntax::empty_adjacent_parameter) {
+        refuse_empty_number(all, error.get_option_name());
+      }
+      throw;
+    }
     if (!given.contains("help")) po::notify(given);
+  } catch (const NumberOptionError& error) {
+    throw ErrorException(ErrorCode::kInvalidArgument, error.what());
   } catch (const po::error& error) {
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}; see {} --help", error.what(), text.name));
   }
@@ -37,18 +47,6 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
     return std::nullopt;
   }
   return given;
-}
-
-void require_at_least(std::string_view option, int64_t value, int64_t least) {
-  if (value >= least) return;
-  throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("--{} is {}, must be at least {}", option, value, least));
-}
-
-void require_seconds(std::string_view option, double value) {
-  if (value >= 0 && std::isfinite(value)) return;
-  throw ErrorException(ErrorCode::kInvalidArgument,
-                       fmt::format("--{} is {}, must be finite and not negative", option, value));
 }
 
 int run_program(std::string_view name, const std::function<int()>& body) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,16 +19,12 @@ struct ProgramText {
 
 /// Parses a command line, and adds `--help`; nothing when that was asked for and printed. Options are never guessed
 /// from their beginnings; `positional` names the options that take the arguments without a name, the last of them all
-/// that are left. Options that `more` declares are taken, but not shown. Throws `kInvalidArgument` with one line.
+/// that are left. Options that `more` declares are taken, but not shown. Each is text or a
+/// number with limits (number_options.h), which are looked at before `--help` is. Throws `kInvalidArgument` with one
+/// line.
 [[nodiscard]] std::optional<boost::program_options::variables_map> parse_command_line(
     int argc, const char* const* argv, const ProgramText& text, boost::program_options::options_description& options,
     const std::vector<std::string>& positional = {}, const boost::program_options::options_description& more = {});
-
-/// Throws `kInvalidArgument` naming the option unless `value` is at least `least`.
-void require_at_least(std::string_view option, int64_t value, int64_t least);
-
-/// Throws `kInvalidArgument` naming the option unless `value` is a finite number of seconds, at least 0.
-void require_seconds(std::string_view option, double value);
 
 /// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error after
 /// the program's name, in one line; 1 as well when standard output took not all of what was written to it.

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -16,9 +16,11 @@ void add_damage_options(po::options_description& options) {
   options.add_options()
       ("damage", po::value<std::string>()->default_value("fail"),
        "damaged records: `fail` stops with an error, `skip` leaves them out and lists them at the end")
-      ("max-skipped-records", po::value<int64_t>(), "with --damage skip: most records left out in an epoch")
-      ("max-skipped-bytes", po::value<int64_t>(), "with --damage skip: most bytes left out in an epoch")
-      ("max-skipped-share", po::value<double>(),
+      ("max-skipped-records", whole_number<int64_t>(nullptr, {0, limits::kAny}),
+       "with --damage skip: most records left out in an epoch")
+      ("max-skipped-bytes", whole_number<int64_t>(nullptr, {0, limits::kAny}),
+       "with --damage skip: most bytes left out in an epoch")
+      ("max-skipped-share", real_number(nullptr, {0, 1}),
        "with --damage skip: largest share of the records left out in an epoch, of 1,000 records at least");
   // clang-format on
 }
@@ -38,18 +40,12 @@ DamagePolicy damage_policy(const po::variables_map& given) {
   }
   if (given.contains("max-skipped-records")) {
     policy.max_records = given["max-skipped-records"].as<int64_t>();
-    require_at_least("max-skipped-records", *policy.max_records, 0);
   }
   if (given.contains("max-skipped-bytes")) {
     policy.max_bytes = given["max-skipped-bytes"].as<int64_t>();
-    require_at_least("max-skipped-bytes", *policy.max_bytes, 0);
   }
   if (given.contains("max-skipped-share")) {
     policy.max_share = given["max-skipped-share"].as<double>();
-    if (!(*policy.max_share >= 0 && *policy.max_share <= 1)) {
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("--max-skipped-share is {}, must be from 0 to 1", *policy.max_share));
-    }
   }
   return policy;
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/records/shards.h"
 
@@ -47,9 +48,9 @@ std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const*
   visible.add_options()
       ("compression", po::value(&compression), "how the shards are stored: none, zlib, gzip or zstd; without it each shard's "
                                                "first bytes say so")
-      ("max-record-bytes", po::value(&max_record_bytes)->default_value(max_record_bytes),
+      ("max-record-bytes", whole_number(max_record_bytes, {1, limits::kAny}),
        "longer records are an error")
-      ("threads", po::value(&threads)->default_value(threads), "shards that are read at a time; 0: one for each core")
+      ("threads", whole_number(threads, {0, limits::kThreads}), "shards that are read at a time; 0: one for each core")
       ("json", "one JSON object instead of text");
   // clang-format on
   for (const auto& option : more.options()) visible.add(option);
@@ -60,15 +61,11 @@ std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const*
   const auto given = parse_command_line(argc, argv, text, visible, {"shards..."}, hidden);
   if (!given) return std::nullopt;
   if (shards.empty()) refuse(fmt::format("SHARDS is missing: files or globs; see {} --help", name));
-  require_at_least("max-record-bytes", max_record_bytes, 1);
-  require_at_least("threads", threads, 0);
   if (!compression.empty()) {
     arguments.compression = compression_from_name(compression);
     if (!arguments.compression)
       refuse(fmt::format("--compression is '{}', must be none, zlib, gzip or zstd", compression));
   }
-  constexpr int64_t kMostThreads = 1024;
-  if (threads > kMostThreads) refuse(fmt::format("--threads is {}, must be at most {}", threads, kMostThreads));
   arguments.paths = shards_of(shards);
   arguments.max_record_bytes = static_cast<uint64_t>(max_record_bytes);
   arguments.threads =

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -22,7 +23,7 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
       ("model", po::value(&options.model)->default_value(options.model), "folder that train_mlm wrote: OUT/model")
       ("ignore-config", po::value(&options.ignored_config_fields)->composing(),
        "pass over this field of the model's config.json, which is not known; may be repeated")
-      ("top", po::value(&options.top)->default_value(options.top), "candidates for each mask")
+      ("top", whole_number(options.top, {1, limits::kFew}), "candidates for each mask")
       ("text-file", po::value(&text_file), "further texts, one a line")
       ("logits", po::value(&options.logits),
        "also write the logits to this safetensors file: a tensor [tokens, vocabulary] for each text, named by its number")
@@ -39,7 +40,6 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
       visible, {"text..."}, positional);
   if (!given) return std::nullopt;
   options.json = given->contains("json");
-  require_at_least("top", options.top, 1);
   for (const std::string& text : options.texts) options.places.push_back(fmt::format("'{}'", text));
   if (!text_file.empty()) {
     std::ifstream stream(text_file);

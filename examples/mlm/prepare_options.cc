@@ -4,6 +4,7 @@
 
 #include "examples/mlm/corpus_options.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -28,7 +29,6 @@ constexpr const char* kAbout =
 std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
   PrepareOptions options;
   ShardPreparationOptions& preparation = options.preparation;
-  const auto with_default = [](int64_t& value) { return po::value(&value)->default_value(value); };
   const auto set_compression = [&preparation](const std::string& name) {
     const std::optional<Compression> compression = compression_from_name(name);
     if (!compression) refuse(fmt::format("--compression is '{}', must be none, zlib, gzip or zstd", name));
@@ -41,14 +41,15 @@ std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
       ("out", po::value(&options.out), "folder of the shards; made when it is not there");
   add_corpus_options(visible, options.corpus);
   visible.add_options()
-      ("max-length", with_default(preparation.max_length), "tokens in a record")
-      ("rows-per-group", with_default(preparation.groups.rows_per_group), "lines that are joined before they are cut")
-      ("validation-every", with_default(preparation.groups.validation_every),
+      ("max-length", whole_number(preparation.max_length, {1, kMostRecordTokens}), "tokens in a record")
+      ("rows-per-group", whole_number(preparation.groups.rows_per_group, {1, kMostRowsPerGroup}),
+       "lines that are joined before they are cut")
+      ("validation-every", whole_number(preparation.groups.validation_every, {2, limits::kCount}),
        "every so many-th group is validation, the others train; of a text with fewer groups the last one")
-      ("records-per-shard", with_default(preparation.records_per_shard), "records in a file")
+      ("records-per-shard", whole_number(preparation.records_per_shard, {1, limits::kCount}), "records in a file")
       ("compression", po::value<std::string>()->default_value("none")->notifier(set_compression),
        "how the files are stored: none, zlib, gzip or zstd")
-      ("threads", po::value(&preparation.threads)->default_value(preparation.threads),
+      ("threads", whole_number(preparation.threads, {0, limits::kThreads}),
        "threads that encode; 0: one for each core. The files do not depend on it")
       ("json", "one JSON object instead of text");
   // clang-format on
@@ -60,11 +61,6 @@ std::optional<PrepareOptions> parse_prepare_options(int argc, char** argv) {
   if (!given) return std::nullopt;
   if (options.tokenizer.empty()) refuse("--tokenizer is missing; see prepare_tfrecord_shards --help");
   if (options.out.empty()) refuse("--out is missing; see prepare_tfrecord_shards --help");
-  require_at_least("max-length", preparation.max_length, 1);
-  require_at_least("rows-per-group", preparation.groups.rows_per_group, 1);
-  require_at_least("validation-every", preparation.groups.validation_every, 2);
-  require_at_least("records-per-shard", preparation.records_per_shard, 1);
-  require_at_least("threads", preparation.threads, 0);
   options.json = given->contains("json");
   return options;
 }

@@ -9,6 +9,10 @@
 namespace millrace {
 
 RowGroups::RowGroups(RowSource source, GroupOptions options) : source_(std::move(source)), options_(options) {
+  if (options_.rows_per_group > kMostRowsPerGroup) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("rows_per_group is {}, must be at most {}",
+                                                                  options_.rows_per_group, kMostRowsPerGroup));
+  }
   if (options_.rows_per_group < 1) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("rows_per_group is {}, must be at least 1", options_.rows_per_group));

@@ -16,8 +16,11 @@ namespace millrace {
 /// ErrorException.
 using RowSource = std::function<std::optional<std::string_view>()>;
 
+/// Of `GroupOptions::rows_per_group`: a group is in memory.
+inline constexpr int64_t kMostRowsPerGroup = 1'000'000'000;
+
 struct GroupOptions {
-  /// Rows whose tokens are joined before they are cut into records. Default: 1,000.
+  /// Rows whose tokens are joined before they are cut into records, up to `kMostRowsPerGroup`. Default: 1,000.
   int64_t rows_per_group = 1000;
   /// Every so many-th group is validation. Default: 20.
   int64_t validation_every = 20;

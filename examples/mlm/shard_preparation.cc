@@ -205,6 +205,10 @@ RowEncoder encoder_of(const Tokenizer& tokenizer, const std::string& path) {
 
 std::optional<ShardStatistics> prepare_shards(RowSource rows, const RowEncoder& encoder, const std::string& folder,
                                               const ShardPreparationOptions& options) {
+  if (options.max_length > kMostRecordTokens) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("max_length is {}, must be at most {}", options.max_length, kMostRecordTokens));
+  }
   if (options.max_length < 1) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("max_length is {}, must be at least 1", options.max_length));

@@ -34,8 +34,11 @@ struct PreparationProgress {
   int64_t tokens = 0;
 };
 
+/// Of `ShardPreparationOptions::max_length`: 128 MiB of attention mask.
+inline constexpr int64_t kMostRecordTokens = int64_t{1} << 24;
+
 struct ShardPreparationOptions {
-  /// Tokens in a record. Default: 128.
+  /// Tokens in a record, up to `kMostRecordTokens`. Default: 128.
   int64_t max_length = 128;
   /// Which rows are cut together, and which are validation.
   GroupOptions groups;

@@ -1,20 +1,25 @@
 #include "examples/mlm/train_mlm_options.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string_view>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
+#include "millrace/trainer/trainer_options.h"
 
 namespace millrace {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr int64_t kMostHidden = kMostSize / 4;  // the feed-forward layers are 4 times as wide
+// There is a position more than tokens, and one for each id up to that of the padding.
+constexpr int64_t kMostTokens = kMostSize / 2;
 
 // An option whose default is the value that is there.
 template <typename T>
@@ -24,11 +29,6 @@ auto value(T& variable) {
 
 void require(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
-
-void require_between(std::string_view option, int64_t value, int64_t least, int64_t most) {
-  require_at_least(option, value, least);
-  require(value <= most, fmt::format("--{} is {}, must be at most {}", option, value, most));
 }
 
 }  // namespace
@@ -48,49 +48,56 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("check", "see whether these options and OUT allow a run, and stop; shards and tokenizer may be missing");
   po::options_description model("model");
   model.add_options()
-      ("layers", value(options.layers), "encoder layers")
-      ("hidden", value(options.hidden), "width of the hidden states; the feed-forward layers are 4 times as wide")
-      ("heads", value(options.heads), "attention heads; 0: hidden / 64")
-      ("vocab-size", value(options.vocab_size), "entries of the vocabulary; 0: the tokenizer's, or 10048")
-      ("dropout", po::value(&options.dropout)->default_value(options.dropout, "0.1"), "of hidden states and attention")
-      ("max-length", value(options.max_length), "tokens in a row, as in the shards");
+      ("layers", whole_number(options.layers, {1, kMostLayers}), "encoder layers")
+      ("hidden", whole_number(options.hidden, {1, kMostHidden}),
+       "width of the hidden states; the feed-forward layers are 4 times as wide")
+      ("heads", whole_number(options.heads, {0, kMostHidden}), "attention heads; 0: hidden / 64")
+      ("vocab-size", whole_number(options.vocab_size, {0, kMostSize}),
+       "entries of the vocabulary; 0: the tokenizer's, or 10048")
+      ("dropout", real_number(options.dropout, {0, 0.99}), "of hidden states and attention")
+      ("max-length", whole_number(options.max_length, {2, kMostTokens}), "tokens in a row, as in the shards");
   po::options_description training("training");
   training.add_options()
-      ("global-batch", value(options.global_batch), "rows of a batch, over all replicas")
-      ("replicas", value(options.replicas), "parts that a batch is split into")
-      ("accumulate", value(options.accumulate),
+      ("global-batch", whole_number(options.global_batch, {1, kMostSize}), "rows of a batch, over all replicas")
+      ("replicas", whole_number(options.replicas, {1, kMostReplicas}), "parts that a batch is split into")
+      ("accumulate", whole_number(options.accumulate, {1, kMostAccumulate}),
        "global batches whose gradients make one step, as if they were one batch; an epoch's last step may have fewer")
-      ("steps", value(options.steps), "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
-      ("learning-rate", po::value(&options.learning_rate)->default_value(options.learning_rate, "0.001"),
+      ("steps", whole_number(options.steps, {1, kMostSteps}),
+       "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
+      ("learning-rate", real_number(options.learning_rate, {1e-12, 1e6}),
        "the highest; falls linearly to 0 at the last step")
-      ("warmup-steps", value(options.warmup_steps), "steps in which the learning rate rises from 0; not given, at most --steps")
-      ("weight-decay", po::value(&options.weight_decay)->default_value(options.weight_decay, "0.001"),
+      ("warmup-steps", whole_number(options.warmup_steps, {0, kMostSteps}),
+       "steps in which the learning rate rises from 0; not given, at most --steps")
+      ("weight-decay", real_number(options.weight_decay, {0, 1e6}),
        "of all parameters but layer norms and biases")
-      ("clip-norm", po::value(&options.clip_norm)->default_value(options.clip_norm, "0"),
+      ("clip-norm", real_number(options.clip_norm, {0, 1e30}),
        "the largest norm of the gradient, larger ones are scaled down to it; 0: any")
       ("freeze", po::value(&options.freeze),
        "parameters whose names match this regular expression are not trained, such as '^roberta\\.embeddings'")
       ("activations", value(options.activations),
        "how values wait for the backward pass, float32 or bfloat16; the latter takes less memory and rounds gradients")
-      ("shuffle", value(options.shuffle), "rows in the shuffle buffer")
-      ("seed", value(options.seed), "of start weights, order, masks and dropout")
-      ("threads", value(options.threads), "of the steps and of the pipeline; 0: one for each core; the result is the same")
-      ("watchdog", value(options.watchdog),
+      ("shuffle", whole_number(options.shuffle, {1, limits::kRows}), "rows in the shuffle buffer")
+      ("seed", whole_number(options.seed, {0, limits::kAny}), "of start weights, order, masks and dropout")
+      ("threads", whole_number(options.threads, {0, kMostStepThreads}),
+       "of the steps and of the pipeline; 0: one for each core; the result is the same")
+      ("watchdog", real_number(options.watchdog, {0, limits::kSeconds}),
        "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while its "
        "batch or a shard is waited for and exit with 75; 0: wait for ever");
   po::options_description reports("reports");
   reports.add_options()
-      ("report-every", value(options.report_every), "steps")
+      ("report-every", whole_number(options.report_every, {1, limits::kCount}), "steps")
       ("trace", po::value(&options.trace),
        "write what each thread does in the first 100 steps to this file, for chrome://tracing or ui.perfetto.dev")
-      ("evaluate-every", value(options.evaluate_every), "steps; 0: when an epoch ends; always at the end")
-      ("patience", value(options.patience),
+      ("evaluate-every", whole_number(options.evaluate_every, {0, limits::kCount}),
+       "steps; 0: when an epoch ends; always at the end")
+      ("patience", whole_number(options.patience, {-1, limits::kCount}),
        "end the training after more than so many evaluations in a row that did not lower the loss; -1: never")
-      ("keep-best", value(options.keep_best),
+      ("keep-best", whole_number(options.keep_best, {0, limits::kFew}),
        "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none, those of a run that goes on "
        "stay as they are")
-      ("checkpoint-every", value(options.checkpoint_every), "steps; 0: when an epoch ends; always at the end")
-      ("keep-checkpoints", value(options.keep_checkpoints), "the newest that stay")
+      ("checkpoint-every", whole_number(options.checkpoint_every, {0, limits::kCount}),
+       "steps; 0: when an epoch ends; always at the end")
+      ("keep-checkpoints", whole_number(options.keep_checkpoints, {1, limits::kFew}), "the newest that stay")
       ("json", "print a summary as one JSON object on standard output");
   // clang-format on
   add_damage_options(training);
@@ -124,33 +131,9 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   if (options.tokenizer.empty()) options.tokenizer = options.out + "/tokenizer.json";
   require(!options.out.empty(), "--out is empty");
   if ((*given)["warmup-steps"].defaulted()) options.warmup_steps = std::min(options.warmup_steps, options.steps);
-  require_between("layers", options.layers, 1, kMostLayers);
-  // The feed-forward layers are 4 times as wide.
-  require_between("hidden", options.hidden, 1, kMostSize / 4);
-  require_at_least("heads", options.heads, 0);
-  require_between("vocab-size", options.vocab_size, 0, kMostSize);
   require(!options.synthetic || options.vocab_size == 0 || options.vocab_size >= 6,
           fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",
                       options.vocab_size));
-  // There is a position more than tokens, and one for each id up to that of the padding.
-  require_between("max-length", options.max_length, 2, kMostSize / 2);
-  require_between("global-batch", options.global_batch, 1, kMostSize);
-  require_at_least("replicas", options.replicas, 1);
-  require_at_least("accumulate", options.accumulate, 1);
-  require_at_least("steps", options.steps, 1);
-  require_at_least("warmup-steps", options.warmup_steps, 0);
-  require_at_least("shuffle", options.shuffle, 1);
-  require_at_least("seed", options.seed, 0);
-  require_at_least("threads", options.threads, 0);
-  require_seconds("watchdog", options.watchdog);
-  require_at_least("report-every", options.report_every, 1);
-  require_at_least("evaluate-every", options.evaluate_every, 0);
-  require_at_least("checkpoint-every", options.checkpoint_every, 0);
-  require_at_least("keep-best", options.keep_best, 0);
-  require_at_least("patience", options.patience, -1);
-  require(options.clip_norm >= 0 && std::isfinite(options.clip_norm),
-          fmt::format("--clip-norm is {}, must be at least 0", options.clip_norm));
-  require_at_least("keep-checkpoints", options.keep_checkpoints, 1);
   require(options.activations == "float32" || options.activations == "bfloat16",
           fmt::format("--activations is {}, must be float32 or bfloat16", options.activations));
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
@@ -159,12 +142,6 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   require(
       options.warmup_steps <= options.steps,
       fmt::format("--warmup-steps is {}, must be at most --steps, which is {}", options.warmup_steps, options.steps));
-  require(options.dropout >= 0 && options.dropout < 1,
-          fmt::format("--dropout is {}, must be at least 0 and below 1", options.dropout));
-  require(options.learning_rate > 0 && std::isfinite(options.learning_rate),
-          fmt::format("--learning-rate is {}, must be above 0", options.learning_rate));
-  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay),
-          fmt::format("--weight-decay is {}, must be at least 0", options.weight_decay));
   return options;
 }
 

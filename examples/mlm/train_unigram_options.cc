@@ -4,6 +4,7 @@
 
 #include "examples/mlm/corpus_options.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 
 namespace millrace {
@@ -20,21 +21,21 @@ constexpr const char* kAbout =
 std::optional<TrainUnigramOptions> parse_train_unigram_options(int argc, const char* const* argv) {
   TrainUnigramOptions options;
   UnigramTrainerOptions& training = options.training;
-  const auto with_default = [](auto& value) { return po::value(&value)->default_value(value); };
   po::options_description visible("options");
   visible.add_options()("out", po::value(&options.out), "folder of tokenizer.json; made when it is not there");
   add_corpus_options(visible, options.corpus);
   // clang-format off
   visible.add_options()
-      ("vocab-size", with_default(training.vocab_size), "tokens in the vocabulary, the special ones included")
+      ("vocab-size", whole_number(training.vocab_size, {6, 10'000'000}),
+       "tokens in the vocabulary, the special ones included")
       ("character-coverage",
-       po::value(&training.character_coverage)->default_value(training.character_coverage,
-                                                              fmt::format("{}", training.character_coverage)),
+       real_number(training.character_coverage, {1e-6, 1}),
        "share of the text's characters that have a token of their own; the rarest others are unknown")
-      ("max-words", with_default(training.max_words),
+      ("max-words", whole_number(training.max_words, {1, limits::kRows}),
        "distinct words that are learnt from; of a text with more, the rarest are sampled and weighted")
-      ("seed", with_default(training.seed), "of that sample")
-      ("threads", with_default(training.threads), "cores that are used; 0: all. The result does not depend on it")
+      ("seed", whole_number(training.seed, {0, limits::kAny}), "of that sample")
+      ("threads", whole_number(training.threads, {0, limits::kThreads}),
+       "cores that are used; 0: all. The result does not depend on it")
       ("json", "one JSON object instead of text");
   // clang-format on
   const auto given = parse_command_line(
@@ -43,14 +44,6 @@ std::optional<TrainUnigramOptions> parse_train_unigram_options(int argc, const c
   if (!given) return std::nullopt;
   if (options.out.empty()) {
     throw ErrorException(ErrorCode::kInvalidArgument, "--out is missing; see train_unigram --help");
-  }
-  require_at_least("vocab-size", training.vocab_size, 6);
-  require_at_least("max-words", training.max_words, 1);
-  require_at_least("threads", training.threads, 0);
-  if (!(training.character_coverage > 0 && training.character_coverage <= 1)) {
-    throw ErrorException(
-        ErrorCode::kInvalidArgument,
-        fmt::format("--character-coverage is {}, must be above 0 and at most 1", training.character_coverage));
   }
   options.json = given->contains("json");
   return options;

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "millrace/pipeline/dataset.h"
 #include "tests/ops/tokens/first_fit_decreasing.h"
 
@@ -32,14 +33,16 @@ struct Options {
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
   po::options_description visible("options");
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    visible.add_options()(name, po::value(&value)->default_value(value), text);
-  };
   visible.add_options()("shards", po::value(&options.shards)->required(), "pattern of TFRecord files with Examples");
-  add("feature", options.feature, "int64 feature with the sequences");
-  add("length", options.length, "of a row");
-  add("look-ahead", options.look_ahead, "sequences that may wait for a row");
-  add("most-points", options.most_points, "percentage points of padding more than first-fit-decreasing that are right");
+  // clang-format off
+  visible.add_options()
+      ("feature", po::value(&options.feature)->default_value(options.feature), "int64 feature with the sequences")
+      ("length", whole_number(options.length, {1, limits::kRows}), "of a row")
+      ("look-ahead", whole_number(options.look_ahead, {1, limits::kRows}),
+       "sequences that may wait for a row")
+      ("most-points", real_number(options.most_points, {-100, 100}),
+       "percentage points of padding more than first-fit-decreasing that are right");
+  // clang-format on
   if (!parse_command_line(
           argc, argv,
           {.name = "pack_padding_test",
@@ -50,8 +53,6 @@ std::optional<Options> parse(int argc, char** argv) {
           visible)) {
     return std::nullopt;
   }
-  require_at_least("length", options.length, 1);
-  require_at_least("look-ahead", options.look_ahead, 1);
   return options;
 }
 

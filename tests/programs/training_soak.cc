@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
@@ -112,15 +113,14 @@ Mean mean(std::span<const double> values) {
 std::optional<SoakOptions> parse(int argc, char** argv) {
   SoakOptions options;
   po::options_description described("options");
-  described.add_options()("minutes", po::value(&options.minutes)->default_value(options.minutes),
+  described.add_options()("minutes", real_number(options.minutes, {0, 1e6}),
                           "of training from its first report on, or more until there are 50 reports and 10 samples of "
                           "memory, which is judged over the last two thirds; the first report may take 10 minutes")(
-      "most-growth", po::value(&options.most_growth)->default_value(options.most_growth),
-      "MiB a minute that the process may grow by")("longest-gap",
-                                                   po::value(&options.longest_gap)->default_value(options.longest_gap),
-                                                   "seconds between two reports that are no stall")(
-      "rows", po::value(&options.rows)->default_value(options.rows), "lines of the text that is trained on")(
-      "max-length", po::value(&options.max_length)->default_value(options.max_length), "tokens in a row")(
+      "most-growth", real_number(options.most_growth, {0, 1e6}), "MiB a minute that the process may grow by")(
+      "longest-gap", real_number(options.longest_gap, {0, limits::kSeconds}),
+      "seconds between two reports that are no stall")("rows", whole_number(options.rows, {1, limits::kRows}),
+                                                       "lines of the text that is trained on")(
+      "max-length", whole_number(options.max_length, {2, limits::kFew}), "tokens in a row")(
       "train-mlm", po::value(&options.train_mlm)->required(), "the program train_mlm")(
       "prepare", po::value(&options.prepare)->required(), "the program prepare_tfrecord_shards")(
       "training", po::value(&options.training)->multitoken()->zero_tokens(),

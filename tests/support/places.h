@@ -18,15 +18,20 @@ extern const char* const kDatasetBenchWithHangingReads;
 extern const char* const kDatasetIndex;
 extern const char* const kDatasetVerify;
 extern const char* const kFillMask;
+extern const char* const kGemmShareBench;
+extern const char* const kGlobalShuffleBench;
 extern const char* const kPrepareShards;
 extern const char* const kPrepareShardsWithFaults;
 extern const char* const kReadEvents;
+extern const char* const kSavedElementsBench;
 extern const char* const kSavingElements;
+extern const char* const kShardStorageBench;
 extern const char* const kSideBySide;
 extern const char* const kToyTraining;
 extern const char* const kTrainMlm;
 extern const char* const kTrainMlmWithHangingReads;
 extern const char* const kTrainUnigram;
+extern const char* const kTrainingSoak;
 
 /// A file of the repository, or of tests/data, by its path below that folder.
 inline std::string source_path(const std::string& below) { return std::string(kSources) + "/" + below; }

@@ -302,7 +302,7 @@ TEST_F(DatasetTools, MissingShardsAreErrors) {
 
 TEST_F(DatasetTools, WrongArgumentsAreNamed) {
   EXPECT_THAT(index({}).err, HasSubstr("SHARDS is missing"));
-  EXPECT_THAT(index({all_, "--threads", "-1"}).err, HasSubstr("--threads is -1, must be at least 0"));
+  EXPECT_THAT(index({all_, "--threads", "-1"}).err, HasSubstr("--threads is -1; 0 to 1024 are possible"));
   EXPECT_THAT(index({all_, "--compression", "lz4"}).err,
               HasSubstr("--compression is 'lz4', must be none, zlib, gzip or zstd"));
   EXPECT_THAT(verify({all_, "--max-record-bytes", "0"}).err, HasSubstr("--max-record-bytes is 0"));

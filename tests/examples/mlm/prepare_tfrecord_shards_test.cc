@@ -370,10 +370,10 @@ TEST_F(PrepareShards, WrongInputIsOneLineThatSaysWhatAndWhere) {
   EXPECT_THAT(error_of({"--tokenizer", tokenizer}), HasSubstr("--out is missing"));
   EXPECT_THAT(error_of({"--tokeniser", tokenizer}), HasSubstr("'--tokeniser'"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--max-length", "0"}),
-              HasSubstr("--max-length is 0, must be at least 1"));
+              HasSubstr("--max-length is 0; 1 to 16777216 are possible"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--max-length", "many"}), HasSubstr("many"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--validation-every", "1"}),
-              HasSubstr("--validation-every is 1, must be at least 2"));
+              HasSubstr("--validation-every is 1; 2 to 1000000000000 are possible"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--threads", "5000"}), HasSubstr("5000"));
   EXPECT_THAT(error_of({"--tokenizer", tokenizer, "--out", out, "--compression", "rar"}),
               HasSubstr("--compression is 'rar', must be none, zlib, gzip or zstd"));

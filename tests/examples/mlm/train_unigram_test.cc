@@ -94,9 +94,10 @@ TEST_F(TrainUnigram, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(refusal({"--text", file_}),
             "train_unigram: invalid_argument: --out is missing; see train_unigram --help\n");
   EXPECT_THAT(refusal({"--out", out_, "--vocab", "50"}), HasSubstr("unrecognised option '--vocab'"));
-  EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "5"}), HasSubstr("--vocab-size is 5, must be at least 6"));
+  EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "5"}),
+              HasSubstr("--vocab-size is 5; 6 to 10000000 are possible"));
   EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "many"}), HasSubstr("('many') for option '--vocab-size'"));
-  EXPECT_THAT(refusal({"--out", out_, "--threads", "-1"}), HasSubstr("--threads is -1, must be at least 0"));
+  EXPECT_THAT(refusal({"--out", out_, "--threads", "-1"}), HasSubstr("--threads is -1; 0 to 1024 are possible"));
   EXPECT_THAT(refusal({"--out", out_, "--character-coverage", "1.5"}), HasSubstr("--character-coverage is 1.5"));
   EXPECT_THAT(refusal({"--out", out_, "--invalid-utf8", "drop"}), HasSubstr("'drop', must be refuse or replace"));
   EXPECT_THAT(refusal({"--out", out_, "--text", file_, "--vocab-size", "5000"}),

@@ -113,7 +113,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
       ("batch", whole_number(&options.batch, {1, limits::kRows}), "rows in a batch; the default is the workload's")
       ("shuffle", whole_number(&options.shuffle, {1, limits::kRows}),
        "rows in the shuffle buffer; the default is the workload's, of a GLOB no more than take 1 GiB")
-      ("cycle-length", whole_number(&options.cycle_length, {1, limits::kFew}),
+      ("cycle-length", whole_number(&options.cycle_length, {1, limits::kCount}),
        "shards read in turn; the default is the workload's")
       ("block-length", whole_number(options.block_length, {1, limits::kRows}),
        "records that a shard gives in its turn")

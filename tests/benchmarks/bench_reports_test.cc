@@ -148,7 +148,7 @@ TEST_F(BenchReports, SweepHowShardsAreRead) {
     EXPECT_EQ(one.at("result").at("options").at("chunk_bytes"), one.at("values").at("chunk-bytes"));
     EXPECT_EQ(one.at("result").at("options").at("read_ahead"), one.at("values").at("read-ahead"));
   }
-  EXPECT_THAT(timed({"--sweep", "chunk-bytes=1"}).err, HasSubstr("chunk_bytes must be between 16384 and"));
+  EXPECT_THAT(timed({"--sweep", "chunk-bytes=1"}).err, HasSubstr("--sweep chunk-bytes: 1; 16384 to "));
 }
 
 TEST_F(BenchReports, SweepAnOptionByTheBeginningOfItsName) {

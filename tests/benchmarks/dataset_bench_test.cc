@@ -545,7 +545,7 @@ TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {
       {{"mlm", "--shards", glob(), "--batches", "1", "--batches", "2"},
        "option '--batches' cannot be specified more than once" + see},
       {{"mlm", "--shards", glob(), "--shuffle", "0"}, "--shuffle is 0; 1 to 1000000000 are possible"},
-      {{"mlm", "--shards", glob(), "--cycle-length", "0"}, "--cycle-length is 0; 1 to 1000000 are possible"},
+      {{"mlm", "--shards", glob(), "--cycle-length", "0"}, "--cycle-length is 0; 1 to 1000000000000 are possible"},
       {{"mlm", "--shards", glob(), "--seconds", "0"}, "--seconds is 0; 0.001 to 100000000 are possible"},
       {{"mlm", "--shards", glob(), "--seconds", "nan"}, "--seconds is nan; 0.001 to 100000000 are possible"},
       {{"mlm", "--shards", glob(), "--seconds", "inf"}, "--seconds is inf; 0.001 to 100000000 are possible"},

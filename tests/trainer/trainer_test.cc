@@ -739,7 +739,7 @@ TEST(Trainer, AnErrorOfTheModelNamesTheReplicaAndEndsTheTraining) {
 
 TEST(Trainer, RefusesOptionsThatCannotWork) {
   const auto refusal = [](TrainerOptions options) { return thrown_by([&] { ToyTraining toy(std::move(options)); }); };
-  EXPECT_EQ(refusal({.total_steps = -1}), "invalid_argument: total_steps is -1; at least 0 is needed");
+  EXPECT_EQ(refusal({.total_steps = -1}), "invalid_argument: total_steps is -1; 0 to 1000000000000 are possible");
   EXPECT_EQ(refusal({.accumulate = 0}), "invalid_argument: accumulate is 0; 1 to 1000000 are possible");
   EXPECT_EQ(refusal({.accumulate = kMostAccumulate + 1}),
             "invalid_argument: accumulate is 1000001; 1 to 1000000 are possible");

@@ -355,9 +355,10 @@ TEST_F(PrepareShards, HelpNamesEveryOptionWithItsDefault) {
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, StartsWith("Turns text into TFRecord shards"));
   for (const char* option :
-       {"--tokenizer arg", "--out arg", "--text arg", "--invalid-utf8 arg (=refuse)", "--max-length arg (=128)",
-        "--rows-per-group arg (=1000)", "--validation-every arg (=20)", "--records-per-shard arg (=1000)",
-        "--compression arg (=none)", "--threads arg (=0)", "--json"}) {
+       {"--tokenizer arg", "--out arg", "--text arg", "--invalid-utf8 arg (=refuse)", "--max-length 1..16777216 (=128)",
+        "--rows-per-group 1..1000000000 (=1000)", "--validation-every 2..1000000000000 (=20)",
+        "--records-per-shard 1..1000000000000 (=1000)", "--compression arg (=none)", "--threads 0..1024 (=0)",
+        "--json"}) {
     EXPECT_THAT(result.out, HasSubstr(option));
   }
 }

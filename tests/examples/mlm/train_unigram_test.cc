@@ -84,8 +84,9 @@ TEST_F(TrainUnigram, ExplainsItsOptions) {
   const ChildResult result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* option :
-       {"--text", "--out", "--vocab-size arg (=10048)", "--seed arg (=42)", "--threads arg (=0)",
-        "--max-words arg (=150000)", "--character-coverage arg (=1)", "--invalid-utf8 arg (=refuse)", "--json"}) {
+       {"--text", "--out", "--vocab-size 6..10000000 (=10048)", "--seed 0..9223372036854775807 (=42)",
+        "--threads 0..1024 (=0)", "--max-words 1..1000000000 (=150000)", "--character-coverage 1e-06..1 (=1)",
+        "--invalid-utf8 arg (=refuse)", "--json"}) {
     EXPECT_THAT(result.out, HasSubstr(option));
   }
 }
@@ -96,7 +97,7 @@ TEST_F(TrainUnigram, SaysInOneLineWhatIsWrong) {
   EXPECT_THAT(refusal({"--out", out_, "--vocab", "50"}), HasSubstr("unrecognised option '--vocab'"));
   EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "5"}),
               HasSubstr("--vocab-size is 5; 6 to 10000000 are possible"));
-  EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "many"}), HasSubstr("('many') for option '--vocab-size'"));
+  EXPECT_THAT(refusal({"--out", out_, "--vocab-size", "many"}), HasSubstr("--vocab-size is many; 6 to "));
   EXPECT_THAT(refusal({"--out", out_, "--threads", "-1"}), HasSubstr("--threads is -1; 0 to 1024 are possible"));
   EXPECT_THAT(refusal({"--out", out_, "--character-coverage", "1.5"}), HasSubstr("--character-coverage is 1.5"));
   EXPECT_THAT(refusal({"--out", out_, "--invalid-utf8", "drop"}), HasSubstr("'drop', must be refuse or replace"));

@@ -65,13 +65,18 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
   std::vector<std::string> misshapen;
   std::vector<std::string> differing;
   std::vector<std::string> known(there.ignored.begin(), there.ignored.end());
+  const auto first_copy_of = [&](const std::string& parameter) -> const NamedTensor* {
+    for (const TiedCopy& copy : there.copies) {
+      const NamedTensor* tensor = copy.parameter == parameter ? find(copy.name) : nullptr;
+      if (tensor != nullptr) return tensor;
+    }
+    return nullptr;
+  };
   // Of a parameter that is missing, the first of its copies stands for it.
   const auto check_copy = [&](const std::string& name, const std::string& copy) {
     known.push_back(copy);
     const NamedTensor* first = find(name);
-    for (const TiedCopy& other : there.copies) {
-      if (first == nullptr && other.parameter == name) first = find(other.name);
-    }
+    if (first == nullptr) first = first_copy_of(name);
     const NamedTensor* second = find(copy);
     if (first == nullptr || second == nullptr) return;
     const bool same =
@@ -83,10 +88,7 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
     const NamedTensor* tensor = find(parameter.name + suffix);
     if (tensor != nullptr || !from_others) return tensor;
     if (!parameter.second_name.empty()) tensor = find(parameter.second_name + suffix);
-    for (const TiedCopy& copy : there.copies) {
-      if (tensor == nullptr && copy.parameter == parameter.name) tensor = find(copy.name);
-    }
-    return tensor;
+    return tensor != nullptr ? tensor : first_copy_of(parameter.name);
   };
   const auto is_taken = [from_others](TensorType type) {
     return type == TensorType::kF32 || (from_others && (type == TensorType::kF16 || type == TensorType::kBF16));

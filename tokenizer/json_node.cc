@@ -12,7 +12,8 @@ namespace millrace {
 
 JsonNode::JsonNode(const nlohmann::json& value, std::string file, std::string path, int depth)
     : value_(&value), file_(std::move(file)), path_(std::move(path)), depth_(depth) {
-  if (depth > kMaxDepth) fail("nested too deeply");
+  // Components hold components: without a limit, a file could exhaust the stack.
+  if (depth > kMostJsonDepth) fail("nested too deeply");
 }
 
 void JsonNode::fail(std::string_view why) const {

@@ -38,9 +38,6 @@ class JsonNode {
   void require_members_among(std::initializer_list<std::string_view> names) const;
 
  private:
-  // Components hold components: without a limit, a file could exhaust the stack.
-  static constexpr int kMaxDepth = 100;  // as of all JSON of others: kMostJsonDepth
-
   JsonNode(const nlohmann::json& value, std::string file, std::string path, int depth);
   JsonNode child(const nlohmann::json& value, std::string path) const {
     return {value, file_, std::move(path), depth_ + 1};

@@ -17,7 +17,7 @@ inline constexpr int kMostJsonDepth = 100;
 [[nodiscard]] bool is_nested_too_deeply(std::string_view json);
 
 /// A document that others have written. Throws `kParse` naming `path` for one that is not JSON or is nested too deeply;
-/// no message repeats more than a name of it. `Json`: `nlohmann::json`, or `ordered_json`.
+/// no message repeats more than 120 characters of it. `Json`: `nlohmann::json`, or `ordered_json`.
 template <typename Json = nlohmann::json>
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& path) {
   const auto refuse = [&path](std::string message) {

@@ -50,6 +50,16 @@ size_t valid_utf8_prefix(std::string_view text) {
   return size;
 }
 
+std::string excerpt(std::string_view text, size_t most) {
+  const auto begins_character = [](char c) { return (static_cast<uint8_t>(c) & 0xc0U) != 0x80; };
+  size_t characters = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_enough = begins_character(text[i]) && characters++ == most;
+    if (is_enough || i == 4 * most) return std::string(text.substr(0, i)) + "...";
+  }
+  return std::string(text);
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());

@@ -16,4 +16,8 @@ inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text
 /// what is no UTF-8 as `\n`, `\t`, `\r` or `\x1b`.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// What a message shows of a name from a file, which may be of any length: its first `most` characters, and `...` where
+/// there are more.
+[[nodiscard]] std::string excerpt(std::string_view text, size_t most = 60);
+
 }  // namespace millrace

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
 namespace {
 
@@ -55,7 +57,7 @@ void AddedVocabulary::place_after_model(const JsonNode& list, const TokenModel& 
     const int32_t expected = in_model ? *in_model : model.size() + size();
     if (token.id != expected) {
       list.element(i).member("id").fail(fmt::format(
-          "is {}, but '{}' {} {}", token.id, token.content,
+          "is {}, but '{}' {} {}", token.id, excerpt(token.content),
           in_model ? "has in the model's vocabulary the id" : "is the next after the model's vocabulary and must be",
           expected));
     }

@@ -7,6 +7,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 
@@ -73,7 +74,7 @@ void JsonNode::require_members_among(std::initializer_list<std::string_view> nam
   if (!value_->is_object()) fail(fmt::format("expected an object, found {}", value_->type_name()));
   for (const auto& [name, unused] : value_->items()) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      child((*value_)[name], path_of(name)).fail("unknown option");
+      child((*value_)[name], path_of(excerpt(name))).fail("unknown option");
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -13,7 +14,7 @@ MetaspaceOptions MetaspaceOptions::read(const JsonNode& node) {
   const JsonNode replacement = node.member("replacement");
   options.replacement = replacement.string();
   if (num_characters(options.replacement) != 1)
-    replacement.fail(fmt::format("expected one character, found '{}'", options.replacement));
+    replacement.fail(fmt::format("expected one character, found '{}'", excerpt(options.replacement)));
   if (const auto scheme = node.find("prepend_scheme")) {
     const std::string name = scheme->string();
     if (name == "always") {
@@ -23,7 +24,7 @@ MetaspaceOptions MetaspaceOptions::read(const JsonNode& node) {
     } else if (name == "never") {
       options.prepend = Prepend::kNever;
     } else {
-      scheme->fail(fmt::format("expected 'always', 'first' or 'never', found '{}'", name));
+      scheme->fail(fmt::format("expected 'always', 'first' or 'never', found '{}'", excerpt(name)));
     }
     if (const auto add = node.find("add_prefix_space"); add && !add->boolean() && options.prepend != Prepend::kNever) {
       add->fail("does not agree with prepend_scheme");

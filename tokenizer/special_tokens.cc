@@ -29,26 +29,32 @@ constexpr std::array kRoles = {
     Role{"eos_token", &SpecialTokens::eos, {}},
 };
 
+// Whether a file has said what plays this part.
+bool is_said(const SpecialTokens& tokens, const Role& role) {
+  return tokens.*role.token || tokens.missing.contains(role.field);
+}
+
 // Fills in what the file says and is not known yet. A token stands there as a text, or as an object with its `content`.
 void read_file(const std::filesystem::path& path, const Tokenizer& tokenizer, SpecialTokens& tokens) {
   if (!std::filesystem::exists(path)) return;
   const nlohmann::json file = parse_json(read_whole_file(path.string()), path.string());
-  const auto refuse = [&path](ErrorCode code, std::string message) {
-    throw ErrorException({.code = code, .message = std::move(message), .shard = path.string()});
+  const auto refuse = [&path](std::string message) {
+    throw ErrorException({.code = ErrorCode::kParse, .message = std::move(message), .shard = path.string()});
   };
-  if (!file.is_object()) refuse(ErrorCode::kParse, "the file is not a JSON object");
+  if (!file.is_object()) refuse("the file is not a JSON object");
   for (const Role& role : kRoles) {
-    if (tokens.*role.token || !file.contains(role.field)) continue;
+    if (is_said(tokens, role) || !file.contains(role.field)) continue;
     const nlohmann::json& entry = file[role.field];
     if (entry.is_null()) continue;
     const nlohmann::json& text = entry.is_object() && entry.contains("content") ? entry["content"] : entry;
-    if (!text.is_string()) refuse(ErrorCode::kParse, fmt::format("{} is {}", role.field, shown_json(entry)));
+    if (!text.is_string()) refuse(fmt::format("{} is {}", role.field, shown_json(entry)));
     auto token = text.get<std::string>();
-    if (!tokenizer.id_of(token)) {
-      refuse(ErrorCode::kInvalidArgument,
-             fmt::format("{} is {}, which the tokenizer does not have", role.field, shown_json(text)));
+    if (tokenizer.id_of(token)) {
+      tokens.*role.token = std::move(token);
+    } else {
+      tokens.missing[role.field] =
+          fmt::format("{} says {}, which the tokenizer does not have", path.string(), shown_json(text));
     }
-    tokens.*role.token = std::move(token);
   }
 }
 
@@ -74,21 +80,36 @@ std::pair<std::optional<int32_t>, std::optional<int32_t>> around_a_text(const To
 
 SpecialTokens SpecialTokens::find(const Tokenizer& tokenizer, const std::string& path) {
   SpecialTokens tokens;
+  tokens.path = path;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     read_file(folder / name, tokenizer, tokens);
   }
   const auto [before, after] = around_a_text(tokenizer);
-  if (!tokens.cls && before) tokens.cls = tokenizer.token_of(*before);
-  if (!tokens.sep && after) tokens.sep = tokenizer.token_of(*after);
   for (const Role& role : kRoles) {
+    if (is_said(tokens, role)) continue;
+    auto& token = tokens.*role.token;
+    if (role.token == &SpecialTokens::cls && before) token = tokenizer.token_of(*before);
+    if (role.token == &SpecialTokens::sep && after) token = tokenizer.token_of(*after);
     for (const char* name : role.usual) {
-      if (!(tokens.*role.token) && name != nullptr && tokenizer.id_of(name)) tokens.*role.token = name;
+      if (!token && name != nullptr && tokenizer.id_of(name)) token = name;
     }
+    if (role.token == &SpecialTokens::bos) token = tokens.cls;
+    if (role.token == &SpecialTokens::eos) token = tokens.sep;
   }
-  if (!tokens.bos) tokens.bos = tokens.cls;
-  if (!tokens.eos) tokens.eos = tokens.sep;
   return tokens;
+}
+
+int32_t SpecialTokens::id_of(const Tokenizer& tokenizer, std::string_view role) const {
+  for (const Role& one : kRoles) {
+    if (one.field != role) continue;
+    if (const auto& token = this->*one.token) return tokenizer.id_of(*token).value();
+  }
+  const auto found = missing.find(std::string(role));
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       found != missing.end()
+                           ? fmt::format("no {}: {}", role, found->second)
+                           : fmt::format("nothing says which token of the tokenizer is its {} ({})", role, path));
 }
 
 std::vector<int32_t> SpecialTokens::ids(const Tokenizer& tokenizer) const {

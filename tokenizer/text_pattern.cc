@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/oniguruma.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
@@ -35,7 +36,7 @@ struct TextPattern::Expression {
     const int result = oniguruma.make(&regex, bytes_of(source), bytes_of(source) + source.size(), ONIG_OPTION_NONE,
                                       oniguruma.utf8, oniguruma.ruby_syntax, &info);
     if (result != ONIG_NORMAL) {
-      node.fail(fmt::format("'{}' is no regular expression: {}", source, message_of(result, &info)));
+      node.fail(fmt::format("'{}' is no regular expression: {}", excerpt(source), message_of(result, &info)));
     }
   }
   ~Expression() { Oniguruma::loaded().free(regex); }
@@ -85,8 +86,9 @@ std::optional<TextPattern::Match> TextPattern::search(std::string_view text, siz
       oniguruma.search(expression_->regex, begin, end, begin + from, end, region.get(), ONIG_OPTION_NONE, limits.get());
   if (result == ONIG_MISMATCH) return std::nullopt;
   if (result < 0) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the search for '{}' in a text of {} bytes ended: {}",
-                                                                  source_, text.size(), message_of(result, nullptr)));
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("the search for '{}' in a text of {} bytes ended: {}", excerpt(source_),
+                                     text.size(), message_of(result, nullptr)));
   }
   return Match{static_cast<size_t>(region->beg[0]), static_cast<size_t>(region->end[0])};
 }

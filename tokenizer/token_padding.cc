@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
 
 TokenPadding TokenPadding::read(const JsonNode& node) {
@@ -13,7 +15,7 @@ TokenPadding TokenPadding::read(const JsonNode& node) {
   const JsonNode strategy = node.member("strategy");
   if (strategy.value().is_string()) {
     if (strategy.string() != "BatchLongest") {
-      strategy.fail(fmt::format("expected 'BatchLongest' or a Fixed length, found '{}'", strategy.string()));
+      strategy.fail(fmt::format("expected 'BatchLongest' or a Fixed length, found '{}'", excerpt(strategy.string())));
     }
   } else {
     strategy.require_members_among({"Fixed"});

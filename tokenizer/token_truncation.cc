@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 
@@ -23,7 +24,7 @@ TokenTruncation TokenTruncation::read(const JsonNode& node) {
   } else if (name == "OnlySecond") {
     truncation.strategy = Strategy::kOnlySecond;
   } else {
-    strategy.fail(fmt::format("expected 'LongestFirst', 'OnlyFirst' or 'OnlySecond', found '{}'", name));
+    strategy.fail(fmt::format("expected 'LongestFirst', 'OnlyFirst' or 'OnlySecond', found '{}'", excerpt(name)));
   }
   truncation.stride = node.member("stride").count();
   return truncation;

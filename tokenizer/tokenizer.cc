@@ -131,7 +131,7 @@ Tokenizer::State::State(const std::string& json_text, const std::string& name) {
   root.require_members_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                               "post_processor", "decoder", "model"});
   if (const JsonNode version = root.member("version"); version.string() != "1.0") {
-    version.fail(fmt::format("expected '1.0', found '{}'", version.string()));
+    version.fail(fmt::format("expected '1.0', found '{}'", excerpt(version.string())));
   }
   if (const auto node = root.find("truncation")) truncation = TokenTruncation::read(*node);
   if (const auto node = root.find("padding")) padding = TokenPadding::read(*node);
@@ -147,7 +147,7 @@ Tokenizer::State::State(const std::string& json_text, const std::string& name) {
   for (const auto* pieces : {&single(), &pair()}) {
     for (const TemplatePiece& piece : *pieces) {
       if (piece.id < size()) continue;
-      post->fail(fmt::format("'{}' has the id {}; the vocabulary has {}", piece.token, piece.id, size()));
+      post->fail(fmt::format("'{}' has the id {}; the vocabulary has {}", excerpt(piece.token), piece.id, size()));
     }
   }
 }

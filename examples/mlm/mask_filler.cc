@@ -41,10 +41,7 @@ MaskFiller::MaskFiller(const std::string& directory, const PretrainedOptions& op
       special_(SpecialTokens::find(tokenizer_, directory + "/tokenizer.json")),
       model_(load_roberta_config(directory, options)),
       weights_(load_roberta_weights(directory, model_)) {
-  if (!special_.mask) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("nothing says which token of the tokenizer in {} is its mask_token", directory));
-  }
+  mask_token_ = special_.id_of(tokenizer_, "mask_token");
   if (const int32_t pad = model_.config().pad_token_id; special_.pad && tokenizer_.id_of(*special_.pad) != pad) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("in {} the tokenizer's pad_token '{}' is {}, the model's pad_token_id {}",
@@ -54,7 +51,6 @@ MaskFiller::MaskFiller(const std::string& directory, const PretrainedOptions& op
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("the tokenizer in {} has {} tokens, the model {}",
                                                                   directory, tokenizer_.size(), vocab_size()));
   }
-  mask_token_ = *tokenizer_.id_of(mask());
 }
 
 FilledText MaskFiller::fill(std::string_view text, int64_t num_candidates) {

@@ -16,12 +16,6 @@ constexpr int64_t kSyntheticVocabulary = 10048;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
-int32_t id_of(const Tokenizer& tokenizer, const std::optional<std::string>& token, std::string_view role,
-              const std::string& path) {
-  if (!token) refuse(fmt::format("nothing says which token of the tokenizer is its {} ({})", role, path));
-  return tokenizer.id_of(*token).value();
-}
-
 // Of the validation shards there is no list: each evaluation tells.
 void print_skipped(const SkippedRegion& region) {
   std::cerr << "train_mlm: evaluation without " << region.to_string() << "\n";
@@ -48,10 +42,10 @@ void MlmInput::read_files() {
     refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", data_.vocab_size, tokenizer.size()));
   }
   const SpecialTokens special = SpecialTokens::find(tokenizer, options_.tokenizer);
-  pad_token_ = id_of(tokenizer, special.pad, "pad_token", options_.tokenizer);
-  cls_token_ = id_of(tokenizer, special.cls, "cls_token", options_.tokenizer);
-  sep_token_ = id_of(tokenizer, special.sep, "sep_token", options_.tokenizer);
-  data_.mask_token = id_of(tokenizer, special.mask, "mask_token", options_.tokenizer);
+  pad_token_ = special.id_of(tokenizer, "pad_token");
+  cls_token_ = special.id_of(tokenizer, "cls_token");
+  sep_token_ = special.id_of(tokenizer, "sep_token");
+  data_.mask_token = special.id_of(tokenizer, "mask_token");
   data_.special_tokens = {cls_token_, sep_token_};
   const uint64_t rows = shards_->train.num_records().value();
   if (rows < static_cast<uint64_t>(options_.global_batch)) {

@@ -31,5 +31,14 @@ TEST(Printable, NamesInErrorsAndReportsAreSo) {
   EXPECT_TRUE(region.to_string().starts_with("a\\n\\x1b]0;title\\x07\\xff, "));
 }
 
+TEST(Excerpt, CutsLongTextsBetweenCharacters) {
+  EXPECT_EQ(excerpt("BPE"), "BPE");
+  EXPECT_EQ(excerpt("aé水b", 4), "aé水b");
+  EXPECT_EQ(excerpt("aé水b", 3), "aé水...");
+  EXPECT_EQ(excerpt("aé水b", 2), "aé...");
+  EXPECT_EQ(excerpt(std::string(1000, 'x')).size(), 63U);
+  EXPECT_EQ(excerpt(std::string(1000, '\x80'), 5).size(), 23U) << "bytes that begin no character";
+}
+
 }  // namespace
 }  // namespace millrace::utf8_test

@@ -107,11 +107,28 @@ TEST_F(FoundSpecialTokens, ByWhatTheTokenizerPutsAroundATextAndByTheUsualNames) 
   EXPECT_EQ(plain.sep, "[SEP]");
 }
 
-TEST_F(FoundSpecialTokens, RefuseAFileThatNamesATokenWhichIsNotThere) {
+TEST_F(FoundSpecialTokens, AreMissedWhereTheyAreNeeded) {
+  const Tokenizer tokenizer = words({"<unk>", "<s>", "<mask>"}, "", "");
+  write("tokenizer_config.json", {{"mask_token", "<hole>"}, {"unk_token", "<unk>"}, {"bos_token", "<begin>"}});
+  const SpecialTokens found = SpecialTokens::find(tokenizer, path());
+  EXPECT_EQ(found.mask, std::nullopt) << "what a file says is not replaced by what is usual";
+  EXPECT_EQ(found.bos, std::nullopt);
+  EXPECT_THAT(found.ids(tokenizer), ElementsAre(0, 1));
+  EXPECT_EQ(found.id_of(tokenizer, "cls_token"), 1);
+  const auto needed = [&](std::string_view role) -> std::string {
+    try {
+      return std::to_string(found.id_of(tokenizer, role));
+    } catch (const ErrorException& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(needed("mask_token"), AllOf(HasSubstr("no mask_token"), HasSubstr("tokenizer_config.json"),
+                                          HasSubstr(R"("<hole>", which the tokenizer does not have)")));
+  EXPECT_THAT(needed("pad_token"), AllOf(HasSubstr("nothing says which token"), HasSubstr("pad_token")));
+}
+
+TEST_F(FoundSpecialTokens, RefuseAFileOfAnotherForm) {
   const Tokenizer tokenizer = words({"<unk>", "<s>"}, "", "");
-  write("tokenizer_config.json", {{"mask_token", "<hole>"}});
-  EXPECT_THAT(message(tokenizer), AllOf(HasSubstr("tokenizer_config.json"),
-                                        HasSubstr(R"(mask_token is "<hole>", which the tokenizer does not have)")));
   write("tokenizer_config.json", {{"mask_token", 3}});
   EXPECT_THAT(message(tokenizer), HasSubstr("mask_token is 3"));
   write("tokenizer_config.json", json::array());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/decoders/bpe_decoder.h"
 #include "millrace/tokenizer/decoders/byte_fallback.h"
 #include "millrace/tokenizer/decoders/byte_level.h"
@@ -31,7 +32,7 @@ std::unique_ptr<const Decoder> read_decoder(const JsonNode& node) {
   type.fail(
       fmt::format("no decoder '{}'; there are BPEDecoder, ByteFallback, ByteLevel, CTC, Fuse, Metaspace, Replace, "
                   "Sequence, Strip and WordPiece",
-                  name));
+                  excerpt(name)));
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -13,7 +14,7 @@ StripDecoder::StripDecoder(const JsonNode& node)
       stop_(node.member("stop").count()) {
   node.require_members_among({"type", "content", "start", "stop"});
   if (num_characters(content_) != 1) {
-    node.member("content").fail(fmt::format("expected one character, found '{}'", content_));
+    node.member("content").fail(fmt::format("expected one character, found '{}'", excerpt(content_)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/kept_memory.h"
 #include "millrace/tokenizer/models/word_cache.h"
 #include "millrace/tokenizer/utf8_characters.h"
@@ -45,7 +46,7 @@ std::pair<std::string, std::string> merged_tokens(const JsonNode& merge) {
   const std::string both = merge.string();
   const size_t space = both.find(' ');
   if (space == std::string::npos || both.find(' ', space + 1) != std::string::npos) {
-    merge.fail(fmt::format("expected two tokens with a space between them, found '{}'", both));
+    merge.fail(fmt::format("expected two tokens with a space between them, found '{}'", excerpt(both)));
   }
   return {both.substr(0, space), both.substr(space + 1)};
 }
@@ -82,11 +83,12 @@ void BpeModel::read_merges(const JsonNode& merges) {
     const auto [left, right] = merged_tokens(merge);
     const auto id = [&](const std::string& token) {
       const std::optional<int32_t> found = id_of(token);
-      if (!found) merge.fail(fmt::format("'{}' is not in the vocabulary", token));
+      if (!found) merge.fail(fmt::format("'{}' is not in the vocabulary", excerpt(token)));
       return *found;
     };
     const std::pair<int32_t, int32_t> both{id(left), id(right)};
-    if (right.size() < prefix_size) merge.fail(fmt::format("'{}' is shorter than the prefix '{}'", right, *prefix_));
+    if (right.size() < prefix_size)
+      merge.fail(fmt::format("'{}' is shorter than the prefix '{}'", excerpt(right), excerpt(*prefix_)));
     const int32_t merged = id(left + right.substr(prefix_size));
     merge_table_.set(both.first, both.second, {.rank = static_cast<int32_t>(i), .id = merged});
     merges_.push_back(both);
@@ -126,7 +128,7 @@ void BpeModel::append_characters(std::string_view word, std::vector<Symbol>& sym
     if (unknown_id_ == kNone) {
       throw ErrorException(ErrorCode::kInvalidArgument,
                            fmt::format("'{}' is not in the vocabulary, nor is the unknown token '{}' (model.unk_token)",
-                                       character, *unknown_));
+                                       character, excerpt(*unknown_)));
     }
     if (unknown.size > 0 && !fuse_unknown_) {
       symbols.push_back(unknown);

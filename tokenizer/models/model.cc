@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/models/bpe.h"
 #include "millrace/tokenizer/models/unigram.h"
 #include "millrace/tokenizer/models/word_level.h"
@@ -33,7 +34,8 @@ std::unique_ptr<const TokenModel> read_model(const JsonNode& node) {
   if (type == "BPE") return std::make_unique<BpeModel>(node);
   if (type == "WordPiece") return std::make_unique<WordPieceModel>(node);
   if (type == "WordLevel") return std::make_unique<WordLevelModel>(node);
-  node.member("type").fail(fmt::format("no model '{}'; there are BPE, Unigram, WordLevel and WordPiece", type));
+  node.member("type").fail(
+      fmt::format("no model '{}'; there are BPE, Unigram, WordLevel and WordPiece", excerpt(type)));
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 
@@ -16,9 +17,9 @@ void WordLevelModel::tokenize(std::string_view word, std::vector<ModelToken>& to
   std::optional<int32_t> id = id_of(word);
   if (!id) id = id_of(unknown_);
   if (!id) {
-    throw ErrorException(
-        ErrorCode::kInvalidArgument,
-        fmt::format("'{}' is not in the vocabulary, nor is the unknown token '{}' (model.unk_token)", word, unknown_));
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' is not in the vocabulary, nor is the unknown token '{}' (model.unk_token)",
+                                     excerpt(word), excerpt(unknown_)));
   }
   tokens.push_back({*id, 0, static_cast<uint32_t>(word.size())});
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/models/word_cache.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
@@ -54,7 +55,7 @@ void WordPieceModel::tokenize(std::string_view word, std::vector<ModelToken>& to
       throw ErrorException(ErrorCode::kInvalidArgument,
                            fmt::format("no pieces for '{}' are in the vocabulary, nor is the unknown token '{}' "
                                        "(model.unk_token)",
-                                       word, unknown_));
+                                       excerpt(word), excerpt(unknown_)));
     }
     tokens.push_back({*id, 0, static_cast<uint32_t>(word.size())});
   }

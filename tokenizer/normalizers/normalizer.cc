@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/normalizers/bert_normalizer.h"
 #include "millrace/tokenizer/normalizers/byte_level.h"
 #include "millrace/tokenizer/normalizers/lowercase.h"
@@ -43,7 +44,7 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node) {
   type.fail(
       fmt::format("no normalizer '{}'; there are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, "
                   "Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
-                  name));
+                  excerpt(name)));
 }
 
 }  // namespace millrace

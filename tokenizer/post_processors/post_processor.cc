@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/post_processors/bert_processing.h"
 #include "millrace/tokenizer/post_processors/byte_level.h"
 #include "millrace/tokenizer/post_processors/roberta_processing.h"
@@ -21,7 +22,7 @@ std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node) {
   if (name == "BertProcessing") return std::make_unique<BertProcessing>(node);
   type.fail(fmt::format(
       "no post-processor '{}'; there are BertProcessing, ByteLevel, RobertaProcessing, Sequence and TemplateProcessing",
-      name));
+      excerpt(name)));
 }
 
 TemplatePiece read_special_token(const JsonNode& node) {

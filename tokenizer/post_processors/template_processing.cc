@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
 namespace {
 
@@ -16,7 +18,8 @@ std::vector<TemplatePiece> read_template(const JsonNode& list, const JsonNode& s
     if (const auto sequence = element.find("Sequence")) {
       sequence->require_members_among({"id", "type_id"});
       const std::string name = sequence->member("id").string();
-      if (name != "A" && name != "B") sequence->member("id").fail(fmt::format("expected 'A' or 'B', found '{}'", name));
+      if (name != "A" && name != "B")
+        sequence->member("id").fail(fmt::format("expected 'A' or 'B', found '{}'", excerpt(name)));
       pieces.push_back({.kind = name == "A" ? TemplatePiece::Kind::kFirstText : TemplatePiece::Kind::kSecondText,
                         .type_id = sequence->member("type_id").id()});
       continue;

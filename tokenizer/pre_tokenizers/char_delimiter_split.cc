@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/pre_tokenizers/word_splitter.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
@@ -12,7 +13,7 @@ CharDelimiterSplitPreTokenizer::CharDelimiterSplitPreTokenizer(const JsonNode& n
     : delimiter_(node.member("delimiter").string()) {
   node.require_members_among({"type", "delimiter"});
   if (num_characters(delimiter_) != 1) {
-    node.member("delimiter").fail(fmt::format("expected one character, found '{}'", delimiter_));
+    node.member("delimiter").fail(fmt::format("expected one character, found '{}'", excerpt(delimiter_)));
   }
 }
 

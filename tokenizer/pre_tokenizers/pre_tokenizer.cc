@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/pre_tokenizers/bert_pre_tokenizer.h"
 #include "millrace/tokenizer/pre_tokenizers/byte_level.h"
 #include "millrace/tokenizer/pre_tokenizers/char_delimiter_split.h"
@@ -36,7 +37,7 @@ std::unique_ptr<const PreTokenizer> read_pre_tokenizer(const JsonNode& node) {
       fmt::format("no pre-tokenizer '{}'; there are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, "
                   "FixedLength, Metaspace, Punctuation, Sequence, Split, UnicodeScripts, Whitespace and "
                   "WhitespaceSplit",
-                  name));
+                  excerpt(name)));
 }
 
 }  // namespace millrace

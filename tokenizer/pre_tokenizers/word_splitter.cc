@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/utf8_characters.h"
 
 namespace millrace {
@@ -20,7 +21,7 @@ SplitBehavior read_split_behavior(const JsonNode& node) {
   for (size_t i = 0; i < kSplitBehaviors.size(); ++i) {
     if (name == kSplitBehaviors[i]) return static_cast<SplitBehavior>(i);
   }
-  node.fail(fmt::format("expected {}, found '{}'", fmt::join(kSplitBehaviors, ", "), name));
+  node.fail(fmt::format("expected {}, found '{}'", fmt::join(kSplitBehaviors, ", "), excerpt(name)));
 }
 
 std::string_view name_of(SplitBehavior behavior) { return kSplitBehaviors[static_cast<size_t>(behavior)]; }

@@ -39,12 +39,12 @@ void CsvFormat::check() const {
   }
 }
 
-CsvCutter::CsvCutter(const CsvFormat& format, uint64_t max_record_bytes, bool refuses_open_quotes)
+CsvSplitter::CsvSplitter(const CsvFormat& format, uint64_t max_record_bytes, bool refuses_open_quotes)
     : format_(format), max_record_bytes_(max_record_bytes), refuses_open_quotes_(refuses_open_quotes) {
   for (const char c : {format.delimiter, '\n', '\r'}) ends_field_[static_cast<unsigned char>(c)] = true;
 }
 
-std::optional<CsvCutter::End> CsvCutter::find_end(std::span<const char> bytes, bool last) {
+std::optional<CsvSplitter::End> CsvSplitter::find_end(std::span<const char> bytes, bool last) {
   size_t i = num_searched_;
   while (i < bytes.size()) {
     if (in_ == In::kQuoted) {
@@ -88,7 +88,7 @@ std::optional<CsvCutter::End> CsvCutter::find_end(std::span<const char> bytes, b
   return std::nullopt;
 }
 
-std::optional<size_t> CsvCutter::mark_before(std::span<const char> bytes, bool last, const FilePlace& place) {
+std::optional<size_t> CsvSplitter::mark_before(std::span<const char> bytes, bool last, const FilePlace& place) {
   if (place.offset != 0) return 0;
   const std::string_view first(bytes.data(), std::min(bytes.size(), kByteOrderMark.size()));
   if (first == kByteOrderMark) return first.size();
@@ -96,7 +96,7 @@ std::optional<size_t> CsvCutter::mark_before(std::span<const char> bytes, bool l
   return 0;
 }
 
-std::optional<Error> CsvCutter::header_error(std::string_view header) const {
+std::optional<Error> CsvSplitter::header_error(std::string_view header) const {
   try {
     std::vector<CsvField> fields;
     split_csv(header, format_, fields);
@@ -106,14 +106,14 @@ std::optional<Error> CsvCutter::header_error(std::string_view header) const {
   }
 }
 
-void CsvCutter::begin_record() {
+void CsvSplitter::begin_record() {
   num_searched_ = 0;
   in_ = In::kFieldStart;
   has_quotes_ = false;
 }
 
-std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
-                                    CutRecords& out) {
+std::optional<Error> CsvSplitter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                                      CutRecords& out) {
   while (out.size() < max_records) {
     const std::optional<size_t> mark = mark_before(bytes, last, place);
     if (!mark) return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<Error> CsvCutter::cut(std::span<char> bytes, bool last, size_t max
   return std::nullopt;
 }
 
-bool CsvCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
+bool CsvSplitter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
   size_t length = 0;
   while (length < bytes.size() && bytes[length] != '\n' && bytes[length] != '\r') ++length;
   // Whether a `\n` belongs to a `\r` is seen when the next byte is there.
@@ -195,7 +195,7 @@ void fuzz_csv(std::string_view bytes) {
   for (const CsvFormat& format : {CsvFormat(), with_header, plain}) {
     for (const uint64_t most : {uint64_t{9}, uint64_t{1000}}) {
       for (const bool refuses : {false, true}) {
-        fuzz_record_splitter([&] { return std::make_unique<CsvCutter>(format, most, refuses); }, bytes);
+        fuzz_record_splitter([&] { return std::make_unique<CsvSplitter>(format, most, refuses); }, bytes);
       }
     }
   }

@@ -15,12 +15,12 @@ namespace millrace {
 /// stands between is a good record is for whoever splits it to say. An empty line is a record. Lines are counted. The
 /// mark of byte order (U+FEFF in UTF-8) at the beginning of a file is no part of its first record. A file that should
 /// have a header and has none is the error `truncated`; bad quotes in a header are the error `parse`.
-class CsvCutter final : public RecordSplitter {
+class CsvSplitter final : public RecordSplitter {
  public:
   /// Longer records are the error `record_too_large`. `refuses_open_quotes`: a quote that is not closed before the end
   /// of the file is the error `parse`; otherwise all from there on is a record.
-  explicit CsvCutter(const CsvFormat& format, uint64_t max_record_bytes = uint64_t{64} << 20,
-                     bool refuses_open_quotes = false);
+  explicit CsvSplitter(const CsvFormat& format, uint64_t max_record_bytes = uint64_t{64} << 20,
+                       bool refuses_open_quotes = false);
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                            CutRecords& out) override;
   /// After the line on which the record begins: a quote that is wrong may have swallowed the lines that follow.

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-std::optional<Error> FixedLengthCutter::refuse_size(uint64_t bytes) const {
+std::optional<Error> FixedLengthSplitter::refuse_size(uint64_t bytes) const {
   const auto refuse = [](std::string message) {
     return Error{.code = ErrorCode::kTruncated, .message = std::move(message)};
   };
@@ -23,8 +23,8 @@ std::optional<Error> FixedLengthCutter::refuse_size(uint64_t bytes) const {
       body, header, footer, record, body % record));
 }
 
-std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
-                                            CutRecords& out) {
+std::optional<Error> FixedLengthSplitter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
+                                              CutRecords& out) {
   if (has_passed_) return std::nullopt;  // it was the end
   if (std::max({format_.record_bytes, format_.header_bytes, format_.footer_bytes}) > max_record_bytes_) {
     return Error{
@@ -51,7 +51,7 @@ std::optional<Error> FixedLengthCutter::cut(std::span<char> bytes, bool last, si
   return std::nullopt;
 }
 
-bool FixedLengthCutter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
+bool FixedLengthSplitter::pass(std::span<const char> bytes, bool last, FilePlace& place) {
   const bool begins_record = place.offset >= format_.header_bytes;
   place.offset += bytes.size();
   if (!last) return false;
@@ -60,10 +60,10 @@ bool FixedLengthCutter::pass(std::span<const char> bytes, bool last, FilePlace& 
   return true;
 }
 
-void fuzz_fixed_length_cutter(std::string_view bytes) {
+void fuzz_fixed_length_splitter(std::string_view bytes) {
   for (const FixedLengthFormat& format : {FixedLengthFormat{.record_bytes = 1},
                                           FixedLengthFormat{.record_bytes = 5, .header_bytes = 3, .footer_bytes = 7}}) {
-    fuzz_record_splitter([&format] { return std::make_unique<FixedLengthCutter>(format); }, bytes);
+    fuzz_record_splitter([&format] { return std::make_unique<FixedLengthSplitter>(format); }, bytes);
   }
 }
 

@@ -16,10 +16,10 @@ struct FixedLengthFormat {
 /// Records of one length, as TensorFlow's FixedLengthRecordDataset has them. A file that is no header, whole records
 /// and a footer is the error `truncated` with all numbers: before the first record where the size is known, after the
 /// last whole one of a compressed file.
-class FixedLengthCutter final : public RecordSplitter {
+class FixedLengthSplitter final : public RecordSplitter {
  public:
   /// A record longer than `max_record_bytes` is the error `record_too_large`.
-  explicit FixedLengthCutter(const FixedLengthFormat& format, uint64_t max_record_bytes = UINT64_MAX)
+  explicit FixedLengthSplitter(const FixedLengthFormat& format, uint64_t max_record_bytes = UINT64_MAX)
       : format_(format), max_record_bytes_(max_record_bytes) {}
   std::optional<Error> refuse_size(uint64_t bytes) const override;
   std::optional<Error> cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
@@ -34,6 +34,6 @@ class FixedLengthCutter final : public RecordSplitter {
 };
 
 /// See fuzz_record_splitter.
-void fuzz_fixed_length_cutter(std::string_view bytes);
+void fuzz_fixed_length_splitter(std::string_view bytes);
 
 }  // namespace millrace

@@ -21,7 +21,7 @@ std::string to_string(const FilePlace& place) {
 
 // All records from `start` on, from pieces of at most `most` bytes, up to the first error or, when it `passes` them, to
 // the end.
-Walk walk(RecordSplitter& cutter, std::string_view bytes, const FilePlace& start, size_t most, size_t max_records,
+Walk walk(RecordSplitter& splitter, std::string_view bytes, const FilePlace& start, size_t most, size_t max_records,
           bool passes) {
   Walk walk;
   FilePlace place = start;
@@ -29,11 +29,11 @@ Walk walk(RecordSplitter& cutter, std::string_view bytes, const FilePlace& start
   CutRecords out;
   while (true) {
     const bool last = come == bytes.size();
-    // A copy: cutters may write to what they are given, and only what is left is seen again.
+    // A copy: splitters may write to what they are given, and only what is left is seen again.
     std::string at_hand(bytes.substr(place.offset, come - place.offset));
     const FilePlace before = place;
     out.clear();
-    const std::optional<Error> error = cutter.cut(at_hand, last, max_records, place, out);
+    const std::optional<Error> error = splitter.cut(at_hand, last, max_records, place, out);
     for (size_t i = 0; i < out.size(); ++i) {
       walk.records.emplace_back(out.payloads[i]);
       walk.places.push_back({out.offsets[i], before.record + i, out.lines.empty() ? 0 : out.lines[i]});
@@ -47,7 +47,7 @@ Walk walk(RecordSplitter& cutter, std::string_view bytes, const FilePlace& start
       while (true) {
         const bool all = come == bytes.size();
         const uint64_t from = place.offset;
-        const bool found = cutter.pass(bytes.substr(from, come - from), all, place);
+        const bool found = splitter.pass(bytes.substr(from, come - from), all, place);
         if (place.offset < from || place.offset > come || (all && !found)) __builtin_trap();
         if (found) break;
         come += std::min(most, bytes.size() - come);

@@ -64,8 +64,8 @@ class RecordSplitter {
   virtual bool pass(std::span<const char> bytes, bool last, FilePlace& place) = 0;
 };
 
-/// Lets cutters of one kind walk over any bytes, which come in pieces of several sizes: the same records and the same
-/// error come out, and going on from any place gives the rest. What all fuzz functions of cutters call.
+/// Lets splitters of one kind walk over any bytes, which come in pieces of several sizes: the same records and the same
+/// error come out, and going on from any place gives the rest. What all fuzz functions of splitters call.
 void fuzz_record_splitter(const std::function<std::unique_ptr<RecordSplitter>()>& make, std::string_view bytes);
 
 }  // namespace millrace

@@ -9,8 +9,8 @@ namespace millrace {
 
 /// The lines of a text file, as TensorFlow's TextLineDataset has them: a line ends with `\n`, the last one also with
 /// the end of the file; `\n` is no part of it, and every `\r` in it is left out, wherever it stands. What is after the
-/// last
-/// `\n` is a line unless it is empty then. Bytes are not looked at otherwise: no character set, no mark of byte order.
+/// last `\n` is a line unless it is empty then. Bytes are not looked at otherwise: no character set, no mark of byte
+/// order.
 class LineSplitter final : public RecordSplitter {
  public:
   /// Longer lines, `\r` counted, are the error `record_too_large`.
@@ -26,6 +26,6 @@ class LineSplitter final : public RecordSplitter {
 };
 
 /// See fuzz_record_splitter.
-void fuzz_line_cutter(std::string_view bytes);
+void fuzz_line_splitter(std::string_view bytes);
 
 }  // namespace millrace

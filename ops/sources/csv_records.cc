@@ -24,8 +24,8 @@ CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, c
   }
 }
 
-std::unique_ptr<RecordSplitter> CsvRecordsOperator::cutter(uint64_t max_record_bytes) const {
-  return std::make_unique<CsvCutter>(format_, max_record_bytes, skips_damage());
+std::unique_ptr<RecordSplitter> CsvRecordsOperator::splitter(uint64_t max_record_bytes) const {
+  return std::make_unique<CsvSplitter>(format_, max_record_bytes, skips_damage());
 }
 
 }  // namespace millrace

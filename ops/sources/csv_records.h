@@ -10,7 +10,7 @@
 namespace millrace {
 
 /// Source: the records of CSV files as raw bytes, not split yet, and the line on which each begins (`line`, int64 [],
-/// from 0); see FileSourceOperator for how files are read, CsvCutter for what a record is.
+/// from 0); see FileSourceOperator for how files are read, CsvSplitter for what a record is.
 ///
 ///     "h,i\n1,\"a\nb\"\n2,c\n" with a header   ->   record=1,"a\nb" line=1, record=2,c line=3
 class CsvRecordsOperator final : public FileSourceOperator {
@@ -20,7 +20,7 @@ class CsvRecordsOperator final : public FileSourceOperator {
   OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
-  std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const override;
+  std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const override;
 
  private:
   CsvFormat format_;

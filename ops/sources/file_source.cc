@@ -18,7 +18,7 @@ class FileStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "file_records";
 
-  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordSplitter> cutter,
+  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordSplitter> splitter,
             RecordFileOptions options, bool limited_by_memory, const StageContext& context)
       : schema_(schema),
         path_(path),
@@ -39,7 +39,7 @@ class FileStage final : public Stage {
                        .record = static_cast<uint64_t>(numbers[1]),
                        .line = static_cast<uint64_t>(numbers[2])};
     }
-    reader_.emplace(*context.storage, pool_, path, std::move(cutter), options,
+    reader_.emplace(*context.storage, pool_, path, std::move(splitter), options,
                     [&waker = context.waker] { waker.wake(); });
   }
 
@@ -169,7 +169,7 @@ std::unique_ptr<Stage> FileSourceOperator::open_records(const StageContext& cont
     options.num_records = shards_.list()[shard].num_records;
     inputs.push_back([this, path = shards_.list()[shard].path, options, max_record_bytes,
                       limited_by_memory](const StageContext& lane) {
-      return std::make_unique<FileStage>(schema(), path, cutter(max_record_bytes), options, limited_by_memory, lane);
+      return std::make_unique<FileStage>(schema(), path, splitter(max_record_bytes), options, limited_by_memory, lane);
     });
   }
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,

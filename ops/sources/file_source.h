@@ -59,7 +59,7 @@ class FileSourceOperator : public StageOperator {
   FileSourceOperator(SchemaPtr schema, Shards shards, const FileReadOptions& options);
   /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
   /// `record_too_large`.
-  [[nodiscard]] virtual std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const = 0;
   /// For subclasses of this library, which call no function of a user.
   OperatorTraits traits_of_built_in() const {
     OperatorTraits traits = FileSourceOperator::traits();

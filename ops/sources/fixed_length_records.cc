@@ -14,8 +14,8 @@ FixedLengthRecordsOperator::FixedLengthRecordsOperator(Shards shards, const Fixe
                                    options.max_record_bytes, format.record_bytes));
 }
 
-std::unique_ptr<RecordSplitter> FixedLengthRecordsOperator::cutter(uint64_t max_record_bytes) const {
-  return std::make_unique<FixedLengthCutter>(format_, max_record_bytes);
+std::unique_ptr<RecordSplitter> FixedLengthRecordsOperator::splitter(uint64_t max_record_bytes) const {
+  return std::make_unique<FixedLengthSplitter>(format_, max_record_bytes);
 }
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 namespace millrace {
 
 /// Source: the records of files in which each has the same length; see FileSourceOperator for how files are read,
-/// FixedLengthCutter for files whose size does not fit.
+/// FixedLengthSplitter for files whose size does not fit.
 ///
 ///     {.record_bytes = 2, .header_bytes = 1}:   "Haabb"   ->   record: aa bb
 class FixedLengthRecordsOperator final : public FileSourceOperator {
@@ -20,7 +20,7 @@ class FixedLengthRecordsOperator final : public FileSourceOperator {
   OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
-  std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const override;
+  std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const override;
 
  private:
   FixedLengthFormat format_;

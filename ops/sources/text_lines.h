@@ -17,7 +17,7 @@ class TextLinesOperator final : public FileSourceOperator {
   OperatorTraits traits() const override { return traits_of_built_in(); }
 
  protected:
-  std::unique_ptr<RecordSplitter> cutter(uint64_t max_record_bytes) const override;
+  std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const override;
 };
 
 /// What `Dataset::text_lines` is called with.

@@ -60,8 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Target{"frame_table", fuzz_frame_table, 2}, Target{"shard_index", fuzz_shard_index, 3},
                       Target{"shard_reader", fuzz_shard_reader, 3}, Target{"damaged_shard", fuzz_damaged_shard, 3},
                       Target{"example_parser", fuzz_example_parser, 3},
-                      Target{"pipeline_state", fuzz_pipeline_state, 3}, Target{"line_cutter", fuzz_line_cutter, 2},
-                      Target{"fixed_length_cutter", fuzz_fixed_length_cutter, 2}, Target{"csv", fuzz_csv, 3},
+                      Target{"pipeline_state", fuzz_pipeline_state, 3}, Target{"line_splitter", fuzz_line_splitter, 2},
+                      Target{"fixed_length_splitter", fuzz_fixed_length_splitter, 2}, Target{"csv", fuzz_csv, 3},
                       Target{"elements_block", fuzz_decode_block, 4}, Target{"elements_index", fuzz_elements_index, 2}),
     [](const auto& target) { return target.param.name; });
 

@@ -18,7 +18,7 @@ namespace millrace::record_file_test {
 namespace {
 
 using Step = RecordFileReader::Step;
-using MakeAnyCutter = std::function<std::unique_ptr<RecordSplitter>()>;
+using MakeAnySplitter = std::function<std::unique_ptr<RecordSplitter>()>;
 
 struct Read {
   std::vector<std::string> records;  // with offset, number and line
@@ -27,7 +27,7 @@ struct Read {
   std::string error;
 };
 
-Read read_file(Storage& storage, const MakeAnyCutter& make, const RecordFileOptions& options, size_t max_records) {
+Read read_file(Storage& storage, const MakeAnySplitter& make, const RecordFileOptions& options, size_t max_records) {
   Read read;
   BufferPool pool;
   test::WakeFlag flag;
@@ -57,7 +57,7 @@ Read read_file(Storage& storage, const MakeAnyCutter& make, const RecordFileOpti
 }
 
 // From each place in the file, of each kind and compression, also out of a slow storage.
-void expect_goes_on_everywhere(const std::string& content, const MakeAnyCutter& make) {
+void expect_goes_on_everywhere(const std::string& content, const MakeAnySplitter& make) {
   for (const Compression compression :
        {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
     test::MemoryStorage memory;
@@ -92,7 +92,7 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfOneLength) {
   std::string content(30, 'h');
   for (int i = 0; i < 50; ++i) content += fmt::format("r{:06}", i * i);
   content += std::string(100, 'f');
-  expect_goes_on_everywhere(content, [&] { return std::make_unique<FixedLengthCutter>(format); });
+  expect_goes_on_everywhere(content, [&] { return std::make_unique<FixedLengthSplitter>(format); });
 }
 
 TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
@@ -100,7 +100,7 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAndItsLine) {
   for (int i = 0; i < 50; ++i) content += fmt::format("{},\"a\r\nb\"\"{}\n\"{}", i, i * i, i % 3 == 0 ? "\r" : "\r\n");
   CsvFormat format;
   format.header = true;
-  expect_goes_on_everywhere(content, [&] { return std::make_unique<CsvCutter>(format); });
+  expect_goes_on_everywhere(content, [&] { return std::make_unique<CsvSplitter>(format); });
 }
 
 TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAfterAByteOrderMark) {
@@ -109,7 +109,7 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAfterAByteOrderMark) {
   for (const bool header : {true, false}) {
     CsvFormat format;
     format.header = header;
-    const auto make = [&] { return std::make_unique<CsvCutter>(format); };
+    const auto make = [&] { return std::make_unique<CsvSplitter>(format); };
     expect_goes_on_everywhere(content, make);
     test::MemoryStorage memory;
     memory.add("file", content);

@@ -382,17 +382,17 @@ TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
   EXPECT_FALSE(was_here);
 }
 
-// Its files would be read by a cutter of its own.
+// Its files would be read by a splitter of its own.
 class RecordsOfAUser final : public FileSourceOperator {
  public:
   explicit RecordsOfAUser(const Shards& files) : FileSourceOperator(record_schema(), files, {}) {}
   std::string_view name() const override { return "records_of_a_user"; }
 
  private:
-  std::unique_ptr<RecordSplitter> cutter(uint64_t) const override { return nullptr; }
+  std::unique_ptr<RecordSplitter> splitter(uint64_t) const override { return nullptr; }
 };
 
-TEST(CallerOfNext, WaitsForFilesAndNotForACutterOfAUser) {
+TEST(CallerOfNext, WaitsForFilesAndNotForASplitterOfAUser) {
   const Shards files = Shards::files({test::data_path("tfrecord/few.tfrecord")});
   for (const Dataset& dataset : {Dataset::tfrecord(files), Dataset::text_lines(files), Dataset::csv_records(files),
                                  Dataset::fixed_length_records(files, {.record_bytes = 4})}) {

@@ -8,8 +8,8 @@ set(MILLRACE_PUBLIC_HEADERS
     pipeline/definition/pipeline_def.h pipeline/definition/function_registry.h)
 # Operators of one's own, and what they are made of.
 list(APPEND MILLRACE_PUBLIC_HEADERS
-    ops/operator.h ops/operator_traits.h ops/stage.h ops/arguments.h ops/block_reader.h ops/element_progress.h
-    ops/joined_schema.h ops/row_number.h ops/row_view.h formats/columnar/block.h formats/columnar/block_builder.h
+    ops/operator.h ops/operator_traits.h ops/stage.h ops/arguments.h ops/description.h ops/block_reader.h
+    ops/element_progress.h ops/joined_schema.h ops/row_number.h ops/row_view.h formats/columnar/block.h formats/columnar/block_builder.h
     formats/columnar/column.h formats/columnar/schema.h formats/columnar/buffer.h formats/random/counter_rng.h)
 # Files: shards, their indexes, messages, storages of one's own.
 list(APPEND MILLRACE_PUBLIC_HEADERS

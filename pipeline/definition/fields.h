@@ -1,4 +1,4 @@
-// Moves described structs (ops/arguments.h) to and from messages that have their fields by name.
+// Moves described structs (ops/description.h) to and from messages that have their fields by name.
 #pragma once
 
 #include <algorithm>

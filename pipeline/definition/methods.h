@@ -1,7 +1,6 @@
 // The methods of Dataset by the names that steps of a definition have.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "millrace/pipeline/dataset.h"
@@ -16,8 +15,5 @@ namespace millrace {
 void write_call(const Arguments& arguments, def::Step& step);
 /// Calls the method that `step` names with what it says. Throws `kInvalidArgument`.
 [[nodiscard]] Dataset call_method(const def::Step& step, const std::vector<Dataset>& inputs);
-
-/// The text of pipeline_def.proto, as the descriptions of the arguments make it.
-[[nodiscard]] std::string proto_of_methods();
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// For every operator each field of its arguments alone: the class that it is described with (ops/arguments.h) is what
+// For every operator each field of its arguments alone: the class that it is described with (ops/description.h) is what
 // digests go by, and what it does to the stream.
 
 #include <functional>
@@ -66,6 +66,10 @@ void visit_value(const std::string& path, Effect effect, const Visit& visit) {
     visit_paths<T>(path + ".", effect, visit);
   } else if constexpr (description::kIsOptional<T> || description::kIsVector<T>) {
     visit_value<typename T::value_type>(path, effect, visit);
+  } else if constexpr (description::kIsShared<T>) {
+    visit_value<std::remove_const_t<typename T::element_type>>(path, effect, visit);
+  } else if constexpr (std::is_same_v<T, MemoryFeature>) {
+    visit_paths<FlatFeature>(path + ".", effect, visit);
   } else if constexpr (std::is_same_v<T, std::map<std::string, FeaturePadding>>) {
     visit_paths<FeaturePadding>(path + ".", effect, visit);
   } else if constexpr (std::is_same_v<T, BatchingOptions>) {
@@ -402,10 +406,24 @@ void Options::of_sources() {
       .with("stop", WITH(a.stop = 11))
       .with("step", WITH(a.step = 2))
       .with("feature", WITH(a.feature = "x"));
-  const auto rows = [](std::vector<int64_t> values) {
-    return std::make_shared<const std::vector<MemoryFeature>>(std::vector<MemoryFeature>{{"x", std::move(values)}});
+  const auto rows = [](MemoryFeature feature) {
+    return std::make_shared<const std::vector<MemoryFeature>>(std::vector<MemoryFeature>{std::move(feature)});
   };
-  Tested<RowsArguments>({.features = rows({1, 2})}).with("features", WITH(a.features = rows({1, 3})));
+  using Integers = std::vector<int64_t>;
+  using Reals = std::vector<float>;
+  using Texts = std::vector<std::string>;
+  const std::vector<Integers> pairs{{1, 2}, {3, 4}};
+  Tested<RowsArguments>({.features = rows({"x", Integers{1, 2}})})
+      .with("features.name", WITH(a.features = rows({"y", Integers{1, 2}})))
+      .with("features.dtype", WITH(a.features = rows({"x", std::vector<int32_t>{1, 2}})))
+      .with("features.integers", WITH(a.features = rows({"x", Integers{1, 3}})))
+      .with("features.reals", WITH(a.features = rows({"x", Reals{1, 3}})), WITH(a.features = rows({"x", Reals{1, 2}})))
+      .with("features.texts", WITH(a.features = rows({"x", Texts{"a", "c"}})),
+            WITH(a.features = rows({"x", Texts{"a", "b"}})))
+      .with("features.row_lengths", WITH(a.features = rows({"x", std::vector<Integers>{{1}, {2, 3, 4}}})),
+            WITH(a.features = rows({"x", pairs})))
+      .with("features.shape", WITH(a.features = rows({"x", pairs, Shape{1, 2}})),
+            WITH(a.features = rows({"x", pairs, Shape{2}})));
   {
     Tested<TfrecordArguments> of({.shards = files("tfrecord"), .options = {.cycle_length = 1}});
     with_reading(of, "", [](auto& a) -> TfrecordOptions& { return a.options; });

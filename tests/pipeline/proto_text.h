@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "millrace/ops/arguments.h"
 #include "millrace/ops/batch/padding.h"
-#include "millrace/pipeline/definition/fields.h"
 
-namespace millrace::definition {
+namespace millrace::definition_proto_test {
 
 /// One of whose fields there may be.
 template <typename T>
@@ -145,4 +145,4 @@ class ProtoText {
   std::vector<std::string> steps_;
 };
 
-}  // namespace millrace::definition
+}  // namespace millrace::definition_proto_test

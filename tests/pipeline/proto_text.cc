@@ -1,6 +1,6 @@
-#include "millrace/pipeline/definition/proto_text.h"
+#include "tests/pipeline/proto_text.h"
 
-namespace millrace::definition {
+namespace millrace::definition_proto_test {
 
 std::string ProtoText::camel_case(std::string_view name) {
   std::string camel;
@@ -15,7 +15,7 @@ std::string ProtoText::camel_case(std::string_view name) {
 std::string ProtoText::text() const {
   std::string text =
       R"(// A pipeline as data: see pipeline_def.h and docs/pipeline_definitions.md. Made of the descriptions of the options
-// (ops/arguments.h), not to be edited: `pipeline_tests --gtest_filter='DefinitionProto.*'` says how it is made anew.
+// (ops/description.h), not to be edited: `pipeline_tests --gtest_filter='DefinitionProto.*'` says how it is made anew.
 // One message for each method of Dataset, with its parameters and options by their names. An option that is left out
 // has the default of the C++ struct, and a parameter must be there. Numbers of fields are of one version of Millrace:
 // definitions are kept as text or JSON.
@@ -47,4 +47,4 @@ message Step {
   return text + "  }\n}\n" + messages_;
 }
 
-}  // namespace millrace::definition
+}  // namespace millrace::definition_proto_test

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "millrace/pipeline/plan/plan_digest.h"
-#include "millrace/pipeline/plan/shard_digest.h"
 #include "millrace/pipeline/run/consumer_waiter.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/run/io_threads.h"
 #include "millrace/pipeline/run/lowered_plan.h"
 #include "millrace/pipeline/run/output_thread.h"
+#include "millrace/pipeline/watch/shard_digest_reader.h"
 #include "millrace/pipeline/watch/traced_storage.h"
 #include "millrace/pipeline/watch/watchdog.h"
 #include "millrace/pipeline/watch/watched_storage.h"

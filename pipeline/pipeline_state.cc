@@ -10,7 +10,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/plan/plan_digest.h"
-#include "millrace/pipeline/plan/shard_digest.h"
+#include "millrace/pipeline/watch/shard_digest_reader.h"
 #include "pipeline/pipeline_state.pb.h"
 
 namespace millrace {

@@ -33,7 +33,7 @@ MAY_INCLUDE_BELOW = {
         'flow': {'features', 'row_memory'}, 'row_memory': set(), 'batch': {'row_memory', 'parse', 'features'},
         'features': set(), 'tokens': {'batch', 'row_memory'}, 'images': set(), 'keep': {'row_memory', 'parse'},
     },
-    'pipeline': {'plan': {'run', 'watch'}, 'run': {'plan'}, 'watch': {'run'}, 'definition': {'plan'}},
+    'pipeline': {'plan': set(), 'run': {'plan'}, 'watch': {'run', 'plan'}, 'definition': {'plan'}},
 }
 # The only files that may name TBB.
 TBB = {

@@ -154,7 +154,7 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
        "MiB for everything between the files and the consumer; 0: half of the machine's memory")
       ("watchdog", real_number(options.watchdog, {0, limits::kSeconds}),
        "when nothing has moved for so many seconds while a batch or a shard is waited for, say what is waited for and exit with 75; "
-       "0: wait for ever")
+       "0: wait forever")
       ("no-statistics", "without the counters of stages, to see what they cost; then no watchdog either");
   po::options_description results("what comes out of it");
   results.add_options()

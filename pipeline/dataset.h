@@ -181,7 +181,7 @@ class Dataset {
   [[nodiscard]] Dataset skip(int64_t count) const;
   /// The elements whose number modulo `num_shards` is `index`.
   [[nodiscard]] Dataset shard(int64_t num_shards, int64_t index) const;
-  /// Everything before, `count` times; negative: for ever.
+  /// Everything before, `count` times; negative: forever.
   [[nodiscard]] Dataset repeat(int64_t count = -1) const;
   /// A random order, as by picking from a buffer of `buffer_size` rows; see ShuffleOperator.
   [[nodiscard]] Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;

@@ -89,7 +89,7 @@ void gather_floor(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kBatch * kRowBytes));
 }
 
-// The same rows for ever, in blocks of `kRunRows`.
+// The same rows forever, in blocks of `kRunRows`.
 class Rows final : public Stage {
  public:
   explicit Rows(BufferPool& pool) {

@@ -22,7 +22,7 @@ struct NoWaker final : Waker {
   void wake() noexcept override {}
 };
 
-// Raw records of one size for ever, as a reader gives them: views into chunks that are read once. `num_chunks` chunks
+// Raw records of one size forever, as a reader gives them: views into chunks that are read once. `num_chunks` chunks
 // in turn, so that their bytes come from memory or from the caches as those of a file would.
 class Records final : public Stage {
  public:

@@ -37,7 +37,7 @@ class Sleeper final : public Waker {
   std::atomic<uint32_t> woken_{0};
 };
 
-/// The same block of one number for ever, numbered by its rows.
+/// The same block of one number forever, numbered by its rows.
 class Blocks final : public Stage {
  public:
   explicit Blocks(Block block) : block_(std::move(block)) {}

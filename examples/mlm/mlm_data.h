@@ -34,7 +34,7 @@ struct MlmDataOptions {
   DamagePolicy damage = {};                      ///< what is done about damaged records. Default: an error
 };
 
-/// Batches to train on, for ever: `input_ids` and `labels`, int32 [global_batch, max_length], `attention_mask`, int64.
+/// Batches to train on, forever: `input_ids` and `labels`, int32 [global_batch, max_length], `attention_mask`, int64.
 /// Shards, rows and masks are drawn anew in each epoch; an epoch ends with its last whole batch.
 [[nodiscard]] Dataset mlm_training_batches(const MlmShards& shards, const MlmDataOptions& options);
 

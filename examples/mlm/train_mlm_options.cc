@@ -82,7 +82,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
        "of the steps and of the pipeline; 0: one for each core; the result is the same")
       ("watchdog", real_number(options.watchdog, {0, limits::kSeconds}),
        "when nothing has moved for so many seconds, say what is waited for: within a step and go on, while its "
-       "batch or a shard is waited for and exit with 75; 0: wait for ever");
+       "batch or a shard is waited for and exit with 75; 0: wait forever");
   po::options_description reports("reports");
   reports.add_options()
       ("report-every", whole_number(options.report_every, {1, limits::kCount}), "steps")

@@ -32,7 +32,7 @@ struct BucketOptions {
 ///     // [[1,2,0],[4,5,6]] [[3],[0]] [[7,8]]
 ///
 /// Errors and notes go out in their places, and no bucket loses anything to them. State: where the oldest bucket that
-/// is not empty began in the input, and how far behind that each of the others did.
+/// is not empty began in the input, and how far after it each of the others did.
 class BucketBySequenceLengthOperator final : public StageOperator {
  public:
   /// `features`: whose first dimension is the length; of several the longest counts. `batch_sizes` has one more than

@@ -37,7 +37,7 @@ struct WindowSize {
 ///
 /// Errors and notes go out in their places, and no group loses anything to them; where a function throws, or a window
 /// size is below 1, the element is the error. State: where the oldest group that is not empty began in the input, and
-/// how far behind that each of the others did: some bytes for each key whose group is open.
+/// how far after it each of the others did: some bytes for each key whose group is open.
 class GroupByWindowOperator final : public StageOperator {
  public:
   GroupByWindowOperator(const SchemaPtr& input, RowKey key, WindowSize window_size,

@@ -21,7 +21,7 @@ struct ChooseOptions {
 /// A number that is no input's is an error in the place of its element. An error among the choices passes in its place
 /// and chooses nothing. The end: when the choices end; when no input has elements, or with `stop_on_empty` when a
 /// choice finds its input ended. 2^28 choices one after the other of inputs that have ended are an error: they would go
-/// on for ever.
+/// on forever.
 class ChooseFromDatasetsOperator final : public StageOperator {
  public:
   /// `inputs`: the choices, then the data.

@@ -336,7 +336,7 @@ Poll InterleaveStage::next(Block& out) {
   if (!to_resume_.empty() && resume() == Poll::kPending) return Poll::kPending;
   open_ahead();
   size_t skipped_turns = 0;
-  size_t ends_in_vain = 0;
+  size_t empty_inputs_in_a_row = 0;
   while (true) {
     if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
     Input& input = cycle_[turn_];
@@ -374,7 +374,7 @@ Poll InterleaveStage::next(Block& out) {
         end_turn();
         skipped_turns = 0;
         open_ahead();
-        if (++ends_in_vain == kBlockElements) {
+        if (++empty_inputs_in_a_row == kBlockElements) {
           // There may never be an element: somebody who wants to stop all must get his turn.
           context_.waker.wake();
           return builder_.empty() ? Poll::kPending : deliver(out);

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Whoever chooses so many in a row that have ended will do so for ever: nothing else would ever tell.
+// Whoever chooses so many in a row that have ended will do so forever: nothing else would ever tell.
 constexpr uint64_t kMostInVain = uint64_t{1} << 28;
 
 }  // namespace
@@ -124,7 +124,7 @@ Poll SelectionStage::next(Block& out) {
     if (!input) {
       selector_->take(choice.count);
       choices_in_vain_ += choice.count;
-      // Whoever chooses what has ended, for ever, must not keep a thread from noticing that all is to stop.
+      // Whoever chooses what has ended, forever, must not keep a thread from noticing that all is to stop.
       if (++in_vain < kBlockElements) continue;
       if (choices_in_vain_ >= kMostInVain && builder_.empty()) {
         // Not out_of_range: no single value is wrong, and nothing follows.

@@ -20,7 +20,7 @@ class RepeatStage final : public Stage {
     if (count_ > 0) {
       iteration_.epoch *= count_;
     } else if (iteration_.epoch > 0) {
-      // How often a repeat for ever was cut short cannot be a multiple of anything.
+      // How often a repeat forever was cut short cannot be a multiple of anything.
       iteration_ = {.epoch = 0, .path = iteration_.nested(static_cast<uint64_t>(iteration_.epoch)).path};
     }
     if (context_.state == nullptr) return;

@@ -5,9 +5,9 @@
 
 namespace millrace {
 
-/// The input `count` times, one after the other; any negative number: for ever. Each time is an iteration of its own:
+/// The input `count` times, one after the other; any negative number: forever. Each time is an iteration of its own:
 /// the i-th within the e-th run of the repeat is epoch e × count + i, which its rows carry. An error does not end an
-/// epoch. An input that turns out empty, repeated for ever, ends at once.
+/// epoch. An input that turns out empty, repeated forever, ends at once.
 class RepeatOperator final : public StageOperator {
  public:
   explicit RepeatOperator(SchemaPtr schema, int64_t count = -1)

@@ -51,7 +51,7 @@ struct PackOptions {
 /// packing.
 ///
 /// Errors and notes go out before the row that is open. State: where the oldest sequence that waits stands in the
-/// input, and how far behind it the first one of each length: at most one number for each length.
+/// input, and how far after it the first one of each length: at most one number for each length.
 class PackOperator final : public StageOperator {
  public:
   PackOperator(const SchemaPtr& input, int64_t length, PackOptions options = {});

@@ -78,7 +78,7 @@ bool Executor::ArenaSession::begin() {
     open_ = group_->defer([] {});
     return true;
   } catch (const std::bad_alloc&) {
-    // oneTBB counts a task before it has memory for it: the group waits for ever now, also when it is destroyed.
+    // oneTBB counts a task before it has memory for it: the group waits forever now, also when it is destroyed.
     static_cast<void>(group_.release());
     return false;
   }

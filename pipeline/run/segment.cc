@@ -104,7 +104,7 @@ void Segment::wake() noexcept {
   if (wakes_.fetch_add(1) == 0) submit();
 }
 
-// A chain that drops all it gets is woken for ever, by itself or by lanes that it opens: with one worker nobody else
+// A chain that drops all it gets is woken forever, by itself or by lanes that it opens: with one worker nobody else
 // would come to run, for what a body submits goes first.
 void Segment::submit() noexcept {
   if (run_.is_fruitless()) {

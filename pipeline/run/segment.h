@@ -36,9 +36,9 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     size_t credits = 4;                   ///< slots: blocks polled and not yet taken
     LargeBlockLimit::Options large = {};  ///< fewer of them while blocks are large
     bool is_light = false;                ///< all stages of the chain, see OperatorTraits
-    /// Wakes of a reader that sleeps are joined only if the blocks of the last turn took less than so long each.
+    /// Wakes of a sleeping reader are coalesced only while the blocks of its last turn took less than this each, in ns.
     int64_t quick_ns = 20'000;
-    /// And never put off for longer than so long and one more block.
+    /// Such a wake is put off by at most this, in ns, and one more block.
     int64_t late_ns = 100'000;
     bool ordered = true;  ///< readers see the chain's order; otherwise the order in which bodies end
     SchemaPtr schema;     ///< of the chain's blocks

@@ -55,7 +55,7 @@ class Checker {
     const Cardinality cardinality =
         only_reported ? certain_cardinality(*twin_.dataset().plan()) : twin_.dataset().cardinality();
     if (!first_.error_code.empty()) return "";  // errors end it early
-    // Data that turns out empty in an epoch, repeated for ever, ends; before it is read nobody knows, and tf.data says
+    // Data that turns out empty in an epoch, repeated forever, ends; before it is read nobody knows, and tf.data says
     // as much.
     const std::array may_be_empty{"filter",
                                   "flat_map",

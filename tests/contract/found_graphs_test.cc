@@ -41,7 +41,7 @@ TEST(FoundGraphs, MapsOfOneSegmentAndOfTwoHaveTheSameStates) {
       [](const Weave& weave) { return TwinDataset::range(0, 1200, 1, weave).map_number_rows().map_span_rows(); });
 }
 
-// Resumed in front of the note with which an epoch ends, a repeat for ever took the data for empty and ended.
+// Resumed in front of the note with which an epoch ends, a repeat forever took the data for empty and ended.
 TEST(FoundGraphs, ARepeatGoesOnBehindAnEpochThatEndsWithANote) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const auto make = [](const Weave& weave) {

@@ -109,7 +109,7 @@ TEST_P(Operators, GiveOneStreamOnThreadsThatReallyRun) {
   int64_t streams = 0;
   for (const Input& input : kInputs) {
     if (!line.fits(input.make({}))) continue;
-    // A repeat may be for ever with some numbers, and a skip of everything.
+    // A repeat may be forever with some numbers, and a skip of everything.
     uint64_t seed = 1;
     const auto draw = [&] {
       Picks picks(seed++, GetParam());

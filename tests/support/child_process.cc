@@ -136,7 +136,7 @@ ChildResult ChildProcess::wait(Limit limit) {
   const auto deadline = Clock::now() + limit;
   while (!reap()) {
     if (Clock::now() > deadline) throw_late("its end", limit);
-    read_some(kTick);  // or it would wait for ever with a full pipe
+    read_some(kTick);  // or it would wait forever with a full pipe
   }
   take_output();
   ChildResult result{.out = out_.text, .err = err_.text};

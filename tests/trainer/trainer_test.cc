@@ -826,7 +826,7 @@ TEST(Trainer, RefusesACheckpointOfAModelWithOtherNumbersThanShapes) {
   EXPECT_EQ(read_progress(next).model, "regression(heads=8)");
 }
 
-// Its square would be infinite for ever; a step with a gradient like that is skipped, so it takes an optimizer of one's
+// Its square would be infinite forever; a step with a gradient like that is skipped, so it takes an optimizer of one's
 // own to get there.
 TEST(Trainer, SlotsThatAreNotFiniteNeverReachACheckpoint) {
   class Sour final : public Optimizer {

@@ -550,7 +550,7 @@ TEST(StepGraph, MetricsThatAreFewerOrMoreInSomeReplicaAreAnErrorWithBothLists) {
   }
 }
 
-// Its square is infinite in float32, and a second moment would be so for ever.
+// Its square is infinite in float32, and a second moment would be so forever.
 TEST(StepGraph, SkipsAnUpdateWhoseGradientIsTooLargeToBeSquared) {
   const Regression model(1, 1);
   const Adam optimizer(model.layout(), adamw());

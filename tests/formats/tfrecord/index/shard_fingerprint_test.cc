@@ -87,7 +87,7 @@ TEST(ShardFingerprint, SeveralFilesAreAskedForAtOnce) {
     memory.add(paths.back(), "content");
   }
   HoldingStorage holding(memory, paths.size());
-  EXPECT_EQ(read_shard_fingerprints(holding, paths).size(), paths.size());  // one by one would wait for ever
+  EXPECT_EQ(read_shard_fingerprints(holding, paths).size(), paths.size());  // one by one would wait forever
 }
 
 }  // namespace

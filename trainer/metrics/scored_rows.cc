@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -58,9 +59,30 @@ void ScoredRows::add(const BatchView& rows, const Predictions& predictions) {
   rows_ += rows.rows();
 }
 
-bool ScoredRows::has_nan() const {
-  const auto is_nan = [](double value) { return std::isnan(value); };
-  return std::ranges::any_of(predictions_, is_nan) || std::ranges::any_of(labels_, is_nan);
+bool any_nan(std::span<const double> values) {
+  return std::ranges::any_of(values, [](double value) { return std::isnan(value); });
+}
+
+double mean_of_defined(std::span<const double> values) {
+  double sum = 0;
+  int64_t defined = 0;
+  for (const double value : values) {
+    if (std::isnan(value)) continue;
+    sum += value;
+    ++defined;
+  }
+  return defined == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(defined);
+}
+
+bool ScoredRows::has_nan() const { return any_nan(predictions_) || any_nan(labels_); }
+
+std::vector<double> ScoredRows::by_column(double (*measure)(std::span<const double> predictions,
+                                                            std::span<const double> labels)) const {
+  std::vector<double> values;
+  for (int64_t i = 0; rows_ > 0 && i < columns_; ++i) {
+    values.push_back(measure(column(predictions_, i), column(labels_, i)));
+  }
+  return values;
 }
 
 std::vector<double> ScoredRows::column(const std::vector<double>& values, int64_t column) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ class ScoredRows {
   bool has_nan() const;
   /// Column `column` of either, `[rows]`.
   std::vector<double> column(const std::vector<double>& values, int64_t column) const;
+  /// `measure` of the predictions and labels of each column; none without rows.
+  std::vector<double> by_column(double (*measure)(std::span<const double> predictions,
+                                                  std::span<const double> labels)) const;
 
  private:
   MetricColumns names_;
@@ -40,5 +44,10 @@ class ScoredRows {
   std::vector<double> predictions_;
   std::vector<double> labels_;
 };
+
+/// The mean of the values that are not NaN, in their order; NaN where all are.
+double mean_of_defined(std::span<const double> values);
+/// Whether one of them is NaN.
+bool any_nan(std::span<const double> values);
 
 }  // namespace millrace

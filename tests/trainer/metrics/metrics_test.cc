@@ -274,5 +274,43 @@ TEST(Metrics, SayWhichNumbersDoNotFit) {
               HasSubstr("target"));
 }
 
+TEST(Spearman, IsAFunctionOfTwoListsAndSaysEachColumn) {
+  const std::vector<double> a = {1, 2, 3, 4, 5};
+  EXPECT_EQ(spearman(a, std::vector<double>{2, 3, 5, 7, 11}), 1);
+  EXPECT_EQ(spearman(a, std::vector<double>{9, 8, 7, 6, 5}), -1);
+  EXPECT_NEAR(spearman(a, std::vector<double>{5, 6, 7, 8, 7}), 0.8207826816681233, 1e-15);  // scipy.stats.spearmanr
+  EXPECT_TRUE(std::isnan(spearman(a, std::vector<double>{1, 1, 1, 1, 1})));
+  EXPECT_TRUE(std::isnan(spearman(a, std::vector<double>{1, 1, NAN, 1, 2})));
+  EXPECT_TRUE(std::isnan(spearman({}, {})));
+  EXPECT_EQ(thrown_by([&] { (void)spearman(a, {}); }), "wrong_shape: a rank correlation of 5 values with 0");
+  EXPECT_EQ(thrown_by([&] { (void)auc(a, {}); }), "wrong_shape: an area under the curve of 5 scores with 0 labels");
+  EXPECT_EQ(auc(a, std::vector<double>{0, 0, 1, 0, 1}), 5.0 / 6);
+
+  const Rows rows(20, 3, 5, 4, 1);
+  Spearman metric;
+  Auc area;
+  EXPECT_THAT(metric.by_column(), testing::IsEmpty());
+  rows.give(metric);
+  rows.give(area);
+  ASSERT_EQ(metric.by_column().size(), 3U);
+  ASSERT_EQ(area.by_column().size(), 3U);
+  double correlations = 0;
+  double areas = 0;
+  for (int64_t column = 0; column < 3; ++column) {
+    std::vector<double> scores;
+    std::vector<double> labels;
+    for (int64_t row = 0; row < 20; ++row) {
+      scores.push_back(rows.score(row, column));
+      labels.push_back(rows.label(row, column));
+    }
+    EXPECT_EQ(metric.by_column()[static_cast<size_t>(column)], spearman(scores, labels));
+    EXPECT_EQ(area.by_column()[static_cast<size_t>(column)], auc(scores, labels));
+    correlations += spearman(scores, labels);
+    areas += auc(scores, labels);
+  }
+  EXPECT_EQ(metric.value(), correlations / 3);
+  EXPECT_EQ(area.value(), areas / 3);
+}
+
 }  // namespace
 }  // namespace millrace::metrics_test

@@ -2,11 +2,26 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "millrace/formats/error.h"
+
 namespace millrace {
 namespace {
 
 // An operator that is at work for a larger share of the time than this is what a trainer waits for, when it waits.
 constexpr double kBusy = 0.7;
+
+// A single row would be taken for as many rows as its first dimension says.
+void need_rows(const Batch& batch, const std::string& feature) {
+  const Shape shape = batch.shape(feature);
+  if (!shape.empty() && shape.front() == batch.num_rows()) return;
+  throw ErrorException(ErrorCode::kWrongShape,
+                       fmt::format("an element of the pipeline has {} row(s), but feature '{}' has the shape [{}]; "
+                                   "a trainer needs batches: call `batch` on the dataset",
+                                   batch.num_rows(), feature, fmt::join(shape, ", ")));
+}
 
 }  // namespace
 
@@ -15,6 +30,7 @@ GlobalBatch global_batch(Batch batch) {
   std::vector<FeatureView> features;
   for (const FeatureSpec& feature : owner->schema().features()) {
     const std::string& name = feature.name;
+    if (feature.dtype != DType::kBytes) need_rows(*owner, name);
     switch (feature.dtype) {
       case DType::kInt32: features.emplace_back(name, owner->values<int32_t>(name), owner->shape(name)); break;
       case DType::kInt64: features.emplace_back(name, owner->values<int64_t>(name), owner->shape(name)); break;

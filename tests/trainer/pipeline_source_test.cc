@@ -75,7 +75,14 @@ TEST(PipelineSource, LeavesOutFeaturesThatAreNoNumbers) {
 
 TEST(PipelineSource, APipelineWithoutBatchIsAnError) {
   PipelineSource source(regression_rows(3).start({.threads = 1}));
-  EXPECT_THAT(thrown_by([&] { source.next(); }), testing::StartsWith("wrong_shape: "));
+  EXPECT_EQ(thrown_by([&] { source.next(); }),
+            "wrong_shape: an element of the pipeline has 1 row(s), but feature 'x' has the shape [5]; a trainer needs "
+            "batches: call `batch` on the dataset");
+  // Features of one length could be taken for rows.
+  PipelineSource alike(Dataset::rows({{"ids", std::vector<std::vector<int32_t>>{{1, 2, 3}}}}).start({.threads = 1}));
+  EXPECT_THAT(thrown_by([&] { alike.next(); }), testing::HasSubstr("call `batch`"));
+  PipelineSource numbers(Dataset::range(0, 3).start({.threads = 1}));
+  EXPECT_THAT(thrown_by([&] { numbers.next(); }), testing::HasSubstr("has the shape []; a trainer needs batches"));
 }
 
 TEST(PipelineSource, AnErrorInTheStreamEndsTheTrainingAtItsBatch) {

@@ -348,9 +348,8 @@ void Trainer::resume(const std::string& checkpoint) {
   const auto need_same = [&](std::string_view what, auto before, auto now) {
     if (before == now) return;
     throw ErrorException(
-        {.code = ErrorCode::kInvalidArgument,
-         .message = fmt::format("the checkpoint was made with {} {}, this run has {}", what, before, now),
-         .shard = checkpoint});
+        ErrorCode::kInvalidArgument,
+        fmt::format("the checkpoint {} was made with {} {}, this run has {}", checkpoint, what, before, now));
   };
   need_same("seed", there.seed, options_.step.seed);
   need_same("accumulate", there.accumulate, options_.accumulate);
@@ -401,10 +400,10 @@ void Trainer::need_place_of_checkpoint(const BatchSource& source) const {
   if (!source_state_) return;
   const std::optional<PipelineState> place = source.save();
   if (!place || place->serialize() == source_state_->serialize()) return;
-  throw ErrorException({.code = ErrorCode::kState,
-                        .message = "the source does not stand where the checkpoint ends: a pipeline goes on from "
+  throw ErrorException(ErrorCode::kState,
+                       fmt::format("the source does not stand where the checkpoint {} ends: a pipeline goes on from "
                                    "Trainer::source_state()",
-                        .shard = last_checkpoint_});
+                                   last_checkpoint_));
 }
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,20 +25,47 @@ namespace fs = std::filesystem;
 constexpr int kVersion = 1;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kListFile = "best.json";
+constexpr std::string_view kEvaluationFile = "evaluation.json";
 constexpr std::string_view kModels = "best";  // in a checkpoint
 
-[[noreturn]] void refuse(const std::string& path, std::string message) {
-  throw ErrorException({.code = ErrorCode::kInvalidArgument, .message = std::move(message), .shard = path});
-}
+[[noreturn]] void refuse(std::string message) { throw ErrorException(ErrorCode::kInvalidArgument, std::move(message)); }
 
 [[noreturn]] void fail(const fs::path& path, std::string_view what, const std::error_code& code) {
-  throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
+  throw ErrorException(ErrorCode::kIo, fmt::format("{} {}: {}", what, path.string(), code.message()));
 }
 
 std::string name_of(int64_t step) { return numbered_name(kPrefix, step); }
 
 std::string to_string(Better better) { return better == Better::kLower ? "lower" : "higher"; }
+
+// Of equal values the earlier one is the better.
+bool is_better(const BestModel& a, const BestModel& b, Better better) {
+  if (a.value == b.value) return a.step < b.step;
+  return (better == Better::kLower) == (a.value < b.value);
+}
+
+nlohmann::json read_versioned(const std::string& file) {
+  nlohmann::json json = parse_json(read_whole_file(file), file);
+  if (const int version = json.at("version").get<int>(); version != kVersion) {
+    throw ErrorException({.code = ErrorCode::kParse,
+                          .message = fmt::format("version {}; {} is known", version, kVersion),
+                          .shard = file});
+  }
+  return json;
+}
+
+[[noreturn]] void refuse_json(const nlohmann::json::exception& error, const std::string& file) {
+  throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = file});
+}
+
+void write_evaluation(const std::string& directory, const BestModel& model, const BestModels::Options& options) {
+  const nlohmann::ordered_json json = {{"version", kVersion},
+                                       {"metric", options.metric},
+                                       {"better", to_string(options.better)},
+                                       {"step", model.step},
+                                       {"value", model.value}};
+  write_atomically((fs::path(directory) / kEvaluationFile).string(), json.dump(1) + "\n");
+}
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
@@ -65,7 +94,42 @@ void link_all(const fs::path& from, const fs::path& to) {
   }
 }
 
+std::vector<std::string> models_in(const std::string& folder) {
+  std::vector<std::string> found;
+  if (!fs::exists(folder)) return found;
+  for (const fs::path& entry : entries_of(folder)) {
+    if (is_numbered(entry.filename().string(), kPrefix)) found.push_back(entry.string());
+  }
+  return found;
+}
+
 }  // namespace
+
+std::vector<BestModel> best_models_in(const std::string& folder) {
+  std::vector<BestModel> models;
+  std::optional<std::pair<std::string, std::string>> measure;  // metric and direction
+  for (const std::string& directory : models_in(folder)) {
+    const std::string file = (fs::path(directory) / kEvaluationFile).string();
+    try {
+      const nlohmann::json json = read_versioned(file);
+      const std::pair there(json.at("metric").get<std::string>(), json.at("better").get<std::string>());
+      if (measure && *measure != there) {
+        refuse(fmt::format("the models in {} are by several metrics: {}, {} is better, and {}, {} is better", folder,
+                           measure->first, measure->second, there.first, there.second));
+      }
+      measure = there;
+      models.push_back(
+          {.step = json.at("step").get<int64_t>(), .value = json.at("value").get<double>(), .path = directory});
+    } catch (const nlohmann::json::exception& error) {
+      refuse_json(error, file);
+    } catch (const ErrorException&) {
+      if (fs::exists(directory)) throw;  // else it has fallen off the list meanwhile
+    }
+  }
+  const Better better = measure && measure->second == to_string(Better::kHigher) ? Better::kHigher : Better::kLower;
+  std::ranges::sort(models, [&](const BestModel& a, const BestModel& b) { return is_better(a, b, better); });
+  return models;
+}
 
 BestModels::BestModels(std::string folder, Options options, std::string training)
     : folder_(std::move(folder)), options_(std::move(options)), training_(std::move(training)) {
@@ -77,14 +141,7 @@ BestModels::BestModels(std::string folder, Options options, std::string training
   }
 }
 
-std::vector<std::string> BestModels::directories() const {
-  std::vector<std::string> found;
-  if (!fs::exists(folder_)) return found;
-  for (const fs::path& entry : entries_of(folder_)) {
-    if (is_numbered(entry.filename().string(), kPrefix)) found.push_back(entry.string());
-  }
-  return found;
-}
+std::vector<std::string> BestModels::directories() const { return models_in(folder_); }
 
 // Models that nothing is known of are somebody's as well: they are not removed.
 void BestModels::check_folder() const {
@@ -93,8 +150,8 @@ void BestModels::check_folder() const {
   const auto others =
       std::ranges::count_if(there, [&](const std::string& path) { return read_training_id(path) != training_; });
   if (others == 0) return;
-  refuse(folder_,
-         fmt::format("the folder for the best models holds {} of another training; remove or move them", others));
+  refuse(fmt::format("the folder for the best models {} holds {} of another training; remove or move them", folder_,
+                     others));
 }
 
 void BestModels::settle() {
@@ -108,6 +165,9 @@ void BestModels::settle() {
       // Models in checkpoints of earlier versions have no id.
       if (read_training_id(directory.temporary_path()) != training_) {
         write_training_id(directory.temporary_path(), training_);
+      }
+      if (!fs::exists(fs::path(directory.temporary_path()) / kEvaluationFile)) {
+        write_evaluation(directory.temporary_path(), model, options_);
       }
       directory.commit();
     }
@@ -124,17 +184,16 @@ bool BestModels::offer(int64_t step, double value, const Write& write) {
   if (!std::isfinite(value)) return false;
   std::vector<BestModel> models = models_;
   std::erase_if(models, [&](const BestModel& model) { return model.step == step; });
-  const auto place = std::ranges::find_if(models, [&](const BestModel& other) {
-    if (value == other.value) return step < other.step;
-    return (options_.better == Better::kLower) == (value < other.value);
-  });
+  BestModel model{.step = step, .value = value, .path = (fs::path(folder_) / name_of(step)).string()};
+  const auto place =
+      std::ranges::find_if(models, [&](const BestModel& other) { return is_better(model, other, options_.better); });
   if (place - models.begin() >= options_.keep) return false;
-  std::string path = (fs::path(folder_) / name_of(step)).string();
-  AtomicDirectory directory(path);
+  AtomicDirectory directory(model.path);
   write(directory.temporary_path());
   write_training_id(directory.temporary_path(), training_);
+  write_evaluation(directory.temporary_path(), model, options_);
   directory.commit();
-  models.insert(place, {.step = step, .value = value, .path = std::move(path)});
+  models.insert(place, std::move(model));
   for (; models.size() > static_cast<size_t>(options_.keep); models.pop_back()) remove_directory(models.back().path);
   models_ = std::move(models);
   return true;
@@ -179,16 +238,11 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
   }
   std::vector<BestModel> models;
   try {
-    const nlohmann::json json = parse_json(read_whole_file(file), file);
-    if (const int version = json.at("version").get<int>(); version != kVersion) {
-      throw ErrorException({.code = ErrorCode::kParse,
-                            .message = fmt::format("version {}; {} is known", version, kVersion),
-                            .shard = file});
-    }
+    const nlohmann::json json = read_versioned(file);
     const std::string there =
         fmt::format("{}, {} is better", json.at("metric").get<std::string>(), json.at("better").get<std::string>());
     const std::string here = fmt::format("{}, {} is better", options_.metric, to_string(options_.better));
-    if (there != here) refuse(file, fmt::format("the best models there are by {}, here by {}", there, here));
+    if (there != here) refuse(fmt::format("the best models in {} are by {}, here by {}", checkpoint, there, here));
     for (const nlohmann::json& model : json.at("models")) {
       const auto step = model.at("step").get<int64_t>();
       models.push_back({.step = step,
@@ -196,7 +250,7 @@ void BestModels::resume(const std::string& checkpoint, std::string training) {
                         .path = (fs::path(folder_) / name_of(step)).string()});
     }
   } catch (const nlohmann::json::exception& error) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = file});
+    refuse_json(error, file);
   }
   if (models.size() > static_cast<size_t>(options_.keep)) models.resize(static_cast<size_t>(options_.keep));
   for (const BestModel& model : models) entries_of(fs::path(checkpoint) / kModels / name_of(model.step));

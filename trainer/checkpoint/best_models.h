@@ -14,6 +14,12 @@ struct BestModel {
   std::string path;  ///< its directory
 };
 
+/// The models in the folder of a `BestModels`, the best first: for another process, also while the training goes on. A
+/// model that falls off the list is removed; whoever wants to keep one copies it. A folder that does not exist holds
+/// none. Throws `kIo` or `kParse` naming the file, as for a model of an earlier version, which does not say its value,
+/// and `kInvalidArgument` where models are of several metrics.
+std::vector<BestModel> best_models_in(const std::string& folder);
+
 /// Which of two values of a metric is the better one.
 enum class Better {
   kLower,   ///< a loss
@@ -31,10 +37,11 @@ enum class Better {
 ///
 /// A checkpoint holds the list (`best.json`: metric, direction, and of each model step, value and directory) and
 /// the models in it, as hard links where the file system has them, which cost no space while the model is in the folder
-/// too. So a training that goes on from any checkpoint has the models of its list, whatever a killed run has left in
-/// the folder, and also in another folder: the first `offer` or `save_into` brings the folder to the list. Each model
-/// holds the id of its training (`training.id`), and only those of the same training are ever removed or replaced. One
-/// thread at a time, and one process per folder.
+/// too. Beside each model stands what its evaluation said (`evaluation.json`: metric, direction, step and value), so
+/// that another process finds the best one (`best_models_in`). So a training that goes on from any checkpoint has the
+/// models of its list, whatever a killed run has left in the folder, and also in another folder: the first `offer` or
+/// `save_into` brings the folder to the list. Each model holds the id of its training (`training.id`), and only those
+/// of the same training are ever removed or replaced. One thread at a time, and one process per folder.
 class BestModels {
  public:
   struct Options {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include <Eigen/Core>
@@ -173,6 +174,14 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
        find_parameters(file.tensors(), path, layout, suffixes, there, /*from_others=*/false)) {
     copy(found, buffers[found.buffer].values);
   }
+}
+
+FlatBuffer load_parameters(const std::string& directory, const ParameterLayout& layout) {
+  const std::string path = (std::filesystem::path(directory) / "model.safetensors").string();
+  FlatBuffer weights(layout.size());
+  const ParameterBuffer buffer{.values = weights.span()};
+  read_parameters(SafetensorsFile(path), path, layout, {&buffer, 1});
+  return weights;
 }
 
 FlatBuffer read_weights(std::span<const NamedTensor> tensors, const std::string& path, const ParameterLayout& layout,

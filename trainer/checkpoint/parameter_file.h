@@ -38,6 +38,9 @@ struct ParametersInFile {
 /// may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there = {});
+/// The weights in `model.safetensors` of a directory: of a checkpoint, or of a model that `KeepBest` has kept, for a
+/// `Predictor`. Throws `kIo`, and as `read_parameters`.
+[[nodiscard]] FlatBuffer load_parameters(const std::string& directory, const ParameterLayout& layout);
 /// The same of weights that others have written, into a buffer of its own, which takes no memory before the tensors
 /// have been found to fit: a layout that a config alone describes may be of any size. Half precision and bfloat16 are
 /// widened. A parameter that is missing is read from a copy of it that is there.

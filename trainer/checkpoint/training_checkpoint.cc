@@ -75,11 +75,6 @@ std::string text_of(const nlohmann::ordered_json& json) {
   }
 }
 
-[[noreturn]] void fail(const std::string& path, std::string_view what, int number) {
-  throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path});
-}
-
 // How a slot's tensors are called: the parameter's name and this.
 std::string slot_suffix(const Optimizer& optimizer, size_t slot) {
   return fmt::format(".{}", optimizer.slot_names()[slot]);
@@ -90,12 +85,12 @@ void read_all(const std::string& path, const ParameterLayout& layout, const std:
   read_parameters(SafetensorsFile(path), path, layout, buffers, {.included = included});
 }
 
-void need_same(const std::string& path, std::string_view what, const std::string& there, const std::string& here) {
+void need_same(const std::string& checkpoint, std::string_view what, const std::string& there,
+               const std::string& here) {
   if (there == here) return;
   throw ErrorException(
-      {.code = ErrorCode::kInvalidArgument,
-       .message = fmt::format("the checkpoint was made with the {} {}, this run has {}", what, there, here),
-       .shard = path});
+      ErrorCode::kInvalidArgument,
+      fmt::format("the checkpoint {} was made with the {} {}, this run has {}", checkpoint, what, there, here));
 }
 
 // JSON has no numbers that are not finite.
@@ -282,20 +277,30 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
   return path;
 }
 
-std::vector<std::string> CheckpointFolder::paths() const {
+std::vector<std::string> CheckpointFolder::paths() const { return checkpoints_in(folder_); }
+
+std::vector<std::string> checkpoints_in(const std::string& folder) {
   std::vector<std::string> found;
-  if (!fs::exists(folder_)) return found;
+  if (!fs::exists(folder)) return found;
   std::error_code code;
-  for (fs::directory_iterator entry(folder_, code); !code && entry != fs::end(entry); entry.increment(code)) {
+  for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
     const fs::path& path = entry->path();
     if (is_numbered(path.filename().string(), kPrefix)) found.push_back(path.string());
   }
-  if (code) fail(folder_, "cannot read the folder", code.value());
+  if (code) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the folder {}: {}", folder, code.message()));
+  }
   // Longer numbers are larger ones.
   std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });
   return found;
+}
+
+std::optional<std::string> newest_checkpoint(const std::string& folder) {
+  std::vector<std::string> found = checkpoints_in(folder);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.back());
 }
 
 TrainingProgress read_progress(const std::string& directory) { return read_description(directory).progress; }
@@ -316,9 +321,9 @@ std::optional<PipelineState> read_source_state(const std::string& directory) {
 TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
                                  const Optimizer& optimizer, const Schedule& schedule, const std::string& batches) {
   const Description there = read_description(directory);
-  need_same(there.path, "optimizer", there.optimizer, optimizer.describe());
-  need_same(there.path, "schedule", there.schedule, schedule.describe());
-  need_same(there.path, "batches", there.batches, batches);
+  need_same(directory, "optimizer", there.optimizer, optimizer.describe());
+  need_same(directory, "schedule", there.schedule, schedule.describe());
+  need_same(directory, "batches", there.batches, batches);
 
   TrainedState loaded(layout, optimizer);
   read_all((fs::path(directory) / kModelFile).string(), layout, {{.values = loaded.weights.span()}});

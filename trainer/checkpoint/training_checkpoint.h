@@ -70,14 +70,20 @@ class CheckpointFolder {
                    const Optimizer& optimizer, const Schedule& schedule, const std::string& batches = {},
                    const std::optional<PipelineState>& source = std::nullopt);
 
-  /// The checkpoints there are, by ascending step. Throws `kIo` for a folder that cannot be read; one that does not
-  /// exist holds none.
+  /// As `checkpoints_in`.
   std::vector<std::string> paths() const;
 
  private:
   std::string folder_;
   Options options_;
 };
+
+/// The checkpoints in the folder of a training, by ascending step; also while another process trains and saves there.
+/// One that is among the newest `keep_last` stays until as many have been saved after it. Throws `kIo` for a folder
+/// that cannot be read; one that does not exist holds none.
+std::vector<std::string> checkpoints_in(const std::string& folder);
+/// The last of them, or nothing where there is none: what `Trainer::resume` goes on from after a process was killed.
+std::optional<std::string> newest_checkpoint(const std::string& folder);
 
 /// The counters of a checkpoint. One of version 1, from before steps of several batches, counts as one with one batch
 /// in each step. Throws `kIo` or `kParse` naming the file, and the field for a number that no training can have.

@@ -265,13 +265,12 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
     changed.insert(changed.end(), {option, value});
     return refusal(changed);
   };
-  EXPECT_THAT(refused_with("--learning-rate", "0.5"), HasSubstr("the checkpoint was made with the schedule"));
-  EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr("the checkpoint was made with the batches"));
+  EXPECT_THAT(refused_with("--learning-rate", "0.5"), HasSubstr(" was made with the schedule"));
+  EXPECT_THAT(refused_with("--global-batch", "16"), HasSubstr(" was made with the batches"));
   EXPECT_THAT(refused_with("--dropout", "0.2"), AllOf(HasSubstr("dropout_prob=0.1"), HasSubstr("dropout_prob=0.2")));
-  EXPECT_THAT(refused_with("--heads", "1"),
-              AllOf(HasSubstr("the checkpoint was made with the model roberta(num_attention_heads=2,"),
-                    HasSubstr("this run has roberta(num_attention_heads=1,")));
-  EXPECT_THAT(refused_with("--seed", "5"), HasSubstr("the checkpoint was made with seed 42"));
+  EXPECT_THAT(refused_with("--heads", "1"), AllOf(HasSubstr(" was made with the model roberta(num_attention_heads=2,"),
+                                                  HasSubstr("this run has roberta(num_attention_heads=1,")));
+  EXPECT_THAT(refused_with("--seed", "5"), HasSubstr(" was made with seed 42"));
   EXPECT_THAT(refused_with("--accumulate", "4"), HasSubstr("made with accumulate 1, this run has 4"));
 }
 
@@ -306,7 +305,7 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
   ASSERT_EQ(expected.size(), static_cast<size_t>(kSteps));
 
   const auto best = testing_models::training_files(folder_.path("straight/best"));
-  ASSERT_EQ(best.size(), 2 * 4) << "two models in four files each";
+  ASSERT_EQ(best.size(), 2 * 5) << "two models in five files each";
 
   const auto checkpoint_of = [&](const std::string& out) {
     return CheckpointFolder(folder_.path(out + "/checkpoints"), {}).paths().back();
@@ -419,7 +418,7 @@ TEST_F(TrainMlm, ACheckpointOfAnotherRunGoesOnInAFolderWithResultsOnlyWhenTheyMa
   // Put there by hand it is taken, but the best models are still another training's.
   fs::copy(checkpoint, out + "/checkpoints/checkpoint-00000021", fs::copy_options::recursive);
   EXPECT_THAT(refusal(with({"--resume", out + "/checkpoints/checkpoint-00000021"})),
-              HasSubstr(fmt::format("holds 2 of another training; remove or move them (shard {}/best)", out)));
+              HasSubstr(fmt::format("{}/best holds 2 of another training; remove or move them", out)));
   fs::remove_all(out + "/checkpoints/checkpoint-00000021");
   EXPECT_TRUE(files_below(out) == before);
 
@@ -455,7 +454,7 @@ TEST_F(TrainMlm, KeepBestMayBeLeftOutForAWhile) {
   };
   ASSERT_EQ(run_child(with({"--keep-best", "3"})).exit_code, 0);
   const auto best = files_below(folder_.path("run/best"));
-  ASSERT_EQ(best.size(), 3U * 5);
+  ASSERT_EQ(best.size(), 3U * 6);
   ASSERT_EQ(run_child(with({"--resume", checkpoint(10)})).exit_code, 0);
   EXPECT_TRUE(files_below(folder_.path("run/best")) == best) << "not touched";
   const ChildResult again = run_child(with({"--keep-best", "3", "--resume", checkpoint(30), "--json"}));
@@ -526,7 +525,7 @@ TEST_F(TrainMlm, AnEarlierRunIsStillThereWhenTheOneThatReplacesItCannotStart) {
   for (const auto& [more, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--shards", folder_.path("shards")}, "truncated"},
            {{"--freeze", "nosuchname"}, "nosuchname"},
-           {{"--resume", checkpoint}, "the checkpoint was made with the schedule"}}) {
+           {{"--resume", checkpoint}, " was made with the schedule"}}) {
     std::vector<std::string> options = more;
     options.emplace_back("--overwrite");
     EXPECT_THAT(refusal(options), HasSubstr(message));

@@ -54,7 +54,11 @@ void expect_folder(const std::string& folder, const std::vector<int64_t>& steps)
     expected[fmt::format("step-{:08}/more/config", step)] = "{}";
     expected[fmt::format("step-{:08}/training.id", step)] = kTraining + "\n";
   }
-  EXPECT_EQ(files_below(folder), expected);
+  std::map<std::string, std::string> there = files_below(folder);
+  for (const int64_t step : steps) {
+    EXPECT_EQ(there.erase(fmt::format("step-{:08}/evaluation.json", step)), 1U) << step;
+  }
+  EXPECT_EQ(there, expected);
 }
 
 class BestModelsTest : public testing::Test {
@@ -216,8 +220,7 @@ TEST_F(BestModelsTest, ModelsOfAnotherTrainingAreNotTouched) {
   BestModels other(folder_, {}, kTraining);
   offer(other, 10, 3);
   const std::string refusal = fmt::format(
-      "invalid_argument: the folder for the best models holds 1 of another training; remove or move them (shard {})",
-      folder_);
+      "invalid_argument: the folder for the best models {} holds 1 of another training; remove or move them", folder_);
   const auto expect_refused = [&](BestModels& best) {
     EXPECT_EQ(thrown_by([&] { best.check_folder(); }), refusal);
     EXPECT_EQ(thrown_by([&] { offer(best, 20, 2); }), refusal);
@@ -302,6 +305,43 @@ TEST_F(BestModelsTest, ListAndModelsAreCarriedOverFromCheckpointToCheckpoint) {
   EXPECT_THAT(files_below(temporary_.path("without_next")), IsEmpty());
 }
 
+TEST_F(BestModelsTest, AnotherProcessFindsThemTheBestFirst) {
+  EXPECT_THAT(best_models_in(folder_), IsEmpty());
+  const auto found = [&] {
+    std::vector<std::pair<int64_t, double>> models;
+    for (const BestModel& each : best_models_in(folder_)) {
+      models.emplace_back(each.step, each.value);
+      EXPECT_TRUE(fs::exists(each.path + "/model"));
+    }
+    return models;
+  };
+  {
+    BestModels best(folder_, {.keep = 3, .metric = "accuracy", .better = Better::kHigher}, kTraining);
+    offer(best, 10, 0.25);
+    offer(best, 20, 0.75);
+    offer(best, 30, 0.25);
+    EXPECT_THAT(found(), ElementsAre(Pair(20, 0.75), Pair(10, 0.25), Pair(30, 0.25)));
+    offer(best, 40, 1.0 / 3);
+    EXPECT_THAT(found(), ElementsAre(Pair(20, 0.75), Pair(40, 1.0 / 3), Pair(10, 0.25)));
+    // Those of a checkpoint of an earlier version, which do not say it, say it once they are in a folder again.
+    const std::string checkpoint = checkpoint_of(best);
+    fs::remove(checkpoint + "/best/step-00000040/evaluation.json");
+    fs::remove_all(folder_);
+    BestModels again(folder_, {.keep = 3, .metric = "accuracy", .better = Better::kHigher}, kTraining);
+    again.resume(checkpoint, kTraining);
+    fs::create_directory(temporary_.path("next"));
+    again.save_into(temporary_.path("next"));
+    EXPECT_THAT(found(), ElementsAre(Pair(20, 0.75), Pair(40, 1.0 / 3), Pair(10, 0.25)));
+  }
+  BestModels other(temporary_.path("other"), {}, kTraining);
+  offer(other, 5, 2);
+  EXPECT_EQ(best_models_in(temporary_.path("other")).front().step, 5);
+  fs::rename(temporary_.path("other/step-00000005"), folder_ + "/step-00000005");
+  EXPECT_THAT(thrown_by([&] { best_models_in(folder_); }), HasSubstr("are by several metrics: "));
+  fs::remove(folder_ + "/step-00000005/evaluation.json");
+  EXPECT_THAT(thrown_by([&] { best_models_in(folder_); }), HasSubstr("step-00000005/evaluation.json"));
+}
+
 TEST_F(BestModelsTest, RefusesACheckpointOfAnotherMetricOrADamagedOne) {
   BestModels first(folder_, {.keep = 2}, kTraining);
   offer(first, 10, 3);
@@ -309,9 +349,9 @@ TEST_F(BestModelsTest, RefusesACheckpointOfAnotherMetricOrADamagedOne) {
   const std::string file = checkpoint + "/best.json";
   BestModels accuracy(folder_, {.metric = "accuracy", .better = Better::kHigher}, kTraining);
   EXPECT_EQ(thrown_by([&] { accuracy.resume(checkpoint, kTraining); }),
-            fmt::format("invalid_argument: the best models there are by loss, lower is better, here by accuracy, "
-                        "higher is better (shard {})",
-                        file));
+            fmt::format("invalid_argument: the best models in {} are by loss, lower is better, here by accuracy, "
+                        "higher is better",
+                        checkpoint));
   BestModels best(folder_, {}, kTraining);
   const std::string whole = read_file(file);
   write_file(file, whole.substr(0, whole.size() / 2));

@@ -295,14 +295,12 @@ TEST(TrainingCheckpoint, RefusesAnotherOptimizerOrScheduleAndShowsBoth) {
 
   const Adam slower(loaded.model.layout(), adamw(0.2));
   EXPECT_EQ(thrown_by([&] { load_checkpoint(path, loaded.model.layout(), loaded.state, slower, *loaded.schedule); }),
-            fmt::format("invalid_argument: the checkpoint was made with the optimizer {}, this run has {} "
-                        "(shard {}/training.json)",
-                        loaded.optimizer.describe(), slower.describe(), path));
+            fmt::format("invalid_argument: the checkpoint {} was made with the optimizer {}, this run has {}", path,
+                        loaded.optimizer.describe(), slower.describe()));
   const auto longer = linear_warmup_decay({.warmup_steps = 3, .total_steps = 11});
   EXPECT_EQ(thrown_by([&] { load_checkpoint(path, loaded.model.layout(), loaded.state, loaded.optimizer, *longer); }),
-            fmt::format("invalid_argument: the checkpoint was made with the schedule {}, this run has {} "
-                        "(shard {}/training.json)",
-                        loaded.schedule->describe(), longer->describe(), path));
+            fmt::format("invalid_argument: the checkpoint {} was made with the schedule {}, this run has {}", path,
+                        loaded.schedule->describe(), longer->describe()));
   EXPECT_EQ(loaded.everything(), before);
 }
 

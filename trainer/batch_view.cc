@@ -1,5 +1,7 @@
 #include "millrace/trainer/batch_view.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -69,12 +71,15 @@ BatchView::BatchView(std::vector<FeatureView> features) : features_(std::move(fe
   }
 }
 
+const FeatureView* BatchView::find(std::string_view name) const {
+  const auto found = std::ranges::find(features_, name, &FeatureView::name);
+  return found == features_.end() ? nullptr : &*found;
+}
+
 const FeatureView& BatchView::feature(std::string_view name) const {
+  if (const FeatureView* found = find(name)) return *found;
   std::vector<std::string_view> names;
-  for (const FeatureView& feature : features_) {
-    if (feature.name() == name) return feature;
-    names.push_back(feature.name());
-  }
+  for (const FeatureView& feature : features_) names.push_back(feature.name());
   throw ErrorException(ErrorCode::kMissingFeature,
                        fmt::format("the batch has no feature '{}'; it has: {}", name, fmt::join(names, ", ")));
 }

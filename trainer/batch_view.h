@@ -52,6 +52,8 @@ class BatchView {
   int64_t first_row() const { return first_row_; }
   /// Throws `kMissingFeature` naming the feature and those there are.
   const FeatureView& feature(std::string_view name) const;
+  /// The same, or null where there is none.
+  const FeatureView* find(std::string_view name) const;
   /// In the order in which the batch has them.
   std::span<const FeatureView> features() const { return features_; }
 

@@ -28,4 +28,17 @@ void fill_normal(const CounterRng& rng, uint64_t id, double deviation, std::span
   }
 }
 
+void initialize_parameter(const ParameterLayout& layout, int id, double deviation, std::span<float> weights,
+                          uint64_t seed) {
+  const Parameter& parameter = layout.parameters()[static_cast<size_t>(id)];
+  const std::span<float> values =
+      weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
+  if (parameter.shape.size() == 1) {
+    const bool gamma = parameter.name.ends_with("LayerNorm.weight") || parameter.name.ends_with("layer_norm.weight");
+    std::fill(values.begin(), values.end(), gamma ? 1.0F : 0.0F);
+  } else {
+    fill_normal(CounterRng(seed, operator_id("initialize")), static_cast<size_t>(id), deviation, values);
+  }
+}
+
 }  // namespace millrace

@@ -1,31 +1,19 @@
 #include "millrace/trainer/models/roberta.h"
 
-#include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "millrace/formats/error.h"
 #include "millrace/trainer/models/labelled_positions.h"
 #include "millrace/trainer/models/named_activation.h"
+#include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/cross_entropy.h"
 #include "millrace/trainer/tensor/gelu.h"
 #include "millrace/trainer/tensor/layer_norm.h"
 #include "millrace/trainer/tensor/linear.h"
 
 namespace millrace {
-namespace {
-
-class RobertaWorkspace final : public Workspace {
- public:
-  Arena arena;
-  Tape<float> tape{arena};
-  LabelledPositions labelled;
-};
-
-}  // namespace
-
 RobertaForMaskedLm::RobertaForMaskedLm(RobertaConfig config, int64_t bucket_bytes)
     : encoder_(layout_, std::move(config)) {
   const int64_t hidden = encoder_.config().hidden_size;
@@ -42,11 +30,9 @@ RobertaForMaskedLm::RobertaForMaskedLm(RobertaConfig config, int64_t bucket_byte
 void RobertaForMaskedLm::initialize(std::span<float> weights, uint64_t seed) const {
   encoder_.initialize(layout_, weights, seed);
   for (int id = dense_weight_; id <= output_bias_; ++id) {
-    initialize_roberta_parameter(layout_, id, config().initializer_range, weights, seed);
+    initialize_parameter(layout_, id, config().initializer_range, weights, seed);
   }
 }
-
-std::unique_ptr<Workspace> RobertaForMaskedLm::make_workspace() const { return std::make_unique<RobertaWorkspace>(); }
 
 template <typename T>
 Tensor<T> RobertaForMaskedLm::logits(Tape<T>& tape, const Tensor<T>& hidden) const {
@@ -67,48 +53,29 @@ std::string RobertaForMaskedLm::describe() const {
       config().attention_probs_dropout_prob, activation);
 }
 
-StepResult RobertaForMaskedLm::train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const {
-  auto& workspace = static_cast<RobertaWorkspace&>(*context.workspace);
-  const DropoutKey key{.seed = context.seed, .batch = context.batch};
-  workspace.labelled.collect(rows.feature("labels").values<int32_t>());
-  Tape<float>& tape = workspace.tape;
-  tape.begin(layout_, weights,
-             {.values = context.gradients.data(), .listener = context.listener, .storage = context.activations});
-  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices, &key);
-  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden), workspace.labelled.labels);
-  const auto scale = static_cast<float>(context.loss_scale);
-  tape.backward(loss.tensor, {&scale, 1}, context.trainable);
-  return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
-}
-
-StepResult RobertaForMaskedLm::evaluate(const BatchView& rows, const float* weights, Workspace& replica) const {
-  auto& workspace = static_cast<RobertaWorkspace&>(replica);
-  workspace.labelled.collect(rows.feature("labels").values<int32_t>());
-  Tape<float>& tape = workspace.tape;
-  tape.begin(layout_, weights);
-  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices);
-  const SummedLoss<float> loss = cross_entropy(tape, logits(tape, hidden), workspace.labelled.labels);
-  return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
-}
-
-Predictions RobertaForMaskedLm::predict(const BatchView& rows, const float* weights, Workspace& replica) const {
-  auto& workspace = static_cast<RobertaWorkspace&>(replica);
-  const FeatureView& labels = rows.feature("labels");
-  workspace.labelled.collect(labels.values<int32_t>());
-  Tape<float>& tape = workspace.tape;
-  tape.begin(layout_, weights);
-  const Tensor<float> hidden = encode_tokens(tape, RobertaInput::of(rows), workspace.labelled.indices);
-  const Tensor<float> scores = logits(tape, hidden);
-  std::vector<int32_t> ids(labels.values<int32_t>().size(), kNoLabel);
-  for (int64_t i = 0; i < scores.rows(); ++i) {
-    const float* row = scores.values + i * scores.columns();
-    const float* best = std::max_element(row, row + scores.columns());
-    ids[static_cast<size_t>(workspace.labelled.indices[static_cast<size_t>(i)])] = static_cast<int32_t>(best - row);
+template <typename T>
+ForwardResult<T> RobertaForMaskedLm::run(ForwardPass<T>& pass) const {
+  Tape<T>& tape = pass.tape();
+  const RobertaInput input = RobertaInput::of(pass.rows());
+  const FeatureView* labels = pass.labels();
+  LabelledPositions chosen;
+  if (labels != nullptr) {
+    chosen.collect(labels->values<int32_t>());
+  } else {
+    chosen.indices.resize(input.ids.size());
+    std::iota(chosen.indices.begin(), chosen.indices.end(), 0);
   }
-  const SummedLoss<float> loss = cross_entropy(tape, scores, workspace.labelled.labels);
-  return {.rows = rows.rows(),
-          .columns = {{.name = "ids", .row_shape = {labels.row_size()}, .values = std::move(ids)}},
-          .result = {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)}};
+  const Tensor<T> scores = logits(tape, encode_tokens(tape, input, pass.keep(chosen.indices), pass.dropout_key()));
+  ForwardResult<T> result;
+  if (pass.predicts()) {
+    std::vector<int32_t> ids(labels != nullptr ? labels->values<int32_t>().size() : input.ids.size(), kNoLabel);
+    const std::vector<int32_t> best = largest_in_rows(scores);
+    for (size_t i = 0; i < best.size(); ++i) ids[static_cast<size_t>(chosen.indices[i])] = best[i];
+    const int64_t length = labels != nullptr ? labels->row_size() : input.length;
+    result.columns = {{.name = "ids", .row_shape = {length}, .values = std::move(ids)}};
+  }
+  if (labels != nullptr) result.losses.emplace_back(cross_entropy(tape, scores, pass.keep(chosen.labels)));
+  return result;
 }
 
 template Tensor<float> RobertaForMaskedLm::logits(Tape<float>&, const Tensor<float>&) const;

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "millrace/trainer/model.h"
 #include "millrace/trainer/models/roberta_encoder.h"
+#include "millrace/trainer/tape_model.h"
 
 namespace millrace {
 
@@ -22,24 +21,22 @@ namespace millrace {
 /// -100 means none; the weight of a step is its number of labels, and the head runs on labelled positions only.
 ///
 /// Dropout is keyed by seed, step and row in the global batch. Immutable, any thread; a checkpoint holds the weights.
-class RobertaForMaskedLm final : public Model {
+class RobertaForMaskedLm final : public TapeModel {
  public:
   /// `bucket_bytes` as in `ParameterLayout::finish`. Throws `kInvalidArgument` for a config that cannot work.
   explicit RobertaForMaskedLm(RobertaConfig config, int64_t bucket_bytes = int64_t{1} << 20);
 
   const RobertaConfig& config() const { return encoder_.config(); }
   const RobertaEncoder& encoder() const { return encoder_; }
-  const ParameterLayout& layout() const override { return layout_; }
   std::string describe() const override;
   /// Normal with `initializer_range` for matrices, except padding's entries, which are 0 as are biases; gammas are 1.
   void initialize(std::span<float> weights, uint64_t seed) const override;
-  std::unique_ptr<Workspace> make_workspace() const override;
-  StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override;
-  StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const override;
-  /// Column `ids`, int32 `[rows, length]`: the most likely token where there is a label, -100 elsewhere.
-  Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override;
+  /// Predicts column `ids`, int32 `[rows, length]`: the most likely token where there is a label, -100 elsewhere; of
+  /// rows without labels everywhere.
+  ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
+  ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
 
-  using DropoutKey = RobertaEncoder::DropoutKey;
+  using DropoutKey = millrace::DropoutKey;
   /// As `RobertaEncoder::encode`.
   template <typename T>
   std::vector<Tensor<T>> encode(Tape<T>& tape, const RobertaInput& input, const DropoutKey* dropout = nullptr) const {
@@ -56,7 +53,9 @@ class RobertaForMaskedLm final : public Model {
   Tensor<T> logits(Tape<T>& tape, const Tensor<T>& hidden) const;
 
  private:
-  ParameterLayout layout_;
+  template <typename T>
+  ForwardResult<T> run(ForwardPass<T>& pass) const;
+
   RobertaEncoder encoder_;
   int dense_weight_ = 0;
   int dense_bias_ = 0;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/formats/random/counter_rng.h"
 #include "millrace/trainer/models/config_limits.h"
 #include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/attention.h"
@@ -49,9 +48,7 @@ RobertaInput RobertaInput::of(const BatchView& rows) {
   const FeatureView& ids = rows.feature("input_ids");
   RobertaInput input{
       .rows = rows.rows(), .length = ids.row_size(), .first_row = rows.first_row(), .ids = ids.values<int32_t>()};
-  for (const FeatureView& feature : rows.features()) {
-    if (feature.name() == "attention_mask") input.attention_mask = feature.values<int64_t>();
-  }
+  if (const FeatureView* mask = rows.find("attention_mask")) input.attention_mask = mask->values<int64_t>();
   if (!input.attention_mask.empty() && input.attention_mask.size() != input.ids.size()) {
     throw ErrorException(ErrorCode::kWrongShape, fmt::format("attention_mask has {} values, input_ids {}",
                                                              input.attention_mask.size(), input.ids.size()));
@@ -99,22 +96,9 @@ RobertaEncoder::RobertaEncoder(ParameterLayout& layout, RobertaConfig config, co
   end_ = static_cast<int>(layout.parameters().size());
 }
 
-void initialize_roberta_parameter(const ParameterLayout& layout, int id, double deviation, std::span<float> weights,
-                                  uint64_t seed) {
-  const Parameter& parameter = layout.parameters()[static_cast<size_t>(id)];
-  const std::span<float> values =
-      weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.size));
-  if (parameter.shape.size() == 1) {
-    const bool gamma = parameter.name.ends_with("LayerNorm.weight") || parameter.name.ends_with("layer_norm.weight");
-    std::fill(values.begin(), values.end(), gamma ? 1.0F : 0.0F);
-  } else {
-    fill_normal(CounterRng(seed, operator_id("initialize")), static_cast<size_t>(id), deviation, values);
-  }
-}
-
 void RobertaEncoder::initialize(const ParameterLayout& layout, std::span<float> weights, uint64_t seed) const {
   for (int id = word_embeddings_; id < end_; ++id) {
-    initialize_roberta_parameter(layout, id, config_.initializer_range, weights, seed);
+    initialize_parameter(layout, id, config_.initializer_range, weights, seed);
   }
   for (const int table : {word_embeddings_, position_embeddings_}) {
     const Parameter& parameter = layout.parameters()[static_cast<size_t>(table)];

@@ -8,6 +8,7 @@
 
 #include "millrace/trainer/batch_view.h"
 #include "millrace/trainer/parameters.h"
+#include "millrace/trainer/tensor/dropout.h"
 #include "millrace/trainer/tensor/feed_forward.h"
 #include "millrace/trainer/tensor/tape.h"
 
@@ -54,11 +55,10 @@ struct RobertaInput {
 /// it registers in the model's layout. A model may call it several times in a step (a question and its answer), have
 /// several of them, and put heads of its own on top; `RobertaForMaskedLm` is one such model.
 ///
-///     class Matcher final : public Model {
+///     class Matcher final : public TapeModel {
 ///       Matcher() { head_ = layout_.add("head.weight", {1, config_.hidden_size}), layout_.finish(); }
-///       ...  // encoder_.encode(tape, question, &key), encoder_.encode(tape, answer, &another_key)
-///       ParameterLayout layout_;
-///       RobertaEncoder encoder_{layout_, config_, "encoder"};
+///       ...  // encoder_.encode(tape, question, pass.dropout_key(0)), encoder_.encode(tape, answer,
+///       pass.dropout_key(1)) RobertaEncoder encoder_{layout_, config_, "encoder"};
 ///     };
 ///
 /// A token's position counts the tokens before it that are not padding (`cumsum(id != pad) * (id != pad) + pad`).
@@ -79,12 +79,7 @@ class RobertaEncoder {
   /// The position of each token of the input, `[rows * length]`. Throws `kInvalidArgument` for a row that is too long.
   void position_ids(const RobertaInput& input, int32_t* positions) const;
 
-  /// Which random values a forward pass uses.
-  struct DropoutKey {
-    uint64_t seed = 0;
-    int64_t batch = 0;
-    uint64_t call = 0;  ///< which call of an encoder in the step, where there are several. Default: 0
-  };
+  using DropoutKey = millrace::DropoutKey;
   /// The hidden states, `[rows * length, hidden_size]`, after the embeddings and after each layer: num_hidden_layers +
   /// 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The input must outlive the tape's step.
   /// Throws `kInvalidArgument` for an id outside the vocabulary or rows that are too long.
@@ -130,10 +125,5 @@ class RobertaEncoder {
   std::vector<Layer> layers_;
   int end_ = 0;  // of its ids; the first is that of the word embeddings
 };
-
-/// Start values of one parameter, as RoBERTa has them: a matrix is normal with `deviation`, a gamma of a norm 1, other
-/// vectors are 0. A pure function of seed and id.
-void initialize_roberta_parameter(const ParameterLayout& layout, int id, double deviation, std::span<float> weights,
-                                  uint64_t seed);
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include "millrace/trainer/models/roberta_pretrained.h"
 
+#include <algorithm>
 #include <array>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kFamilies = {"roberta", "xlm-roberta", "camembert"};
 
+constexpr const char* kPrefix = "roberta.";
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kWordEmbeddings = "roberta.embeddings.word_embeddings.weight";
 // What published files hold beside the weights: a constant that old versions wrote, and the layer after the encoder
@@ -64,6 +66,28 @@ FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMa
   const TiedCopy matrix{.name = kDecoderWeight, .parameter = kWordEmbeddings};
   const std::vector<std::string> ignored = {kPositionIds, kPoolerWeight, kPoolerBias};
   return read_weights(files.tensors(), files.path(), model.layout(), {.copies = {&matrix, 1}, .ignored = ignored});
+}
+
+void load_roberta_encoder(const std::string& directory, const RobertaEncoder& encoder, const ParameterLayout& layout,
+                          std::span<float> weights) {
+  const WeightFiles files(directory);
+  ParameterLayout alone;
+  const RobertaEncoder same(alone, encoder.config());
+  alone.finish();
+  std::vector<NamedTensor> tensors(files.tensors().begin(), files.tensors().end());
+  std::vector<std::string> ignored;
+  const bool bare = files.find(kWordEmbeddings) == nullptr;
+  for (NamedTensor& tensor : tensors) {
+    if (bare) tensor.name.insert(0, kPrefix);
+    if (!alone.find(tensor.name)) ignored.push_back(tensor.name);
+  }
+  const FlatBuffer read = read_weights(tensors, files.path(), alone, {.ignored = ignored});
+  const auto first = static_cast<size_t>(encoder.word_embeddings());
+  for (size_t id = 0; id < alone.parameters().size(); ++id) {
+    const Parameter& from = alone.parameters()[id];
+    const Parameter& to = layout.parameters()[first + id];
+    std::copy_n(read.data() + from.offset, from.size, weights.begin() + to.offset);
+  }
 }
 
 void save_roberta_config(const std::string& directory, const RobertaConfig& config) {

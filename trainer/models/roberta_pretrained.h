@@ -22,6 +22,15 @@ RobertaConfig load_roberta_config(const std::string& directory, const Pretrained
 /// shape, or whose copies differ.
 FlatBuffer load_roberta_weights(const std::string& directory, const RobertaForMaskedLm& model);
 
+/// The encoder alone of such a directory into `weights` (`[layout.size()]`) of a model that has `encoder` among others'
+/// parts, under whatever prefix; what else the directory holds (heads, a pooler) is not read. The names may also be
+/// those of `RobertaModel`, without `roberta.` in front. Throws as `load_roberta_weights`; `weights` is not changed
+/// then.
+///
+///     load_roberta_encoder(directory, model.encoder(), model.layout(), trainer.weights());
+void load_roberta_encoder(const std::string& directory, const RobertaEncoder& encoder, const ParameterLayout& layout,
+                          std::span<float> weights);
+
 /// Writes `config.json`; the directory must exist. Throws `kIo` naming the file.
 void save_roberta_config(const std::string& directory, const RobertaConfig& config);
 

@@ -27,14 +27,6 @@ namespace {
 
 constexpr int64_t kPredictedTokens = 20;  // as transformers generates when nobody says how many
 
-class T5Workspace final : public Workspace {
- public:
-  Arena arena;
-  Tape<float> tape{arena};
-  LabelledPositions labelled;
-  std::vector<int32_t> decoder_ids;
-};
-
 constexpr std::string_view kGated = "gated-";
 
 // In these two, as the first field has it where the others say the same, so that they change no text.
@@ -63,13 +55,11 @@ uint64_t place_of(size_t block, BlockDropout dropout) {
 }
 
 std::span<const int64_t> mask_of(const BatchView& rows, std::string_view name, size_t count) {
-  for (const FeatureView& feature : rows.features()) {
-    if (feature.name() != name) continue;
-    const std::span<const int64_t> mask = feature.values<int64_t>();
-    if (mask.size() == count) return mask;
-    throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values for {} ids", name, mask.size(), count));
-  }
-  return {};
+  const FeatureView* feature = rows.find(name);
+  if (feature == nullptr) return {};
+  const std::span<const int64_t> mask = feature->values<int64_t>();
+  if (mask.size() == count) return mask;
+  throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values for {} ids", name, mask.size(), count));
 }
 
 }  // namespace
@@ -183,10 +173,6 @@ void T5ForConditionalGeneration::initialize(std::span<float> weights, uint64_t s
       fill_normal(rng, id, config_.initializer_factor * deviation(parameter.name), values);
     }
   }
-}
-
-std::unique_ptr<Workspace> T5ForConditionalGeneration::make_workspace() const {
-  return std::make_unique<T5Workspace>();
 }
 
 // One way through a stack.
@@ -315,28 +301,21 @@ std::vector<int32_t> T5ForConditionalGeneration::shift_right(std::span<const int
   return ids;
 }
 
-// The loss of the tape that has begun and, when it trains, the way back from it.
-StepResult T5ForConditionalGeneration::loss(const BatchView& rows, Workspace& replica, const DropoutKey* dropout,
-                                            const ReplicaContext* training) const {
-  auto& workspace = static_cast<T5Workspace&>(replica);
-  Tape<float>& tape = workspace.tape;
-  const T5Input input = T5Input::of(rows);
-  const FeatureView& labels = rows.feature("labels");
-  workspace.labelled.collect(labels.values<int32_t>());
-  workspace.decoder_ids = shift_right(labels.values<int32_t>(), labels.row_size());
-  const T5DecoderInput decoder_input{
-      .length = labels.row_size(),
-      .ids = workspace.decoder_ids,
-      .attention_mask = mask_of(rows, "decoder_attention_mask", workspace.decoder_ids.size())};
-  const Tensor<float> encoded = encode(tape, input, dropout).back();
-  const Tensor<float> hidden = decode(tape, encoded, input, decoder_input, dropout).back();
-  const SummedLoss<float> loss =
-      cross_entropy(tape, logits(tape, hidden, workspace.labelled.indices), workspace.labelled.labels);
-  if (training != nullptr) {
-    const auto scale = static_cast<float>(training->loss_scale);
-    tape.backward(loss.tensor, {&scale, 1}, training->trainable);
-  }
-  return {.sum_loss = loss.sum, .weight = static_cast<double>(loss.num_labels)};
+template <typename T>
+ForwardResult<T> T5ForConditionalGeneration::run(ForwardPass<T>& pass) const {
+  Tape<T>& tape = pass.tape();
+  const T5Input input = T5Input::of(pass.rows());
+  const FeatureView& labels = pass.rows().feature("labels");
+  LabelledPositions labelled;
+  labelled.collect(labels.values<int32_t>());
+  const auto ids = pass.keep(shift_right(labels.values<int32_t>(), labels.row_size()));
+  const T5DecoderInput decoder_input{.length = labels.row_size(),
+                                     .ids = ids,
+                                     .attention_mask = mask_of(pass.rows(), "decoder_attention_mask", ids.size())};
+  const Tensor<T> encoded = encode(tape, input, pass.dropout_key()).back();
+  const Tensor<T> hidden = decode(tape, encoded, input, decoder_input, pass.dropout_key()).back();
+  const Tensor<T> scores = logits(tape, hidden, pass.keep(labelled.indices));
+  return {.losses = {ForwardLoss<T>(cross_entropy(tape, scores, pass.keep(labelled.labels)))}};
 }
 
 std::string T5ForConditionalGeneration::describe() const {
@@ -348,28 +327,12 @@ std::string T5ForConditionalGeneration::describe() const {
       config_.decoder_start_token_id);
 }
 
-StepResult T5ForConditionalGeneration::train_step(const BatchView& rows, const float* weights,
-                                                  ReplicaContext& context) const {
-  const DropoutKey key{.seed = context.seed, .batch = context.batch};
-  static_cast<T5Workspace&>(*context.workspace)
-      .tape.begin(layout_, weights,
-                  {.values = context.gradients.data(), .listener = context.listener, .storage = context.activations});
-  return loss(rows, *context.workspace, &key, &context);
-}
-
-StepResult T5ForConditionalGeneration::evaluate(const BatchView& rows, const float* weights,
-                                                Workspace& workspace) const {
-  static_cast<T5Workspace&>(workspace).tape.begin(layout_, weights);
-  return loss(rows, workspace, nullptr, nullptr);
-}
-
 Predictions T5ForConditionalGeneration::predict(const BatchView& rows, const float* weights,
                                                 Workspace& workspace) const {
   Predictions predictions{.rows = rows.rows()};
   int64_t length = kPredictedTokens;
-  for (const FeatureView& feature : rows.features()) {
-    if (feature.name() != "labels") continue;
-    length = feature.row_size();
+  if (const FeatureView* labels = rows.find("labels")) {
+    length = labels->row_size();
     predictions.result = evaluate(rows, weights, workspace);
   }
   predictions.columns.push_back(
@@ -382,7 +345,7 @@ std::vector<int32_t> T5ForConditionalGeneration::generate(const T5Input& input, 
   const auto rows = static_cast<size_t>(input.rows);
   std::vector<int32_t> result(rows * static_cast<size_t>(max_length), config_.pad_token_id);
   std::vector<bool> ended(rows, false);
-  Tape<float>& tape = static_cast<T5Workspace&>(replica).tape;
+  Tape<float>& tape = tape_of(replica);
   tape.begin(layout_, weights);
   const Tensor<float> encoded = encode(tape, input).back();
   for (int64_t length = 1; length <= max_length; ++length) {

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "millrace/trainer/model.h"
+#include "millrace/trainer/tape_model.h"
 #include "millrace/trainer/tensor/feed_forward.h"
 #include "millrace/trainer/tensor/tape.h"
 
@@ -85,30 +84,23 @@ struct T5DecoderInput {
 /// number of labels.
 ///
 /// Dropout is keyed by seed, step and row in the global batch. Immutable, any thread; a checkpoint holds the weights.
-class T5ForConditionalGeneration final : public Model {
+class T5ForConditionalGeneration final : public TapeModel {
  public:
   /// `bucket_bytes` as in `ParameterLayout::finish`. Throws `kInvalidArgument` for a config that cannot work.
   explicit T5ForConditionalGeneration(T5Config config, int64_t bucket_bytes = int64_t{1} << 20);
 
   const T5Config& config() const { return config_; }
-  const ParameterLayout& layout() const override { return layout_; }
   std::string describe() const override;
   /// Normal, with the deviations of the original code (which make up for scores that are not scaled); gammas are
   /// `initializer_factor`.
   void initialize(std::span<float> weights, uint64_t seed) const override;
-  std::unique_ptr<Workspace> make_workspace() const override;
-  StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext& context) const override;
-  StepResult evaluate(const BatchView& rows, const float* weights, Workspace& workspace) const override;
+  ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
+  ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
   /// Column `ids`, int32 `[rows, length]`: what greedy search (`generate`) gives, as many tokens as `labels` has, or 20
   /// without labels.
   Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override;
 
-  /// Which random values a forward pass uses.
-  struct DropoutKey {
-    uint64_t seed = 0;
-    int64_t batch = 0;
-    uint64_t call = 0;  ///< which call of the encoder or decoder in the step, where there are several. Default: 0
-  };
+  using DropoutKey = millrace::DropoutKey;
   /// The encoder's hidden states, `[rows * length, d_model]`, after the embeddings and after each block, the last one
   /// after the final norm: num_layers + 1 tensors. Without `dropout`, nothing is dropped. T is float or double. The
   /// input must outlive the tape's step. Throws `kInvalidArgument` for an id outside the vocabulary.
@@ -157,12 +149,11 @@ class T5ForConditionalGeneration final : public Model {
   Stack add_stack(const std::string& name, int64_t num_blocks, bool decoder);
   Attention add_attention(const std::string& layer, const std::string& name);
   double deviation(const std::string& name) const;
-  StepResult loss(const BatchView& rows, Workspace& workspace, const DropoutKey* dropout,
-                  const ReplicaContext* training) const;
+  template <typename T>
+  ForwardResult<T> run(ForwardPass<T>& pass) const;
 
   T5Config config_;
   Activation activation_ = Activation::kRelu;
-  ParameterLayout layout_;
   int embeddings_ = 0;
   int output_matrix_ = 0;
   Stack encoder_;

@@ -9,6 +9,14 @@
 
 namespace millrace {
 
+/// What tells the dropouts of one forward pass from those of others: models and parts of models are given it and add
+/// the place and the row.
+struct DropoutKey {
+  uint64_t seed = 0;  ///< of the run
+  int64_t batch = 0;  ///< global batches of the stream before this one
+  uint64_t call = 0;  ///< which call of a part of the model in the pass, where there are several. Default: 0
+};
+
 /// Which values of a tensor are dropped: a pure function of (seed, step, place, row in the global batch, position in
 /// that row), so that neither the split of a batch over replicas nor threads nor a resume change it. A value is dropped
 /// when its 32-bit random word is below `threshold`, else multiplied by `scale`.

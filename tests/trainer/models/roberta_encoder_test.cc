@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/embedding.h"
 #include "millrace/trainer/tensor/linear.h"
 #include "millrace/trainer/tensor/multiply.h"
@@ -35,7 +36,7 @@ struct Matcher {
     FlatBuffer start(layout.size());
     encoder.initialize(layout, start.span(), 3);
     for (const int head : {question_head, answer_head}) {
-      initialize_roberta_parameter(layout, head, 0.5, start.span(), 3);
+      initialize_parameter(layout, head, 0.5, start.span(), 3);
     }
     weights.assign(start.span().begin(), start.span().end());
   }

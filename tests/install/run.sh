@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, against the
-# copy with find_package, and runs it; with --headers compiles each installed header alone.
+# Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, and the
+# programs of two pages of docs/, against the copy with find_package, and runs them; with --headers compiles each installed header alone.
 # usage: tests/install/run.sh [--headers] BUILD_FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -10,11 +10,29 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$1" --prefix "$work/prefix" >/dev/null
 cp -r tests/install/user_program "$work/source"
+# The blocks of C++ of a page, one after the other.
+program_of() { sed -n '/^```cpp$/,/^```$/p' "docs/$1.md" | grep -v '^```' >"$work/source/$1.cc"; }
+program_of write_a_data_set
+program_of own_model
 cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build"
 result=$("$work/build/user_program")
 [ "$result" = 499500 ] || { echo "user program printed '$result', expected 499500" >&2; exit 1; }
 echo "a user's program builds against the installed copy and prints $result"
+
+shards=$("$work/build/write_a_data_set" "$work/shards")
+[ "$shards" = "600 of 600 records in 3 shards" ] || { echo "write_a_data_set printed '$shards'" >&2; exit 1; }
+# In two parts and in one: the same weights.
+for run in "cut 20" "cut 60" "whole 60"; do
+  read -r out steps <<<"$run"
+  said=$("$work/build/own_model" "$work/shards" "$work/$out" "$steps" 2>"$work/$out.log") ||
+    { cat "$work/$out.log" >&2; exit 1; }
+  grep -q "^after $steps steps: spearman " <<<"$said" && grep -q "^predicted 50 rows with the model of step " <<<"$said" ||
+    { echo "own_model printed '$said'" >&2; exit 1; }
+done
+weights=checkpoints/checkpoint-00000060/model.safetensors
+cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on with other weights" >&2; exit 1; }
+echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
 [ "$headers" = 1 ] || exit 0
 
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$1/CMakeCache.txt")

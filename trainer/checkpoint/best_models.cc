@@ -94,21 +94,12 @@ void link_all(const fs::path& from, const fs::path& to) {
   }
 }
 
-std::vector<std::string> models_in(const std::string& folder) {
-  std::vector<std::string> found;
-  if (!fs::exists(folder)) return found;
-  for (const fs::path& entry : entries_of(folder)) {
-    if (is_numbered(entry.filename().string(), kPrefix)) found.push_back(entry.string());
-  }
-  return found;
-}
-
 }  // namespace
 
 std::vector<BestModel> best_models_in(const std::string& folder) {
   std::vector<BestModel> models;
   std::optional<std::pair<std::string, std::string>> measure;  // metric and direction
-  for (const std::string& directory : models_in(folder)) {
+  for (const std::string& directory : numbered_directories(folder, kPrefix)) {
     const std::string file = (fs::path(directory) / kEvaluationFile).string();
     try {
       const nlohmann::json json = read_versioned(file);
@@ -141,7 +132,7 @@ BestModels::BestModels(std::string folder, Options options, std::string training
   }
 }
 
-std::vector<std::string> BestModels::directories() const { return models_in(folder_); }
+std::vector<std::string> BestModels::directories() const { return numbered_directories(folder_, kPrefix); }
 
 // Models that nothing is known of are somebody's as well: they are not removed.
 void BestModels::check_folder() const {

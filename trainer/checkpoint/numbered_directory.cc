@@ -1,14 +1,43 @@
 #include "millrace/trainer/checkpoint/numbered_directory.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 #include <fmt/format.h>
 
-namespace millrace {
+#include "millrace/formats/error.h"
 
-std::string numbered_name(std::string_view prefix, int64_t step) { return fmt::format("{}{:08}", prefix, step); }
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
 
 bool is_numbered(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) && name.size() >= prefix.size() + 8 &&
          name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string numbered_name(std::string_view prefix, int64_t step) { return fmt::format("{}{:08}", prefix, step); }
+
+std::vector<std::string> numbered_directories(const std::string& folder, std::string_view prefix) {
+  std::vector<std::string> found;
+  if (!fs::exists(folder)) return found;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
+    const fs::path& path = entry->path();
+    if (is_numbered(path.filename().string(), prefix)) found.push_back(path.string());
+  }
+  if (code) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the folder {}: {}", folder, code.message()));
+  }
+  // Longer numbers are larger ones.
+  std::ranges::sort(found, [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  return found;
 }
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace millrace {
 
@@ -10,7 +11,8 @@ namespace millrace {
 /// digits: shorter names sort as their numbers do.
 std::string numbered_name(std::string_view prefix, int64_t step);
 
-/// Whether a directory's name is one of those.
-bool is_numbered(std::string_view name, std::string_view prefix);
+/// The paths in `folder` whose names are of those, by ascending number. Throws `kIo` for a folder that cannot be read;
+/// one that does not exist holds none.
+std::vector<std::string> numbered_directories(const std::string& folder, std::string_view prefix);
 
 }  // namespace millrace

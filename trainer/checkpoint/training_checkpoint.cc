@@ -1,10 +1,8 @@
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -279,23 +277,7 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
 
 std::vector<std::string> CheckpointFolder::paths() const { return checkpoints_in(folder_); }
 
-std::vector<std::string> checkpoints_in(const std::string& folder) {
-  std::vector<std::string> found;
-  if (!fs::exists(folder)) return found;
-  std::error_code code;
-  for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
-    const fs::path& path = entry->path();
-    if (is_numbered(path.filename().string(), kPrefix)) found.push_back(path.string());
-  }
-  if (code) {
-    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the folder {}: {}", folder, code.message()));
-  }
-  // Longer numbers are larger ones.
-  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
-  });
-  return found;
-}
+std::vector<std::string> checkpoints_in(const std::string& folder) { return numbered_directories(folder, kPrefix); }
 
 std::optional<std::string> newest_checkpoint(const std::string& folder) {
   std::vector<std::string> found = checkpoints_in(folder);

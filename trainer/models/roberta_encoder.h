@@ -57,8 +57,9 @@ struct RobertaInput {
 ///
 ///     class Matcher final : public TapeModel {
 ///       Matcher() { head_ = layout_.add("head.weight", {1, config_.hidden_size}), layout_.finish(); }
-///       ...  // encoder_.encode(tape, question, pass.dropout_key(0)), encoder_.encode(tape, answer,
-///       pass.dropout_key(1)) RobertaEncoder encoder_{layout_, config_, "encoder"};
+///       ...  // encoder_.encode(tape, question, pass.dropout_key(0)),
+///            // encoder_.encode(tape, answer, pass.dropout_key(1))
+///       RobertaEncoder encoder_{layout_, config_, "encoder"};
 ///     };
 ///
 /// A token's position counts the tokens before it that are not padding (`cumsum(id != pad) * (id != pad) + pad`).

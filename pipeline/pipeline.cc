@@ -139,9 +139,9 @@ class Pipeline::Impl {
     }
     keep_for_all_runs(lowered_.prepare(with));
     if (executor_.has_reserved_slot()) {
-      ConsumerWaiter::ReservedSlot::Look look;
-      if (watchdog_) look = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
-      reserved_slot_.emplace(waker_, executor_, std::move(look), helping_policy);
+      ConsumerWaiter::ReservedSlot::Polling polling;
+      if (watchdog_) polling = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
+      reserved_slot_.emplace(waker_, executor_, std::move(polling), helping_policy);
     }
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,

@@ -10,7 +10,7 @@ void ConsumerWaiter::wake() noexcept {
   {
     const std::lock_guard lock(mutex_);
     woken_ = true;
-    if (reserved_slot_ != nullptr && reserved_slot_->caller_works_) return reserved_slot_->caller_stay_.end();
+    if (reserved_slot_ != nullptr && reserved_slot_->caller_works_) return reserved_slot_->caller_session_.end();
   }
   changed_.notify_one();
 }
@@ -40,25 +40,25 @@ bool ConsumerWaiter::work(std::unique_lock<std::mutex>& lock) {
   if (reserved_slot_ == nullptr || reserved_slot_->owner_ != ReservedSlot::Owner::kCaller ||
       reserved_slot_->thread_works_)
     return false;
-  if (!reserved_slot_->caller_stay_.begin()) return false;
+  if (!reserved_slot_->caller_session_.begin()) return false;
   reserved_slot_->caller_works_ = true;
   lock.unlock();
-  reserved_slot_->caller_stay_.work();
+  reserved_slot_->caller_session_.work();
   lock.lock();
   reserved_slot_->caller_works_ = false;
-  reserved_slot_->changed_.wait(lock, [this] { return !reserved_slot_->looking_; });
+  reserved_slot_->changed_.wait(lock, [this] { return !reserved_slot_->is_polling_; });
   if (reserved_slot_->owner_ == ReservedSlot::Owner::kThread) reserved_slot_->changed_.notify_one();
   if (reserved_slot_->thrown_) std::rethrow_exception(std::exchange(reserved_slot_->thrown_, nullptr));
   return woken_;
 }
 
-ConsumerWaiter::ReservedSlot::ReservedSlot(ConsumerWaiter& caller, Executor& executor, Look look,
+ConsumerWaiter::ReservedSlot::ReservedSlot(ConsumerWaiter& caller, Executor& executor, Polling polling,
                                            const HelpingPolicy& limits)
     : caller_(caller),
-      look_(std::move(look)),
+      polling_(std::move(polling)),
       limits_(limits),
-      thread_stay_(executor),
-      caller_stay_(executor),
+      thread_session_(executor),
+      caller_session_(executor),
       begin_ns_(now_ns()),
       thread_([this] { run(); }) {
   const std::lock_guard lock(caller_.mutex_);
@@ -70,7 +70,7 @@ ConsumerWaiter::ReservedSlot::~ReservedSlot() {
     const std::lock_guard lock(caller_.mutex_);
     caller_.reserved_slot_ = nullptr;
     stopping_ = true;
-    thread_stay_.end();
+    thread_session_.end();
   }
   changed_.notify_one();
   thread_.join();
@@ -98,10 +98,10 @@ void ConsumerWaiter::ReservedSlot::run() {
 
 // False when there is no memory to begin.
 bool ConsumerWaiter::ReservedSlot::work(std::unique_lock<std::mutex>& lock) {
-  if (!thread_stay_.begin()) return false;
+  if (!thread_session_.begin()) return false;
   thread_works_ = true;
   lock.unlock();
-  thread_stay_.work();
+  thread_session_.work();
   lock.lock();
   thread_works_ = false;
   return true;
@@ -110,18 +110,18 @@ bool ConsumerWaiter::ReservedSlot::work(std::unique_lock<std::mutex>& lock) {
 // The caller is to leave its work. Where that hangs nobody else looks.
 void ConsumerWaiter::ReservedSlot::wait_for_caller(std::unique_lock<std::mutex>& lock) {
   const auto is_out = [this] { return stopping_ || !caller_works_ || owner_ == Owner::kCaller; };
-  if (!look_.look) return changed_.wait(lock, is_out);
-  if (changed_.wait_for(lock, look_.after, is_out)) return;
-  looking_ = true;
+  if (!polling_.on_poll) return changed_.wait(lock, is_out);
+  if (changed_.wait_for(lock, polling_.poll_interval, is_out)) return;
+  is_polling_ = true;
   lock.unlock();
   std::exception_ptr thrown;
   try {
-    look_.look();
+    polling_.on_poll();
   } catch (...) {
     thrown = std::current_exception();
   }
   lock.lock();
-  looking_ = false;
+  is_polling_ = false;
   if (!thrown_) thrown_ = std::move(thrown);
   changed_.notify_one();
 }
@@ -148,8 +148,8 @@ void ConsumerWaiter::ReservedSlot::look_at(int64_t now) {
 
 void ConsumerWaiter::ReservedSlot::give_to(Owner owner) {
   owner_ = owner;
-  if (owner == Owner::kCaller) return thread_stay_.end();
-  if (caller_works_) caller_stay_.end();
+  if (owner == Owner::kCaller) return thread_session_.end();
+  if (caller_works_) caller_session_.end();
   changed_.notify_one();
 }
 

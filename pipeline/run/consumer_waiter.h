@@ -52,12 +52,12 @@ class ConsumerWaiter final : public Waker {
     /// What to do every so often while the caller does not come out of the work that it does: the function is called by
     /// the reserved slot's thread, and the caller stays until it returns. What it throws the caller's `wait` throws,
     /// once it comes out; of several the first. A wake before that is not lost.
-    struct Look {
-      std::chrono::nanoseconds after;
-      std::function<void()> look;  // null: nothing
+    struct Polling {
+      std::chrono::nanoseconds poll_interval;
+      std::function<void()> on_poll;  // null: nothing
     };
 
-    ReservedSlot(ConsumerWaiter& caller, Executor& executor, Look look = {}, const HelpingPolicy& limits = {});
+    ReservedSlot(ConsumerWaiter& caller, Executor& executor, Polling polling = {}, const HelpingPolicy& limits = {});
     ~ReservedSlot();
     ReservedSlot(const ReservedSlot&) = delete;
     ReservedSlot& operator=(const ReservedSlot&) = delete;
@@ -76,16 +76,16 @@ class ConsumerWaiter final : public Waker {
     void give_to(Owner owner);
 
     ConsumerWaiter& caller_;
-    const Look look_;
+    const Polling polling_;
     const HelpingPolicy limits_;
-    Executor::ArenaSession thread_stay_;
-    Executor::ArenaSession caller_stay_;
+    Executor::ArenaSession thread_session_;
+    Executor::ArenaSession caller_session_;
     std::condition_variable changed_;
     // Below the caller's mutex.
     Owner owner_ = Owner::kThread;
     bool thread_works_ = false;
     bool caller_works_ = false;
-    bool looking_ = false;
+    bool is_polling_ = false;
     std::exception_ptr thrown_;  // by a look; the caller has not heard it yet
     bool stopping_ = false;
     uint64_t moves_ = 0;  // times that the caller came or went

@@ -16,7 +16,7 @@ thread_local const Executor* current_executor = nullptr;
 // The last one that counted this thread: with one pipeline there is never another.
 thread_local uint64_t last_counted_executor = 0;
 // Where this thread has the reserved slot.
-thread_local const Executor* executor_of_stay = nullptr;
+thread_local const Executor* executor_of_session = nullptr;
 
 uint64_t next_id() {
   static std::atomic<uint64_t> id{0};
@@ -86,8 +86,8 @@ bool Executor::ArenaSession::begin() {
 
 void Executor::ArenaSession::work() {
   struct Mark {
-    explicit Mark(const Executor& executor) : outer(std::exchange(executor_of_stay, &executor)) {}
-    ~Mark() { executor_of_stay = outer; }
+    explicit Mark(const Executor& executor) : outer(std::exchange(executor_of_session, &executor)) {}
+    ~Mark() { executor_of_session = outer; }
     Mark(const Mark&) = delete;
     Mark& operator=(const Mark&) = delete;
     const Executor* const outer;
@@ -98,7 +98,7 @@ void Executor::ArenaSession::work() {
 }
 
 void Executor::count_worker() {
-  const uint64_t thread = executor_of_stay == this ? reserved_number_ : this_thread_number();
+  const uint64_t thread = executor_of_session == this ? reserved_number_ : this_thread_number();
   const std::lock_guard lock(workers_mutex_);
   if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
 }
@@ -127,7 +127,7 @@ void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
   if (!stopping_.load()) {
     graph_->reserve_wait();
     handoff_release(token);
-    arena_.enqueue(HandedOver([this, &node, message, token] {
+    arena_.enqueue(TbbHandoff([this, &node, message, token] {
       handoff_acquire(token);
       handoff_release(token);
       node.try_put(message);

@@ -69,12 +69,12 @@ Segment::Segment(Executor& executor, Options options)
       run_(options_.schema,
            static_cast<size_t>(std::count_if(options_.maps.begin(), options_.maps.end(),
                                              [](const auto& map) { return needs_numbered_rows(*map); }))),
-      body_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t index) {
+      body_(executor.graph(), tbb::flow::unlimited, TbbHandoff([this](size_t index) {
               handoff_acquire(&ring_[index]);
               run_body(index);
               return tbb::flow::continue_msg();
             })),
-      poller_(executor.graph(), tbb::flow::unlimited, HandedOver([this](size_t) {
+      poller_(executor.graph(), tbb::flow::unlimited, TbbHandoff([this](size_t) {
                 handoff_acquire(this);
                 run_node();
                 handoff_release(this);

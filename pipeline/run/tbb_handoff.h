@@ -31,12 +31,12 @@ inline void handoff_acquire([[maybe_unused]] const void* address) {
 /// A function that oneTBB copies into its own memory and calls on other threads. The copy, each call and the reuse of
 /// the memory are hand-offs too: the function's own captures are read before its body could acquire anything.
 template <typename Function>
-class HandedOver {
+class TbbHandoff {
  public:
-  explicit HandedOver(Function function) : function_(std::move(function)) { handoff_release(this); }
-  HandedOver(const HandedOver& other) : function_((handoff_acquire(this), other.function_)) { handoff_release(this); }
-  HandedOver& operator=(const HandedOver&) = delete;
-  ~HandedOver() = default;
+  explicit TbbHandoff(Function function) : function_(std::move(function)) { handoff_release(this); }
+  TbbHandoff(const TbbHandoff& other) : function_((handoff_acquire(this), other.function_)) { handoff_release(this); }
+  TbbHandoff& operator=(const TbbHandoff&) = delete;
+  ~TbbHandoff() = default;
 
   template <typename... Arguments>
   auto operator()(Arguments... arguments) const {
@@ -47,7 +47,7 @@ class HandedOver {
 
  private:
   struct ReleaseAtEnd {
-    const HandedOver* self;
+    const TbbHandoff* self;
     ~ReleaseAtEnd() { handoff_release(self); }
   };
   Function function_;

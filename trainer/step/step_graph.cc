@@ -132,7 +132,7 @@ class StepGraph::Impl {
     // The only way in which a body is made: the function and what the Impl holds are handed over at its begin and end.
     template <void (Impl::*kBody)(int) noexcept>
     static auto body(Impl& impl) {
-      return HandedOver([&impl](int message) noexcept {
+      return TbbHandoff([&impl](int message) noexcept {
         handoff_acquire(&impl);
         (impl.*kBody)(message);
         handoff_release(&impl);

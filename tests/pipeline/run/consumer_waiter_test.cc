@@ -68,8 +68,8 @@ class ConsumerWaiterTest : public testing::Test {
 
   void submit() { executor_.submit(node_, 0, this); }
 
-  void make_reserved_slot(const HelpingPolicy& limits, ConsumerWaiter::ReservedSlot::Look look = {}) {
-    reserved_slot_.emplace(caller_, executor_, std::move(look), limits);
+  void make_reserved_slot(const HelpingPolicy& limits, ConsumerWaiter::ReservedSlot::Polling polling = {}) {
+    reserved_slot_.emplace(caller_, executor_, std::move(polling), limits);
   }
 
   // What takes both workers a while is asked for, and the caller waits for it.
@@ -114,7 +114,7 @@ class ConsumerWaiterTest : public testing::Test {
   Executor executor_{2, int64_t{1} << 20, /*has_reserved_slot=*/true};
   std::function<void()> in_body_;
   std::atomic<int> left_ = 0;
-  Executor::Node node_{executor_.graph(), tbb::flow::unlimited, HandedOver([this](size_t) {
+  Executor::Node node_{executor_.graph(), tbb::flow::unlimited, TbbHandoff([this](size_t) {
                          handoff_acquire(this);
                          const Executor::Body body(executor_);
                          in_body_();

@@ -40,7 +40,7 @@ TEST(Executor, CountsWhoeverHasTheSeatAsOne) {
   std::barrier both(2);
   std::atomic<int> done = 0;
   std::deque<Executor::ArenaSession> stays;  // all stay: the last call of `end` may still go on
-  Executor::Node node(executor.graph(), tbb::flow::unlimited, HandedOver([&](size_t) {
+  Executor::Node node(executor.graph(), tbb::flow::unlimited, TbbHandoff([&](size_t) {
                         handoff_acquire(&executor);
                         const Executor::Body body(executor);
                         both.arrive_and_wait();  // one is of the worker, one of who has the reserved slot

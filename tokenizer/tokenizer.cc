@@ -130,8 +130,8 @@ Tokenizer::State::State(const std::string& json_text, const std::string& name) {
   const JsonNode root(document, name);
   root.require_members_among({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                               "post_processor", "decoder", "model"});
-  if (const JsonNode version = root.member("version"); version.string() != "1.0") {
-    version.fail(fmt::format("expected '1.0', found '{}'", excerpt(version.string())));
+  if (const auto version = root.find("version"); version && version->string() != "1.0") {
+    version->fail(fmt::format("expected '1.0', found '{}'", excerpt(version->string())));
   }
   if (const auto node = root.find("truncation")) truncation = TokenTruncation::read(*node);
   if (const auto node = root.find("padding")) padding = TokenPadding::read(*node);

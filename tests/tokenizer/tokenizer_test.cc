@@ -97,6 +97,10 @@ TEST(Tokenizer, RefusesOptionsThatItWouldIgnore) {
             "t.json: normalizer.precompiled_charsmap: is not the table of a sentencepiece normalizer");
 }
 
+TEST(Tokenizer, MayLackAVersion) {
+  EXPECT_EQ(error_after([](json& file) { file.erase("version"); }), "");
+}
+
 TEST(Tokenizer, NamesThePlaceOfWhatIsWrongInAFile) {
   EXPECT_EQ(error_after([](json& file) { file.erase("model"); }), "t.json: 'model' is missing");
   EXPECT_EQ(error_after([](json& file) { file["version"] = "2.0"; }), "t.json: version: expected '1.0', found '2.0'");

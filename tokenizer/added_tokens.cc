@@ -18,7 +18,7 @@ bool is_inside_words(std::string_view text, size_t begin, size_t end) {
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens, const std::vector<std::string>& contents)
     : tokens_(std::move(tokens)) {
   std::vector<std::pair<std::string_view, int32_t>> entries;
-  for (size_t i = 0; i < contents.size(); ++i) {
+  for (size_t i = contents.size(); i-- > 0;) {
     entries.emplace_back(contents[i], static_cast<int32_t>(i));
     if (!contents[i].empty()) begins_[static_cast<uint8_t>(contents[i][0])] = true;
   }

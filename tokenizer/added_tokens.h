@@ -32,7 +32,7 @@ class AddedTokenMatcher {
   };
 
   AddedTokenMatcher() = default;
-  /// Looks for `contents[i]`, which stands for `tokens[i]`.
+  /// Looks for `contents[i]`, which stands for `tokens[i]`; of equal ones the first counts.
   AddedTokenMatcher(std::vector<AddedToken> tokens, const std::vector<std::string>& contents);
 
   bool empty() const { return tokens_.empty(); }

@@ -1,5 +1,6 @@
 #include "millrace/tokenizer/added_vocabulary.h"
 
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,28 +32,35 @@ AddedToken read_token(const JsonNode& node) {
 
 AddedVocabulary::AddedVocabulary(const JsonNode& list, const TokenModel& model, const Normalizer* normalizer) {
   for (size_t i = 0; i < list.num_elements(); ++i) tokens_.push_back(read_token(list.element(i)));
-  place_after_model(list, model);
-  std::vector<AddedToken> raw;
-  std::vector<AddedToken> normalized;
-  std::vector<std::string> raw_contents;
-  std::vector<std::string> normalized_contents;
+  const std::map<std::string_view, size_t> last_of = place_after_model(list, model);
+  // As the package has them: special ones first, each as its first special entry; where a token is looked for, each
+  // entry says for itself, and what else it does, the last one of its text.
+  std::array<std::vector<AddedToken>, 2> tokens;
+  std::array<std::vector<std::string>, 2> contents;
+  const auto look_for = [&](const AddedToken& token) {
+    tokens[token.normalized].push_back(tokens_[last_of.at(token.content)]);
+    contents[token.normalized].push_back(token.normalized && normalizer != nullptr ? normalizer->apply_to(token.content)
+                                                                                   : token.content);
+  };
   for (const AddedToken& token : tokens_) {
-    if (token.special) special_.insert(token.content);
-    if (token.normalized) {
-      normalized.push_back(token);
-      normalized_contents.push_back(normalizer != nullptr ? normalizer->apply_to(token.content) : token.content);
-    } else {
-      raw.push_back(token);
-      raw_contents.push_back(token.content);
-    }
+    if (token.special && special_.insert(token.content).second) look_for(token);
   }
-  raw_ = AddedTokenMatcher(std::move(raw), raw_contents);
-  normalized_ = AddedTokenMatcher(std::move(normalized), normalized_contents);
+  for (const AddedToken& token : tokens_) {
+    if (!special_.contains(token.content)) look_for(token);
+  }
+  raw_ = AddedTokenMatcher(std::move(tokens[0]), contents[0]);
+  normalized_ = AddedTokenMatcher(std::move(tokens[1]), contents[1]);
 }
 
-void AddedVocabulary::place_after_model(const JsonNode& list, const TokenModel& model) {
+std::map<std::string_view, size_t> AddedVocabulary::place_after_model(const JsonNode& list, const TokenModel& model) {
+  std::map<std::string_view, size_t> last_of;
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    const AddedToken& token = tokens_[i];
+    AddedToken& token = tokens_[i];
+    const auto [last, is_new] = last_of.try_emplace(token.content, i);
+    if (!is_new) {
+      token.id = tokens_[std::exchange(last->second, i)].id;
+      continue;
+    }
     const std::optional<int32_t> in_model = model.id_of(token.content);
     const int32_t expected = in_model ? *in_model : model.size() + size();
     if (token.id != expected) {
@@ -67,6 +75,7 @@ void AddedVocabulary::place_after_model(const JsonNode& list, const TokenModel& 
   entries.reserve(after_model_.size());
   for (int32_t i = 0; i < size(); ++i) entries.emplace_back(token(i), model.size() + i);
   after_model_ids_ = ByteTrie(std::move(entries));
+  return last_of;
 }
 
 nlohmann::ordered_json AddedVocabulary::to_json() const {

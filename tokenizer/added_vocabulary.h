@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,7 +24,8 @@ namespace millrace {
 class AddedVocabulary {
  public:
   AddedVocabulary() = default;
-  /// Reads the list `added_tokens`. `normalizer` may be null.
+  /// Reads the list `added_tokens`. `normalizer` may be null. A token that is given again keeps the id of its first
+  /// entry.
   AddedVocabulary(const JsonNode& list, const TokenModel& model, const Normalizer* normalizer);
 
   /// Tokens that the model does not have.
@@ -43,7 +45,8 @@ class AddedVocabulary {
   nlohmann::ordered_json to_json() const;
 
  private:
-  void place_after_model(const JsonNode& list, const TokenModel& model);
+  // Gives each token its id. Returns the number of the last entry of each text.
+  std::map<std::string_view, size_t> place_after_model(const JsonNode& list, const TokenModel& model);
 
   std::vector<AddedToken> tokens_;
   std::vector<std::string> after_model_;

@@ -12,6 +12,7 @@
 #include "millrace/tokenizer/normalizers/normalizer.h"
 #include "millrace/tokenizer/post_processors/post_processor.h"
 #include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/tokenizer.h"
 #include "tests/support/places.h"
 
 namespace millrace::components_test {
@@ -120,6 +121,29 @@ TEST(Components, DecodeAsThoseOfThePythonPackage) {
       auto pieces = one[0].get<std::vector<std::string>>();
       decoder->apply(pieces);
       EXPECT_EQ(fmt::format("{}", fmt::join(pieces, "")), one[1]) << line["component"] << " of " << one[0];
+    }
+  }
+}
+
+// Given several times, with other flags, or alike after the normalizer.
+TEST(Components, FindAddedTokensThatClashAsThePythonPackageDoes) {
+  const std::vector<json> lines = lines_of("added_tokens.jsonl");
+  EXPECT_GT(lines.size(), 100U);
+  for (const json& line : lines) {
+    const json& component = line["component"];
+    const auto vocabulary = component["vocabulary"].get<std::vector<std::string>>();
+    json model = {{"type", "BPE"}, {"merges", json::array()}, {"unk_token", "<unk>"}, {"vocab", json::object()}};
+    for (const std::string& token : vocabulary) model["vocab"][token] = model["vocab"].size();
+    const json file = {
+        {"normalizer", component["normalizer"]}, {"added_tokens", component["added_tokens"]}, {"model", model}};
+    const Tokenizer read = Tokenizer::from_json(file.dump());
+    for (const Tokenizer& tokenizer : {read, Tokenizer::from_json(read.to_json())}) {
+      for (const json& one : line["cases"]) {
+        const TokenEncoding encoding = tokenizer.encode(one[0].get<std::string>());
+        EXPECT_EQ(json(encoding.ids), one[1]) << component["added_tokens"] << " in " << one[0];
+        EXPECT_EQ(json(encoding.tokens), one[2]) << component["added_tokens"] << " in " << one[0];
+        EXPECT_EQ(json(tokenizer.decode(encoding.ids)), one[3]) << component["added_tokens"] << " in " << one[0];
+      }
     }
   }
 }

@@ -271,7 +271,7 @@ def random_tokenizer(rng, tables, lines):
     tokenizer.post_processor = random_post_processor(rng, tokenizer) or tokenizer.post_processor
     added = []
     for _ in range(rng.randrange(0, 5)):
-        content = rng.choice(["<mask>", "<x>", "the", "mill race", " a", "\u00e9", "ll", "\u65e5\u672c", "<mask>the", "WHEEL", "''", "\u2581"])
+        content = rng.choice(["<mask>", "<x>", "<X>", "the", "mill race", " a", "\u00e9", "ll", "\u65e5\u672c", "<mask>the", "WHEEL", "''", "\u2581"])
         # One of which the normalizer leaves nothing is found everywhere there, and nowhere here.
         if tokenizer.normalizer is not None and not tokenizer.normalizer.normalize_str(content):
             continue

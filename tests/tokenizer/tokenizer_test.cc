@@ -123,6 +123,23 @@ TEST(Tokenizer, NamesThePlaceOfWhatIsWrongInAFile) {
             "t.json: added_tokens[5].id: is 60, but '<mark>' is the next after the model's vocabulary and must be 50");
 }
 
+TEST(Tokenizer, GivesATokenThatIsAddedAgainNoSecondId) {
+  json file = json::parse(read_file(kMlm));
+  file["added_tokens"].push_back({{"id", 50}, {"content", "<new>"}});
+  file["added_tokens"].push_back({{"id", 51}, {"content", "<new>"}});
+  file["added_tokens"].push_back({{"id", 51}, {"content", "<next>"}});
+  const Tokenizer tokenizer = Tokenizer::from_json(file.dump());
+  EXPECT_EQ(tokenizer.size(), 52);
+  EXPECT_EQ(tokenizer.id_of("<new>"), 50);
+  EXPECT_EQ(tokenizer.token_of(51), "<next>");
+  EXPECT_THAT(tokenizer.encode("<new><next>", false).ids, ElementsAre(50, 51));
+  file["added_tokens"].back()["id"] = 52;
+  EXPECT_THAT([&] { (void)Tokenizer::from_json(file.dump(), "t.json"); },
+              ::testing::ThrowsMessage<ErrorException>(
+                  "parse: t.json: added_tokens[7].id: is 52, but '<next>' is the next after the model's vocabulary and "
+                  "must be 51"));
+}
+
 TEST(Tokenizer, ReadsTheOlderFormOfMetaspace) {
   json file = json::parse(read_file(kMlm));
   file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"add_prefix_space", false}};

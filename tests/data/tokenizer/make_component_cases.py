@@ -3,8 +3,9 @@
 tests/tokenizer/components_test.cc.
 
 A line is a component, a text and the words that it becomes, each with its place in bytes of the text; the words of a
-normalizer are its characters. Of a decoder it is tokens and the text that they become. Needs `pip install
-tokenizers==0.21.4`.
+normalizer are its characters. Of a decoder it is tokens and the text that they become. Of added tokens, several of one
+text or of texts that the normalizer makes alike, it is a text, its ids, the tokens and the text of the ids without
+special tokens. Needs `pip install tokenizers==0.21.4`.
 """
 import itertools
 import json
@@ -129,6 +130,48 @@ def words_of(component, place, text):
     return [[word, *span] for word, span, _ in pieces.get_splits("original", "byte")]
 
 
+VOCABULARY = ["<unk>", *" abfox<>", "foo"]
+KINDS = [{}, {"special": True}, {"normalized": True}, {"special": True, "normalized": True}, {"lstrip": True},
+         {"rstrip": True}, {"single_word": True}]
+ADDED_TEXTS = ["Foo b", "a foo xFoo  b", "<FOO> <foo>Foo"]
+
+
+def added_token(number, content, **flags):
+    return {"id": number, "content": content, **flags}
+
+
+def added_tokens_that_clash():
+    """Pairs that clash, the id of the second as a file may have it, and another token after them."""
+    after = len(VOCABULARY)
+    for first, second in itertools.product(KINDS, KINDS):
+        yield [added_token(after, "Foo", **first), added_token(after + 1, "Foo", **second),
+               added_token(after + 1, "<Foo>", normalized=True)]
+    for first, second in itertools.product(KINDS, KINDS):
+        yield [added_token(after, "FOO", **{**first, "normalized": True}),
+               added_token(after + 1, "Foo", **{**second, "normalized": True})]
+    foo = VOCABULARY.index("foo")
+    for first, second in itertools.product(KINDS[:5], KINDS[:3]):
+        yield [added_token(foo, "foo", **first), added_token(foo, "foo", **second), added_token(after, "x ")]
+    for kinds in itertools.product(KINDS[:3], KINDS[3:5], KINDS[:3]):
+        yield [added_token(after, "Foo", **kind) for kind in kinds]
+        yield [added_token(after, "foo ", **kinds[0]), added_token(after + 1, "Foo ", **kinds[1]),
+               added_token(foo, "foo", **kinds[2])]
+
+
+def with_added_tokens(tokens):
+    document = json.loads(Tokenizer(models.BPE()).to_str())
+    document["model"].update(vocab={token: number for number, token in enumerate(VOCABULARY)}, unk_token="<unk>")
+    document["normalizer"] = {"type": "Lowercase"}
+    flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    document["added_tokens"] = [{**dict.fromkeys(flags, False), **token} for token in tokens]
+    return Tokenizer.from_str(json.dumps(document))
+
+
+def encoded(tokenizer, text):
+    encoding = tokenizer.encode(text)
+    return [text, encoding.ids, encoding.tokens, tokenizer.decode(encoding.ids)]
+
+
 def print_line(component, cases, out):
     print(json.dumps({"component": component, "cases": cases}, ensure_ascii=False, separators=(",", ":")), file=out)
 
@@ -147,6 +190,11 @@ def main():
             decoder = loaded("decoder", component).decoder
             cases = [[tokens, decoder.decode(tokens)] for tokens in all_tokens]
             print_line(component, cases, out)
+    with open(folder / "added_tokens.jsonl", "w", encoding="utf-8") as out:
+        for tokens in added_tokens_that_clash():
+            tokenizer = with_added_tokens(tokens)
+            component = {"vocabulary": VOCABULARY, "normalizer": {"type": "Lowercase"}, "added_tokens": tokens}
+            print_line(component, [encoded(tokenizer, text) for text in ADDED_TEXTS], out)
 
 
 if __name__ == "__main__":

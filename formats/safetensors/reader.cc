@@ -86,6 +86,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
   std::vector<std::pair<uint64_t, NamedTensor>> placed;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
+      if (entry.is_null()) continue;  // as Go writes none
       if (!entry.is_object()) refuse(path, "__metadata__ is not an object");
       for (const auto& [key, value] : entry.items()) {
         if (!value.is_string()) refuse(path, fmt::format("__metadata__ '{}' is not a string", shown(key)));

@@ -116,6 +116,15 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
   EXPECT_EQ(error(), "safetensors: 1 bytes after the last tensor");
 }
 
+TEST_F(Safetensors, ReadsMetadataThatIsNull) {
+  write(R"({"__metadata__":null,"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
+  const SafetensorsFile file(path_);
+  EXPECT_TRUE(file.metadata().empty());
+  EXPECT_EQ(file.values<float>("a").size(), 2U);
+  write(R"({"__metadata__":1,"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
+  EXPECT_EQ(error(), "safetensors: __metadata__ is not an object");
+}
+
 TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   const std::vector<float> values = {1, 2};
   const NamedTensor tensor{"a", TensorType::kF32, {2}, std::as_bytes(std::span(values))};

@@ -1,15 +1,14 @@
 #include "examples/mlm/shard_statistics.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {
@@ -66,15 +65,8 @@ std::string to_json(const ShardStatistics& statistics) {
 
 ShardStatistics read_shard_statistics(const std::string& folder) {
   const std::string path = folder + "/statistics.json";
-  std::ifstream in(path);
-  if (!in) {
-    throw ErrorException(
-        {.code = ErrorCode::kIo,
-         .message = fmt::format("cannot open the statistics of a set of shards: {}", std::strerror(errno)),
-         .shard = path});
-  }
+  const auto json = parse_json<Json>(read_whole_file(path, "statistics of a set of shards"), path);
   try {
-    const Json json = Json::parse(in);
     ShardStatistics statistics;
     json.at("vocabulary_size").get_to(statistics.vocabulary_size);
     json.at("max_length").get_to(statistics.max_length);

@@ -1,5 +1,7 @@
 #include "millrace/formats/json/parse_json.h"
 
+#include "millrace/formats/text/byte_order_mark.h"
+
 namespace millrace {
 
 bool is_nested_too_deeply(std::string_view json) {
@@ -18,6 +20,14 @@ bool is_nested_too_deeply(std::string_view json) {
     }
   }
   return false;
+}
+
+std::string unreadable_json(std::string_view json) {
+  if (std::string other = other_encoding(json); !other.empty()) return other;
+  if (const size_t at = json.find('\0'); at != std::string_view::npos) {
+    return fmt::format("not JSON (byte {} is 0)", at + 1);
+  }
+  return "";
 }
 
 }  // namespace millrace

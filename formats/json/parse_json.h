@@ -16,13 +16,19 @@ inline constexpr int kMostJsonDepth = 100;
 /// Whether more than `kMostJsonDepth` arrays and objects lie in each other, by the brackets outside of texts.
 [[nodiscard]] bool is_nested_too_deeply(std::string_view json);
 
-/// A document that others have written. Throws `kParse` naming `path` for one that is not JSON or is nested too deeply;
-/// no message repeats more than 120 characters of it. `Json`: `nlohmann::json`, or `ordered_json`.
+/// Why a text is no JSON, of what a parser does not see: it is in another encoding than UTF-8 by its mark of byte
+/// order, or has a byte 0, which parsers take for the end. Empty for any other text.
+[[nodiscard]] std::string unreadable_json(std::string_view json);
+
+/// A document that others have written, which may begin with the mark of byte order of UTF-8. Throws `kParse` naming
+/// `path` for one that is not JSON or is nested too deeply; no message repeats more than 120 characters of it. `Json`:
+/// `nlohmann::json`, or `ordered_json`.
 template <typename Json = nlohmann::json>
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& path) {
   const auto refuse = [&path](std::string message) {
     throw ErrorException({.code = ErrorCode::kParse, .message = std::move(message), .shard = path});
   };
+  if (std::string why = unreadable_json(text); !why.empty()) refuse(std::move(why));
   if (is_nested_too_deeply(text)) refuse(fmt::format("JSON nested too deeply: more than {} levels", kMostJsonDepth));
   try {
     return Json::parse(text);

@@ -45,6 +45,7 @@ std::string shown(const std::string& text) {
 
 // The header as JSON. A key that comes twice would hide a tensor, so it is refused.
 json parse_header(const std::string& path, std::string_view text) {
+  if (const std::string why = unreadable_json(text); !why.empty()) refuse(path, "the header: " + why);
   if (is_nested_too_deeply(text)) refuse(path, "the header is nested too deeply");
   std::vector<std::set<std::string>> keys;
   std::string twice;

@@ -8,6 +8,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/message_differencer.h>
 
+#include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/pipeline/definition/methods.h"
@@ -131,6 +132,7 @@ PipelineDef PipelineDef::from_text(std::string_view text, std::string_view name)
 }
 
 PipelineDef PipelineDef::from_json(std::string_view json, std::string_view name) {
+  if (const std::string why = unreadable_json(json); !why.empty()) refuse(fmt::format("{}: {}", name, why));
   auto message = std::make_shared<def::PipelineDef>();
   const auto status = google::protobuf::util::JsonStringToMessage(std::string(json), message.get());
   if (!status.ok()) {

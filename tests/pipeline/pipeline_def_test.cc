@@ -207,6 +207,10 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
   EXPECT_THAT(
       message_of([] { (void)PipelineDef::from_json(R"({"version": 1, "steps": [{"batsh": {}}]})", "my.json"); }),
       HasSubstr("my.json: "));
+  EXPECT_EQ(message_of([] {
+              (void)PipelineDef::from_json(std::string_view("{\"version\": 1, \"steps\": []}\0}", 29), "my.json");
+            }),
+            "invalid_argument: my.json: not JSON (byte 28 is 0)");
   EXPECT_THAT(refusal("steps {}"), HasSubstr("'version' is missing, which is to be 1"));
   EXPECT_THAT(refusal("version: 2"), HasSubstr("version 2, where this Millrace reads version 1"));
   EXPECT_THAT(refusal("version: 1"), HasSubstr("steps: there are no steps"));

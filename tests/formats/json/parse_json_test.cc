@@ -47,6 +47,30 @@ TEST(ParseJson, SaysWhereItIsNoJson) {
   EXPECT_EQ(message_of(""), "parse: not JSON (byte 1) (shard x.json)");
 }
 
+// Of which the parser would see only what is before it.
+TEST(ParseJson, RefusesAByte0) {
+  using std::string_literals::operator""s;
+  for (const std::string& rest : {"\0"s, "\0\0\0\0"s, "\0 garbage"s, "\0}"s}) {
+    EXPECT_EQ(message_of("{}" + rest), "parse: not JSON (byte 3 is 0) (shard x.json)");
+  }
+  EXPECT_THAT(message_of("\0{}"s), HasSubstr("byte 1 is 0"));
+  EXPECT_THAT(message_of("[\0]"s), HasSubstr("byte 2 is 0"));
+  EXPECT_THAT(message_of("[\"\0\"]"s), HasSubstr("byte 3 is 0"));
+  EXPECT_EQ(message_of(R"(["\u0000"])"), "nothing thrown");
+}
+
+TEST(ParseJson, NamesTheEncodingOfATextThatIsNotUtf8) {
+  using std::string_literals::operator""s;
+  EXPECT_EQ(message_of("\xff\xfe{\0}\0"s),
+            "parse: the text is UTF-16LE by its first bytes (ff fe), and UTF-8 is read here: iconv -f UTF-16 -t UTF-8 "
+            "makes it of that (shard x.json)");
+  EXPECT_THAT(message_of("\xfe\xff\0{\0}"s), HasSubstr("UTF-16BE by its first bytes (fe ff)"));
+  EXPECT_THAT(message_of("\xff\xfe\0\0{\0\0\0}\0\0\0"s),
+              HasSubstr("UTF-32LE by its first bytes (ff fe 00 00), and UTF-8 is read here: iconv -f UTF-32"));
+  EXPECT_THAT(message_of("\0\0\xfe\xff\0\0\0{\0\0\0}"s), HasSubstr("UTF-32BE by its first bytes (00 00 fe ff)"));
+  EXPECT_EQ(message_of("\xef\xbb\xbf{}"), "nothing thrown");
+}
+
 TEST(ParseJson, ShowsNoMoreOfAValueThanAMessageHasRoomFor) {
   EXPECT_EQ(shown_json(nlohmann::json("text")), "\"text\"");
   EXPECT_EQ(shown_json(nlohmann::json({1, 2})), "[1,2]");

@@ -116,6 +116,17 @@ TEST_F(Safetensors, RefusesEachKindOfDamageWithItsOwnMessage) {
   EXPECT_EQ(error(), "safetensors: 1 bytes after the last tensor");
 }
 
+TEST_F(Safetensors, RefusesAByte0BehindTheHeaderAsTheReferenceDoes) {
+  using std::string_literals::operator""s;
+  const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  for (const std::string& rest : {"\0"s, "\0,\"b\":{}"s}) {
+    write(good + rest, 8);
+    EXPECT_EQ(error(), "safetensors: the header: not JSON (byte 55 is 0)");
+  }
+  write(good + "  ", 8);
+  EXPECT_EQ(error(), "no error");
+}
+
 TEST_F(Safetensors, ReadsMetadataThatIsNull) {
   write(R"({"__metadata__":null,"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
   const SafetensorsFile file(path_);

@@ -15,13 +15,13 @@
 
 #include "millrace/formats/compression/inflate.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/text/byte_order_mark.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
 
 constexpr size_t kChunkBytes = 256 * 1024;
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 [[noreturn]] void fail_io(const std::string& path, std::string_view what, int error) {
@@ -151,9 +151,9 @@ class LineReader {
       if (line.ends_with('\r')) line.pop_back();
       break;
     }
-    if (line_offset_ == 0 && line.starts_with(kByteOrderMark)) {
-      line.erase(0, kByteOrderMark.size());
-      line_offset_ += static_cast<int64_t>(kByteOrderMark.size());
+    if (line_offset_ == 0 && line.starts_with(kUtf8Mark)) {
+      line.erase(0, kUtf8Mark.size());
+      line_offset_ += static_cast<int64_t>(kUtf8Mark.size());
     }
     return any;
   }
@@ -263,6 +263,9 @@ struct TextCorpus::State {
     ++report.source_lines;
     const size_t valid = valid_utf8_prefix(line);
     if (valid != line.size()) {
+      if (const std::string other = other_encoding(line); reader->line_offset() == 0 && !other.empty()) {
+        throw ErrorException(ErrorCode::kParse, fmt::format("{}: {}", options.files[next_file - 1], other));
+      }
       if (options.invalid_utf8 == InvalidUtf8::kRefuse) {
         throw ErrorException(
             ErrorCode::kParse,

@@ -7,11 +7,10 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/csv/fields.h"
+#include "millrace/formats/text/byte_order_mark.h"
 
 namespace millrace {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Ends of lines among the bytes, `\r\n` as one.
 uint64_t num_line_ends(std::span<const char> bytes) {
@@ -88,14 +87,6 @@ std::optional<CsvSplitter::End> CsvSplitter::find_end(std::span<const char> byte
   return std::nullopt;
 }
 
-std::optional<size_t> CsvSplitter::mark_before(std::span<const char> bytes, bool last, const FilePlace& place) {
-  if (place.offset != 0) return 0;
-  const std::string_view first(bytes.data(), std::min(bytes.size(), kByteOrderMark.size()));
-  if (first == kByteOrderMark) return first.size();
-  if (!last && kByteOrderMark.starts_with(first)) return std::nullopt;
-  return 0;
-}
-
 std::optional<Error> CsvSplitter::header_error(std::string_view header) const {
   try {
     std::vector<CsvField> fields;
@@ -115,12 +106,17 @@ void CsvSplitter::begin_record() {
 std::optional<Error> CsvSplitter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                       CutRecords& out) {
   while (out.size() < max_records) {
-    const std::optional<size_t> mark = mark_before(bytes, last, place);
-    if (!mark) return std::nullopt;
-    num_searched_ = std::max(num_searched_, *mark);
+    size_t mark = 0;  // bytes of one in front of the record
+    if (place.offset == 0) {
+      const std::string_view text(bytes.data(), bytes.size());
+      if (!last && has_part_of_mark(text)) return std::nullopt;
+      if (std::string other = other_encoding(text); !other.empty()) return refuse_file(std::move(other));
+      if (text.starts_with(kUtf8Mark)) mark = kUtf8Mark.size();
+    }
+    num_searched_ = std::max(num_searched_, mark);
     const std::optional<End> end = find_end(bytes, last);
     // A file that has nothing else has no record.
-    if (end && last && *mark > 0 && end->used == *mark) {
+    if (end && last && mark > 0 && end->used == mark) {
       place.offset += end->used;
       bytes = bytes.subspan(end->used);
       begin_record();
@@ -129,7 +125,7 @@ std::optional<Error> CsvSplitter::cut(std::span<char> bytes, bool last, size_t m
       continue;
     }
     const bool is_header = is_header_ = format_.header && place.offset == 0 && !has_passed_header_;
-    if ((end ? end->length : num_searched_) - *mark > max_record_bytes_) {
+    if ((end ? end->length : num_searched_) - mark > max_record_bytes_) {
       begin_record();
       return Error{.code = ErrorCode::kRecordTooLarge,
                    .message = fmt::format("the record that begins on line {} has more than {} bytes; is a quote not "
@@ -148,13 +144,13 @@ std::optional<Error> CsvSplitter::cut(std::span<char> bytes, bool last, size_t m
       return std::nullopt;
     }
     if (is_header) {
-      if (std::optional<Error> error = header_error({bytes.data() + *mark, end->length - *mark})) {
+      if (std::optional<Error> error = header_error({bytes.data() + mark, end->length - mark})) {
         begin_record();
         return error;
       }
     }
     if (!is_header) {
-      out.payloads.emplace_back(bytes.data() + *mark, end->length - *mark);
+      out.payloads.emplace_back(bytes.data() + mark, end->length - mark);
       out.offsets.push_back(place.offset);
       out.lines.push_back(place.line);
       ++place.record;

@@ -6,16 +6,17 @@
 #include <utility>
 
 #include "millrace/formats/csv/format.h"
-#include "millrace/formats/records/record_splitter.h"
+#include "millrace/formats/records/text_splitter.h"
 
 namespace millrace {
 
 /// The records of a CSV file: each ends with `\n`, `\r\n` or `\r` that is not inside quotes, the last one also with the
 /// end of the file. Quotes count where a field begins with one, and up to the next that is not doubled; whether what
 /// stands between is a good record is for whoever splits it to say. An empty line is a record. Lines are counted. The
-/// mark of byte order (U+FEFF in UTF-8) at the beginning of a file is no part of its first record. A file that should
-/// have a header and has none is the error `truncated`; bad quotes in a header are the error `parse`.
-class CsvSplitter final : public RecordSplitter {
+/// mark of byte order (U+FEFF in UTF-8) at the beginning of a file is no part of its first record; that of UTF-16 or
+/// UTF-32 is the error `parse`. A file that should have a header and has none is the error `truncated`; bad quotes in a
+/// header are the error `parse`.
+class CsvSplitter final : public TextSplitter {
  public:
   /// Longer records are the error `record_too_large`. `refuses_open_quotes`: a quote that is not closed before the end
   /// of the file is the error `parse`; otherwise all from there on is a record.
@@ -37,8 +38,6 @@ class CsvSplitter final : public RecordSplitter {
     size_t length;  ///< of the record
     size_t used;    ///< with its end
   };
-  // Bytes of the mark of byte order in front of the record; nothing: more are needed to say.
-  static std::optional<size_t> mark_before(std::span<const char> bytes, bool last, const FilePlace& place);
   std::optional<Error> header_error(std::string_view header) const;
   std::optional<End> find_end(std::span<const char> bytes, bool last);
   void begin_record();

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/records/text_splitter.h"
+
 namespace millrace {
 namespace {
 
@@ -61,6 +63,8 @@ RecordFileReader::Step RecordFileReader::next(CutRecords& records, size_t max_re
 }
 
 bool RecordFileReader::may_pass(const Error& error) const {
+  const auto* const text = dynamic_cast<const TextSplitter*>(splitter_.get());
+  if (text != nullptr && text->refuses_file()) return false;
   return options_.passes_damage && (error.code != ErrorCode::kRecordTooLarge || options_.passes_long_records);
 }
 

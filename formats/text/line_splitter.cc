@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/text/byte_order_mark.h"
+
 namespace millrace {
 namespace {
 
@@ -22,6 +24,11 @@ char* find(char* begin, char* end, char c) {
 
 std::optional<Error> LineSplitter::cut(std::span<char> bytes, bool last, size_t max_records, FilePlace& place,
                                        CutRecords& out) {
+  if (place.offset == 0) {
+    const std::string_view text(bytes.data(), bytes.size());
+    if (!last && has_part_of_mark(text)) return std::nullopt;
+    if (std::string other = other_encoding(text); !other.empty()) return refuse_file(std::move(other));
+  }
   char* line = bytes.data();
   char* const end = line + bytes.size();
   char* clean_to = line;  // no `\r` between `line` and here

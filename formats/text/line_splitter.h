@@ -3,15 +3,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "millrace/formats/records/record_splitter.h"
+#include "millrace/formats/records/text_splitter.h"
 
 namespace millrace {
 
 /// The lines of a text file, as TensorFlow's TextLineDataset has them: a line ends with `\n`, the last one also with
 /// the end of the file; `\n` is no part of it, and every `\r` in it is left out, wherever it stands. What is after the
-/// last `\n` is a line unless it is empty then. Bytes are not looked at otherwise: no character set, no mark of byte
-/// order.
-class LineSplitter final : public RecordSplitter {
+/// last `\n` is a line unless it is empty then. Bytes are not looked at otherwise: no character set, and a mark of byte
+/// order is part of the first line; but that of UTF-16 or UTF-32 is the error `parse`.
+class LineSplitter final : public TextSplitter {
  public:
   /// Longer lines, `\r` counted, are the error `record_too_large`.
   explicit LineSplitter(uint64_t max_line_bytes = uint64_t{64} << 20) : max_line_bytes_(max_line_bytes) {}

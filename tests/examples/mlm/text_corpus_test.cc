@@ -118,6 +118,17 @@ TEST_F(TextCorpusFiles, ReplacesWhatIsNotUtf8AsPythonDoes) {
   EXPECT_EQ(replaced("日\xe6\x97本"), "日\ufffd本");
 }
 
+TEST_F(TextCorpusFiles, RefusesAnotherEncodingAlsoWhereItWouldReplace) {
+  const std::string text(
+      "\xff\xfe"
+      "a\0\n\0",
+      6);
+  for (const InvalidUtf8 invalid : {InvalidUtf8::kRefuse, InvalidUtf8::kReplace}) {
+    EXPECT_THAT([&] { (void)lines_of(text, invalid); },
+                ThrowsMessage<ErrorException>(HasSubstr("text: the text is UTF-16LE by its first bytes (ff fe)")));
+  }
+}
+
 TEST_F(TextCorpusFiles, CountsWhatItReplaced) {
   TextCorpus corpus({.files = {write("text", "a\xff\n\xfe\xfe\nfine\n")}, .invalid_utf8 = InvalidUtf8::kReplace});
   (void)lines_of(corpus);

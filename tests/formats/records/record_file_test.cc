@@ -122,6 +122,49 @@ TEST(RecordFileReaderTest, GoesOnWithEveryRecordOfCsvAfterAByteOrderMark) {
   }
 }
 
+TEST(RecordFileReaderTest, RefusesTextOfAnotherEncodingAsAWhole) {
+  using std::string_literals::operator""s;
+  const std::vector<std::pair<std::string, std::string>> encoded = {
+      {"\xff\xfe"
+       "1\0\n\0"
+       "2\0"s,
+       "UTF-16LE by its first bytes (ff fe)"},
+      {"\xfe\xff\0"
+       "1\0\n"s,
+       "UTF-16BE by its first bytes (fe ff)"},
+      {"\xff\xfe\0\0\n\0\0\0"s, "UTF-32LE by its first bytes (ff fe 00 00)"},
+      {"\0\0\xfe\xff\0\0\0\n"s, "UTF-32BE by its first bytes (00 00 fe ff)"},
+      {"\xff\xfe"s, "UTF-16LE by its first bytes (ff fe)"}};
+  CsvFormat with_header;
+  with_header.header = true;
+  const std::vector<MakeAnySplitter> splitters = {[] { return std::make_unique<LineSplitter>(); },
+                                                  [] { return std::make_unique<CsvSplitter>(CsvFormat()); },
+                                                  [&] { return std::make_unique<CsvSplitter>(with_header); }};
+  for (const auto& [content, message] : encoded) {
+    for (const MakeAnySplitter& make : splitters) {
+      for (const bool passes : {false, true}) {
+        for (const size_t bytes : {1, 3, 64}) {
+          test::MemoryStorage memory;
+          memory.add("file", content);
+          const Read read = read_file(memory, make, {.chunk_bytes = bytes, .passes_damage = passes}, 1000);
+          EXPECT_TRUE(read.records.empty()) << content;
+          EXPECT_THAT(read.error, ::testing::HasSubstr(message));
+          EXPECT_THAT(read.error, ::testing::HasSubstr("offset 0"));
+        }
+      }
+    }
+  }
+  // What only begins like one is data.
+  for (const std::string& line : {"\xff"s, "\xff\xff"s, "\0\0\xfe"s, "\xef\xbb"s, "\xfe"s}) {
+    for (const MakeAnySplitter& make : splitters) {
+      test::MemoryStorage memory;
+      memory.add("file", line + "\n" + line);
+      const Read read = read_file(memory, make, {.chunk_bytes = 1}, 1000);
+      EXPECT_THAT(read.records.back(), ::testing::StartsWith(line + " at "));
+    }
+  }
+}
+
 TEST(RecordFileReaderTest, LeavesTheMemoryOfRecordsThatWereCopied) {
   std::string content;
   std::vector<std::string> lines;

@@ -8,6 +8,7 @@
 
 #include "millrace/formats/csv/fields.h"
 #include "millrace/formats/text/byte_order_mark.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
@@ -20,6 +21,15 @@ uint64_t num_line_ends(std::span<const char> bytes) {
     if (is_return || bytes[i] == '\n') ++count;
   }
   return count;
+}
+
+std::vector<std::string> column_names(std::string_view header, const CsvFormat& format) {
+  std::vector<CsvField> fields;
+  split_csv(header, format, fields);
+  std::vector<std::string> names;
+  names.reserve(fields.size());
+  for (const CsvField& field : fields) names.push_back(field.unquoted());
+  return names;
 }
 
 }  // namespace
@@ -87,13 +97,36 @@ std::optional<CsvSplitter::End> CsvSplitter::find_end(std::span<const char> byte
   return std::nullopt;
 }
 
-std::optional<Error> CsvSplitter::header_error(std::string_view header) const {
+std::unique_ptr<RecordSplitter> CsvSplitter::of_header() const {
+  if (!format_.header) return nullptr;
+  CsvFormat format = format_;
+  format.header = false;
+  return std::make_unique<CsvSplitter>(format, max_record_bytes_);
+}
+
+void CsvSplitter::expect_header(std::string_view header, const std::string& path) {
   try {
-    std::vector<CsvField> fields;
-    split_csv(header, format_, fields);
-    return std::nullopt;
+    expected_columns_ = column_names(header, format_);
+    expected_in_ = path;
+  } catch (const ErrorException&) {
+    // The reader of that file says so.
+  }
+}
+
+std::optional<Error> CsvSplitter::header_error(std::string_view header) {
+  constexpr std::string_view kWhere = "the header: ";
+  try {
+    const std::vector<std::string> names = column_names(header, format_);
+    const size_t num_shared = std::min(names.size(), expected_columns_.size());
+    const auto first = expected_columns_.begin();
+    const auto other = std::mismatch(first, first + static_cast<std::ptrdiff_t>(num_shared), names.begin()).first;
+    const auto column = static_cast<size_t>(other - first);
+    if (column == num_shared) return std::nullopt;
+    return refuse_file(fmt::format("{}field {} is '{}', and '{}' in {}; values are read by their places", kWhere,
+                                   column, printable(excerpt(names[column])),
+                                   printable(excerpt(expected_columns_[column])), printable(expected_in_)));
   } catch (const ErrorException& e) {
-    return Error{.code = ErrorCode::kParse, .message = "the header: " + e.error().message};
+    return Error{.code = ErrorCode::kParse, .message = fmt::format("{}{}", kWhere, e.error().message)};
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "millrace/formats/csv/format.h"
 #include "millrace/formats/records/text_splitter.h"
@@ -15,7 +16,7 @@ namespace millrace {
 /// stands between is a good record is for whoever splits it to say. An empty line is a record. Lines are counted. The
 /// mark of byte order (U+FEFF in UTF-8) at the beginning of a file is no part of its first record; that of UTF-16 or
 /// UTF-32 is the error `parse`. A file that should have a header and has none is the error `truncated`; bad quotes in a
-/// header are the error `parse`.
+/// header are the error `parse`, and so is a column whose name is not the one expected there.
 class CsvSplitter final : public TextSplitter {
  public:
   /// Longer records are the error `record_too_large`. `refuses_open_quotes`: a quote that is not closed before the end
@@ -26,6 +27,8 @@ class CsvSplitter final : public TextSplitter {
                            CutRecords& out) override;
   /// After the line on which the record begins: a quote that is wrong may have swallowed the lines that follow.
   bool pass(std::span<const char> bytes, bool last, FilePlace& place) override;
+  std::unique_ptr<RecordSplitter> of_header() const override;
+  void expect_header(std::string_view header, const std::string& path) override;
 
  private:
   enum class In {
@@ -38,7 +41,7 @@ class CsvSplitter final : public TextSplitter {
     size_t length;  ///< of the record
     size_t used;    ///< with its end
   };
-  std::optional<Error> header_error(std::string_view header) const;
+  std::optional<Error> header_error(std::string_view header);
   std::optional<End> find_end(std::span<const char> bytes, bool last);
   void begin_record();
 
@@ -52,6 +55,8 @@ class CsvSplitter final : public TextSplitter {
   bool has_quotes_ = false;
   bool is_header_ = false;  // what is cut, or was refused
   bool has_passed_header_ = false;
+  std::vector<std::string> expected_columns_;  // of the file expected_in_
+  std::string expected_in_;
 };
 
 /// See fuzz_record_splitter; splits the records too, which stays within them.

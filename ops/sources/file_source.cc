@@ -6,6 +6,7 @@
 
 #include "millrace/formats/records/record_file.h"
 #include "millrace/formats/records/skipped_region.h"
+#include "millrace/formats/records/text_splitter.h"
 #include "millrace/ops/flow/damage_budget.h"
 #include "millrace/ops/row_memory/row_store.h"
 #include "millrace/ops/sources/shard_order.h"
@@ -18,10 +19,13 @@ class FileStage final : public Stage {
  public:
   static constexpr std::string_view kKind = "file_records";
 
-  FileStage(const SchemaPtr& schema, const std::string& path, std::unique_ptr<RecordSplitter> splitter,
-            RecordFileOptions options, bool limited_by_memory, const StageContext& context)
+  // `first_path`: of the file whose header all must have.
+  FileStage(const SchemaPtr& schema, const std::string& path, const std::string& first_path,
+            std::unique_ptr<RecordSplitter> splitter, RecordFileOptions options, bool limited_by_memory,
+            const StageContext& context)
       : schema_(schema),
         path_(path),
+        first_path_(first_path),
         skips_(options.passes_damage),
         num_records_(options.num_records),
         pool_(context.pool),
@@ -39,11 +43,20 @@ class FileStage final : public Stage {
                        .record = static_cast<uint64_t>(numbers[1]),
                        .line = static_cast<uint64_t>(numbers[2])};
     }
-    reader_.emplace(*context.storage, pool_, path, std::move(splitter), options,
-                    [&waker = context.waker] { waker.wake(); });
+    const auto wake = [&waker = context.waker] { waker.wake(); };
+    text_ = dynamic_cast<TextSplitter*>(splitter.get());
+    std::unique_ptr<RecordSplitter> of_header = text_ == nullptr ? nullptr : text_->of_header();
+    if (of_header && path != first_path && options.start.offset == 0) {
+      first_file_.emplace(
+          *context.storage, pool_, first_path, std::move(of_header),
+          RecordFileOptions{.compression = options.compression, .chunk_bytes = kLeastChunk, .memory = options.memory},
+          wake);
+    }
+    reader_.emplace(*context.storage, pool_, path, std::move(splitter), options, wake);
   }
 
   Poll next(Block& out) override {
+    if (first_file_ && !take_first_header()) return Poll::kPending;
     const FilePlace begin = reader_->place();
     switch (reader_->next(records_, kBlockElements)) {
       case RecordFileReader::Step::kPending: return Poll::kPending;
@@ -58,6 +71,16 @@ class FileStage final : public Stage {
   }
 
  private:
+  // False when it is not there yet. What is wrong with the first file is said where that file is read.
+  bool take_first_header() {
+    const RecordFileReader::Step step = first_file_->next(records_, 1);
+    if (step == RecordFileReader::Step::kPending) return false;
+    if (step == RecordFileReader::Step::kRecords) text_->expect_header(records_.payloads[0], first_path_);
+    records_.clear();
+    first_file_.reset();
+    return true;
+  }
+
   // `begin`: of what is lost.
   std::shared_ptr<const Error> error(const FilePlace& begin) const {
     Error error = reader_->error();
@@ -111,6 +134,7 @@ class FileStage final : public Stage {
 
   const SchemaPtr schema_;
   const std::string path_;
+  const std::string first_path_;
   const bool skips_;
   const std::optional<uint64_t> num_records_;
   BufferPool& pool_;
@@ -120,6 +144,8 @@ class FileStage final : public Stage {
   const uint32_t shard_;
   const std::shared_ptr<RowStore> row_store_;  // or null
   CutRecords records_;
+  TextSplitter* text_ = nullptr;                // of reader_; null where its files are no text
+  std::optional<RecordFileReader> first_file_;  // while its header is not known
   std::optional<RecordFileReader> reader_;
 };
 
@@ -169,7 +195,8 @@ std::unique_ptr<Stage> FileSourceOperator::open_records(const StageContext& cont
     options.num_records = shards_.list()[shard].num_records;
     inputs.push_back([this, path = shards_.list()[shard].path, options, max_record_bytes,
                       limited_by_memory](const StageContext& lane) {
-      return std::make_unique<FileStage>(schema(), path, splitter(max_record_bytes), options, limited_by_memory, lane);
+      return std::make_unique<FileStage>(schema(), path, shards_.list()[0].path, splitter(max_record_bytes), options,
+                                         limited_by_memory, lane);
     });
   }
   return std::make_unique<InterleaveStage>(schema(), std::make_unique<ListedInputs>(std::move(inputs)), interleave_,

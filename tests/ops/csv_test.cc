@@ -269,6 +269,63 @@ TEST_F(Csv, BadRecordsAreLeftOutWhereThePolicySaysSo) {
   EXPECT_THAT(take(Dataset::csv(file(""), columns, {.header = true}, options)), ElementsAre());
 }
 
+TEST_F(Csv, FilesWhoseHeadersDifferAreRefused) {
+  const std::vector<CsvColumn> columns{{.name = "id", .dtype = DType::kInt64}, {.name = "n", .dtype = DType::kInt64}};
+  const auto files = [&](const std::vector<std::string>& contents) {
+    std::vector<std::string> paths;
+    for (const std::string& content : contents) {
+      paths.push_back(folder_.path(fmt::format("{}.csv", paths.size())));
+      test::write_file(paths.back(), content);
+    }
+    return Shards::files(paths);
+  };
+  const auto elements = [&](const std::vector<std::string>& contents, const FileReadOptions& options = {}) {
+    return take(Dataset::csv(files(contents), columns, {.header = true}, options));
+  };
+  const std::string first = "id,n\n1,2\n";
+  const std::string other = "n,id\n30,4\n50,6\n";
+  const std::string last = "\"id\",\"n\"\r\n7,8\n";
+  const std::string error = "parse: the header: field 0 is 'n', and 'id' in " + folder_.path("0.csv") +
+                            "; values are read by their places (shard " + folder_.path("1.csv") +
+                            ", offset 0, record 0)";
+  EXPECT_THAT(elements({first, other, last}), ElementsAre("id=1 n=2", error));
+  EXPECT_THAT(elements({first, last, first}), ElementsAre("id=1 n=2", "id=7 n=8", "id=1 n=2"));
+  EXPECT_THAT(elements({"\xef\xbb\xbf" + first, last, "\xef\xbb\xbf" + last}),
+              ElementsAre("id=1 n=2", "id=7 n=8", "id=7 n=8"));
+  // As shards of the same lanes, in another order, and unpacked.
+  for (const size_t cycle_length : {1, 2, 3}) {
+    for (const bool shuffle_shards : {false, true}) {
+      const Dataset dataset = Dataset::csv(files({first, other, last}), columns, {.header = true},
+                                           {.cycle_length = cycle_length, .shuffle_shards = shuffle_shards, .seed = 3})
+                                  .ignore_errors();
+      EXPECT_THAT(take(dataset), ::testing::UnorderedElementsAre("id=1 n=2", "id=7 n=8"));
+    }
+  }
+  const auto packed = [](const std::string& content) { return test::packed(content, Compression::kGzip); };
+  EXPECT_THAT(elements({packed(first), packed(other)}, {.compression = Compression::kGzip}),
+              ElementsAre("id=1 n=2", error));
+  // Where damage is left out, the whole file is.
+  const Dataset skipping =
+      Dataset::csv(files({first, other, last}), columns, {.header = true}, {.damage = {.action = DamagePolicy::kSkip}});
+  EXPECT_THAT(take(skipping), ElementsAre("id=1 n=2", "id=7 n=8"));
+  Pipeline pipeline = skipping.start({.threads = 1});
+  while (pipeline.next()) continue;
+  ASSERT_EQ(pipeline.skipped().regions.size(), 1);
+  EXPECT_EQ(pipeline.skipped().regions[0].begin, 0);
+  EXPECT_EQ(pipeline.skipped().regions[0].end, other.size());
+  // A first file that has no header, or a bad one, says nothing about the others.
+  EXPECT_THAT(take(Dataset::csv(files({"", other}), columns, {.header = true}).ignore_errors()),
+              ElementsAre("id=30 n=4", "id=50 n=6"));
+  EXPECT_THAT(take(Dataset::csv(files({"a\"b\n1,2\n", other}), columns, {.header = true}).ignore_errors()),
+              ElementsAre("id=30 n=4", "id=50 n=6"));
+  // Columns behind those of the first file hurt nobody who selects those before them.
+  EXPECT_THAT(
+      take(Dataset::csv(files({first, "id,n,more\n3,4,5\n"}), columns, {.header = true, .select_columns = {0, 1}})),
+      ElementsAre("id=1 n=2", "id=3 n=4"));
+  // Without headers there is nothing to compare.
+  EXPECT_THAT(take(Dataset::csv(files({"1,2\n", "3,4\n"}), columns)), ElementsAre("id=1 n=2", "id=3 n=4"));
+}
+
 TEST_F(Csv, RecordsMayBeLongButNotTooLong) {
   const std::vector<CsvColumn> columns{{.name = "a"}, {.name = "b"}};
   std::string content;

@@ -11,8 +11,15 @@
 namespace millrace {
 namespace {
 
-[[noreturn]] void refuse(size_t field, std::string_view what) {
-  throw ErrorException(ErrorCode::kParse, fmt::format("field {}: {}", field, what));
+[[noreturn]] void refuse(std::string_view record, size_t field, std::string_view what) {
+  const bool has_escape = record.find("\\\"") != std::string_view::npos;
+  throw ErrorException(
+      ErrorCode::kParse,
+      fmt::format("field {}: {}{}", field, what,
+                  has_escape
+                      ? "; a quote after a backslash ends the field as well: where Spark wrote the file, write it "
+                        "with option(\"escape\", \"\\\"\")"
+                      : ""));
 }
 
 std::string_view stripped(std::string_view text) {
@@ -83,7 +90,7 @@ void split_csv(std::string_view record, const CsvFormat& format, std::vector<Csv
       end = begin + 1;
       while (true) {
         end = record.find('"', end);
-        if (end == std::string_view::npos) refuse(fields.size(), "its quote is not closed");
+        if (end == std::string_view::npos) refuse(record, fields.size(), "its quote is not closed");
         if (record.substr(end + 1, 1) != "\"") break;
         field.has_quotes = true;
         end += 2;
@@ -91,13 +98,13 @@ void split_csv(std::string_view record, const CsvFormat& format, std::vector<Csv
       field.text = record.substr(begin + 1, end - begin - 1);
       ++end;
       if (end < record.size() && record[end] != format.delimiter) {
-        refuse(fields.size(), "something stands after its closing quote");
+        refuse(record, fields.size(), "something stands after its closing quote");
       }
     } else {
       end = std::min(record.find(format.delimiter, begin), record.size());
       field.text = record.substr(begin, end - begin);
       if (format.quotes && field.text.find('"') != std::string_view::npos) {
-        refuse(fields.size(), "it has a quote inside, and does not begin with one");
+        refuse(record, fields.size(), "it has a quote inside, and does not begin with one");
       }
     }
     fields.push_back(field);

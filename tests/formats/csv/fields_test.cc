@@ -40,6 +40,19 @@ TEST(CsvFields, WithBadQuotesAreAnError) {
   EXPECT_THAT(fields_of("c,a\"b"), ElementsAre("parse: field 1: it has a quote inside, and does not begin with one"));
 }
 
+// As Spark writes unless it is told otherwise.
+TEST(CsvFields, WithQuotesThatABackslashEscapesAreAnErrorThatSaysSo) {
+  const std::string hint =
+      "; a quote after a backslash ends the field as well: where Spark wrote the file, write it with "
+      "option(\"escape\", \"\\\"\")";
+  EXPECT_THAT(fields_of(R"(1,"say \"hi\" now")"),
+              ElementsAre("parse: field 1: something stands after its closing quote" + hint));
+  EXPECT_THAT(fields_of(R"(1,say \"hi\")"),
+              ElementsAre("parse: field 1: it has a quote inside, and does not begin with one" + hint));
+  EXPECT_THAT(fields_of(R"(1,"ends \"")"), ElementsAre("parse: field 1: its quote is not closed" + hint));
+  EXPECT_THAT(fields_of(R"("C:\dir\",2)"), ElementsAre("C:\\dir\\", "2"));
+}
+
 TEST(CsvNumbers, OfSmallTypesMustFit) {
   EXPECT_EQ(parse_csv_number(" 2147483647 ", DType::kInt32), (std::variant<int64_t, float>(int64_t{2147483647})));
   EXPECT_EQ(parse_csv_number("2147483648", DType::kInt32), std::nullopt);

@@ -146,6 +146,19 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   NamedTensor misnamed = tensor;
   misnamed.name = "a\nb";
   EXPECT_THROW(write_safetensors(path_, std::vector{misnamed}), ErrorException);
+  for (const char* name : {"__metadata__", "a\xff"}) {
+    misnamed.name = name;
+    EXPECT_THROW(write_safetensors(path_, std::vector{misnamed}), ErrorException) << name;
+  }
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{-1, -2}, {2, int64_t{1} << 32, int64_t{1} << 32}, {}}) {
+    misshapen.shape = shape;
+    EXPECT_THROW(write_safetensors(path_, std::vector{misshapen}), ErrorException);
+  }
+  NamedTensor none{"none", TensorType::kF32, {int64_t{1} << 32, int64_t{1} << 32}, {}};
+  EXPECT_THROW(write_safetensors(path_, std::vector{none}), ErrorException);
+  EXPECT_THROW(write_safetensors(path_, std::vector{tensor}, {{"\xff", "pt"}}), ErrorException);
+  EXPECT_THROW(write_safetensors(path_, std::vector{tensor}, {{"format", "\xff"}}), ErrorException);
   EXPECT_FALSE(fs::exists(path_));
   EXPECT_THROW(write_safetensors((folder_ / "no" / "such").string(), std::vector{tensor}), ErrorException);
 }

@@ -37,10 +37,11 @@ std::optional<TensorType> type_of(const std::string& name) {
   return std::nullopt;
 }
 
-// A text of the file with what would end or tear a line of a message escaped.
+// A text of the file with what would end or tear a line of a message escaped, and no more of it than a line takes.
 std::string shown(const std::string& text) {
+  constexpr size_t kMost = 120;
   const std::string escaped = json(text).dump(-1, ' ', /*ensure_ascii=*/true);
-  return escaped.substr(1, escaped.size() - 2);
+  return escaped.size() - 2 <= kMost ? escaped.substr(1, escaped.size() - 2) : escaped.substr(1, kMost) + "...";
 }
 
 // The header as JSON. A key that comes twice would hide a tensor, so it is refused.
@@ -98,43 +99,46 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     if (has_control_character(name)) {
       refuse(path, fmt::format("the name of tensor '{}' has a control character", shown(name)));
     }
-    if (!entry.is_object()) refuse(path, fmt::format("tensor '{}' is not an object", name));
+    const std::string shown_name = shown(name);
+    if (!entry.is_object()) refuse(path, fmt::format("tensor '{}' is not an object", shown_name));
     for (const char* field : {"dtype", "shape", "data_offsets"}) {
-      if (!entry.contains(field)) refuse(path, fmt::format("tensor '{}' has no {}", name, field));
+      if (!entry.contains(field)) refuse(path, fmt::format("tensor '{}' has no {}", shown_name, field));
     }
-    if (!entry["dtype"].is_string()) refuse(path, fmt::format("tensor '{}' has a dtype that is not a string", name));
+    if (!entry["dtype"].is_string())
+      refuse(path, fmt::format("tensor '{}' has a dtype that is not a string", shown_name));
     const std::string type_name = entry["dtype"].get<std::string>();
     const std::optional<TensorType> type = type_of(type_name);
     if (!type) {
-      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, F16, BF16, I32, I64 and U8 are read", name,
+      refuse(path, fmt::format("tensor '{}' has dtype {}; F32, F64, F16, BF16, I32, I64 and U8 are read", shown_name,
                                shown(type_name)));
     }
 
     const auto is_count = [](const json& number) { return number.is_number_unsigned(); };
     const json& offsets = entry["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2 || !std::all_of(offsets.begin(), offsets.end(), is_count)) {
-      refuse(path, fmt::format("tensor '{}' has data_offsets that are not two numbers", name));
+      refuse(path, fmt::format("tensor '{}' has data_offsets that are not two numbers", shown_name));
     }
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
     if (begin > end || end > body.size()) {
-      refuse(path, fmt::format("tensor '{}' lies at [{}, {}) of {} bytes", name, begin, end, body.size()));
+      refuse(path, fmt::format("tensor '{}' lies at [{}, {}) of {} bytes", shown_name, begin, end, body.size()));
     }
     const json& shape = entry["shape"];
     if (!shape.is_array() || !std::all_of(shape.begin(), shape.end(), is_count)) {
-      refuse(path, fmt::format("tensor '{}' has a shape that is not a list of sizes", name));
+      refuse(path, fmt::format("tensor '{}' has a shape that is not a list of sizes", shown_name));
     }
     NamedTensor tensor{.name = name, .type = *type, .shape = {}, .bytes = body.subspan(begin, end - begin)};
     uint64_t needed = size_of(*type);
     for (const json& size : shape) {
       const auto count = size.get<uint64_t>();
       if (__builtin_mul_overflow(needed, count, &needed) || count > INT64_MAX) {
-        refuse(path, fmt::format("tensor '{}' has a shape whose size overflows", name));
+        refuse(path, fmt::format("tensor '{}' has a shape whose size overflows", shown_name));
       }
       tensor.shape.push_back(static_cast<int64_t>(count));
     }
     if (needed != end - begin) {
-      refuse(path, fmt::format("tensor '{}' has {} bytes, its shape and type need {}", name, end - begin, needed));
+      refuse(path,
+             fmt::format("tensor '{}' has {} bytes, its shape and type need {}", shown_name, end - begin, needed));
     }
     placed.emplace_back(begin, std::move(tensor));
   }
@@ -146,7 +150,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
   uint64_t at = 0;
   for (auto& [begin, tensor] : placed) {
     if (begin > at) refuse(path, fmt::format("bytes [{}, {}) belong to no tensor", at, begin));
-    if (begin < at) refuse(path, fmt::format("tensor '{}' overlaps the one before it", tensor.name));
+    if (begin < at) refuse(path, fmt::format("tensor '{}' overlaps the one before it", shown(tensor.name)));
     at = begin + tensor.bytes.size();
     tensors_.push_back(std::move(tensor));
   }

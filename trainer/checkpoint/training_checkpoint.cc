@@ -55,7 +55,7 @@ std::string bytes_from_json(const nlohmann::json& json, const std::string& path)
     const char* end = hex.data() + std::min(i + 2, hex.size());
     if (std::from_chars(hex.data() + i, end, byte, 16).ptr != hex.data() + i + 2) {
       throw ErrorException({.code = ErrorCode::kParse,
-                            .message = fmt::format("'{}' are no bytes in hexadecimal digits", hex),
+                            .message = fmt::format("{} are no bytes in hexadecimal digits", shown_json(json.at("hex"))),
                             .shard = path});
     }
     bytes += static_cast<char>(byte);

@@ -111,6 +111,8 @@ void ConfigFile::need(const char* name, const nlohmann::json& expected) const {
 }
 
 void ConfigFile::refuse_unknown(const PretrainedOptions& options) const {
+  constexpr size_t kMostShown = 10;
+  size_t num_unknown = 0;
   std::vector<std::string> unknown;
   for (const auto& [name, value] : json_.items()) {
     const bool says_nothing = value.is_null() || value == false ||
@@ -118,9 +120,10 @@ void ConfigFile::refuse_unknown(const PretrainedOptions& options) const {
                               (value.is_structured() && value.empty());
     if (says_nothing || name.starts_with('_') || known_.contains(name) || changes_nothing(name)) continue;
     if (std::ranges::find(options.ignored_config_fields, name) != options.ignored_config_fields.end()) continue;
-    unknown.push_back(fmt::format("{} is {}", name, shown_json(value)));
+    if (++num_unknown <= kMostShown) unknown.push_back(fmt::format("{:.60} is {}", name, shown_json(value)));
   }
-  if (unknown.empty()) return;
+  if (num_unknown == 0) return;
+  if (num_unknown > kMostShown) unknown.push_back(fmt::format("{} more", num_unknown - kMostShown));
   refuse(
       fmt::format("{}, which is not known here and may change what the model computes "
                   "(PretrainedOptions::ignored_config_fields, --ignore-config NAME: pass it over)",

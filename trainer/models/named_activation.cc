@@ -13,8 +13,9 @@ Activation activation_named(const char* field, const std::string& name) {
   if (name == "silu" || name == "swish") return Activation::kSilu;
   throw ErrorException(
       ErrorCode::kInvalidArgument,
-      fmt::format("{}: there is no activation '{}'; relu, gelu, gelu_new, gelu_pytorch_tanh, silu and swish are known",
-                  field, name));
+      fmt::format(
+          "{}: there is no activation '{:.60}'; relu, gelu, gelu_new, gelu_pytorch_tanh, silu and swish are known",
+          field, name));
 }
 
 const char* name_of(Activation activation) {

@@ -202,11 +202,6 @@ class FieldReader {
       } else {
         FieldReader(message_.GetReflection()->GetMessage(message_, field)).get_message(value);
       }
-      if constexpr (kForm == Form::kBytes && kIsText<T>) {
-        if (field->type() != FieldDescriptor::TYPE_BYTES && !is_text(value)) {
-          refuse_argument(fmt::format("'{0}' is no UTF-8; '{0}_bytes' is for such", name));
-        }
-      }
       return true;
     }
   }

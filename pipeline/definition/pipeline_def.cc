@@ -1,5 +1,6 @@
 #include "millrace/pipeline/definition/pipeline_def.h"
 
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 
@@ -101,6 +103,63 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
+using Message = google::protobuf::Message;
+using Field = google::protobuf::FieldDescriptor;
+
+// Calls `visit(message, field)` for each field that is set, in messages within it too.
+template <typename Visit>
+void for_each_field(const Message& message, const Visit& visit) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const Field*> fields;
+  reflection.ListFields(message, &fields);
+  for (const Field* field : fields) {
+    visit(message, *field);
+    if (field->type() != Field::TYPE_MESSAGE) continue;
+    if (!field->is_repeated()) for_each_field(reflection.GetMessage(message, field), visit);
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+      for_each_field(reflection.GetRepeatedMessage(message, field, i), visit);
+    }
+  }
+}
+
+// The text form takes any bytes.
+void need_utf8(const Message& message, std::string_view name) {
+  for_each_field(message, [name](const Message& in, const Field& field) {
+    if (field.type() != Field::TYPE_STRING) return;
+    const google::protobuf::Reflection& reflection = *in.GetReflection();
+    const int count = field.is_repeated() ? reflection.FieldSize(in, &field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const std::string text = field.is_repeated() ? reflection.GetRepeatedString(in, &field, i)  //
+                                                   : reflection.GetString(in, &field);
+      if (is_valid_utf8(text)) continue;
+      const std::string of_bytes = field.name() + "_bytes";
+      refuse(field.containing_type()->FindFieldByName(of_bytes) != nullptr
+                 ? fmt::format("{}: '{}' is no UTF-8; '{}' is for such", name, field.name(), of_bytes)
+                 : fmt::format("{}: '{}' is no UTF-8: '{:.60}'", name, field.name(), printable(text)));
+    }
+  });
+}
+
+// Protobuf writes a negative zero as -0 and reads that as 0.
+void need_no_negative_zero(const Message& message) {
+  for_each_field(message, [](const Message& in, const Field& field) {
+    const google::protobuf::Reflection& reflection = *in.GetReflection();
+    const int count = field.is_repeated() ? reflection.FieldSize(in, &field) : 1;
+    for (int i = 0; i < count; ++i) {
+      double value = 1;
+      if (field.type() == Field::TYPE_FLOAT) {
+        value = field.is_repeated() ? reflection.GetRepeatedFloat(in, &field, i) : reflection.GetFloat(in, &field);
+      } else if (field.type() == Field::TYPE_DOUBLE) {
+        value = field.is_repeated() ? reflection.GetRepeatedDouble(in, &field, i) : reflection.GetDouble(in, &field);
+      }
+      if (value == 0 && std::signbit(value)) {
+        refuse(fmt::format("the pipeline cannot be written as JSON, which has no -0: '{}'; the text form has",
+                           field.name()));
+      }
+    }
+  });
+}
+
 std::shared_ptr<const def::PipelineDef> checked(std::shared_ptr<const def::PipelineDef> message,
                                                 std::string_view name) {
   if (message->version() != kVersion) {
@@ -128,6 +187,7 @@ PipelineDef PipelineDef::from_text(std::string_view text, std::string_view name)
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(2 * kMostDepth + 16);
   if (!parser.ParseFromString(std::string(text), message.get())) refuse(fmt::format("{}:{}", name, error.text));
+  need_utf8(*message, name);
   return PipelineDef(checked(std::move(message), name));
 }
 
@@ -159,6 +219,7 @@ std::string PipelineDef::to_text() const {
 }
 
 std::string PipelineDef::to_json() const {
+  need_no_negative_zero(*message_);
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;

@@ -26,7 +26,8 @@ class PipelineDef {
   /// Throws `kInvalidArgument` that names a function that is not registered, or an operator that no method of Dataset
   /// made (`from_operator`).
   [[nodiscard]] static PipelineDef of(const Dataset& dataset);
-  /// Protobuf's text form. Throws `kInvalidArgument` with line and column. `name` stands before them.
+  /// Protobuf's text form. Throws `kInvalidArgument` with line and column, or the field of a text that is no UTF-8.
+  /// `name` stands before them.
   [[nodiscard]] static PipelineDef from_text(std::string_view text, std::string_view name = "pipeline");
   /// Protobuf's JSON form. Throws `kInvalidArgument`.
   [[nodiscard]] static PipelineDef from_json(std::string_view json, std::string_view name = "pipeline");
@@ -34,8 +35,9 @@ class PipelineDef {
   [[nodiscard]] static PipelineDef load(const std::string& path);
 
   [[nodiscard]] std::string to_text() const;
+  /// Throws `kInvalidArgument` naming the field for a negative zero, which protobuf's JSON does not keep.
   [[nodiscard]] std::string to_json() const;
-  /// Replaces the file at once or not at all; the form as of `load`. Throws `kIo`.
+  /// Replaces the file at once or not at all; the form as of `load`. Throws `kIo`, and what `to_json` does.
   void save(const std::string& path) const;
 
   /// Builds the dataset. Throws `kInvalidArgument` that names the step, `kIo` when a pattern of files cannot be looked

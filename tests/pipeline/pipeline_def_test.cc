@@ -255,6 +255,18 @@ TEST(PipelineDef, WhatIsWrongIsSaidWithItsPlace) {
       HasSubstr("more than 1099511627776 values"));
 }
 
+TEST(PipelineDef, ANegativeZeroStaysInTheTextAndIsRefusedInJson) {
+  const PipelineDef def = PipelineDef::from_text(
+      "version: 1 steps { rows { features { name: 'x' dtype: FLOAT32 reals: 1 reals: -0.0 } } }");
+  EXPECT_EQ(PipelineDef::from_text(def.to_text()).to_text(), def.to_text());
+  EXPECT_THAT(message_of([&def] { (void)def.to_json(); }), HasSubstr("which has no -0: 'reals'"));
+}
+
+TEST(PipelineDef, ATextThatIsNoUtf8IsRefusedWhereItIsRead) {
+  EXPECT_THAT(refusal("version: 1 steps { rows { features { name: '\\377' dtype: FLOAT32 reals: 1 } } }"),
+              HasSubstr("pipeline: 'name' is no UTF-8: '\\xff'"));
+}
+
 // Concatenations in concatenations, around a range.
 Dataset nested(int depth) {
   Dataset dataset = Dataset::range(0, 1);

@@ -18,13 +18,18 @@
 #include "millrace/formats/text/line_splitter.h"
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/reader.h"
+#include "tests/fuzz/definition_fuzz.h"
 #include "tests/fuzz/example_parser_fuzz.h"
 #include "tests/fuzz/pipeline_state_fuzz.h"
+#include "tests/fuzz/safetensors_fuzz.h"
 #include "tests/fuzz/shard_reader_fuzz.h"
 #ifdef MILLRACE_FUZZ_TOKENIZER
 #include "tests/fuzz/tokenizer_fuzz.h"
-#include "tests/support/places.h"
 #endif
+#ifdef MILLRACE_FUZZ_TRAINER
+#include "tests/fuzz/trainer_fuzz.h"
+#endif
+#include "tests/support/places.h"
 
 namespace millrace::test::corpus_test {
 namespace {
@@ -62,13 +67,22 @@ INSTANTIATE_TEST_SUITE_P(
                       Target{"example_parser", fuzz_example_parser, 3},
                       Target{"pipeline_state", fuzz_pipeline_state, 3}, Target{"line_splitter", fuzz_line_splitter, 2},
                       Target{"fixed_length_splitter", fuzz_fixed_length_splitter, 2}, Target{"csv", fuzz_csv, 3},
-                      Target{"elements_block", fuzz_decode_block, 4}, Target{"elements_index", fuzz_elements_index, 2}),
+                      Target{"elements_block", fuzz_decode_block, 4}, Target{"elements_index", fuzz_elements_index, 2},
+                      Target{"definition_text", fuzz_definition_text, 3},
+                      Target{"definition_json", fuzz_definition_json, 3}, Target{"safetensors", fuzz_safetensors, 4}),
     [](const auto& target) { return target.param.name; });
 
 #ifdef MILLRACE_FUZZ_TOKENIZER
 INSTANTIATE_TEST_SUITE_P(OfTokenizers, Corpus,
                          ::testing::Values(Target{"tokenizer_file", fuzz_tokenizer_file, 7},
                                            Target{"tokenizer_text", fuzz_tokenizer_text, 3}),
+                         [](const auto& target) { return target.param.name; });
+#endif
+
+#ifdef MILLRACE_FUZZ_TRAINER
+INSTANTIATE_TEST_SUITE_P(OfTrainings, Corpus,
+                         ::testing::Values(Target{"trainer_config", fuzz_trainer_config, 5},
+                                           Target{"trainer_progress", fuzz_trainer_progress, 3}),
                          [](const auto& target) { return target.param.name; });
 #endif
 

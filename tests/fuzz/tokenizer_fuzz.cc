@@ -8,15 +8,12 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/tokenizer.h"
+#include "tests/fuzz/fuzz_error.h"
 
 namespace millrace::test {
 namespace {
 
 using nlohmann::json;
-
-void require(bool holds) {
-  if (!holds) __builtin_trap();
-}
 
 // The encoding, when the tokenizer has one for the text.
 TokenEncoding encode_in_both_ways(const Tokenizer& tokenizer, std::string_view text) {

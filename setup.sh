@@ -22,6 +22,7 @@ if [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(ccache)                        # what another clone or branch compiled is not compiled again
   packages+=(doxygen)                       # the reference of the public headers, without a warning
+  packages+=(locales)                       # localedef and its sources: programs in other languages
   packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
   packages+=(clang libclang-rt-14-dev lld llvm)  # AddressSanitizer, libFuzzer; llvm names the functions in their reports
 elif [ -n "${1:-}" ]; then

@@ -1,7 +1,5 @@
 #include "millrace/formats/compression/compression.h"
 
-#include <algorithm>
-#include <cctype>
 #include <string>
 
 namespace millrace {
@@ -18,7 +16,10 @@ std::string_view to_string(Compression compression) {
 
 std::optional<Compression> compression_from_name(std::string_view name) {
   std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  // Not tolower: an I is no i in the locale of a Turkish program.
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   if (lower.empty() || lower == "none") return Compression::kNone;
   if (lower == "zlib") return Compression::kZlib;
   if (lower == "gzip") return Compression::kGzip;

@@ -1,8 +1,19 @@
 #include "millrace/formats/json/parse_json.h"
 
+#include <cerrno>
+#include <system_error>
+
 #include "millrace/formats/text/byte_order_mark.h"
 
 namespace millrace {
+
+PointInNumbers::PointInNumbers() {
+  static const locale_t c_locale = ::newlocale(LC_ALL_MASK, "C", locale_t());
+  if (c_locale == locale_t()) throw std::system_error(errno, std::generic_category(), "no locale C");
+  before_ = ::uselocale(c_locale);
+}
+
+PointInNumbers::~PointInNumbers() { ::uselocale(before_); }
 
 bool is_nested_too_deeply(std::string_view json) {
   int depth = 0;

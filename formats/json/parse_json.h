@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <locale.h>  // NOLINT(modernize-deprecated-headers): that of POSIX
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
@@ -13,6 +14,19 @@ namespace millrace {
 /// Levels of arrays and objects in a document. What walks through one, as printing it does, needs stack for each.
 inline constexpr int kMostJsonDepth = 100;
 
+/// While one is alive, numbers have a point before their fraction in this thread, whatever `setlocale` chose: the JSON
+/// library reads only the first byte of a locale's decimal separator, and takes 1.75 for 1 where it has two.
+class PointInNumbers {
+ public:
+  PointInNumbers();
+  ~PointInNumbers();
+  PointInNumbers(const PointInNumbers&) = delete;
+  PointInNumbers& operator=(const PointInNumbers&) = delete;
+
+ private:
+  locale_t before_;
+};
+
 /// Whether more than `kMostJsonDepth` arrays and objects lie in each other, by the brackets outside of texts.
 [[nodiscard]] bool is_nested_too_deeply(std::string_view json);
 
@@ -20,9 +34,9 @@ inline constexpr int kMostJsonDepth = 100;
 /// order, or has a byte 0, which parsers take for the end. Empty for any other text.
 [[nodiscard]] std::string unreadable_json(std::string_view json);
 
-/// A document that others have written, which may begin with the mark of byte order of UTF-8. Throws `kParse` naming
-/// `path` for one that is not JSON or is nested too deeply; no message repeats more than 120 characters of it. `Json`:
-/// `nlohmann::json`, or `ordered_json`.
+/// A document that others have written, the same in every locale, which may begin with the mark of byte order of UTF-8.
+/// Throws `kParse` naming `path` for one that is not JSON or is nested too deeply; no message repeats more than 120
+/// characters of it. `Json`: `nlohmann::json`, or `ordered_json`.
 template <typename Json = nlohmann::json>
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& path) {
   const auto refuse = [&path](std::string message) {
@@ -30,6 +44,7 @@ template <typename Json = nlohmann::json>
   };
   if (std::string why = unreadable_json(text); !why.empty()) refuse(std::move(why));
   if (is_nested_too_deeply(text)) refuse(fmt::format("JSON nested too deeply: more than {} levels", kMostJsonDepth));
+  const PointInNumbers point;
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {

@@ -11,6 +11,7 @@
 #include "millrace/formats/compression/deflate.h"
 #include "tests/support/damage.h"
 #include "tests/support/places.h"
+#include "tests/support/process_locale.h"
 
 namespace millrace::inflate_test {
 namespace {
@@ -233,6 +234,14 @@ TEST(CompressionGuess, KnowsMagicBytes) {
   EXPECT_EQ(compression_from_name("zstd"), Compression::kZstd);
   EXPECT_EQ(compression_from_name(to_string(Compression::kZstd)), Compression::kZstd);
   EXPECT_EQ(compression_from_name("lz4"), std::nullopt);
+}
+
+TEST(Compression, HasTheSameNamesInEveryLocale) {
+  const test::ProcessLocale turkish("tr_TR");  // where I is the capital of \u0131
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZlib, Compression::kGzip, Compression::kZstd}) {
+    EXPECT_EQ(compression_from_name(to_string(compression)), compression);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 #include "millrace/formats/json/parse_json.h"
 
+#include <locale>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/support/process_locale.h"
 
 namespace millrace::parse_json_test {
 namespace {
@@ -69,6 +73,19 @@ TEST(ParseJson, NamesTheEncodingOfATextThatIsNotUtf8) {
               HasSubstr("UTF-32LE by its first bytes (ff fe 00 00), and UTF-8 is read here: iconv -f UTF-32"));
   EXPECT_THAT(message_of("\0\0\xfe\xff\0\0\0{\0\0\0}"s), HasSubstr("UTF-32BE by its first bytes (00 00 fe ff)"));
   EXPECT_EQ(message_of("\xef\xbb\xbf{}"), "nothing thrown");
+}
+
+// Pashto's decimal separator has two bytes.
+TEST(ParseJson, ReadsTheSameNumbersInEveryLocale) {
+  for (const char* name : {"de_DE", "ps_AF"}) {
+    const test::ProcessLocale locale(name);
+    const nlohmann::json json = parse_json("[1.75, -2.5e-3, 12345.5, 7]", "x.json");
+    EXPECT_EQ(json.at(0), 1.75) << name;
+    EXPECT_EQ(json.at(1), -2.5e-3) << name;
+    EXPECT_EQ(json.at(2), 12345.5) << name;
+    EXPECT_EQ(json.dump(), "[1.75,-0.0025,12345.5,7]") << name;
+    EXPECT_EQ(std::locale().name(), name + std::string(".UTF-8"));
+  }
 }
 
 TEST(ParseJson, ShowsNoMoreOfAValueThanAMessageHasRoomFor) {

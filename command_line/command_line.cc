@@ -4,6 +4,7 @@
 #include <new>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
@@ -49,7 +50,20 @@ std::optional<po::variables_map> parse_command_line(int argc, const char* const*
   return given;
 }
 
+namespace {
+
+// The usual 1,024 are a limit of select(), which nothing here calls; each shard that is read in turn is one.
+void allow_all_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 int run_program(std::string_view name, const std::function<int()>& body) {
+  allow_all_open_files();
   try {
     const int exit_code = body();
     if (std::cout.flush()) return exit_code;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <glob.h>
 #include <linux/openat2.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -41,6 +42,14 @@ StorageError system_error(const std::string& path, std::string_view what, int nu
   result.retriable = number == EINTR || number == EAGAIN || number == ENOMEM || number == ESTALE || number == ETIMEDOUT;
   result.not_found = number == ENOENT || number == ENOTDIR;
   return result;
+}
+
+// What helps where there are too many open files; else nothing.
+std::string note_on_limit(int number) {
+  rlimit limit{};
+  if (number != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
+  return fmt::format("; this process may have {} (ulimit -n), and every shard that is read in turn is one",
+                     limit.rlim_cur);
 }
 
 class LocalFile final : public File, public std::enable_shared_from_this<LocalFile> {
@@ -99,7 +108,7 @@ class LocalFile final : public File, public std::enable_shared_from_this<LocalFi
 OpenResult finish_open(IoExecutor& executor, const std::string& path, int descriptor, int number) {
   if (descriptor < 0) {
     OpenResult failed{.error = system_error(path, "cannot open", number)};
-    failed.error.error.message += note_on_url(path);
+    failed.error.error.message += note_on_url(path) + note_on_limit(number);
     return failed;
   }
   struct stat status {};

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,6 +124,19 @@ TEST_F(LocalStorageTest, WhatCannotBeOpenedIsAnErrorThatNamesThePath) {
     EXPECT_THAT(opened->result.error.error.message, HasSubstr(what));
     EXPECT_FALSE(opened->result.error.retriable);
   }
+}
+
+TEST_F(LocalStorageTest, TooManyOpenFilesAreAnErrorThatSaysHowManyThereMayBe) {
+  const std::string path = write("a", "0123456789");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto opened = open(path);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(opened->result.file, nullptr);
+  EXPECT_FALSE(opened->result.error.not_found);
+  EXPECT_THAT(opened->result.error.error.message, HasSubstr("this process may have 3 (ulimit -n)"));
 }
 
 TEST_F(LocalStorageTest, ReadInFlightSurvivesWhoeverAskedForIt) {

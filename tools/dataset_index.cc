@@ -26,7 +26,8 @@ constexpr const char* kAbout =
     "places\n"
     "to begin unpacking. Reading can then start at any record, and damage costs a record or a mebibyte and not the "
     "rest\n"
-    "of the shard. An index that fits its shard is left as it is. A damaged shard gets none, and the exit code is 1.";
+    "of the shard. An index that fits its shard is left as it is. A damaged shard gets none, and the exit code is 1.\n"
+    "Of more than 100 shards the table has only those that could not be indexed; --json has all.";
 
 struct Indexed {
   enum class Outcome { kWritten, kUpToDate, kFailed };
@@ -116,9 +117,11 @@ int run(int argc, char** argv) {
     total.records += result.records;
     total.shard_bytes += result.shard_bytes;
     total.index_bytes += result.index_bytes;
-    table.add({arguments->paths[i], with_commas(result.records), with_commas(result.shard_bytes), result.compression,
-               with_commas(result.seek_points), with_commas(result.index_bytes),
-               std::string(to_string(result.outcome))});
+    if (results.size() <= kMostListed || failed) {
+      table.add({arguments->paths[i], with_commas(result.records), with_commas(result.shard_bytes), result.compression,
+                 with_commas(result.seek_points), with_commas(result.index_bytes),
+                 std::string(to_string(result.outcome))});
+    }
     nlohmann::ordered_json one;
     put_name(one, "shard", arguments->paths[i]);
     one["index"] = to_string(result.outcome);

@@ -24,7 +24,8 @@ constexpr const char* kAbout =
     "each "
     "record\n"
     "against the shard's index where it has one (see dataset_index). Lists every damaged region with what is lost to\n"
-    "it; with an index also how many records, and it goes on after damage. The exit code is 1 when anything is wrong.";
+    "it; with an index also how many records, and it goes on after damage. Of more than 100 shards the table has only\n"
+    "those that something is wrong with; --json has all. The exit code is 1 when anything is wrong.";
 
 struct Totals {
   uint64_t records = 0;
@@ -141,14 +142,16 @@ int run(int argc, char** argv) {
     total.damaged_shards += found.damage.empty() ? 0 : 1;
     total.places += found.damage.size();
     total.index_problems += found.index_problem ? 1 : 0;
-    table.add({found.path, with_commas(found.records), with_commas(found.bytes), compression_cell(found),
-               index_cell(found), damage_cell(found)});
+    if (results.size() <= kMostListed || !found.damage.empty() || found.index_problem) {
+      table.add({found.path, with_commas(found.records), with_commas(found.bytes), compression_cell(found),
+                 index_cell(found), damage_cell(found)});
+    }
     for (const RecordFault& fault : found.damage) {
       details += fmt::format("{}\n    {}\n", fault.error.to_string(), to_text(loss_of({fault})));
       all_damage.push_back(fault);
     }
     if (found.index_problem) details += found.index_problem->to_string() + "\n";
-    list.push_back(to_json(found));
+    if (arguments->json) list.push_back(to_json(found));
   }
   const Loss loss = loss_of(all_damage);
   const bool good = total.places == 0 && total.index_problems == 0;

@@ -14,6 +14,7 @@ void TextTable::add(std::vector<std::string> row) {
 }
 
 std::string TextTable::text() const {
+  if (rows_.size() == 1) return "";
   const size_t num_columns = rows_.front().size();
   std::vector<size_t> widths(num_columns);
   for (const auto& row : rows_) {

@@ -1,8 +1,10 @@
 // dataset_index and dataset_verify as processes.
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
+#include "tests/support/process_locale.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::dataset_tools_test {
@@ -103,6 +106,53 @@ TEST_F(DatasetTools, IndexesAreWrittenBesideTheShardsAndThenLeftAsTheyAre) {
 
   const ChildResult forced = index({all_, "--force"});
   EXPECT_THAT(forced.out, HasSubstr("3 written, 0 up to date"));
+}
+
+// Times of files are compared with nothing, and no program needs a home, a folder for temporary files or a language.
+TEST_F(DatasetTools, NoVerdictDependsOnTimesOfFilesOrTheEnvironment) {
+  EXPECT_EQ(index({all_}).exit_code, 0);
+  const ordered_json expected = verified({all_}, 0);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  const auto day = std::chrono::hours(24);
+  for (const auto& [name, bytes] : test::files_below(folder_.path())) {
+    std::filesystem::last_write_time(folder_.path(name), now + (name.ends_with(".index") ? -day : 400 * day));
+  }
+  const test::ProcessLocale german("de_DE");
+  const std::vector<std::vector<std::string>> environments = {
+      {}, {"TMPDIR=/no/such/folder", german.locpath(), german.lc_all()}, {"LC_ALL=no_SUCH"}};
+  for (std::vector<std::string> command : environments) {
+    command.insert(command.begin(), {"/usr/bin/env", "--ignore-environment"});
+    const size_t at = command.size();
+    command.insert(command.end(), {test::kDatasetIndex, all_});
+    const ChildResult indexed = run_child(command);
+    EXPECT_EQ(indexed.exit_code, 0) << indexed.err;
+    EXPECT_THAT(indexed.out, HasSubstr("3 shards: 0 written, 3 up to date, 0 failed; 2,503 records"));
+    command[at] = test::kDatasetVerify;
+    command.emplace_back("--json");
+    EXPECT_EQ(ordered_json::parse(run_child(command).out), expected);
+  }
+}
+
+TEST_F(DatasetTools, OfManyShardsOnlyThoseWithDamageAreListed) {
+  for (int i = 0; i < 120; ++i) write(fmt::format("many-{:03}.tfrecord", i), 1, Compression::kNone);
+  const std::string many = folder_.path("many-*.tfrecord");
+  const ChildResult good = verify({many});
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_EQ(good.out.substr(0, good.out.find(':')), "120 shards");
+  const ChildResult indexed = index({many});
+  EXPECT_EQ(indexed.out.substr(0, indexed.out.find(':')), "120 shards");
+
+  flip("many-007.tfrecord", 20);
+  const ChildResult damaged = verify({many});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.out, HasSubstr("\n" + folder_.path("many-007.tfrecord") + "  "));
+  EXPECT_THAT(damaged.out, Not(HasSubstr("many-008")));
+  EXPECT_THAT(damaged.out, HasSubstr("120 shards: "));
+  EXPECT_EQ(verified({many}, 1).at("shards").size(), 120U);
+  flip("many-007.tfrecord", 3);
+  const ChildResult failed = index({many, "--force"});
+  EXPECT_THAT(failed.out, HasSubstr("many-007"));
+  EXPECT_THAT(failed.out, Not(HasSubstr("many-008")));
 }
 
 TEST_F(DatasetTools, StaleAndBrokenIndexesAreWrittenAnew) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,23 +19,41 @@ namespace millrace {
 namespace {
 
 constexpr int kHistogramBuckets = 30;
+constexpr int64_t kMostSeconds = 9'999'999'998;  // of ten digits, with one more to come
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+// The seconds in the names of the folder's event files, the most of them, or -1.
+int64_t latest_in(const std::string& folder) {
+  int64_t latest = -1;
+  std::error_code end;  // a folder that cannot be listed is left to the clock
+  for (std::filesystem::directory_iterator entry(folder, end); !end && entry != std::filesystem::directory_iterator();
+       entry.increment(end)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    int64_t seconds = -1;
+    const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
+    // Others have as many digits, or their names are in no order of time.
+    if (error == std::errc() && seconds <= kMostSeconds) latest = std::max(latest, seconds);
+  }
+  return latest;
+}
+
+// Readers take the files of a folder in the order of their names, and a run that goes on comes after the one before
+// also where it starts within the same second, or the clock was set back.
 std::string file_in(const std::string& folder) {
   static std::atomic<int> number{0};
   make_folder(folder);
   char host[256] = "localhost";
   ::gethostname(host, sizeof(host) - 1);
-  // In a container that is started again within a second even the process has the number of the one before.
-  std::filesystem::path path;
-  do {
-    path = std::filesystem::path(folder) / fmt::format("events.out.tfevents.{:010.0f}.{}.{}.{}",
-                                                       std::floor(wall_seconds()), host, ::getpid(), number++);
-  } while (std::filesystem::exists(path));
-  return path.string();
+  const int64_t seconds = std::max(static_cast<int64_t>(wall_seconds()), latest_in(folder) + 1);
+  return (std::filesystem::path(folder) /
+          fmt::format("{}{:010}.{}.{}.{}", kPrefix, seconds, host, ::getpid(), number++))
+      .string();
 }
 
 tensorboard::Event event_at(int64_t step) {

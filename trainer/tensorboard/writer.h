@@ -10,7 +10,8 @@ namespace millrace {
 
 /// Writes a TensorBoard event file: TFRecords of `Event` messages (trainer/tensorboard/event.proto), the first of which
 /// says `brain.Event:2` and the second, a `SessionLog`, with which step it starts. Its name is
-/// `events.out.tfevents.SECONDS.HOST.PID.N`, and it grows in place, so that TensorBoard shows a training while it runs.
+/// `events.out.tfevents.SECONDS.HOST.PID.N`, after those that are in the folder, whatever the clock says, and it grows
+/// in place, so that TensorBoard shows a training while it runs.
 /// A run that goes on writes a file of its own into the same folder: TensorBoard then leaves out what earlier files
 /// hold of the steps that are made again. The first file has its start too, since some of TensorBoard's readers pass
 /// over the first one that they find. One thread.

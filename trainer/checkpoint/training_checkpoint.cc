@@ -107,6 +107,9 @@ double number_from_json(const nlohmann::json& json) {
   return json.get<double>();  // says what it is
 }
 
+// A training that went on from more could count no further.
+constexpr int64_t kMostCount = int64_t{1} << 62;
+
 // The fields of training.json that are numbers, each checked by itself. What is wrong names field and value.
 class Numbers {
  public:
@@ -115,9 +118,11 @@ class Numbers {
   int64_t at_least(int64_t least, const char* name) const {
     const nlohmann::json& value = json_.at(name);
     const bool whole = value.is_number_integer();
-    const bool fits = whole && (!value.is_number_unsigned() ||
-                                value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
-    if (!fits || value.get<int64_t>() < least) refuse(name, fmt::format("a whole number of at least {}", least));
+    const bool fits =
+        whole && (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(kMostCount));
+    if (!fits || value.get<int64_t>() < least) {
+      refuse(name, fmt::format("a whole number from {} to {}", least, kMostCount));
+    }
     return value.get<int64_t>();
   }
   uint64_t seed(const char* name) const {

@@ -347,10 +347,12 @@ TEST(TrainingCheckpoint, ANumberThatNoTrainingCanHaveIsRefusedByItsName) {
   };
   for (const char* field :
        {"step", "updates", "micro_batches", "skipped_in_a_row", "epoch", "good_steps", "replicas", "accumulate"}) {
-    for (const char* value : {"-5", "1.5", "1.0", "1e300", "18446744073709551615", "\"7\"", "null", "true"}) {
+    for (const char* value : {"-5", "1.5", "1.0", "1e300", "4611686018427387905", "9223372036854775807",
+                              "18446744073709551615", "\"7\"", "null", "true"}) {
       EXPECT_EQ(refusal(field, value),
-                fmt::format("parse: {} is {}; expected a whole number of at least {} (shard {}/training.json)", field,
-                            nlohmann::json::parse(value).dump(), std::string(field) == "accumulate" ? 1 : 0, path));
+                fmt::format(
+                    "parse: {} is {}; expected a whole number from {} to 4611686018427387904 (shard {}/training.json)",
+                    field, nlohmann::json::parse(value).dump(), std::string(field) == "accumulate" ? 1 : 0, path));
     }
   }
   for (const char* value : {"0", "-1", "1e-320", "1e-45", "1e300", "\"inf\"", "null"}) {

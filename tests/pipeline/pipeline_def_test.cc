@@ -14,6 +14,7 @@
 #include "millrace/pipeline/definition/methods.h"
 #include "pipeline/definition/pipeline_def.pb.h"
 #include "tests/support/places.h"
+#include "tests/support/process_locale.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::pipeline_def_test {
@@ -95,6 +96,30 @@ TEST(PipelineDef, FilesKeepTheirFormByTheirName) {
   }
   EXPECT_THAT(read_whole_file(folder.path("def.json")), HasSubstr("\"drop_remainder\": false"));
   EXPECT_THAT(read_whole_file(folder.path("def.txtpb")), HasSubstr("drop_remainder: false"));
+}
+
+TEST(PipelineDef, NumbersAreTheSameInEveryLocale) {
+  const auto everything = [] {
+    const Dataset dataset =
+        Dataset::rows({MemoryFeature{"record", std::vector<std::string>{"1.75;2", "-0.5;1234567"}}})
+            .parse_csv({{.name = "x", .dtype = DType::kFloat32}, {.name = "n", .dtype = DType::kInt64}},
+                       {.delimiter = ';'})
+            .add("x", 0.25)
+            .batch(2);
+    const PipelineDef def = PipelineDef::of(dataset);
+    Pipeline pipeline = PipelineDef::from_json(def.to_json()).dataset().start();
+    const auto batch = pipeline.next();
+    EXPECT_THAT(batch->values<float>("x"), ElementsAre(2.0F, -0.25F));
+    EXPECT_THAT(batch->values<int64_t>("n"), ElementsAre(2, 1234567));
+    EXPECT_EQ(PipelineDef::from_text(def.to_text()).difference(def), "");
+    return def.to_text() + def.to_json() + dataset.explain({.threads = 1});
+  };
+  const std::string expected = everything();
+  EXPECT_THAT(expected, HasSubstr("0.25"));
+  for (const char* name : {"de_DE", "ps_AF"}) {
+    const test::ProcessLocale locale(name);
+    EXPECT_EQ(everything(), expected) << name;
+  }
 }
 
 TEST(PipelineDef, TextIsItselfInJson) {

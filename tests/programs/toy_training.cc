@@ -2,6 +2,7 @@
 #include "tests/trainer/toy_training.h"
 
 #include <chrono>
+#include <clocale>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -57,6 +58,7 @@ class Saboteur final : public Callback {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setlocale(LC_ALL, "");  // as programs do that speak their user's language
   try {
     std::map<std::string, int64_t> extras;
     for (int i = 4; i < argc; ++i) {

@@ -13,6 +13,7 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
+#include "tests/support/process_locale.h"
 #include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
@@ -70,6 +71,20 @@ std::vector<std::string> unfinished_in(const std::string& folder) {
     if (!name.starts_with("checkpoint-")) names.push_back(name);
   }
   return names;
+}
+
+TEST(TrainingProcess, NeitherTheTimeOfDayNorTheEnvironmentDecidesAnything) {
+  const TemporaryFolder folder;
+  const Files& expected = straight_checkpoint(3);
+  const test::ProcessLocale pashto("ps_AF");
+  for (const int64_t steps : {2, 3}) {  // the second goes on from the first
+    std::vector<std::string> command = toy_training(folder.path(), steps, 1);
+    command.insert(command.begin(), {"/usr/bin/env", "--ignore-environment", "TMPDIR=/no/such/folder",
+                                     "MILLRACE_CLOCK_JUMPS=1", pashto.locpath(), pashto.lc_all()});
+    const ChildResult result = run_child(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(training_files(checkpoint(folder.path(), 3)), expected);
 }
 
 // A child's view of a folder that holds the checkpoints of steps 1 and 2; it comes to step 3 and keeps two.

@@ -189,31 +189,4 @@ std::string serialize_frame_table(std::span<const FrameTable::Entry> entries) {
   return counts + table;
 }
 
-void fuzz_frame_table(std::string_view bytes) {
-  const auto expect = [](bool condition) {
-    if (!condition) __builtin_trap();
-  };
-  // As the end of a file of just these bytes, and of a longer one.
-  const uint64_t more = bytes.size() < 4 ? 0 : load<uint32_t>(bytes, 0);
-  for (const uint64_t file_bytes : {uint64_t{bytes.size()}, bytes.size() + more}) {
-    try {
-      const std::optional<size_t> needed = FrameTable::bytes_needed(bytes, file_bytes);
-      if (!needed) continue;
-      expect(*needed <= file_bytes);
-      const FrameTable table = FrameTable::parse(bytes, file_bytes);
-      expect(table.end_of_frames() <= file_bytes && table.frames().size() <= bytes.size() / kEntryBytes);
-      for (const FrameTable::Frame& frame : table.frames()) {
-        const FrameTable::Frame& next = (&frame)[1];
-        expect(next.begin >= frame.begin && next.offset > frame.offset && next.record >= frame.record);
-        expect(&table.frame_with(frame.offset) == &frame && &table.frame_with(next.offset - 1) == &frame);
-        expect(&table.frames_from(frame.offset).front() == &frame);
-        expect(table.frame_at(frame.begin)->begin == frame.begin);
-      }
-      expect(table.frames_from(table.num_bytes()).empty());
-    } catch (const ErrorException& exception) {
-      expect(exception.error().code == ErrorCode::kIndex);
-    }
-  }
-}
-
 }  // namespace millrace

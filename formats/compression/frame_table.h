@@ -72,8 +72,4 @@ class FrameTable {
 /// What it ends with: the numbers of records and the seek table. `entries`: of all frames before, the promise included.
 [[nodiscard]] std::string serialize_frame_table(std::span<const FrameTable::Entry> entries);
 
-/// Lets the parser run over any bytes as the end of a file: it refuses them or gives a table whose frames follow one
-/// another. The entry point for fuzzers, and a unit test.
-void fuzz_frame_table(std::string_view bytes);
-
 }  // namespace millrace

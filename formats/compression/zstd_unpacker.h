@@ -77,9 +77,4 @@ class ZstdFrameUnpacker {
   std::unique_ptr<State> state_;
 };
 
-/// Unpacks any bytes, cut into pieces whose sizes come from the last byte: never crashes or hangs, gives the same
-/// however the bytes are cut, and the same as zstd's own whole-file function where that accepts the data. The entry
-/// point for fuzzers, and a unit test.
-void fuzz_zstd_unpacker(std::string_view bytes);
-
 }  // namespace millrace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -214,33 +213,6 @@ bool CsvSplitter::pass(std::span<const char> bytes, bool last, FilePlace& place)
   }
   ++place.line;
   return true;
-}
-
-void fuzz_csv(std::string_view bytes) {
-  CsvFormat with_header;
-  with_header.header = true;
-  CsvFormat plain;
-  plain.quotes = false;
-  for (const CsvFormat& format : {CsvFormat(), with_header, plain}) {
-    for (const uint64_t most : {uint64_t{9}, uint64_t{1000}}) {
-      for (const bool refuses : {false, true}) {
-        fuzz_record_splitter([&] { return std::make_unique<CsvSplitter>(format, most, refuses); }, bytes);
-      }
-    }
-  }
-  std::vector<CsvField> fields;
-  try {
-    split_csv(bytes, CsvFormat(), fields);
-    for (const CsvField& field : fields) {
-      if (field.text.data() < bytes.data() || field.text.data() + field.text.size() > bytes.data() + bytes.size()) {
-        __builtin_trap();
-      }
-      (void)field.unquoted();
-    }
-  } catch (const ErrorException& e) {
-    if (e.error().code != ErrorCode::kParse) __builtin_trap();
-  }
-  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kFloat32}) (void)parse_csv_number(bytes, dtype);
 }
 
 }  // namespace millrace

@@ -59,7 +59,4 @@ class CsvSplitter final : public TextSplitter {
   std::string expected_in_;
 };
 
-/// See fuzz_record_splitter; splits the records too, which stays within them.
-void fuzz_csv(std::string_view bytes);
-
 }  // namespace millrace

@@ -387,29 +387,4 @@ Block decode_block(std::string_view bytes, const Ref<Resource>& holder, const Sc
   return block;
 }
 
-void fuzz_decode_block(std::string_view bytes) {
-  const auto schema = [](std::vector<FeatureSpec> features) {
-    return std::make_shared<const Schema>(std::move(features));
-  };
-  const SchemaPtr schemas[] = {
-      record_schema(),
-      schema({{.name = "a", .dtype = DType::kInt64, .shape = {2}},
-              {.name = "b", .dtype = DType::kFloat32, .shape = {kVaries}}}),
-      schema({{.name = "c", .dtype = DType::kInt32, .shape = {kVaries, kRagged, 2}}}),
-      schema({{.name = "d", .dtype = DType::kBytes, .shape = {kVaries, 3}}}),
-  };
-  BufferPool pool;
-  const Buffer holder = pool.allocate(1);
-  for (const SchemaPtr& of : schemas) {
-    try {
-      const Block block = decode_block(bytes, holder, of, pool, std::make_shared<ShardNames>());
-      // What it was made of can be written again.
-      BlockEncoder encoder(of);
-      for (size_t i = 0; i < block.num_elements(); ++i) encoder.append(block, i, 1);
-      (void)encoder.finish();
-    } catch (const ErrorException&) {  // refused, as it should be
-    }
-  }
-}
-
 }  // namespace millrace

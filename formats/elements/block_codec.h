@@ -67,7 +67,4 @@ class BlockEncoder {
 [[nodiscard]] Block decode_block(std::string_view bytes, const Ref<Resource>& holder, const SchemaPtr& schema,
                                  BufferPool& pool, const std::shared_ptr<ShardNames>& names);
 
-/// Decodes any bytes as elements of a few schemas: a block or `kParse`. What a fuzz target calls, and a unit test.
-void fuzz_decode_block(std::string_view bytes);
-
 }  // namespace millrace

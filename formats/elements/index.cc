@@ -1,7 +1,6 @@
 #include "millrace/formats/elements/index.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <utility>
@@ -222,22 +221,6 @@ uint64_t ElementsIndex::content_digest() const {
     out.put_fixed(blocks_[block].payload_crc);
   }
   return digest_of(out.bytes());
-}
-
-void fuzz_elements_index(std::string_view bytes) {
-  const auto read = [](std::string_view content) {
-    try {
-      const auto index = ElementsIndex::parse("folder", content);
-      if (index->serialize() != content) std::abort();
-    } catch (const ErrorException&) {  // refused, as it should be
-    }
-  };
-  read(bytes);
-  // After the checksum.
-  std::string whole = std::string(kMagic) + std::string(bytes);
-  const uint64_t digest = digest_of(whole);
-  whole.append(reinterpret_cast<const char*>(&digest), sizeof digest);
-  read(whole);
 }
 
 }  // namespace millrace

@@ -100,7 +100,4 @@ class ElementsIndex {
 /// Whether it begins like one: `elements-00001.tfrecord` may be somebody's data.
 [[nodiscard]] bool is_like_elements_file_name(std::string_view name);
 
-/// Reads any bytes as an index: gives one, or `kParse`. What a fuzz target calls, and a unit test.
-void fuzz_elements_index(std::string_view bytes);
-
 }  // namespace millrace

@@ -60,11 +60,4 @@ bool FixedLengthSplitter::pass(std::span<const char> bytes, bool last, FilePlace
   return true;
 }
 
-void fuzz_fixed_length_splitter(std::string_view bytes) {
-  for (const FixedLengthFormat& format : {FixedLengthFormat{.record_bytes = 1},
-                                          FixedLengthFormat{.record_bytes = 5, .header_bytes = 3, .footer_bytes = 7}}) {
-    fuzz_record_splitter([&format] { return std::make_unique<FixedLengthSplitter>(format); }, bytes);
-  }
-}
-
 }  // namespace millrace

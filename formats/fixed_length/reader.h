@@ -33,7 +33,4 @@ class FixedLengthSplitter final : public RecordSplitter {
   bool has_passed_ = false;
 };
 
-/// See fuzz_record_splitter.
-void fuzz_fixed_length_splitter(std::string_view bytes);
-
 }  // namespace millrace

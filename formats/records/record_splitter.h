@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -63,9 +61,5 @@ class RecordSplitter {
   /// known; never when `last`.
   virtual bool pass(std::span<const char> bytes, bool last, FilePlace& place) = 0;
 };
-
-/// Lets splitters of one kind walk over any bytes, which come in pieces of several sizes: the same records and the same
-/// error come out, and going on from any place gives the rest. What all fuzz functions of splitters call.
-void fuzz_record_splitter(const std::function<std::unique_ptr<RecordSplitter>()>& make, std::string_view bytes);
 
 }  // namespace millrace

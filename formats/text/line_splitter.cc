@@ -71,10 +71,4 @@ bool LineSplitter::pass(std::span<const char> bytes, bool last, FilePlace& place
   return found || last;
 }
 
-void fuzz_line_splitter(std::string_view bytes) {
-  for (const uint64_t most : {uint64_t{5}, uint64_t{1000}}) {
-    fuzz_record_splitter([most] { return std::make_unique<LineSplitter>(most); }, bytes);
-  }
-}
-
 }  // namespace millrace

@@ -25,7 +25,4 @@ class LineSplitter final : public TextSplitter {
   size_t num_searched_ = 0;  // bytes of an unfinished line without a `\n`
 };
 
-/// See fuzz_record_splitter.
-void fuzz_line_splitter(std::string_view bytes);
-
 }  // namespace millrace

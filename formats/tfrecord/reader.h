@@ -188,8 +188,4 @@ class RecordReader {
   RecordFault fault_;
 };
 
-/// Lets a reader walk over any bytes, cut into chunks whose sizes come from the first bytes: never crashes, hangs, or
-/// delivers a record whose CRC is wrong. The entry point for fuzzers, and a unit test.
-void fuzz_record_reader(std::string_view bytes);
-
 }  // namespace millrace

@@ -8,21 +8,18 @@
 
 #include <gtest/gtest.h>
 
-#include "millrace/formats/compression/frame_table.h"
-#include "millrace/formats/compression/inflate.h"
-#include "millrace/formats/compression/zstd_unpacker.h"
-#include "millrace/formats/csv/reader.h"
-#include "millrace/formats/elements/block_codec.h"
-#include "millrace/formats/elements/index.h"
-#include "millrace/formats/fixed_length/reader.h"
-#include "millrace/formats/text/line_splitter.h"
-#include "millrace/formats/tfrecord/index/index.h"
-#include "millrace/formats/tfrecord/reader.h"
 #include "tests/fuzz/definition_fuzz.h"
+#include "tests/fuzz/elements_fuzz.h"
 #include "tests/fuzz/example_parser_fuzz.h"
+#include "tests/fuzz/frame_table_fuzz.h"
+#include "tests/fuzz/inflate_fuzz.h"
 #include "tests/fuzz/pipeline_state_fuzz.h"
+#include "tests/fuzz/record_reader_fuzz.h"
+#include "tests/fuzz/record_splitter_fuzz.h"
 #include "tests/fuzz/safetensors_fuzz.h"
+#include "tests/fuzz/shard_index_fuzz.h"
 #include "tests/fuzz/shard_reader_fuzz.h"
+#include "tests/fuzz/zstd_unpacker_fuzz.h"
 #ifdef MILLRACE_FUZZ_TOKENIZER
 #include "tests/fuzz/tokenizer_fuzz.h"
 #endif

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/fuzz_error.h"
 #include "tests/support/example_parsing.h"
 
 namespace millrace::test {
@@ -59,7 +60,7 @@ void fuzz_example_parser(std::string_view bytes) {
   const std::vector<FeatureDescription> context{fixed[0]};
   const auto compare = [](const ParsedRecord& found, const ParsedRecord& expected) {
     if (refused_as_ambiguous(found) || found.refused.find("more than 32 bits") != std::string::npos) return;
-    if (!same(found, expected)) __builtin_trap();
+    require(same(found, expected));
   };
   compare(parse_with_millrace(ExampleParser(fixed), record), parse_with_protobuf(fixed, record));
   compare(parse_with_millrace(ExampleParser(varying), record), parse_with_protobuf(varying, record));

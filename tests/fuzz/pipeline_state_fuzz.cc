@@ -8,6 +8,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/pipeline_state.h"
+#include "tests/fuzz/fuzz_error.h"
 
 namespace millrace::test {
 namespace {
@@ -16,7 +17,7 @@ std::optional<PipelineState> parse(std::string_view bytes) {
   try {
     return PipelineState::parse(bytes);
   } catch (const ErrorException& exception) {
-    if (exception.error().code != ErrorCode::kState) __builtin_trap();
+    require(exception.error().code == ErrorCode::kState);
     return std::nullopt;
   }
 }
@@ -44,7 +45,7 @@ void fuzz_pipeline_state(std::string_view bytes) {
     if (!state) continue;
     const std::string written = state->serialize();
     const std::optional<PipelineState> again = parse(written);
-    if (!again || again->serialize() != written || again->num_delivered() != state->num_delivered()) __builtin_trap();
+    require(again && again->serialize() == written && again->num_delivered() == state->num_delivered());
   }
 }
 

@@ -13,14 +13,12 @@
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/index/index_builder.h"
 #include "millrace/formats/tfrecord/shard_reader.h"
+#include "tests/fuzz/fuzz_error.h"
+#include "tests/fuzz/shard_index_fuzz.h"
 #include "tests/support/memory_storage.h"
 
 namespace millrace::test {
 namespace {
-
-void expect(bool condition) {
-  if (!condition) __builtin_trap();
-}
 
 /// Takes numbers from the front of some bytes; zeros when there are none left.
 class Choices {
@@ -70,36 +68,36 @@ std::optional<uint64_t> walk(const std::string& shard, const ShardReaderOptions&
   bool lost_the_rest = false;
   bool end_is_known = true;
   for (uint64_t steps = 0;; ++steps) {
-    expect(steps < 100'000);
+    require(steps < 100'000);
     const ShardReader::Step step = reader.next(batch, 5);
-    expect(step != ShardReader::Step::kPending);  // the storage answers at once
+    require(step != ShardReader::Step::kPending);  // the storage answers at once
     if (reader.compression() == Compression::kNone) {
-      expect(pool.bytes_in_use() <= static_cast<int64_t>(8 * shard.size() + (64 << 10)));
+      require(pool.bytes_in_use() <= static_cast<int64_t>(8 * shard.size() + (64 << 10)));
     }
     if (step == ShardReader::Step::kEnd) break;
-    expect(!lost_the_rest);
+    require(!lost_the_rest);
     if (step == ShardReader::Step::kRecords) {
-      expect(batch.first_record == next.record);
+      require(batch.first_record == next.record);
       for (size_t i = 0; i < batch.size(); ++i) {
-        expect(batch.offsets[i] == next.offset);
+        require(batch.offsets[i] == next.offset);
         on_record(next.record, batch.payloads[i]);
         next = {next.offset + batch.payloads[i].size() + 16, next.record + 1};
       }
     } else {
       const RecordFault& fault = reader.fault();
-      expect(!fault.error.message.empty() && fault.error.shard == "shard");
-      expect(fault.begin == next.offset && fault.end >= fault.begin);
+      require(!fault.error.message.empty() && fault.error.shard == "shard");
+      require(fault.begin == next.offset && fault.end >= fault.begin);
       if (fault.can_continue) {
-        expect(reader.position().offset == fault.end);
-        expect(fault.num_records_lost == reader.position().record - next.record);
+        require(reader.position().offset == fault.end);
+        require(fault.num_records_lost == reader.position().record - next.record);
       }
       lost_the_rest = !fault.can_continue;
       end_is_known = fault.end_is_known;
       next = {fault.end, next.record + fault.num_records_lost.value_or(0)};
     }
-    expect(reader.position() == next || lost_the_rest);
+    require(reader.position() == next || lost_the_rest);
   }
-  expect(reader.next(batch) == ShardReader::Step::kEnd);
+  require(reader.next(batch) == ShardReader::Step::kEnd);
   return end_is_known ? std::optional(next.offset) : std::nullopt;
 }
 
@@ -135,7 +133,7 @@ void fuzz_shard_reader(std::string_view bytes) {
   } catch (const ErrorException&) {
   }
   const auto check = [&](uint64_t, std::string_view payload) {
-    if (options.compression == Compression::kNone) expect(shard.find(payload) != std::string::npos);
+    if (options.compression == Compression::kNone) require(shard.find(payload) != std::string::npos);
   };
   walk(shard, options, check);
   if (!index) return;
@@ -186,7 +184,7 @@ void fuzz_damaged_shard(std::string_view bytes) {
   storage.add("shard", shard);
   const auto index = std::make_shared<const ShardIndex>(build_shard_index(
       storage, "shard", {.compression = compression, .seek_point_distance = 200 + choices.below(4000)}));
-  expect(index->num_records() == num_records);
+  require(index->num_records() == num_records);
   // Bytes are replaced; the size stays.
   while (!choices.empty() && !shard.empty()) {
     const size_t at = choices.below(1 << 20) % shard.size();
@@ -200,14 +198,14 @@ void fuzz_damaged_shard(std::string_view bytes) {
       // Without an index a record that damage copied to another place cannot be told from one that belongs there.
       if (with_index) {
         // Of another one nothing but length and 16 bits of the CRC can be seen.
-        expect(record < num_records && payload.size() == records[record].size());
-        expect(payload == records[record] || (masked_crc32c(payload) & 0xffff) == index->tag(record));
+        require(record < num_records && payload.size() == records[record].size());
+        require(payload == records[record] || (masked_crc32c(payload) & 0xffff) == index->tag(record));
       } else {
-        expect(std::find(records.begin(), records.end(), payload) != records.end());
+        require(std::find(records.begin(), records.end(), payload) != records.end());
       }
     });
-    expect(num_delivered <= num_records || !with_index);
-    if (with_index) expect(end == index->num_bytes());
+    require(num_delivered <= num_records || !with_index);
+    if (with_index) require(end == index->num_bytes());
   }
 }
 

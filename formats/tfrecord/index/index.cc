@@ -311,41 +311,4 @@ std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::
   return index;
 }
 
-std::string index_with_checksum(std::string_view body) {
-  std::string bytes(kMagic);
-  put(bytes, kVersion);
-  bytes += body;
-  put(bytes, hash(bytes));
-  return bytes;
-}
-
-void fuzz_shard_index(std::string_view bytes) {
-  const auto parse = [](std::string_view some) -> std::optional<ShardIndex> {
-    try {
-      return ShardIndex::parse(some);
-    } catch (const ErrorException& exception) {
-      if (exception.error().code != ErrorCode::kIndex) __builtin_trap();
-      return std::nullopt;
-    }
-  };
-  const std::string with_checksum = index_with_checksum(bytes);
-  for (const std::string_view some : {bytes, std::string_view(with_checksum)}) {
-    const std::optional<ShardIndex> index = parse(some);
-    if (!index) continue;
-    if (index->serialize() != some) __builtin_trap();
-    for (const SeekPoint& point : index->points()) {
-      if (index->point_before(point.offset) != &point || index->point_after(point.offset - 1) != &point)
-        __builtin_trap();
-      try {
-        if (unpack_window(point).size() != point.window_bytes) __builtin_trap();
-      } catch (const ErrorException& exception) {
-        if (exception.error().code != ErrorCode::kIndex) __builtin_trap();
-      }
-    }
-    for (uint64_t record = 0; record <= index->num_records(); ++record) {
-      if (index->first_from(index->offset(record)).record != record) __builtin_trap();
-    }
-  }
-}
-
 }  // namespace millrace

@@ -108,12 +108,4 @@ class ShardIndex {
 /// another content, which one of a shard that was damaged in its first or last 4 KiB seems to be.
 [[nodiscard]] std::shared_ptr<const ShardIndex> load_shard_index(Storage& storage, const std::string& shard);
 
-/// The bytes of an index file whose beginning and checksum are right around `body`, whatever that is: for fuzzers,
-/// which would never guess them.
-[[nodiscard]] std::string index_with_checksum(std::string_view body);
-
-/// Lets the parser run over any bytes: it refuses them or gives an index that it writes again as it was. The entry
-/// point for fuzzers, and a unit test.
-void fuzz_shard_index(std::string_view bytes);
-
 }  // namespace millrace

@@ -1,9 +1,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "millrace/formats/csv/reader.h"
+#include "tests/fuzz/record_splitter_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz_csv({reinterpret_cast<const char*>(data), size});
+  millrace::test::fuzz_csv({reinterpret_cast<const char*>(data), size});
   return 0;
 }

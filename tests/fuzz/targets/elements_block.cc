@@ -1,9 +1,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "millrace/formats/elements/block_codec.h"
+#include "tests/fuzz/elements_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz_decode_block({reinterpret_cast<const char*>(data), size});
+  millrace::test::fuzz_decode_block({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -1,9 +1,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "millrace/formats/compression/inflate.h"
+#include "tests/fuzz/inflate_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz_inflater({reinterpret_cast<const char*>(data), size});
+  millrace::test::fuzz_inflater({reinterpret_cast<const char*>(data), size});
   return 0;
 }

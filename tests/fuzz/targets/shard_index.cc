@@ -1,9 +1,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "millrace/formats/tfrecord/index/index.h"
+#include "tests/fuzz/shard_index_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  millrace::fuzz_shard_index({reinterpret_cast<const char*>(data), size});
+  millrace::test::fuzz_shard_index({reinterpret_cast<const char*>(data), size});
   return 0;
 }

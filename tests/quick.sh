@@ -45,7 +45,6 @@ add() {  # PROGRAM FILTER
 # The program of a test file: that of the longest folder which has one.
 program_of() {
   case $1 in
-    tests/tokenizer/training/*) echo unigram_trainer_tests ;;
     tests/examples/mlm/*) echo examples_mlm_tests ;;
     tests/support/*) echo support_tests ;;
     *) echo "$(cut -d/ -f2 <<<"$1")_tests" ;;

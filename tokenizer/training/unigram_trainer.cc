@@ -12,19 +12,21 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <pthread.h>
-#include <sched.h>
-#include <sentencepiece_processor.h>
-#include <sentencepiece_trainer.h>
+#include <unistd.h>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/added_tokens.h"
 #include "millrace/tokenizer/normalizers/normalizer.h"
 #include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
+#include "millrace/tokenizer/training/embedded_program.h"
+#include "millrace/tokenizer/training/message_fields.h"
 #include "millrace/tokenizer/training/word_counts.h"
 
 namespace millrace {
+
+extern const std::string_view kLearnUnigram;  // the program of learn_unigram.cc, made by the build
+
 namespace {
 
 using nlohmann::ordered_json;
@@ -138,8 +140,8 @@ AddedTokenMatcher special_token_matcher() {
   return {std::move(tokens), contents};
 }
 
-// Words with their counts, as sentencepiece takes them.
-class WordRows final : public sentencepiece::SentenceIterator {
+// Words with their counts, as fields for sentencepiece (learn_unigram.cc).
+class WordRows {
  public:
   // Candidates for pieces are strings that something different follows in different places. A word that comes twice in
   // its row is followed by the row's end and by a word's beginning, so whole words are among them. All counts double.
@@ -147,44 +149,15 @@ class WordRows final : public sentencepiece::SentenceIterator {
     if (word.empty()) return;
     const std::string row = with_stand_ins(std::string(word));
     if (word.starts_with(kWordBegin)) {
-      rows_.push_back(fmt::format("{}{}\t{}", row, row, count));
+      append_field(fields_, fmt::format("{}{}\t{}", row, row, count));
     } else {
-      rows_.push_back(fmt::format("{}\t{}", row, 2 * count));
+      append_field(fields_, fmt::format("{}\t{}", row, 2 * count));
     }
   }
-  bool done() const override { return index_ >= rows_.size(); }
-  void Next() override { ++index_; }
-  const std::string& value() const override { return rows_[index_]; }
-  sentencepiece::util::Status status() const override { return {}; }
+  const std::string& fields() const { return fields_; }
 
  private:
-  std::vector<std::string> rows_;
-  size_t index_ = 0;
-};
-
-// Keeps the calling thread, and the threads that it starts, on so many of its cores while it lives.
-class CoreLimit {
- public:
-  explicit CoreLimit(int num_cores) {
-    if (num_cores == 0 || pthread_getaffinity_np(pthread_self(), sizeof(before_), &before_) != 0) return;
-    cpu_set_t limited;
-    CPU_ZERO(&limited);
-    for (int core = 0; core < CPU_SETSIZE && num_cores > 0; ++core) {
-      if (!CPU_ISSET(core, &before_)) continue;
-      CPU_SET(core, &limited);
-      --num_cores;
-    }
-    limited_ = pthread_setaffinity_np(pthread_self(), sizeof(limited), &limited) == 0;
-  }
-  ~CoreLimit() {
-    if (limited_) pthread_setaffinity_np(pthread_self(), sizeof(before_), &before_);
-  }
-  CoreLimit(const CoreLimit&) = delete;
-  CoreLimit& operator=(const CoreLimit&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool limited_ = false;
+  std::string fields_;
 };
 
 // The number after `before` in a message of sentencepiece.
@@ -248,6 +221,32 @@ void add_covered_parts(std::string_view word, int64_t count, const std::set<std:
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, why); }
+
+// What sentencepiece makes of the message, in order of ids. The answer counts only where it is whole, whatever the
+// program ended with.
+std::vector<std::pair<std::string, float>> learned_pieces(std::string_view message, int32_t vocab_size) {
+  const ProgramResult result = run_embedded_program("learn_unigram", kLearnUnigram, message);
+  std::string_view answer = result.output;
+  const std::string_view kind = take_field(answer).value_or("");
+  if (kind == "out_of_memory") throw ErrorException(ErrorCode::kOutOfMemory, "sentencepiece has no more memory");
+  if (kind == "refused") {
+    const std::string_view why = take_field(answer).value_or("");
+    if (const auto largest = number_after(why, "Please set it to a value <= ")) {
+      refuse(
+          fmt::format("a vocabulary of {} is too large for this text: at most {} are possible", vocab_size, *largest));
+    }
+    refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", why));
+  }
+  std::vector<std::pair<std::string, float>> pieces;
+  while (const auto piece = take_field(answer)) {
+    if (piece->empty()) return pieces;
+    const std::string_view digits = take_field(answer).value_or("");
+    float score = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), score);
+    pieces.emplace_back(*piece, score);
+  }
+  throw ErrorException(ErrorCode::kIo, fmt::format("the process of sentencepiece {} without a result", result.ending));
+}
 
 }  // namespace
 
@@ -346,7 +345,7 @@ Tokenizer UnigramTrainer::train() const {
   const int64_t noticed = alphabet.num_occurrences / (int64_t{1} << 23) + 1;
   for (const std::string& character : alphabet.characters) rows.add(character, noticed);
 
-  const std::unordered_map<std::string, std::string> arguments = {
+  const std::pair<std::string_view, std::string> arguments[] = {
       {"model_type", "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},
       {"bos_id", "0"},
@@ -368,26 +367,18 @@ Tokenizer UnigramTrainer::train() const {
       // Nothing on standard error: what went wrong is in the status.
       {"minloglevel", "3"},
   };
-  std::string model;
-  const auto status = [&] {
-    const CoreLimit limit(options.threads);
-    return sentencepiece::SentencePieceTrainer::Train(arguments, &rows, &model);
-  }();
-  if (!status.ok()) {
-    if (const auto largest = number_after(status.message(), "Please set it to a value <= ")) {
-      refuse(fmt::format("a vocabulary of {} is too large for this text: at most {} are possible", options.vocab_size,
-                         *largest));
-    }
-    refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", status.message()));
+  std::string message;
+  append_field(message, std::to_string(::getpid()));
+  append_field(message, std::to_string(options.threads));
+  for (const auto& [name, value] : arguments) {
+    append_field(message, name);
+    append_field(message, value);
   }
-  sentencepiece::SentencePieceProcessor pieces;
-  if (const auto loaded = pieces.LoadFromSerializedProto(model); !loaded.ok()) {
-    refuse(fmt::format("sentencepiece cannot read its own model: {}", loaded.message()));
-  }
+  append_field(message, "");
   ordered_json document = state_->layout;
   ordered_json& vocabulary = document["model"]["vocab"];
-  for (int id = 0; id < pieces.GetPieceSize(); ++id) {
-    vocabulary.push_back({without_stand_ins(pieces.IdToPiece(id)), static_cast<double>(pieces.GetScore(id))});
+  for (const auto& [piece, score] : learned_pieces(message.append(rows.fields()), options.vocab_size)) {
+    vocabulary.push_back({without_stand_ins(piece), static_cast<double>(score)});
   }
   return Tokenizer::from_json(document.dump(2) + "\n");
 }

@@ -55,7 +55,8 @@ class UnigramTrainer {
   int64_t num_distinct_words() const;
 
   /// Learns the vocabulary. Throws `kInvalidArgument` when there is no text, or when `vocab_size` is smaller or larger
-  /// than the text allows, with the smallest or the largest size that it does.
+  /// than the text allows, with the smallest or the largest size that it does; `kOutOfMemory`; `kIo` where the process
+  /// that sentencepiece runs in (docs/decisions/sentencepiece_in_its_own_process.md) cannot be started or is killed.
   [[nodiscard]] Tokenizer train() const;
 
  private:

@@ -1,14 +1,25 @@
 #include "millrace/tokenizer/training/unigram_trainer.h"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/pipeline/dataset.h"
+#include "millrace/pipeline/pipeline_state.h"
 
 namespace millrace::unigram_trainer_test {
 namespace {
@@ -209,6 +220,84 @@ TEST(UnigramTrainer, CountsAllOfAVeryLongWord) {
   for (int i = 0; i < 3000; ++i) word += i % 3 == 0 ? "ab" : "水";
   const Tokenizer tokenizer = trained_on({word}, {.vocab_size = 10}).train();
   EXPECT_THAT(tokenizer.encode(word).ids, ::testing::Not(::testing::Contains(2)));
+}
+
+// This program has the protobuf of pipelines, and sentencepiece one of its own: they must not meet.
+TEST(UnigramTrainer, LearnsBesideAPipelineAndItsStates) {
+  Pipeline pipeline = Dataset::range(0, 10).start({.threads = 1});
+  EXPECT_TRUE(pipeline.next().has_value());
+  const std::string state = pipeline.save().serialize();
+  EXPECT_EQ(trained_on(sentences(), {.vocab_size = 65}).train().size(), 65);
+  EXPECT_EQ(PipelineState::parse(state).serialize(), state);
+}
+
+// Names of a folder of /proc; none where the process has ended.
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  std::error_code ended;
+  for (std::filesystem::directory_iterator entry(folder, ended), end; !ended && entry != end; entry.increment(ended)) {
+    names.insert(entry->path().filename());
+  }
+  return names;
+}
+
+// A process whose parent is `parent`; 0 where there is none.
+pid_t child_of(pid_t parent) {
+  for (const std::string& name : names_in("/proc")) {
+    std::ifstream file("/proc/" + name + "/stat");
+    std::string stat;
+    std::getline(file, stat);
+    // PID (PROGRAM) STATE PARENT: a program may be named anything.
+    const size_t program_end = stat.rfind(") ");
+    if (program_end != std::string::npos && std::atoi(stat.c_str() + program_end + 4) == parent) {
+      return std::atoi(name.c_str());
+    }
+  }
+  return 0;
+}
+
+TEST(UnigramTrainer, LearnsOnSeveralThreadsAndLeavesNoProcessAndNoFile) {
+  const auto learned = [] { return trained_on(sentences(), {.vocab_size = 65}).train().to_json(); };
+  const std::string alone = learned();
+  const std::set<std::string> files = names_in("/proc/self/fd");
+  std::vector<std::string> beside(3);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& json : beside) threads.emplace_back([&] { json = learned(); });
+  }
+  EXPECT_THAT(beside, ::testing::Each(alone));
+  EXPECT_EQ(names_in("/proc/self/fd"), files);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+}
+
+TEST(UnigramTrainer, LearnsWithNothingElseOpenAndNotForAProcessThatWasKilled) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // whoever is left behind becomes a child of this process
+  const int shared = ::dup(STDERR_FILENO);
+  const pid_t caller = ::fork();
+  ASSERT_GE(caller, 0);
+  if (caller == 0) {
+    std::vector<std::string> words;  // enough for some seconds
+    for (int i = 0; i < 20'000; ++i) words.push_back(std::to_string(i * 7919LL * 104'729));
+    (void)trained_on(words, {.vocab_size = 1000}).train();
+    ::_exit(0);
+  }
+  pid_t learning = 0;
+  bool only_standard_files = false;
+  while (!only_standard_files && ::waitpid(caller, nullptr, WNOHANG) == 0) {
+    if (learning == 0) learning = child_of(caller);
+    if (learning != 0) {
+      only_standard_files =
+          names_in("/proc/" + std::to_string(learning) + "/fd") == std::set<std::string>{"0", "1", "2"};
+    }
+  }
+  EXPECT_TRUE(only_standard_files);
+  ::kill(caller, SIGKILL);
+  int ending = 0;
+  ::waitpid(caller, &ending, 0);
+  ASSERT_EQ(::waitpid(learning, &ending, 0), learning);
+  EXPECT_NE(ending, 0) << "it learned to its end";
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  ::close(shared);
 }
 
 TEST(UnigramTrainer, PrintsNothing) {

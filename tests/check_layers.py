@@ -37,7 +37,8 @@ MAY_INCLUDE_BELOW = {
 }
 # The only files that may name TBB.
 TBB = {
-    'pipeline/run/executor.h', 'pipeline/run/executor.cc', 'pipeline/run/segment.cc', 'pipeline/worker_limit.cc',
+    'pipeline/run/executor.h', 'pipeline/run/executor.cc', 'pipeline/run/segment.cc', 'pipeline/run/worker_arena.h',
+    'pipeline/run/worker_arena.cc', 'pipeline/worker_limit.cc',
     'trainer/step/step_graph.cc', 'tools/each_shard.cc', 'examples/mlm/shard_preparation.cc',
     'benchmarks/pipeline/hand_off_benchmark.cc',
 }

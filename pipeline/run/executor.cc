@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/pipeline/run/worker_arena.h"
 
 namespace millrace {
 namespace {
@@ -52,7 +53,7 @@ Executor::Executor(int threads, int64_t memory_budget, bool has_reserved_slot)
       id_(next_id()),
       reserved_number_(next_thread_number()),
       memory_(pool_, memory_budget),
-      arena_(threads, /*reserved_for_masters=*/has_reserved_slot ? 1 : 0) {
+      arena_(worker_arena(threads, /*reserved=*/has_reserved_slot ? 1 : 0)) {
   // A graph runs in the arena it is made in.
   arena_.execute([this] { graph_.emplace(); });
 }

@@ -12,6 +12,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/run/tbb_handoff.h"
+#include "millrace/pipeline/run/worker_arena.h"
 #include "millrace/trainer/step/bucket_updates.h"
 #include "millrace/trainer/step/distributor.h"
 #include "millrace/trainer/step/gradient_sums.h"
@@ -47,7 +48,7 @@ class StepGraph::Impl {
         num_buckets_(static_cast<int>(buckets_.size())),
         distributor_(options_.replicas),
         sums_(layout_, buckets_, options_.replicas),
-        arena_(thread_count(options_.threads), 1),
+        arena_(worker_arena(thread_count(options_.threads), /*reserved=*/1)),
         watchdog_(options_.watchdog, options_.on_stall, options_.replicas, layout_, buckets_),
         decision_(layout_, buckets_, options_),
         runner_(model, state, buckets_, options_, decision_, watchdog_),

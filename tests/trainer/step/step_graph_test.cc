@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 
 #include "millrace/formats/error.h"
@@ -397,6 +398,18 @@ TEST(StepGraph, AReplicaThatWaitsForItsOwnWorkDoesNotEnterAnother) {
   for (int64_t step = 0; step < 10; ++step) training.graph.train(batch.view(), {step, step, step + 1}, 0.01);
   EXPECT_EQ(entered_twice, 0);
   EXPECT_EQ(nested, 10 * 32 * 4);
+}
+
+TEST(StepGraph, AsksOneTbbForNoMoreWorkersThanItHas) {
+  const int threads = oneapi::tbb::info::default_concurrency() + 6;
+  Regression model;
+  const Sgd optimizer;
+  testing::internal::CaptureStderr();
+  {
+    Training training(model, optimizer, {.replicas = threads, .threads = threads});
+    training.graph.train(RegressionBatch(threads).view(), {0, 0, 1}, 0.01);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 // Rows [begin, end) of a batch as a global batch of their own.

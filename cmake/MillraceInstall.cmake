@@ -9,6 +9,7 @@ foreach(header IN LISTS millrace_headers)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${folder})
 endforeach()
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
+list(TRANSFORM millrace_libraries REPLACE "^millrace_" "" OUTPUT_VARIABLE millrace_components)
 configure_package_config_file(cmake/MillraceConfig.cmake.in MillraceConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 write_basic_package_version_file(MillraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)

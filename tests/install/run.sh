@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, and the
-# programs of two pages of docs/, against the copy with find_package, and runs them; with --headers compiles each installed header alone.
+# Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, the programs
+# of two pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
+# --headers compiles each installed header alone.
 # usage: tests/install/run.sh [--headers] BUILD_FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -14,7 +15,10 @@ cp -r tests/install/user_program "$work/source"
 program_of() { sed -n '/^```cpp$/,/^```$/p' "docs/$1.md" | grep -v '^```' >"$work/source/$1.cc"; }
 program_of write_a_data_set
 program_of own_model
-cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+launcher=()
+! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
+cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" "${launcher[@]}" >/dev/null
 cmake --build "$work/build"
 result=$("$work/build/user_program")
 [ "$result" = 499500 ] || { echo "user program printed '$result', expected 499500" >&2; exit 1; }
@@ -33,6 +37,24 @@ done
 weights=checkpoints/checkpoint-00000060/model.safetensors
 cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on with other weights" >&2; exit 1; }
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
+
+# Every component alone, two and all of them, found by their names.
+cp -rs "$work/prefix" "$work/lacking"
+sed -i 's|/[^;"]*/libicuuc[^;"]*|/nowhere/libicuuc.so|' "$work/lacking/lib/cmake/Millrace/MillraceTargets.cmake"
+cmake -S tests/install/components -B "$work/components" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DLACKING="$work/lacking" "${launcher[@]}" >/dev/null
+cmake --build "$work/components" >"$work/components.log" || { cat "$work/components.log" >&2; exit 1; }
+all_cores=$(taskset -cp $$)
+all_cores=${all_cores##*: }
+num_programs=0
+for program in "$work"/components/programs/*; do
+  # On one core too: no library below says anything.
+  for cores in "$all_cores" "${all_cores%%[,-]*}"; do
+    said=$(taskset -c "$cores" "$program" 2>&1) && [ -z "$said" ] || { echo "$(basename "$program"): '$said'" >&2; exit 1; }
+  done
+  num_programs=$((num_programs + 1))
+done
+echo "$num_programs programs with one component, two or all of them build and run"
 [ "$headers" = 1 ] || exit 0
 
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$1/CMakeCache.txt")
@@ -42,11 +64,10 @@ mkdir "$work/alone"
 compile_alone() {  # HEADER: a source that includes it and nothing else
   local source=$work/alone/${1//\//_}.cc
   printf '#include "%s"\n' "$1" >"$source"
-  $ccache "$compiler" -std=c++20 -O0 -Wall -Wextra -Wno-missing-field-initializers -Werror -I"$work/prefix/include" \
+  $ccache "$compiler" -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wno-missing-field-initializers -Werror -I"$work/prefix/include" \
     -c "$source" -o "$source.o" || { echo "$1 does not compile alone" >&2; return 1; }
 }
 export -f compile_alone
 export work compiler ccache
-export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
 xargs -P "$(nproc)" -I{} bash -c 'compile_alone {}' <"$work/headers"
 echo "each of $(wc -l <"$work/headers") installed headers compiles alone"

@@ -269,7 +269,7 @@ struct ArgumentsOf final : Arguments {
     return has_function(value, [](std::string_view name) { return name.empty(); });
   }
 
-  T value;
+  T value = {};
 };
 
 }  // namespace millrace

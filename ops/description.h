@@ -134,7 +134,7 @@ inline constexpr Field<kMember, Effect::kStream, false, Form::kInlined> inlined;
 /// All fields of a struct, and the name of its message in definitions; of arguments, that of the step.
 template <typename S, typename... Fields>
 struct Description {
-  std::string_view name;
+  std::string_view name = {};
 
   /// Calls `visit(Field{})` for each.
   template <typename Visit>
@@ -175,8 +175,8 @@ constexpr auto description_of() {
 /// The names of the values of an enum, from 0 on, as definitions have them.
 template <size_t kCount>
 struct EnumNames {
-  std::string_view type;
-  std::array<std::string_view, kCount> values;
+  std::string_view type = {};
+  std::array<std::string_view, kCount> values = {};
 };
 template <typename... Names>
 constexpr EnumNames<sizeof...(Names)> enum_names(std::string_view type, Names... values) {

@@ -104,7 +104,7 @@ inline std::string text_of_argument(const Shards& shards, bool /*all*/) { return
 /// A FeatureDescription without what follows from the rest of it.
 struct WrittenFeature {
   FeatureDescription::Kind kind = FeatureDescription::kFixedLen;
-  std::string key;
+  std::string key = {};
   std::optional<std::string> name = {};  // left out: the key
   DType stored = DType::kInt64;
   std::optional<DType> dtype = {};  // left out: as stored

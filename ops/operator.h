@@ -40,9 +40,9 @@ class MapOperator;
 
 /// Rows that pass an operator as bytes, since a rewrite makes their values after it.
 struct DeferredRows {
-  SchemaPtr schema;                          ///< of the bytes
-  std::shared_ptr<const MapOperator> parse;  ///< what makes the values; null: `DecodeRowsOperator`
-  int64_t row_bytes = 0;                     ///< that the values of a row take; 0: not known
+  SchemaPtr schema = {};                          ///< of the bytes
+  std::shared_ptr<const MapOperator> parse = {};  ///< what makes the values; null: `DecodeRowsOperator`
+  int64_t row_bytes = 0;                          ///< that the values of a row take; 0: not known
 };
 
 /// The immutable description of one operator of a dataset. Its constructor checks the arguments and throws

@@ -69,7 +69,7 @@ class SharedByRuns {
 struct StageContext {
   BufferPool& pool;
   Waker& waker;
-  Iteration iteration;
+  Iteration iteration = {};
   Lanes& lanes;                                       ///< where nested inputs run
   Storage* storage = nullptr;                         ///< where sources read; null where nothing is read from files
   std::shared_ptr<ShardNames> shard_names = nullptr;  ///< where sources name their shards; null: rows have no origins

@@ -58,9 +58,9 @@ class Dataset;
 /// no part of what a state is checked against.
 struct DatasetFunction {
   static constexpr std::string_view kKind = "dataset function";
-  std::string name;                ///< appears in errors and in `explain()`
-  std::vector<FeatureSpec> gives;  ///< the features of every dataset that it makes, `kVaries` where sizes differ
-  std::function<Dataset(const RowView&)> make;
+  std::string name = {};                ///< appears in errors and in `explain()`
+  std::vector<FeatureSpec> gives = {};  ///< the features of every dataset that it makes, `kVaries` where sizes differ
+  std::function<Dataset(const RowView&)> make = {};
 };
 
 /// An immutable description of a stream of elements: a source and the operators after it. Each method returns a new

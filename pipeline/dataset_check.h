@@ -29,25 +29,25 @@ struct CheckOptions {
 /// What a dataset is and what its first elements look like.
 struct CheckReport {
   struct Shapes {
-    std::string shapes;    ///< `input_ids [128,512], labels [128,512]`
-    int64_t elements = 0;  ///< that have them
-    int64_t first = 0;     ///< number of the first of these
+    std::string shapes = {};  ///< `input_ids [128,512], labels [128,512]`
+    int64_t elements = 0;     ///< that have them
+    int64_t first = 0;        ///< number of the first of these
   };
 
-  std::vector<FeatureSpec> spec;
+  std::vector<FeatureSpec> spec = {};
   Cardinality cardinality = Cardinality::unknown();
   /// What becomes of a short last batch, of those nearest to the output on each way to it: `batch drops it`, of several
   /// `batch drops it, padded_batch keeps it`; empty where nothing batches.
-  std::string remainder;
-  int64_t elements = 0;        ///< that were read
-  int64_t rows = 0;            ///< in them
-  bool whole = false;          ///< there were no more
-  std::vector<Shapes> shapes;  ///< in the order in which they came, the first 65,536
+  std::string remainder = {};
+  int64_t elements = 0;             ///< that were read
+  int64_t rows = 0;                 ///< in them
+  bool whole = false;               ///< there were no more
+  std::vector<Shapes> shapes = {};  ///< in the order in which they came, the first 65,536
   int64_t elements_of_more_shapes = 0;
   /// How many values the operators that pad put in, sources first: of the first elements that each made, until they had
   /// as many rows as were read. What comes after such an operator does not change it. Empty: no operator pads.
-  std::vector<PaddingCount> padding;
-  std::vector<std::string> broken;  ///< what was asked for and is not so, a sentence each; empty: all is well
+  std::vector<PaddingCount> padding = {};
+  std::vector<std::string> broken = {};  ///< what was asked for and is not so, a sentence each; empty: all is well
 
   /// A few lines for people.
   std::string to_string() const;

@@ -12,11 +12,11 @@ namespace millrace {
 
 /// How many values of one feature an operator put in that were not in its rows.
 struct PaddingCount {
-  std::string op;        ///< `padded_batch`
-  std::string feature;   ///< as the operator has it
-  int64_t elements = 0;  ///< of the operator, in which it was counted
-  int64_t values = 0;    ///< of the feature in them, padding included
-  int64_t padded = 0;    ///< of these
+  std::string op = {};       ///< `padded_batch`
+  std::string feature = {};  ///< as the operator has it
+  int64_t elements = 0;      ///< of the operator, in which it was counted
+  int64_t values = 0;        ///< of the feature in them, padding included
+  int64_t padded = 0;        ///< of these
   /// 0 to 1.
   double share() const { return values == 0 ? 0 : static_cast<double>(padded) / static_cast<double>(values); }
 };

@@ -36,9 +36,9 @@ class PipelineState {
 
   /// What the bytes of `serialize` are for.
   struct Part {
-    std::string
-        name;  ///< the stages from the output down to this one: `batch/shuffle/interleave/shard_records`; at the end
-               ///< `(dataset and shards)`
+    /// The stages from the output down to this one: `batch/shuffle/interleave/shard_records`; at the end `(dataset and
+    /// shards)`
+    std::string name = {};
     int64_t stages = 0;  ///< that the part is of: each open shard has a state of its own
     int64_t bytes = 0;   ///< all of them together
   };

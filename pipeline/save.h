@@ -13,7 +13,8 @@ struct SaveReport {
   int64_t elements = 0;
   uint64_t bytes = 0;  ///< of all files
   double seconds = 0;
-  SkipCounts skipped;  ///< of damaged shards, where their sources leave it out; `SaveOptions::start.on_skip` lists it
+  /// Of damaged shards, where their sources leave it out; `SaveOptions::start.on_skip` lists it
+  SkipCounts skipped = {};
 };
 
 struct SaveOptions {

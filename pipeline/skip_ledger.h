@@ -12,8 +12,8 @@ namespace millrace {
 struct SkipReport {
   static constexpr size_t kMostRegions = 1000;
 
-  SkipCounts counts;                   ///< since the start of the stream, over all resumes
-  std::vector<SkippedRegion> regions;  ///< of this run, in order; at most the first kMostRegions
+  SkipCounts counts = {};                   ///< since the start of the stream, over all resumes
+  std::vector<SkippedRegion> regions = {};  ///< of this run, in order; at most the first kMostRegions
 
   /// Lines for people: the counts, then a region each; at most `most_regions`.
   std::string to_string(size_t most_regions = 20) const;

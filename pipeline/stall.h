@@ -10,9 +10,9 @@ struct Stall {
   double seconds = 0;  ///< nothing has moved for so long, at least
   /// One line: what everybody waits for, as in `next() waits for 2:map (function="decode"), which has been running
   /// for 61.0 s, 17 elements into its block`.
-  std::string cause;
+  std::string cause = {};
   /// Lines: the caller's wait, the state of every segment with its ring, open files and what is in flight, `cause`.
-  std::string report;
+  std::string report = {};
 };
 
 /// The limit of the programs, in seconds, unless `--watchdog` says another: no disk, and no store that is well, lets a

@@ -10,9 +10,9 @@ namespace millrace {
 
 /// What one operator of a running pipeline has done so far.
 struct StageReport {
-  std::string name;                       ///< `2:shuffle`: number in the plan, from the source, and operator
+  std::string name = {};                  ///< `2:shuffle`: number in the plan, from the source, and operator
   int segment = 0;                        ///< operators of one segment share its waits and its queue
-  std::vector<int> inputs;                ///< segments that this one takes blocks from
+  std::vector<int> inputs = {};           ///< segments that this one takes blocks from
   bool parallel = false;                  ///< run by any number of workers at once, as maps are
   int copies = 1;                         ///< lanes that run side by side
   int64_t rows = 0;                       ///< rows that came out, without errors
@@ -29,7 +29,7 @@ struct StageReport {
 
 /// What a pipeline has done since `start()`. Waits that still go on are counted up to now.
 struct Statistics {
-  std::vector<StageReport> stages;  ///< from the source to the consumer
+  std::vector<StageReport> stages = {};  ///< from the source to the consumer
   double wall_seconds = 0;
   double consumer_waiting_seconds = 0;  ///< time the caller spent waiting in `next()`, asleep or at work there
   int threads = 0;                      ///< size of the arena
@@ -38,7 +38,7 @@ struct Statistics {
   int64_t peak_buffer_bytes = 0;  ///< the most that were in use at a time
   int64_t memory_budget = 0;      ///< bytes: `StartOptions::memory_budget`
   int64_t fresh_buffers = 0;      ///< buffers made from fresh memory; constant in steady state
-  SkipCounts skipped;             ///< left out of damaged shards, up to the last element that was delivered
+  SkipCounts skipped = {};        ///< left out of damaged shards, up to the last element that was delivered
 
   /// Time worked, over all stages and threads.
   double busy_seconds() const;

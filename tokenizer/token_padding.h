@@ -16,9 +16,9 @@ namespace millrace {
 /// files) only `multiple_of` does something, and making rows of a batch equal is left to `Dataset::padded_batch`.
 struct TokenPadding {
   /// Default: none.
-  std::optional<size_t> length;
+  std::optional<size_t> length = {};
   /// Lengths are rounded up to a multiple of this. Default: none.
-  std::optional<size_t> multiple_of;
+  std::optional<size_t> multiple_of = {};
   /// Where padding is put. Default: right.
   TokenEnd direction = TokenEnd::kRight;
   /// Default: 0.

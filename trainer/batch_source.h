@@ -13,8 +13,8 @@ namespace millrace {
 /// A global batch and what keeps its values alive.
 struct GlobalBatch {
   BatchView view;
-  std::shared_ptr<const void> owner;  ///< may be null when the values outlive the batch anyway
-  int64_t epoch = 0;                  ///< of its first row, from 0; never falls from one batch to the next
+  std::shared_ptr<const void> owner = {};  ///< may be null when the values outlive the batch anyway
+  int64_t epoch = 0;                       ///< of its first row, from 0; never falls from one batch to the next
 };
 
 /// Where a trainer gets its global batches from: a running pipeline (`PipelineSource`), rows in memory, a test.

@@ -23,8 +23,8 @@ struct TrainingStart {
   int replicas = 0;
   int64_t accumulate = 1;  ///< global batches of a step
   uint64_t seed = 0;
-  std::string optimizer;
-  std::string schedule;
+  std::string optimizer = {};
+  std::string schedule = {};
   /// Throws `kInvalidArgument` naming those there are when no evaluation of this training will have such a value
   /// (`EvaluationReport::value`): for callbacks that will ask for it, before the first step is made. For a name that is
   /// the model's own it evaluates batches until one has any. Null: nobody knows.
@@ -43,7 +43,7 @@ struct TrainingReport {
   double loss = 0;
   double learning_rate = 0;  ///< of the last step, by the trainer's schedule
   /// Of the last step, of groups of parameters that have schedules of their own. Default: none
-  std::vector<GroupRate> learning_rates;
+  std::vector<GroupRate> learning_rates = {};
   double gradient_norm = 0;  ///< of the last step, before clipping
   int64_t rows = 0;
   int64_t tokens = 0;  ///< values of the feature that TrainerOptions names; 0 without one
@@ -52,13 +52,13 @@ struct TrainingReport {
   double tokens_per_s = 0;
   double input_wait_share = 0;      ///< waiting for batches, as a share of `seconds`
   double after_backward_share = 0;  ///< of the steps' own time: from the end of the last backward pass to the end
-  StepPhases phases;                ///< seconds of the steps
+  StepPhases phases = {};           ///< seconds of the steps
   double callback_seconds = 0;      ///< of callbacks between the steps; not in `seconds`
   /// The model's further losses (`loss_1`, ...) and what it reports beside them, over the stretch as `loss` is.
-  std::vector<MetricValue> metrics;
-  int64_t skipped_updates = 0;  ///< since the training began or was resumed
-  std::string last_skip;        ///< the reason of the last of them, which names its step and batch; or empty
-  std::string limiting_stage;   ///< what the source says limits it; empty when it does not know
+  std::vector<MetricValue> metrics = {};
+  int64_t skipped_updates = 0;      ///< since the training began or was resumed
+  std::string last_skip = {};       ///< the reason of the last of them, which names its step and batch; or empty
+  std::string limiting_stage = {};  ///< what the source says limits it; empty when it does not know
 
   /// Where the time of a step went, in one line: `1.38 s a step: waiting for input 0.3%, forward 34.1%, ...`. Shares
   /// are of `seconds` and `callback_seconds` together.
@@ -67,8 +67,8 @@ struct TrainingReport {
 
 /// A stretch of time on the clock.
 struct ClockSpan {
-  std::chrono::steady_clock::time_point begin;
-  std::chrono::steady_clock::time_point end;
+  std::chrono::steady_clock::time_point begin = {};
+  std::chrono::steady_clock::time_point end = {};
 };
 
 /// One step that has ended.
@@ -86,7 +86,8 @@ struct EvaluationReport {
   double weight = 0;
   int64_t rows = 0;
   double seconds = 0;
-  std::vector<MetricValue> metrics;  ///< those of the model, its further losses first, then TrainerOptions::metrics
+  /// Those of the model, its further losses first, then TrainerOptions::metrics
+  std::vector<MetricValue> metrics = {};
 
   /// The loss, by the name `loss`, or a metric. Throws `kInvalidArgument` naming those there are.
   double value(const std::string& name) const;
@@ -99,21 +100,21 @@ struct EpochEnd {
 
 /// A model that was kept for its evaluation, and the list that it is on now.
 struct ModelKept {
-  std::string metric;
-  BestModel model;
-  std::vector<BestModel> best;  ///< the best first
+  std::string metric = {};
+  BestModel model = {};
+  std::vector<BestModel> best = {};  ///< the best first
 };
 
 /// How a training came to its end.
 struct TrainingSummary {
   int64_t step = 0;
-  bool stopped = false;                             ///< somebody asked for it
-  TrainingReport whole;                             ///< all steps of this run
-  std::optional<double> first_loss;                 ///< of the training's first step; none when this run resumed it
-  int threads = 0;                                  ///< distinct threads that ran replicas
-  std::string last_checkpoint;                      ///< empty when there is none
-  std::optional<EvaluationReport> last_evaluation;  ///< of this run
-  std::vector<BestModel> best_models;               ///< the best first; empty unless they are kept
+  bool stopped = false;                   ///< somebody asked for it
+  TrainingReport whole = {};              ///< all steps of this run
+  std::optional<double> first_loss = {};  ///< of the training's first step; none when this run resumed it
+  int threads = 0;                        ///< distinct threads that ran replicas
+  std::string last_checkpoint = {};       ///< empty when there is none
+  std::optional<EvaluationReport> last_evaluation = {};  ///< of this run
+  std::vector<BestModel> best_models = {};               ///< the best first; empty unless they are kept
 };
 
 /// Is told what happens in a training, in this order: the training starts; each batch comes in; each step ends, and

@@ -24,7 +24,7 @@ struct GradientCheckOptions {
 
 /// A parameter whose gradients differ from the differences of its loss.
 struct WrongGradient {
-  std::string parameter;
+  std::string parameter = {};
   int64_t value = 0;      ///< which of its values differs most, from 0, row major
   double gradient = 0;    ///< of the backward pass; NaN where it gave none, as no operator uses the parameter
   double difference = 0;  ///< (loss(w + step) - loss(w - step)) / (2 step)

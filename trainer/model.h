@@ -51,7 +51,7 @@ struct ReplicaContext {
   uint64_t seed = 0;  ///< of the run; random choices are a pure function of (seed, batch, row in the batch, place)
   int64_t batch = 0;  ///< global batches of the stream before this one; a step may be made of several
   int replica = 0;    ///< for messages; must not decide anything random
-  std::span<float> gradients;  ///< `[layout().size()]`; what it holds at first is undefined
+  std::span<float> gradients = {};  ///< `[layout().size()]`; what it holds at first is undefined
   /// Of what the model's operators keep; a model of other operators may leave it out of account. Default: kFull
   ActivationStorage activations = ActivationStorage::kFull;
   double loss_scale = 1;  ///< gradients are of the losses times this; the losses themselves are not scaled

@@ -14,21 +14,21 @@ namespace millrace {
 
 /// One named tensor of a model and where it lies in a flat buffer.
 struct Parameter {
-  std::string name;            ///< unique in its layout, for example `encoder.layer.0.attention.self.query.weight`
-  std::vector<int64_t> shape;  ///< as the model declares it; empty for a scalar
-  std::string second_name;     ///< files hold its values under this name as well; empty: under its own only
-  int loss = 0;                ///< which of the model's losses trains it, see `StepResult::loss`. Default: 0
-  int64_t offset = 0;          ///< first element, in floats from the start of the flat buffer; a multiple of 16
-  int64_t size = 0;            ///< elements
+  std::string name = {};            ///< unique in its layout, for example `encoder.layer.0.attention.self.query.weight`
+  std::vector<int64_t> shape = {};  ///< as the model declares it; empty for a scalar
+  std::string second_name = {};     ///< files hold its values under this name as well; empty: under its own only
+  int loss = 0;                     ///< which of the model's losses trains it, see `StepResult::loss`. Default: 0
+  int64_t offset = 0;               ///< first element, in floats from the start of the flat buffer; a multiple of 16
+  int64_t size = 0;                 ///< elements
 };
 
 /// A piece of the flat buffer that is reduced and updated as one. It may hold several parameters, or a part of one; all
 /// of the same loss.
 struct Bucket {
-  int64_t begin = 0;            ///< first float; a multiple of 16
-  int64_t end = 0;              ///< one past the last float; a multiple of 16
-  std::vector<int> parameters;  ///< ids of the parameters that have elements in it, in the order of the layout
-  int loss = 0;                 ///< of its parameters
+  int64_t begin = 0;                 ///< first float; a multiple of 16
+  int64_t end = 0;                   ///< one past the last float; a multiple of 16
+  std::vector<int> parameters = {};  ///< ids of the parameters that have elements in it, in the order of the layout
+  int loss = 0;                      ///< of its parameters
 };
 
 /// The floats of a bucket in a flat buffer.

@@ -15,9 +15,9 @@ namespace millrace {
 struct PredictedColumn {
   using Values = std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<float>>;
 
-  std::string name;
-  std::vector<int64_t> row_shape;  ///< of one row; empty for a scalar
-  Values values;                   ///< `[rows, row_shape...]`, row major
+  std::string name = {};
+  std::vector<int64_t> row_shape = {};  ///< of one row; empty for a scalar
+  Values values = {};                   ///< `[rows, row_shape...]`, row major
 };
 
 /// What a model says of a run of rows, in their order. It owns its values.
@@ -25,8 +25,8 @@ struct PredictedColumn {
 ///     std::span<const int32_t> ids = predictions.values<int32_t>("ids");
 struct Predictions {
   int64_t rows = 0;
-  std::vector<PredictedColumn> columns;
-  StepResult result;  ///< losses and metrics where the rows have labels; zeros otherwise
+  std::vector<PredictedColumn> columns = {};
+  StepResult result = {};  ///< losses and metrics where the rows have labels; zeros otherwise
 
   /// The values of a column; T is int32_t, int64_t or float. Throws `kMissingFeature` naming those there are, and
   /// `kWrongShape` for another type.

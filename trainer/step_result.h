@@ -14,7 +14,7 @@ struct LossSum {
 
 /// A number that is reported beside the loss, as a sum and the weight it is to be divided by.
 struct MetricSum {
-  std::string name;
+  std::string name = {};
   double sum = 0;
   double weight = 0;
 
@@ -23,10 +23,10 @@ struct MetricSum {
 
 /// What a replica gives for its rows, and, added up in the order of the replicas, what a step or an evaluation gives.
 struct StepResult {
-  double sum_loss = 0;               ///< of the first loss, or the only one
-  double weight = 0;                 ///< of the first loss
-  std::vector<LossSum> more_losses;  ///< the second and the following; as many from every replica
-  std::vector<MetricSum> metrics;    ///< the same names in the same order from every replica
+  double sum_loss = 0;                    ///< of the first loss, or the only one
+  double weight = 0;                      ///< of the first loss
+  std::vector<LossSum> more_losses = {};  ///< the second and the following; as many from every replica
+  std::vector<MetricSum> metrics = {};    ///< the same names in the same order from every replica
 
   /// Loss `index`, from 0; zeros where there is none.
   LossSum loss(int index) const;

@@ -85,7 +85,7 @@ struct ForwardLoss {
   /// Of one value (`sum`). Throws `kWrongShape` for a tensor of more.
   ForwardLoss(const Tensor<T>& loss, double divided_by);
 
-  Tensor<T> tensor;
+  Tensor<T> tensor = {};
   double sum = 0;
   double weight = 0;
 };

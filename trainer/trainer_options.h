@@ -20,7 +20,7 @@ namespace millrace {
 
 /// Keeps the models with the best evaluations.
 struct KeepBest {
-  std::string folder;               ///< one directory for each model
+  std::string folder = {};          ///< one directory for each model
   BestModels::Options models = {};  ///< how many, by which metric and direction. Default: 1, the lowest loss
   /// Its value in an evaluation. Default: null, the loss or the metric of the name `models.metric`
   std::function<double(const EvaluationReport&)> value = nullptr;

@@ -15,7 +15,7 @@ namespace millrace {
 /// An error that stands in the place of one element. The columns hold nothing of meaning at that place.
 struct ElementError {
   size_t element = 0;  ///< index in the block
-  std::shared_ptr<const Error> error;
+  std::shared_ptr<const Error> error = {};
 
   /// Whether it is no error, but the note of a part of a shard that was left out (`Error::skipped`).
   bool is_note() const { return error->skipped != nullptr; }

@@ -69,9 +69,9 @@ int64_t num_values(std::span<const int64_t> shape);
 
 /// One feature of every element of a dataset.
 struct FeatureSpec {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::kInt64;
-  Shape shape;  ///< shape of one element's value; `kVaries`, `kRagged` where it differs. Default: scalar
+  Shape shape = {};  ///< shape of one element's value; `kVaries`, `kRagged` where it differs. Default: scalar
 
   bool has_fixed_shape() const { return num_values(shape) != kVaries; }
   bool is_ragged() const {

@@ -23,9 +23,9 @@ std::optional<Compression> compression_from_name(std::string_view name);
 /// What the first bytes of a file look like.
 struct ContentGuess {
   /// Nothing when the first bytes are those of a format that is not read here.
-  std::optional<Compression> compression;
+  std::optional<Compression> compression = {};
   /// `gzip`, `zlib`, `zstd`, `xz`, ..., or `neither gzip nor zlib nor zstd`.
-  std::string_view description;
+  std::string_view description = {};
 };
 
 /// Recognises the magic bytes of compressed formats; needs up to 6 bytes and guesses with what there is. Two bytes of

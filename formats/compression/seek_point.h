@@ -17,11 +17,11 @@ struct SeekPoint {
   uint32_t checksum = 0;      ///< of these `stream_bytes`: CRC-32 (gzip) or Adler-32 (zlib)
   /// Inside a block: the block's header with its code tables, from its first bit on. 0 bits between two blocks.
   uint32_t num_header_bits = 0;
-  std::string header;
+  std::string header = {};
   /// The last bytes before it that what follows may refer to: min(32 KiB, stream_bytes), packed by `pack_window`; none
   /// between two streams.
   uint32_t window_bytes = 0;
-  std::string packed_window;
+  std::string packed_window = {};
 
   bool between_streams() const { return bit == 8 * stream_begin; }
   friend bool operator==(const SeekPoint&, const SeekPoint&) = default;

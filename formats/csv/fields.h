@@ -14,8 +14,8 @@ namespace millrace {
 
 /// One field of a CSV record.
 struct CsvField {
-  std::string_view text;    ///< between its quotes, where it has some
-  bool has_quotes = false;  ///< two quotes in the text stand for one
+  std::string_view text = {};  ///< between its quotes, where it has some
+  bool has_quotes = false;     ///< two quotes in the text stand for one
 
   /// The text with one quote for each two.
   [[nodiscard]] std::string unquoted() const;

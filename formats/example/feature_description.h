@@ -23,7 +23,7 @@ struct Partition {
     kUniformRowLength,  ///< rows of one length
   };
   Kind kind = kRowSplits;
-  std::string key;         ///< of the list in the record; not of uniform rows
+  std::string key = {};    ///< of the list in the record; not of uniform rows
   int64_t row_length = 0;  ///< of uniform rows
 };
 [[nodiscard]] Partition row_splits(std::string key);
@@ -46,17 +46,17 @@ struct FeatureDescription {
     kSparse,            ///< values and, in other lists of the record, their indices
   };
   Kind kind = kFixedLen;
-  std::string key;                    ///< of the values in the record
-  std::string name;                   ///< of the column; of sparse features its beginning
-  DType stored = DType::kInt64;       ///< kInt64, kFloat32 or kBytes: the list in the record
-  DType dtype = DType::kInt64;        ///< of the column
-  Shape shape;                        ///< of one record's value, of a kFixedLenSequence that of one row
-  FeatureDefault default_values;      ///< kFixedLen: in place of a feature that is missing; kFixedLenSequence: padding
-  bool allow_missing = false;         ///< kFixedLenSequence: a record without it has no rows
-  std::vector<Partition> partitions;  ///< kRaggedRows: from the outside in
-  std::vector<std::string> index_keys;  ///< kSparse: one int64 list for each dimension
-  Shape size;                           ///< kSparse: of the dense tensor
-  bool already_sorted = false;          ///< kSparse: the indices are in order
+  std::string key = {};                ///< of the values in the record
+  std::string name = {};               ///< of the column; of sparse features its beginning
+  DType stored = DType::kInt64;        ///< kInt64, kFloat32 or kBytes: the list in the record
+  DType dtype = DType::kInt64;         ///< of the column
+  Shape shape = {};                    ///< of one record's value, of a kFixedLenSequence that of one row
+  FeatureDefault default_values = {};  ///< kFixedLen: in place of a feature that is missing; kFixedLenSequence: padding
+  bool allow_missing = false;          ///< kFixedLenSequence: a record without it has no rows
+  std::vector<Partition> partitions = {};    ///< kRaggedRows: from the outside in
+  std::vector<std::string> index_keys = {};  ///< kSparse: one int64 list for each dimension
+  Shape size = {};                           ///< kSparse: of the dense tensor
+  bool already_sorted = false;               ///< kSparse: the indices are in order
   bool validate = false;  ///< kRaggedRows: row ids must ascend; kSparse: indices must be inside of `size`, and distinct
 
   /// The column's type when it is not the stored one: int64 as int32 (a value that does not fit is an error).

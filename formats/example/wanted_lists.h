@@ -13,7 +13,7 @@ namespace millrace::wire {
 
 /// One list of the record, which one feature or several are made of.
 struct WantedList {
-  std::string key;
+  std::string key = {};
   DType stored = DType::kInt64;
   bool fixed_len = false;  // of a feature of fixed length
 };

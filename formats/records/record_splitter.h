@@ -22,11 +22,11 @@ struct FilePlace {
 
 /// Some records of a file, one after the other. Reuse one object: its arrays keep their memory.
 struct CutRecords {
-  std::vector<std::string_view> payloads;  ///< views into `buffer`
-  std::vector<uint64_t> offsets;           ///< where each record begins
-  std::vector<uint64_t> lines;             ///< on which line, from 0; empty where lines are not counted
-  uint64_t first_record = 0;               ///< number of payloads[0] in the file
-  Buffer buffer;                           ///< keep it as long as the payloads are read
+  std::vector<std::string_view> payloads = {};  ///< views into `buffer`
+  std::vector<uint64_t> offsets = {};           ///< where each record begins
+  std::vector<uint64_t> lines = {};             ///< on which line, from 0; empty where lines are not counted
+  uint64_t first_record = 0;                    ///< number of payloads[0] in the file
+  Buffer buffer = {};                           ///< keep it as long as the payloads are read
 
   bool empty() const { return payloads.empty(); }
   size_t size() const { return payloads.size(); }

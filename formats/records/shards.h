@@ -12,9 +12,9 @@ class Storage;
 
 /// One file of a sharded data set.
 struct Shard {
-  std::string path;
+  std::string path = {};
   /// Records that it is said to have; a reader that finds another number reports `cardinality`. Default: not known.
-  std::optional<uint64_t> num_records;
+  std::optional<uint64_t> num_records = {};
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 

@@ -11,15 +11,15 @@ namespace millrace {
 /// A part of a shard that was left out because it is damaged. The bytes are those of the file, or the unpacked ones of
 /// a compressed shard.
 struct SkippedRegion {
-  std::string shard;                ///< path of the file
-  uint64_t begin = 0;               ///< first byte that gives no record
-  uint64_t end = 0;                 ///< after the last one; `begin` when nothing is lost: a wrong checksum alone
-  bool end_is_known = true;         ///< false: lost to the end of a compressed shard, whose size nobody knows
-  uint64_t first_record = 0;        ///< index in the shard of the first record that is lost
-  std::optional<uint64_t> records;  ///< that are lost. Default: not known
-  int64_t epoch = 0;                ///< in which run through the data
-  ErrorCode code = ErrorCode::kIo;  ///< what is wrong
-  std::string reason;               ///< the same in words
+  std::string shard = {};                ///< path of the file
+  uint64_t begin = 0;                    ///< first byte that gives no record
+  uint64_t end = 0;                      ///< after the last one; `begin` when nothing is lost: a wrong checksum alone
+  bool end_is_known = true;              ///< false: lost to the end of a compressed shard, whose size nobody knows
+  uint64_t first_record = 0;             ///< index in the shard of the first record that is lost
+  std::optional<uint64_t> records = {};  ///< that are lost. Default: not known
+  int64_t epoch = 0;                     ///< in which run through the data
+  ErrorCode code = ErrorCode::kIo;       ///< what is wrong
+  std::string reason = {};               ///< the same in words
 
   uint64_t bytes() const { return end - begin; }
   /// One line: `train-3.tfrecord, bytes 1040 to 2401, 1 record from 17 on, epoch 0: payload_crc: expected …, found …`.

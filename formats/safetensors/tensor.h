@@ -50,10 +50,10 @@ struct TensorTypeOf<int64_t> {
 
 /// One named tensor, row-major, whose bytes somebody else owns.
 struct NamedTensor {
-  std::string name;
+  std::string name = {};
   TensorType type = TensorType::kF32;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
+  std::vector<int64_t> shape = {};
+  std::span<const std::byte> bytes = {};
 };
 
 }  // namespace millrace

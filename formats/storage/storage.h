@@ -13,7 +13,7 @@ namespace millrace {
 
 /// An error of a storage. `retriable` says that asking again may help (a lost connection, an interrupted call).
 struct StorageError {
-  Error error;
+  Error error = {};
   bool retriable = false;
   bool not_found = false;  ///< there is no file at the path
 };
@@ -23,7 +23,7 @@ struct StorageError {
 struct ReadResult {
   bool ok = true;
   size_t bytes = 0;
-  StorageError error;  ///< when not ok; its shard is the path
+  StorageError error = {};  ///< when not ok; its shard is the path
 };
 
 /// Is told when a read is done. Called exactly once for each read, on any thread, also inside the call that started it;
@@ -55,8 +55,8 @@ class File {
 
 /// What opening a file came to: the file, or an error.
 struct OpenResult {
-  std::shared_ptr<File> file;  ///< null on an error
-  StorageError error;          ///< when there is no file; its shard is the path
+  std::shared_ptr<File> file = {};  ///< null on an error
+  StorageError error = {};          ///< when there is no file; its shard is the path
 };
 
 /// Is told when a file is open; the rules of `ReadSink`.

@@ -25,10 +25,10 @@ struct RecordPosition {
 
 /// Some records of a shard, one after the other. Reuse one object: its arrays keep their memory.
 struct RecordBatch {
-  std::vector<std::string_view> payloads;  ///< views into `buffer`
-  std::vector<uint64_t> offsets;           ///< where each record begins (its length field)
-  uint64_t first_record = 0;               ///< index of payloads[0] in the shard
-  Buffer buffer;                           ///< keep it as long as the payloads are read
+  std::vector<std::string_view> payloads = {};  ///< views into `buffer`
+  std::vector<uint64_t> offsets = {};           ///< where each record begins (its length field)
+  uint64_t first_record = 0;                    ///< index of payloads[0] in the shard
+  Buffer buffer = {};                           ///< keep it as long as the payloads are read
 
   bool empty() const { return payloads.empty(); }
   size_t size() const { return payloads.size(); }
@@ -41,7 +41,7 @@ struct RecordBatch {
 
 /// An error of a reader, and what it costs.
 struct RecordFault {
-  Error error;  ///< with shard, offset and record
+  Error error = {};  ///< with shard, offset and record
   /// True when reading can go on: `next` goes on with the first record at or after `end`. Otherwise `next` gives the
   /// end.
   bool can_continue = false;
@@ -53,14 +53,14 @@ struct RecordFault {
   /// the end of the bytes that were there. Default: true
   bool end_is_known = true;
   /// Records in these bytes. Default: not known
-  std::optional<uint64_t> num_records_lost;
+  std::optional<uint64_t> num_records_lost = {};
 };
 
 struct RecordReaderOptions {
   /// Name in errors. Default: none.
-  std::string shard;
+  std::string shard = {};
   /// Where the first byte fed lies. Default: the beginning.
-  RecordPosition start;
+  RecordPosition start = {};
   /// No more bytes than these can come, counted from the beginning of the shard: the size of a plain file. Lengths are
   /// checked against it. Default: no bound.
   uint64_t max_shard_bytes = UINT64_MAX;
@@ -71,7 +71,7 @@ struct RecordReaderOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Where every record begins: reading goes on after a record whose length cannot be believed. What it says is
   /// compared with what is found. Default: not known.
-  std::shared_ptr<const ShardIndex> index;
+  std::shared_ptr<const ShardIndex> index = {};
   /// What a whole record that differs from the index means. False: the index is of another content, which is the error
   /// `index`; the record is given and reading goes on without the index. True: the record is another one that damage
   /// brought here, as wrong references in compressed data do; it is lost. Default: false.

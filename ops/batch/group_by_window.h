@@ -13,8 +13,8 @@ namespace millrace {
 /// Which group an element belongs to. Must be thread safe, and a pure function of the element.
 struct RowKey {
   static constexpr std::string_view kKind = "row key";
-  std::string name;  ///< appears in errors and in `explain()`
-  std::function<int64_t(const RowView&)> key;
+  std::string name = {};  ///< appears in errors and in `explain()`
+  std::function<int64_t(const RowView&)> key = {};
 };
 
 /// How many elements a group is to have: a number, or a function of its key.
@@ -24,9 +24,9 @@ struct WindowSize {
   /// `name` appears in errors and in `explain()`. The function must be thread safe and pure.
   static WindowSize by_key(std::string name, std::function<int64_t(int64_t key)> function);
 
-  int64_t size;                              ///< where there is no function
-  std::string name;                          ///< of the function
-  std::function<int64_t(int64_t)> function;  ///< or none
+  int64_t size = 0;                               ///< where there is no function
+  std::string name = {};                          ///< of the function
+  std::function<int64_t(int64_t)> function = {};  ///< or none
 };
 
 /// Gathers elements with equal keys: those of a key become a batch when there are `window_size` of them. What is left

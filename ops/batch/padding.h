@@ -41,9 +41,9 @@ using PaddingValue = std::variant<int64_t, double, std::string>;
 
 /// Another rule for one feature.
 struct FeaturePadding {
-  std::optional<PadLength>
-      length;  ///< not where no size varies and it is no vector. Default: none, that of the operator
-  std::optional<PaddingValue> value;  ///< Default: none, that of the operator
+  /// Not where no size varies and it is no vector. Default: none, that of the operator
+  std::optional<PadLength> length = {};
+  std::optional<PaddingValue> value = {};  ///< Default: none, that of the operator
 
   static constexpr auto fields() {
     using A = FeaturePadding;
@@ -71,8 +71,8 @@ std::string text_of_argument(const PadLength& length, bool all);
 
 template <>
 struct OfFeature<PaddingValue> {
-  std::string feature;
-  PaddingValue value;
+  std::string feature = {};
+  PaddingValue value = {};
 
   static constexpr auto fields() {
     return describe<OfFeature>("FeatureValue", field::required<&OfFeature::feature>,
@@ -81,8 +81,8 @@ struct OfFeature<PaddingValue> {
 };
 template <>
 struct OfFeature<FeaturePadding> {
-  std::string feature;
-  FeaturePadding padding;
+  std::string feature = {};
+  FeaturePadding padding = {};
 
   static constexpr auto fields() {
     return describe<OfFeature>("FeaturePadding", field::required<&OfFeature::feature>,

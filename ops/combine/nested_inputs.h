@@ -10,9 +10,9 @@ namespace millrace {
 
 /// One of the inputs of an interleave, or an error where there would be one.
 struct NestedInput {
-  OpenStage open;  ///< null: there is an error
-  Block error;     ///< then one element, which is an error or the note of what was left out
-  Cursor place;    ///< where it is, see `NestedInputs::place`
+  OpenStage open = {};  ///< null: there is an error
+  Block error = {};     ///< then one element, which is an error or the note of what was left out
+  Cursor place = {};    ///< where it is, see `NestedInputs::place`
 };
 
 /// The inputs of an interleave, in the order in which they are opened.

@@ -46,7 +46,7 @@ using ModuloOperator = ArithmeticOf<Arithmetic::kModulo>;
 
 /// What `Dataset::add` is called with.
 struct AddArguments {
-  std::string feature;
+  std::string feature = {};
   std::variant<int64_t, double> k = int64_t{0};
 
   static constexpr auto fields() {
@@ -57,7 +57,7 @@ struct AddArguments {
 
 /// What `Dataset::multiply` is called with.
 struct MultiplyArguments {
-  std::string feature;
+  std::string feature = {};
   std::variant<int64_t, double> k = int64_t{0};
 
   static constexpr auto fields() {
@@ -68,7 +68,7 @@ struct MultiplyArguments {
 
 /// What `Dataset::modulo` is called with.
 struct ModuloArguments {
-  std::string feature;
+  std::string feature = {};
   int64_t k = 0;
 
   static constexpr auto fields() {

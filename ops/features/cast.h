@@ -23,7 +23,7 @@ class CastOperator final : public MapOperator {
 
 /// What `Dataset::cast` is called with.
 struct CastArguments {
-  std::string feature;
+  std::string feature = {};
   DType to = DType::kInt64;
 
   static constexpr auto fields() {

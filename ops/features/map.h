@@ -15,9 +15,10 @@ namespace millrace {
 /// element: then the stream is the same for any number of threads.
 struct RowFunction {
   static constexpr std::string_view kKind = "row function";
-  std::string name;                 ///< appears in errors and in `explain()`
-  std::vector<FeatureSpec> writes;  ///< the features that it sets in each element, new ones or others' replacements
-  std::function<void(const RowView&, RowWriter&)> function;
+  std::string name = {};  ///< appears in errors and in `explain()`
+  /// The features that it sets in each element, new ones or others' replacements
+  std::vector<FeatureSpec> writes = {};
+  std::function<void(const RowView&, RowWriter&)> function = {};
   bool keep_others = true;  ///< the features that it does not write pass, without a copy. Default: true
 };
 
@@ -45,13 +46,13 @@ class MapRowsOperator final : public MapOperator {
 /// A user's function that is called for each block: k elements in columns. It must be thread safe.
 struct BlockFunction {
   static constexpr std::string_view kKind = "block function";
-  std::string name;  ///< appears in errors and in `explain()`
-  SchemaPtr schema;  ///< of the blocks that it returns
+  std::string name = {};  ///< appears in errors and in `explain()`
+  SchemaPtr schema = {};  ///< of the blocks that it returns
   /// Returns as many elements as it was given, in order; `Block::with_columns` helps. Error elements come too, with
   /// columns that hold nothing of meaning in their place, and stay errors whatever it does. Every column must have that
   /// many elements of its feature's type and rank, or all are the error `user_function`; an element of other sizes than
   /// the feature fixes is the error `wrong_shape`.
-  std::function<Block(Block, BufferPool&)> function;
+  std::function<Block(Block, BufferPool&)> function = {};
 };
 
 /// Applies a function to blocks. What it throws becomes the error of every element of the block, and how elements are

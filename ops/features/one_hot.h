@@ -47,7 +47,7 @@ class OneHotOperator final : public MapOperator {
 
 /// What `Dataset::one_hot` is called with.
 struct OneHotArguments {
-  std::string feature;
+  std::string feature = {};
   int64_t depth = 0;
   OneHotOptions options = {};
 

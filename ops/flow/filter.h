@@ -13,15 +13,15 @@ namespace millrace {
 /// Which elements stay, one at a time. Must be thread safe, and should be a pure function of the element.
 struct RowPredicate {
   static constexpr std::string_view kKind = "row predicate";
-  std::string name;  ///< appears in errors and in `explain()`
-  std::function<bool(const RowView&)> keep;
+  std::string name = {};  ///< appears in errors and in `explain()`
+  std::function<bool(const RowView&)> keep = {};
 };
 
 /// Which elements stay, for a whole block: `keep` has one entry for each element, 1 from the start.
 struct BlockPredicate {
   static constexpr std::string_view kKind = "block predicate";
-  std::string name;  ///< appears in errors and in `explain()`
-  std::function<void(const Block&, std::span<uint8_t> keep)> decide;
+  std::string name = {};  ///< appears in errors and in `explain()`
+  std::function<void(const Block&, std::span<uint8_t> keep)> decide = {};
 };
 
 /// Keeps the elements for which a predicate is true. Error elements stay; where the predicate throws, the element

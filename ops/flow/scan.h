@@ -13,18 +13,19 @@ namespace millrace {
 
 /// What a scan carries from one element to the next, and a saved state holds.
 struct ScanNumbers {
-  std::vector<int64_t> integers;
-  std::vector<double> reals;
+  std::vector<int64_t> integers = {};
+  std::vector<double> reals = {};
 };
 
 /// A user's function that is called for each element in order, with what it carries. It should be a pure function of
 /// both.
 struct ScanFunction {
   static constexpr std::string_view kKind = "scan function";
-  std::string name;                 ///< appears in errors and in `explain()`
-  std::vector<FeatureSpec> writes;  ///< the features that it sets in each element, new ones or others' replacements
-  ScanNumbers initial;              ///< what each iteration begins with; how many there are of each never changes
-  std::function<void(ScanNumbers& carried, const RowView&, RowWriter&)> function;
+  std::string name = {};  ///< appears in errors and in `explain()`
+  /// The features that it sets in each element, new ones or others' replacements
+  std::vector<FeatureSpec> writes = {};
+  ScanNumbers initial = {};  ///< what each iteration begins with; how many there are of each never changes
+  std::function<void(ScanNumbers& carried, const RowView&, RowWriter&)> function = {};
   bool keep_others = true;  ///< the features that it does not write pass, without a copy. Default: true
 };
 

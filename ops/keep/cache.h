@@ -45,7 +45,7 @@ class CacheOperator final : public StageOperator {
 
 struct CacheOptions {
   /// Where elements are kept for later runs too, instead of memory; see FileCacheOperator. Default: none, in memory
-  std::string directory;
+  std::string directory = {};
 
   static constexpr auto fields() {
     return describe<CacheOptions>("CacheOptions", field::speed<&CacheOptions::directory>.as_bytes());

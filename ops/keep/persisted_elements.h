@@ -15,7 +15,7 @@ namespace millrace {
 struct StreamIdentity {
   /// Of the operators as written, with arguments and seeds, and of the files that they read. Blocks;
   /// what the wait throws passes.
-  std::function<uint64_t(Storage&, const StorageWait&)> digest;
+  std::function<uint64_t(Storage&, const StorageWait&)> digest = {};
   Cardinality cardinality = Cardinality::unknown();
 };
 

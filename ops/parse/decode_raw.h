@@ -62,7 +62,7 @@ class DecodeRawOperator final : public MapOperator {
 
 /// What `Dataset::decode_raw` is called with.
 struct DecodeRawArguments {
-  std::string feature;
+  std::string feature = {};
   RawType type = RawType::kUint8;
   DecodeRawOptions options = {};
 

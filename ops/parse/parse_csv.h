@@ -14,7 +14,7 @@ namespace millrace {
 
 /// A column of CSV records, and the scalar feature that it becomes.
 struct CsvColumn {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::kBytes;  ///< any type. Default: bytes, the field as it stands
   /// What stands for a field that is missing: an int64 for integers, a double for float32, a string for bytes.
   /// Default: none, a missing field is the error `missing_feature`.

@@ -62,7 +62,7 @@ class ParseTensorOperator final : public MapOperator {
 
 /// What `Dataset::parse_tensor` is called with.
 struct ParseTensorArguments {
-  std::string feature;
+  std::string feature = {};
   DType dtype = DType::kInt64;
   Shape shape = {};
   ParseTensorOptions options = {};

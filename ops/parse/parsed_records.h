@@ -15,10 +15,10 @@ namespace millrace {
 
 /// One column that records are parsed into.
 struct ParsedColumn {
-  FeatureSpec spec;           ///< of one record
-  bool padded = false;        ///< after a batch: padded to the longest, not ragged
-  FeatureDefault padding;     ///< one value. Default: 0, or no bytes
-  bool views_parser = false;  ///< values may point into the parser's descriptions, which the column then holds
+  FeatureSpec spec = {};        ///< of one record
+  bool padded = false;          ///< after a batch: padded to the longest, not ragged
+  FeatureDefault padding = {};  ///< one value. Default: 0, or no bytes
+  bool views_parser = false;    ///< values may point into the parser's descriptions, which the column then holds
 };
 /// The columns of features, in their order. `of_steps`: those of feature lists.
 std::vector<ParsedColumn> parsed_columns(const std::vector<FeatureDescription>& features, bool of_steps);

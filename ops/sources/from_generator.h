@@ -19,9 +19,9 @@ using NextElement = std::function<bool(RowWriter&)>;
 
 /// One run of a generator that can say where it is.
 struct SavingRun {
-  NextElement next;
+  NextElement next = {};
   /// What `start` needs to go on with the element that `next` would write now: at most `kMostGeneratorState` bytes.
-  std::function<std::string()> save;
+  std::function<std::string()> save = {};
 };
 
 /// The most that a generator may save of itself.
@@ -85,9 +85,9 @@ class GeneratorRuns {
 /// A source that a user's function makes up.
 struct Generator {
   static constexpr std::string_view kKind = "generator";
-  std::string name;                ///< appears in errors and in `explain()`
-  std::vector<FeatureSpec> gives;  ///< the features of each element, `kVaries` where sizes differ
-  GeneratorRuns runs;              ///< how it is started, and resumed
+  std::string name = {};                ///< appears in errors and in `explain()`
+  std::vector<FeatureSpec> gives = {};  ///< the features of each element, `kVaries` where sizes differ
+  GeneratorRuns runs;                   ///< how it is started, and resumed
 };
 
 /// Source: the elements that a function of yours makes, one after the other on one thread. What it throws becomes the

@@ -21,17 +21,17 @@ namespace millrace {
 ///
 /// Rows that are ragged in themselves come from `ragged_batch`.
 struct MemoryFeature {
-  std::string name;
+  std::string name = {};
   std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
                std::vector<std::vector<int32_t>>, std::vector<std::vector<int64_t>>, std::vector<std::vector<float>>,
                std::vector<std::vector<std::string>>>
-      values;
+      values = {};
   std::optional<Shape> shape = {};  ///< of each element. Default: what the values say, a scalar or a vector
 };
 
 /// As definitions have it: its values flat, and the lengths of the rows of a vector feature.
 struct FlatFeature {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::kInt64;
   std::vector<int64_t> integers = {};
   std::vector<float> reals = {};

@@ -15,7 +15,7 @@ struct MaskRule {
   uint64_t chosen_below = 0;
   int32_t mask_token = 0;
   uint32_t vocab_size = 0;
-  std::span<const int32_t> special_tokens;
+  std::span<const int32_t> special_tokens = {};
 };
 
 /// How many bytes `drawn` of `mask_row` has for a row of `length` positions.

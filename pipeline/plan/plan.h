@@ -19,10 +19,11 @@ using MakeOperator = std::function<std::shared_ptr<const Operator>(std::span<con
 
 /// One operator of a dataset with its inputs. Immutable and shared between datasets.
 struct PlanNode {
-  std::shared_ptr<const Operator> op;
-  std::vector<PlanNodePtr> inputs;
-  MakeOperator make;
-  std::shared_ptr<const Arguments> arguments;  ///< of the method of Dataset that made it; null: a rewrite, or yours
+  std::shared_ptr<const Operator> op = {};
+  std::vector<PlanNodePtr> inputs = {};
+  MakeOperator make = {};
+  /// Of the method of Dataset that made it; null: a rewrite, or yours
+  std::shared_ptr<const Arguments> arguments = {};
 
   /// What its arguments say, as text: options that have their default only with `all`.
   std::string text(Effect wanted, bool all) const;
@@ -67,15 +68,15 @@ struct PlanNode {
 
 /// A rewrite that was applied, and why.
 struct AppliedRewrite {
-  std::string name;
-  std::string reason;
+  std::string name = {};
+  std::string reason = {};
 };
 
 /// A change of a plan that keeps its stream, errors included.
 struct Rewrite {
-  std::string_view name;
-  std::string_view what;  ///< one line for `--help` and `explain()`
-  PlanNodePtr (*apply)(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied);
+  std::string_view name = {};
+  std::string_view what = {};  ///< one line for `--help` and `explain()`
+  PlanNodePtr (*apply)(const PlanNodePtr& plan, std::vector<AppliedRewrite>& applied) = nullptr;
 };
 
 /// All rewrites, in the order in which they run.

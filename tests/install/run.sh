@@ -38,11 +38,12 @@ weights=checkpoints/checkpoint-00000060/model.safetensors
 cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on with other weights" >&2; exit 1; }
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
 
-# Every component alone, two and all of them, found by their names.
+# Every component alone, two and all of them, found by their names; and every public struct with designated initialisers.
+python3 tests/install/designated_initialisers.py "$work/prefix/include" >"$work/designated_initialisers.cc"
 cp -rs "$work/prefix" "$work/lacking"
 sed -i 's|/[^;"]*/libicuuc[^;"]*|/nowhere/libicuuc.so|' "$work/lacking/lib/cmake/Millrace/MillraceTargets.cmake"
 cmake -S tests/install/components -B "$work/components" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
-  -DLACKING="$work/lacking" "${launcher[@]}" >/dev/null
+  -DLACKING="$work/lacking" -DDESIGNATED_INITIALISERS="$work/designated_initialisers.cc" "${launcher[@]}" >/dev/null
 cmake --build "$work/components" >"$work/components.log" || { cat "$work/components.log" >&2; exit 1; }
 all_cores=$(taskset -cp $$)
 all_cores=${all_cores##*: }
@@ -64,7 +65,7 @@ mkdir "$work/alone"
 compile_alone() {  # HEADER: a source that includes it and nothing else
   local source=$work/alone/${1//\//_}.cc
   printf '#include "%s"\n' "$1" >"$source"
-  $ccache "$compiler" -std=c++20 -O0 -Wall -Wextra -Wpedantic -Wno-missing-field-initializers -Werror -I"$work/prefix/include" \
+  $ccache "$compiler" -std=c++20 -O0 -Wall -Wextra -Wpedantic -Werror -I"$work/prefix/include" \
     -c "$source" -o "$source.o" || { echo "$1 does not compile alone" >&2; return 1; }
 }
 export -f compile_alone

@@ -10,7 +10,7 @@
 namespace millrace {
 
 struct StepTraceOptions {
-  std::string path;        ///< the file; what was there is lost
+  std::string path = {};   ///< the file; what was there is lost
   int64_t first_step = 0;  ///< steps of this run that are left out before. Default: 0
   int64_t steps = 100;     ///< that are written, about 10 KiB for each batch. Default: 100
 };

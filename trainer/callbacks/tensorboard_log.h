@@ -12,7 +12,7 @@
 namespace millrace {
 
 struct TensorboardLogOptions {
-  std::string folder;                       ///< of the event files, made if it is not there
+  std::string folder = {};                  ///< of the event files, made if it is not there
   const ParameterLayout* layout = nullptr;  ///< with `weights`: of the histograms. Default: null, none of weights
   std::span<const float> weights = {};      ///< `[layout->size()]`, as `Trainer::weights()` gives them
   int64_t histogram_every = 100;            ///< steps between the histograms of weights. Default: 100

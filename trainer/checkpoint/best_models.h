@@ -9,9 +9,9 @@ namespace millrace {
 
 /// A model that was kept for what an evaluation said of it.
 struct BestModel {
-  int64_t step = 0;  ///< after which it was evaluated
-  double value = 0;  ///< of the metric; finite
-  std::string path;  ///< its directory
+  int64_t step = 0;       ///< after which it was evaluated
+  double value = 0;       ///< of the metric; finite
+  std::string path = {};  ///< its directory
 };
 
 /// The models in the folder of a `BestModels`, the best first: for another process, also while the training goes on. A

@@ -11,8 +11,8 @@ namespace millrace {
 
 /// A flat buffer and how its tensors are called in a file: the parameter's name and `suffix` after it.
 struct ParameterBuffer {
-  std::span<float> values;  ///< `[layout.size()]`
-  std::string suffix;       ///< Default: empty
+  std::span<float> values = {};  ///< `[layout.size()]`
+  std::string suffix = {};       ///< Default: empty
 };
 
 /// The tensors of a flat buffer by name, in order of registration, then second names; they point into the buffer.
@@ -22,8 +22,8 @@ std::vector<NamedTensor> parameter_tensors(const ParameterLayout& layout, std::s
 
 /// What a file holds beside the parameters of a layout.
 struct TiedCopy {
-  std::string name;
-  std::string parameter;  ///< of which it is a copy
+  std::string name = {};
+  std::string parameter = {};  ///< of which it is a copy
 };
 struct ParametersInFile {
   std::span<const TiedCopy> copies = {};      ///< may be there; equal, where both are. Default: none

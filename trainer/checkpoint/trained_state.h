@@ -20,9 +20,9 @@ struct TrainedState {
   int64_t num_trained(const ParameterLayout& layout) const;
 
   /// By parameter id: 0 for those that are frozen.
-  std::vector<uint8_t> trainable;
-  FlatBuffer weights;
-  std::vector<FlatBuffer> slots;  ///< one per slot name of the optimizer
+  std::vector<uint8_t> trainable = {};
+  FlatBuffer weights = {};
+  std::vector<FlatBuffer> slots = {};  ///< one per slot name of the optimizer
 };
 
 }  // namespace millrace

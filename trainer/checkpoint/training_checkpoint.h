@@ -30,12 +30,12 @@ struct TrainingProgress {
   int64_t epoch = 0;            ///< of the last batch taken
   bool in_epoch = false;        ///< the end of that epoch has not been told yet
   bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end
-  StepResult unreported;        ///< losses since the last report that was due: the next one covers them
-  LossScale loss_scale;         ///< 1 without loss scaling
-  std::string model;            ///< its description (`Model::describe`); empty: it has none, or it is not known
+  StepResult unreported = {};   ///< losses since the last report that was due: the next one covers them
+  LossScale loss_scale = {};    ///< 1 without loss scaling
+  std::string model = {};       ///< its description (`Model::describe`); empty: it has none, or it is not known
   /// How gradients are made into updates beside the optimizer, in words: normalisation, clipping, what is frozen.
-  std::string gradients;
-  std::map<std::string, std::string> callbacks;  ///< states of callbacks by their names
+  std::string gradients = {};
+  std::map<std::string, std::string> callbacks = {};  ///< states of callbacks by their names
 };
 
 /// The checkpoints of one training: a folder with one directory for each, `checkpoint-00000120` after 120 steps.
@@ -56,7 +56,7 @@ class CheckpointFolder {
     /// again further back, stay as well until they are replaced. Default: 3
     int keep_last = 3;
     /// Writes further files into the directory it is given (a model's configuration, ...). Default: none
-    std::function<void(const std::string& directory)> more_files;
+    std::function<void(const std::string& directory)> more_files = {};
   };
 
   /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.

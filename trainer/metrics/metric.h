@@ -10,7 +10,7 @@ namespace millrace {
 
 /// A number of an evaluation and its name.
 struct MetricValue {
-  std::string name;
+  std::string name = {};
   double value = 0;
 };
 

@@ -43,9 +43,9 @@ struct RobertaConfig {
 struct RobertaInput {
   int64_t rows = 0;
   int64_t length = 0;
-  int64_t first_row = 0;                    ///< in the global batch
-  std::span<const int32_t> ids;             ///< `[rows, length]`
-  std::span<const int64_t> attention_mask;  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
+  int64_t first_row = 0;                         ///< in the global batch
+  std::span<const int32_t> ids = {};             ///< `[rows, length]`
+  std::span<const int64_t> attention_mask = {};  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
 
   /// Features `input_ids` (int32) and, if there is one, `attention_mask` (int64). Throws `kWrongShape`.
   static RobertaInput of(const BatchView& rows);

@@ -56,9 +56,9 @@ struct T5Config {
 struct T5Input {
   int64_t rows = 0;
   int64_t length = 0;
-  int64_t first_row = 0;                    ///< in the global batch
-  std::span<const int32_t> ids;             ///< `[rows, length]`
-  std::span<const int64_t> attention_mask;  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
+  int64_t first_row = 0;                         ///< in the global batch
+  std::span<const int32_t> ids = {};             ///< `[rows, length]`
+  std::span<const int64_t> attention_mask = {};  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
 
   /// Features `input_ids` (int32) and, if there is one, `attention_mask` (int64). Throws `kWrongShape`.
   static T5Input of(const BatchView& rows);
@@ -67,8 +67,8 @@ struct T5Input {
 /// What T5's decoder reads: as many rows as the encoder, of a length of their own.
 struct T5DecoderInput {
   int64_t length = 0;
-  std::span<const int32_t> ids;             ///< `[rows, length]`
-  std::span<const int64_t> attention_mask;  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
+  std::span<const int32_t> ids = {};             ///< `[rows, length]`
+  std::span<const int64_t> attention_mask = {};  ///< `[rows, length]`, 0 for keys that nobody attends to; empty: none
 };
 
 /// T5 (arXiv 1910.10683), a transformer with encoder and decoder, and its version 1.1: relative position buckets, root

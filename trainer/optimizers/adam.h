@@ -23,7 +23,7 @@ struct AdamOptions {
   AdamEpsilon epsilon_form = AdamEpsilon::kCorrected;  ///< Default: kCorrected
   double weight_decay = 0;                             ///< decoupled; applied before the Adam step. Default: 0
   DecayForm decay_form = DecayForm::kScale;            ///< Default: kScale
-  std::string exclude_from_decay;                      ///< see `weight_decays`. Default: empty, none is excluded
+  std::string exclude_from_decay = {};                 ///< see `weight_decays`. Default: empty, none is excluded
 };
 
 /// Adam (arXiv 1412.6980) and its forms with decoupled weight decay (arXiv 1711.05101). Slots `m` and `v`.

@@ -5,11 +5,11 @@
 namespace millrace {
 
 struct LambOptions {
-  double beta1 = 0.9;              ///< Default: 0.9
-  double beta2 = 0.999;            ///< Default: 0.999
-  double epsilon = 1e-6;           ///< Default: 1e-6
-  double weight_decay = 0;         ///< Default: 0
-  std::string exclude_from_decay;  ///< names matched get neither decay nor a trust ratio. Default: empty
+  double beta1 = 0.9;                   ///< Default: 0.9
+  double beta2 = 0.999;                 ///< Default: 0.999
+  double epsilon = 1e-6;                ///< Default: 1e-6
+  double weight_decay = 0;              ///< Default: 0
+  std::string exclude_from_decay = {};  ///< names matched get neither decay nor a trust ratio. Default: empty
 };
 
 /// LAMB (arXiv 1904.00962 version 3, with bias correction, phi(x) = x): `u = mh / (sqrt(vh) + eps) + wd w;

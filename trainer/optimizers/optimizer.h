@@ -29,15 +29,15 @@ struct UpdateStep {
 
 /// The learning rate of a group of parameters.
 struct GroupRate {
-  std::string parameters;  ///< what the group calls them
+  std::string parameters = {};  ///< what the group calls them
   double learning_rate = 0;
 };
 
 /// Flat buffers in the layout of the parameters.
 struct UpdateBuffers {
   float* weights = nullptr;
-  float* gradients = nullptr;     ///< may be overwritten by a layer-wise rule
-  std::span<float* const> slots;  ///< one per slot name, 0 before the first update
+  float* gradients = nullptr;          ///< may be overwritten by a layer-wise rule
+  std::span<float* const> slots = {};  ///< one per slot name, 0 before the first update
 };
 
 /// Sums of squares over (a part of) one parameter, accumulated in float64.

@@ -11,8 +11,8 @@ namespace millrace {
 
 /// Parameters that have an optimizer, and if they want a schedule, of their own.
 struct OptimizerGroup {
-  std::string parameters;                        ///< a regular expression (RE2) found in their names
-  std::unique_ptr<Optimizer> optimizer;          ///< never null
+  std::string parameters = {};                   ///< a regular expression (RE2) found in their names
+  std::unique_ptr<Optimizer> optimizer = {};     ///< never null
   std::unique_ptr<Schedule> schedule = nullptr;  ///< Default: null, the trainer's
 };
 

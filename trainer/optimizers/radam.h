@@ -5,11 +5,11 @@
 namespace millrace {
 
 struct RadamOptions {
-  double beta1 = 0.9;              ///< Default: 0.9
-  double beta2 = 0.999;            ///< Default: 0.999
-  double epsilon = 1e-6;           ///< Default: 1e-6
-  double weight_decay = 0;         ///< added to the direction: `u += wd w`. Default: 0
-  std::string exclude_from_decay;  ///< see `weight_decays`. Default: empty, none is excluded
+  double beta1 = 0.9;                   ///< Default: 0.9
+  double beta2 = 0.999;                 ///< Default: 0.999
+  double epsilon = 1e-6;                ///< Default: 1e-6
+  double weight_decay = 0;              ///< added to the direction: `u += wd w`. Default: 0
+  std::string exclude_from_decay = {};  ///< see `weight_decays`. Default: empty, none is excluded
 };
 
 /// Rectified Adam (arXiv 1908.03265): while the variance of the second moment cannot be trusted (updates 1 to 5 for

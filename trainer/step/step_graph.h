@@ -16,15 +16,15 @@
 namespace millrace {
 
 struct StepReport {
-  StepResult result;         ///< sums over all replicas, added in their order, batch by batch
+  StepResult result = {};    ///< sums over all replicas, added in their order, batch by batch
   double loss = 0;           ///< the first loss: sum / weight; 0 when the weight is 0
   double gradient_norm = 0;  ///< of the normalised gradient over all trained parameters, before clipping of the sum
   double clip_scale = 1;     ///< what clipping of the sum multiplied the gradient of the first loss with
   bool updated = false;      ///< false: the update was skipped, weights and slots are as before
-  std::vector<GroupRate> learning_rates;  ///< of groups of parameters with rates of their own
-  std::string skip_reason;                ///< names step and batch, and what was not finite; empty when updated
-  StepTimeline timeline;
-  StepPhases phases;
+  std::vector<GroupRate> learning_rates = {};  ///< of groups of parameters with rates of their own
+  std::string skip_reason = {};                ///< names step and batch, and what was not finite; empty when updated
+  StepTimeline timeline = {};
+  StepPhases phases = {};
 };
 
 /// One training step of a model on all replicas, as a oneTBB flow graph that is built once:

@@ -36,11 +36,11 @@ struct StepPhases {
 
 /// When the work on one batch of a step ran.
 struct BatchTimeline {
-  std::chrono::steady_clock::time_point began;  ///< what the other times count from
-  std::vector<ReplicaTime> replicas;  ///< the reductions that a replica's thread did among it; empty ones are 0
+  std::chrono::steady_clock::time_point began = {};  ///< what the other times count from
+  std::vector<ReplicaTime> replicas = {};  ///< the reductions that a replica's thread did among it; empty ones are 0
   /// By bucket: the last addition of its tree, that to the batches before, and its sum of squares.
-  std::vector<TimeSpan> reductions;
-  std::chrono::steady_clock::time_point ended;  ///< for the last batch of a step: with the step
+  std::vector<TimeSpan> reductions = {};
+  std::chrono::steady_clock::time_point ended = {};  ///< for the last batch of a step: with the step
 
   /// When the last replica's backward pass ended.
   std::chrono::nanoseconds backward_end() const;
@@ -52,11 +52,11 @@ struct BatchTimeline {
 
 /// When each part of a step ran.
 struct StepTimeline {
-  std::vector<BatchTimeline> batches;           ///< in their order; at least one
-  std::chrono::steady_clock::time_point began;  ///< what `decision` and `updates` count from
-  TimeSpan decision;                            ///< norm, finiteness, clipping
-  std::vector<TimeSpan> updates;                ///< by bucket; empty when the update was skipped
-  std::chrono::steady_clock::time_point ended;
+  std::vector<BatchTimeline> batches = {};           ///< in their order; at least one
+  std::chrono::steady_clock::time_point began = {};  ///< what `decision` and `updates` count from
+  TimeSpan decision = {};                            ///< norm, finiteness, clipping
+  std::vector<TimeSpan> updates = {};                ///< by bucket; empty when the update was skipped
+  std::chrono::steady_clock::time_point ended = {};
   std::chrono::nanoseconds total{0};           ///< spent on the batches and the update, without waits in between
   std::chrono::nanoseconds after_backward{0};  ///< of it: after the last backward pass
 };

@@ -13,7 +13,7 @@ template <typename T>
 struct AttentionOptions {
   int64_t batch_rows = 0;
   int64_t heads = 1;
-  DropoutMask dropout;  ///< of the attention probabilities. Default: none
+  DropoutMask dropout = {};  ///< of the attention probabilities. Default: none
   /// `[batch_rows, keys]`: 0 for keys that nobody attends to. A row without any other key attends to all equally. Must
   /// outlive the tape's step. Default: empty, all keys are attended to
   std::span<const int64_t> key_mask = {};

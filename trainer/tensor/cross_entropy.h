@@ -10,7 +10,7 @@ namespace millrace {
 /// A loss as a tensor for `backward`, and as the sum in double precision.
 template <typename T>
 struct SummedLoss {
-  Tensor<T> tensor;  ///< `[]`
+  Tensor<T> tensor = {};  ///< `[]`
   double sum = 0;
   int64_t num_labels = 0;  ///< rows that have one
 };

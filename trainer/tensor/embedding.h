@@ -11,9 +11,9 @@ namespace millrace {
 /// Rows looked up in one table.
 template <typename T>
 struct EmbeddingLookup {
-  Tensor<T> table;               ///< `[entries, columns]`
-  std::span<const int32_t> ids;  ///< which entry for each row; must outlive the tape's step
-  int32_t padding_id = -1;       ///< an entry that gets no gradient from here. Default: -1, none
+  Tensor<T> table = {};               ///< `[entries, columns]`
+  std::span<const int32_t> ids = {};  ///< which entry for each row; must outlive the tape's step
+  int32_t padding_id = -1;            ///< an entry that gets no gradient from here. Default: -1, none
 };
 
 /// The sum of what up to four lookups give: `y[i] = sum over lookups of table[ids[i]]`, `[ids, columns]`. Throws

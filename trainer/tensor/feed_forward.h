@@ -18,16 +18,16 @@ enum class Activation {
 
 template <typename T>
 struct FeedForwardWeights {
-  Tensor<T> in;                            ///< `[inner, columns]`
+  Tensor<T> in = {};                       ///< `[inner, columns]`
   std::optional<Tensor<T>> in_bias = {};   ///< `[inner]`. Default: none
   std::optional<Tensor<T>> gate = {};      ///< `[inner, columns]`; see `feed_forward`. Default: none
-  Tensor<T> out;                           ///< `[columns, inner]`
+  Tensor<T> out = {};                      ///< `[columns, inner]`
   std::optional<Tensor<T>> out_bias = {};  ///< `[columns]`. Default: none
 };
 
 struct FeedForwardOptions {
   Activation activation = Activation::kGelu;  ///< Default: kGelu
-  DropoutMask dropout;                        ///< of what goes into the second product. Default: none
+  DropoutMask dropout = {};                   ///< of what goes into the second product. Default: none
   /// Rows of the batch that x is of, needed with a dropout: x has as many rows times the length. Default: 0, not said
   int64_t batch_rows = 0;
 };

@@ -40,7 +40,7 @@ class TensorShape {
 template <typename T>
 struct Tensor {
   T* values = nullptr;
-  TensorShape shape;
+  TensorShape shape = {};
   int gradient = -1;  ///< -1: none is computed (a constant, an evaluation)
 
   int64_t rows() const { return shape.rows(); }

@@ -36,13 +36,13 @@ class ShardIndex {
   static constexpr uint64_t kPointDistance = kMostUnpackedBefore - (64 << 10) - 512;
 
   struct Parts {
-    ShardFingerprint fingerprint;
+    ShardFingerprint fingerprint = {};
     Compression compression = Compression::kNone;
     /// One for each record, and one for where the last one ends: see `entry`.
     std::vector<uint64_t> entries = {0};
     /// Ascending; none for a plain shard. Of a zstd shard where its frames begin, but for the first one, and, when it
     /// has a seek table, where the last one ends.
-    std::vector<SeekPoint> points;
+    std::vector<SeekPoint> points = {};
   };
   explicit ShardIndex(Parts parts) : parts_(std::move(parts)) {}
   /// The offset of a record's length field (48 bits), and above it the record's tag (16 bits).

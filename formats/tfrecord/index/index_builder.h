@@ -13,13 +13,13 @@ class Storage;
 
 struct IndexBuilderOptions {
   /// How the shard is stored. Default: as its first bytes say.
-  std::optional<Compression> compression;
+  std::optional<Compression> compression = {};
   /// Longer records are the error `record_too_large`. Default: 1 GiB.
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Unpacked bytes from one seek point of a compressed shard to the next. Default: what keeps `kMostUnpackedBefore`.
   uint64_t seek_point_distance = ShardIndex::kPointDistance;
   /// Is told how many bytes of the file were read so far. Default: nothing.
-  std::function<void(uint64_t)> on_progress;
+  std::function<void(uint64_t)> on_progress = {};
 };
 
 /// Reads a whole shard and makes its index; waits for the storage. Throws the error of the first damage: only a whole

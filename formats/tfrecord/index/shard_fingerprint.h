@@ -17,10 +17,10 @@ struct ShardFingerprint {
   /// Bytes at either end of a shard that `first` and `last` are of: of a shorter shard all its bytes.
   static constexpr uint64_t kEndBytes = 4 << 10;
 
-  std::string name;    ///< of the file, without folders
-  uint64_t bytes = 0;  ///< of the file
-  uint64_t first = 0;  ///< XXH3 (64 bits) of its first 4 KiB
-  uint64_t last = 0;   ///< XXH3 (64 bits) of its last 4 KiB
+  std::string name = {};  ///< of the file, without folders
+  uint64_t bytes = 0;     ///< of the file
+  uint64_t first = 0;     ///< XXH3 (64 bits) of its first 4 KiB
+  uint64_t last = 0;      ///< XXH3 (64 bits) of its last 4 KiB
   friend bool operator==(const ShardFingerprint&, const ShardFingerprint&) = default;
 };
 

@@ -5,6 +5,6 @@
 
 void use_ops() {
   const auto schema = std::make_shared<millrace::Schema>();
-  const millrace::MapRowsOperator map(schema, {.name = "nothing", .writes = {}, .function = [](const auto&, auto&) {}});
+  const millrace::MapRowsOperator map(schema, {.name = "nothing", .function = [](const auto&, auto&) {}});
   if (map.name() != "map") throw std::runtime_error("ops");
 }

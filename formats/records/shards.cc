@@ -1,5 +1,6 @@
 #include "millrace/formats/records/shards.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -19,7 +20,63 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+std::string_view without_slashes(std::string_view path) { return path.substr(0, path.find_last_not_of('/') + 1); }
+
+// As Hadoop and Spark have it: `_SUCCESS`, `_temporary`, `.git`, but not the column of a partition `_day=1`.
+bool is_hidden(std::string_view name) {
+  return name.starts_with('.') || (name.starts_with('_') && name.find('=') == std::string_view::npos);
+}
+
+// Whether a folder that matches is no part of the data: it is not finished, or it is hidden, or in a hidden one that
+// the pattern does not name itself.
+bool is_passed_over(std::string_view folder, std::string_view pattern) {
+  if (!written_name(folder).empty()) return true;
+  while (true) {
+    const std::string_view name = folder.substr(0, folder.find('/'));
+    const bool is_last = name.size() == folder.size();
+    if (is_hidden(name) && (is_last || !pattern.starts_with(name.front()))) return true;
+    if (is_last) return false;
+    folder.remove_prefix(name.size() + 1);
+    pattern.remove_prefix(std::min(pattern.find('/'), pattern.size() - 1) + 1);
+  }
+}
+
+// A pattern takes files alone; data in folders that it matches would be lost without a word.
+void refuse_folders(std::string_view pattern, const std::vector<std::string>& folders) {
+  constexpr size_t kMostShown = 3;
+  const size_t shown = std::min(folders.size(), kMostShown);
+  std::string names = fmt::format("'{}'", fmt::join(folders.begin(), folders.begin() + shown, "', '"));
+  if (shown < folders.size()) names += fmt::format(" and {} more", folders.size() - shown);
+  refuse(
+      fmt::format("'{}' matches folders: {}. The files in them are '{}/*'; to leave them out, let the pattern match "
+                  "files alone",
+                  pattern, names, without_slashes(pattern)));
+}
+
+bool has_double_star(std::string_view pattern) {
+  for (size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (pattern[i] == '*' && pattern[i + 1] == '*') {
+      return true;
+    }
+  }
+  return false;
+}
+
 Shards from_matches(const std::string& pattern, std::vector<std::string> paths) {
+  if (has_double_star(pattern) && (paths.size() != 1 || paths[0] != pattern)) {
+    refuse(fmt::format("'{}': ** does not go through folders here; write one * for each level, as in 'data/*/*'",
+                       pattern));
+  }
+  std::vector<std::string> folders;
+  std::erase_if(paths, [&](const std::string& path) {
+    if (!path.ends_with('/')) return false;
+    const std::string_view folder = without_slashes(path);
+    if (!is_passed_over(folder, without_slashes(pattern))) folders.emplace_back(folder);
+    return true;
+  });
+  if (!folders.empty()) refuse_folders(pattern, folders);
   constexpr std::string_view kIndex = ".index";
   const bool wants_indexes = pattern.ends_with(kIndex);
   const size_t left_out = std::erase_if(paths, [&](const std::string& path) {

@@ -24,10 +24,10 @@ struct Shard {
 ///     Shards::glob("wikitext/train/dataset-*.tfrecord").counts_from("dataset-{index}-{count}.tfrecord")
 class Shards {
  public:
-  /// Local files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by the bytes of their paths. What
-  /// lies beside shards is left out: their indexes (`NAME.index`, unless the pattern itself ends so) and files that a
-  /// writer has not finished (`NAME.tmp-PID-N`). Throws kInvalidArgument when there is none, kIo when a folder cannot
-  /// be read.
+  /// Local files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by the bytes of their paths. Left out
+  /// are their indexes (`NAME.index`, unless the pattern itself ends so), what is not finished (`NAME.tmp-PID-N`), and
+  /// folders whose names begin with `.`, or with `_` and have no `=`. Throws kInvalidArgument where no file matches, a
+  /// folder of another name does, or the pattern has `**`; kIo when a folder cannot be read.
   [[nodiscard]] static Shards glob(const std::string& pattern);
   /// The same in another storage.
   [[nodiscard]] static Shards glob(Storage& storage, const std::string& pattern);

@@ -167,11 +167,7 @@ std::vector<std::string> glob_local(const std::string& pattern) {
     return number == ENOENT || number == ENOTDIR ? 0 : 1;
   };
   const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_MARK, on_error, &found);
-  std::vector<std::string> paths;
-  for (size_t i = 0; i < found.gl_pathc; ++i) {
-    std::string path = found.gl_pathv[i];
-    if (!path.ends_with('/')) paths.push_back(std::move(path));  // GLOB_MARK: folders end in a slash
-  }
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   if (status != 0 && status != GLOB_NOMATCH) {
     throw ErrorException(ErrorCode::kIo, fmt::format("cannot list '{}': {}", pattern, failed));

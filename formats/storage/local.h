@@ -46,7 +46,7 @@ class LocalStorage final : public Storage {
 [[nodiscard]] std::string note_on_url(std::string_view path);
 
 /// What `LocalStorage::glob` does; needs no executor. A pattern that is the name of a file is that file alone, whatever
-/// else it could match.
+/// else it could match. Folders end in `/`.
 [[nodiscard]] std::vector<std::string> glob_local(const std::string& pattern);
 
 }  // namespace millrace

@@ -73,9 +73,9 @@ class Storage {
  public:
   virtual ~Storage() = default;
   virtual void open(const std::string& path, std::shared_ptr<OpenSink> sink) = 0;
-  /// The paths of files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by their bytes. Blocks: called
-  /// when a dataset is described, never by a running pipeline. Throws `kIo` when a folder cannot be read; no match is
-  /// an empty list.
+  /// The paths that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by their bytes; those of folders, where
+  /// there are such, end in `/`. Blocks: called when a dataset is described, never by a running pipeline. Throws `kIo`
+  /// when a folder cannot be read; no match is an empty list.
   [[nodiscard]] virtual std::vector<std::string> glob(const std::string& pattern) = 0;
 };
 

@@ -155,6 +155,17 @@ TEST_F(DatasetTools, OfManyShardsOnlyThoseWithDamageAreListed) {
   EXPECT_THAT(failed.out, Not(HasSubstr("many-008")));
 }
 
+TEST_F(DatasetTools, FoldersAmongTheShardsAreRefusedAndOnesInThePlaceOfAnIndexAreNone) {
+  std::filesystem::create_directories(folder_.path("b-2000.tfrecord.index"));
+  const ChildResult none = verify({all_});
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  for (const ChildResult& result : {verify({folder_.path("*")}), index({folder_.path("*")})}) {
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("matches folders: '" + folder_.path("b-2000.tfrecord.index") + "'."));
+    EXPECT_THAT(result.err, HasSubstr("The files in them are '" + folder_.path("*/*") + "'"));
+  }
+}
+
 TEST_F(DatasetTools, StaleAndBrokenIndexesAreWrittenAnew) {
   EXPECT_EQ(index({all_}).exit_code, 0);
   write("a-3.tfrecord", 4, Compression::kNone);

@@ -291,7 +291,8 @@ std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::
     if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
     pattern += c;
   }
-  if (storage.glob(pattern).empty()) return nullptr;
+  const auto is_folder = [](const std::string& match) { return match.ends_with('/'); };
+  if (std::ranges::all_of(storage.glob(pattern), is_folder)) return nullptr;
   BlockingFile file(storage, path);
   std::string bytes(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(bytes)));

@@ -1,11 +1,17 @@
 #include "millrace/formats/records/shards.h"
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/local.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace::shards_test {
 namespace {
@@ -94,6 +100,87 @@ TEST(Shards, OfSeveralPatternsAreThoseOfEachInTurnAndOnce) {
 TEST(Shards, AFolderIsNoPatternOfFiles) {
   EXPECT_THAT(message_of([] { (void)Shards::glob("/proc/self"); }),
               HasSubstr("'/proc/self' is a folder; its files are '/proc/self/*'"));
+}
+
+// Of files below a folder of its own; `/` at the end makes an empty folder.
+class ShardsInFolders : public ::testing::Test {
+ protected:
+  void make(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      const auto place = std::filesystem::path(folder_.path(path));
+      std::filesystem::create_directories(place.parent_path());
+      if (!path.ends_with('/')) test::write_file(place.string(), "");
+    }
+  }
+  // The names below the folder, in this storage and without one alike.
+  std::vector<std::string> names(const std::string& pattern) {
+    const Shards shards = Shards::glob(folder_.path(pattern));
+    EXPECT_EQ(shards, Shards::glob(storage_, folder_.path(pattern)));
+    std::vector<std::string> names;
+    for (const Shard& shard : shards.list()) names.push_back(shard.path.substr(inside_.size()));
+    return names;
+  }
+  // What the pattern is refused with, without the folder's path.
+  std::string refusal(const std::string& pattern) {
+    std::string message = message_of([&] { (void)Shards::glob(folder_.path(pattern)); });
+    EXPECT_EQ(message, message_of([&] { (void)Shards::glob(storage_, folder_.path(pattern)); }));
+    for (size_t at = 0; (at = message.find(inside_)) != std::string::npos;) message.erase(at, inside_.size());
+    return message;
+  }
+
+  const test::TemporaryFolder folder_;
+  const std::string inside_ = folder_.path() + "/";
+  InlineExecutor executor_;
+  LocalStorage storage_{executor_};
+};
+
+TEST_F(ShardsInFolders, FoldersThatMatchAreRefusedAndNamedWithThePatternOfTheirFiles) {
+  make({"part/_SUCCESS", "part/date=2024-01-01/part-0", "part/date=2024-01-02/part-0"});
+  const std::string message =
+      "invalid_argument: 'part/*' matches folders: 'part/date=2024-01-01', 'part/date=2024-01-02'. The files in them "
+      "are 'part/*/*'; to leave them out, let the pattern match files alone";
+  EXPECT_EQ(refusal("part/*"), message);
+  EXPECT_THAT(names("part/*/*"), ElementsAre("part/date=2024-01-01/part-0", "part/date=2024-01-02/part-0"));
+  EXPECT_THAT(refusal("part/*/"), HasSubstr("The files in them are 'part/*/*'"));
+  make({"part/date=2024-01-03/country=DE/part-0", "part/date=2024-01-04/part-0"});
+  EXPECT_THAT(refusal("part/*"), HasSubstr("'part/date=2024-01-03' and 1 more. The files"));
+  EXPECT_THAT(refusal("part/*/*"), HasSubstr("'part/*/*' matches folders: 'part/date=2024-01-03/country=DE'. The"));
+}
+
+TEST_F(ShardsInFolders, AFolderAmongFilesIsRefusedToo) {
+  make({"p0.tfrecord", "more/p1.tfrecord", "p2"});
+  EXPECT_THAT(refusal("*"), HasSubstr("'*' matches folders: 'more'. The files in them are '*/*'"));
+  EXPECT_THAT(names("p*"), ElementsAre("p0.tfrecord", "p2"));
+  EXPECT_THAT(names("*.tfrecord"), ElementsAre("p0.tfrecord"));
+  EXPECT_THAT(message_of([&] {
+                (void)Shards::globs({folder_.path("p*"), folder_.path("m*")});
+              }),
+              HasSubstr("matches folders"));
+}
+
+TEST_F(ShardsInFolders, FoldersThatHadoopAndSparkPassOverArePassedOver) {
+  make({"part-0", "_SUCCESS", "_temporary/0/_temporary/part-1", ".git/config", "cache.tmp-12-3/", "day=1/_old/p",
+        "day=1/p", "day=1/.cache/0/p"});
+  EXPECT_THAT(names("[^d]*"), ElementsAre("_SUCCESS", "part-0"));
+  EXPECT_THAT(refusal(".*"), HasSubstr("no file matches"));
+  EXPECT_THAT(refusal("_t*"), HasSubstr("no file matches"));
+  EXPECT_THAT(names("day=*/*"), ElementsAre("day=1/p"));
+  EXPECT_THAT(refusal("*"), HasSubstr("matches folders: 'day=1'."));
+  // A folder in one that is passed over, unless the pattern names that one.
+  EXPECT_THAT(refusal("*/0"), HasSubstr("no file matches"));
+  EXPECT_THAT(refusal("_*/0"), HasSubstr("matches folders: '_temporary/0'"));
+  EXPECT_THAT(refusal("day=1/.cache/*"), HasSubstr("matches folders: 'day=1/.cache/0'"));
+  // The partitions of a column `_day`.
+  make({"by/_day=1/part-0"});
+  EXPECT_THAT(refusal("by/*"), HasSubstr("matches folders: 'by/_day=1'"));
+}
+
+TEST_F(ShardsInFolders, DoubleStarsAreRefusedUnlessTheyAreNames) {
+  make({"a/b/c/p", "a**", "ab"});
+  EXPECT_THAT(refusal("a/**/p"), HasSubstr("'a/**/p': ** does not go through folders here"));
+  EXPECT_THAT(refusal("**.tfrecord"), HasSubstr("** does not go through folders here"));
+  EXPECT_THAT(names("a**"), ElementsAre("a**"));
+  EXPECT_THAT(names("a\\**"), ElementsAre("a**"));
 }
 
 TEST(Shards, EmptyListAndEmptyPathAreRefused) {

@@ -157,13 +157,13 @@ TEST_F(LocalStorageTest, ReadInFlightSurvivesWhoeverAskedForIt) {
   EXPECT_EQ(room.substr(0, sink->result.bytes), "23456789");
 }
 
-TEST_F(LocalStorageTest, GlobIsSortedAndHoldsOnlyFiles) {
+TEST_F(LocalStorageTest, GlobIsSortedAndMarksFolders) {
   write("b-10", "");
   write("b-9", "");
   write("a", "");
   fs::create_directory(folder_ / "b-folder");
   EXPECT_THAT(storage_.glob((folder_ / "b*").string()),
-              ElementsAre((folder_ / "b-10").string(), (folder_ / "b-9").string()));
+              ElementsAre((folder_ / "b-10").string(), (folder_ / "b-9").string(), (folder_ / "b-folder/").string()));
   EXPECT_THAT(storage_.glob((folder_ / "[x-z]*").string()), IsEmpty());
   EXPECT_THAT(storage_.glob((folder_ / "none" / "*").string()), IsEmpty());
 }

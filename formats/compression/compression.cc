@@ -39,6 +39,7 @@ ContentGuess guess_compression(std::string_view first_bytes) {
                               "7zXZ\0"sv)) {
     return {std::nullopt, "xz"};
   }
+  if (first_bytes.starts_with("\xff\x06\0\0sNaPpY"sv)) return {std::nullopt, "snappy"};  // framing_format.txt, 4.1
   if (first_bytes.starts_with("BZh"sv)) return {std::nullopt, "bzip2"};
   if (first_bytes.starts_with("\x04\x22\x4d\x18"sv)) return {std::nullopt, "lz4"};
   if (first_bytes.size() >= 2) {

@@ -36,12 +36,15 @@ constexpr std::array kFormats = {
     Magic{"ORC"sv, "ORC"},
     Magic{"Obj\x01"sv, "Avro"},
     Magic{"SEQ\x06"sv, "a Hadoop sequence file"},
+    Magic{"crc\0"sv, "the checksums that Hadoop writes beside a file (.NAME.crc)"},
+    Magic{"\x0a\x23\xd7\xce"sv, "MXNet RecordIO"},
     Magic{"\x89HDF"sv, "HDF5"},
     Magic{"\x93NUMPY"sv, "NumPy"},
     Magic{"\x89PNG"sv, "PNG"},
     Magic{"\xff\xd8\xff"sv, "JPEG"},
     Magic{"SQLite format 3"sv, "SQLite"},
 };
+constexpr size_t kTarMagicOffset = 257;
 constexpr size_t kFewestOfText = 4;
 constexpr size_t kMostShown = 64;
 
@@ -54,16 +57,22 @@ bool is_text(std::string_view bytes) {
          valid_utf8_prefix(bytes) + kMostOfACharacter > bytes.size();
 }
 
+// Empty where none is known.
+std::string_view format_of(std::string_view bytes) {
+  const auto* found =
+      std::ranges::find_if(kFormats, [&](const Magic& format) { return bytes.starts_with(format.bytes); });
+  return found == kFormats.end() ? std::string_view() : found->name;
+}
+
 }  // namespace
 
 std::string describe_other_format(std::string_view first_bytes) {
+  const bool is_tar = first_bytes.size() > kTarMagicOffset && first_bytes.substr(kTarMagicOffset).starts_with("ustar");
+  std::string_view format = is_tar ? "a tar archive" : format_of(first_bytes);
   if (first_bytes.starts_with("\xef\xbb\xbf")) first_bytes.remove_prefix(3);  // the mark of byte order
   first_bytes.remove_prefix(std::min(first_bytes.find_first_not_of(" \t\r\n"), first_bytes.size()));
-  for (const Magic& format : kFormats) {
-    if (first_bytes.starts_with(format.bytes)) {
-      return fmt::format("; the file begins like {}, and is no TFRecord file", format.name);
-    }
-  }
+  if (format.empty()) format = format_of(first_bytes);
+  if (!format.empty()) return fmt::format("; the file begins like {}, and is no TFRecord file", format);
   const std::string_view shown = first_bytes.substr(0, kMostShown);
   if (!is_text(shown)) return "";
   const std::string_view line = shown.substr(0, std::min(shown.find_first_of("\r\n\t"), valid_utf8_prefix(shown)));

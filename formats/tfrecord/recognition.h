@@ -15,7 +15,7 @@ constexpr size_t kRecognitionBytes = 12;
 [[nodiscard]] bool begins_like_records(std::string_view first_bytes);
 
 /// What a file that does not begin with a record seems to be instead, as an addition to the message about it: `; the
-/// file begins like HTML, and is no TFRecord file`; empty where nothing is recognised. Reads up to 64 bytes.
+/// file begins like HTML, and is no TFRecord file`; empty where nothing is recognised. Reads up to 262 bytes.
 [[nodiscard]] std::string describe_other_format(std::string_view first_bytes);
 
 /// How a shard is stored, by its first bytes: at least `kRecognitionBytes`, or the whole file. Throws `compression` for

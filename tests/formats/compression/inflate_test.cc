@@ -229,6 +229,8 @@ TEST(CompressionGuess, KnowsMagicBytes) {
   EXPECT_EQ(guess_compression("\x60\x2a\x4d\x18....").compression, Compression::kNone);
   EXPECT_EQ(guess_compression("BZh9....").compression, std::nullopt);
   EXPECT_EQ(guess_compression("BZh9....").description, "bzip2");
+  EXPECT_EQ(guess_compression(std::string_view("\xff\x06\0\0sNaPpY\0\0", 12)).compression, std::nullopt);
+  EXPECT_EQ(guess_compression(std::string_view("\xff\x06\0\0sNaPpY\0\0", 12)).description, "snappy");
   EXPECT_EQ(compression_from_name("GZIP"), Compression::kGzip);
   EXPECT_EQ(compression_from_name(""), Compression::kNone);
   EXPECT_EQ(compression_from_name("zstd"), Compression::kZstd);

@@ -509,6 +509,16 @@ TEST_F(ShardReaderTest, AFileThatIsNoShardIsCalledWhatItIs) {
               HasSubstr(R"(begins with the text '{"text": "one"}')"));
   EXPECT_THAT(message("\xef\xbb\xbf\n <!DOCTYPE html>"), HasSubstr("begins like HTML"));
   EXPECT_THAT(message("caf\xc3\xa9,1\nna\xc3\xafve,2\n"), HasSubstr("begins with the text 'caf\xc3\xa9,1'"));
+  EXPECT_THAT(message(std::string("\xff\x06\0\0sNaPpY\x01\x05\0\0abcd0", 19)), HasSubstr("the content is snappy"));
+  EXPECT_THAT(message(std::string("crc\0\0\0\2\0\x12\x34\x56\x78", 12)),
+              HasSubstr("like the checksums that Hadoop writes beside a file (.NAME.crc), and is no TFRecord file"));
+  EXPECT_THAT(message(std::string("\x0a\x23\xd7\xce\4\0\0\0\1\2\3\4", 12)), HasSubstr("like MXNet RecordIO"));
+  for (const std::string& name : {std::string("000.txt"), std::string(100, 'n')}) {
+    std::string tar = name + std::string(257 - name.size(), '\0') + "ustar";
+    EXPECT_THAT(message(tar + std::string(250, '\0')), HasSubstr("like a tar archive")) << name;
+    tar.back() = '.';
+    EXPECT_THAT(message(tar + std::string(250, '\0')), testing::Not(HasSubstr("tar archive"))) << name;
+  }
   const std::string damaged(40, '\1');
   EXPECT_THAT(message(damaged), testing::Not(HasSubstr("no TFRecord")));
   // A shard whose damage lies further on is one.

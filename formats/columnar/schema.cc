@@ -1,5 +1,7 @@
 #include "millrace/formats/columnar/schema.h"
 
+#include <unordered_set>
+
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
@@ -35,11 +37,12 @@ int64_t num_values(std::span<const int64_t> shape) {
 }
 
 Schema::Schema(std::vector<FeatureSpec> features) : features_(std::move(features)) {
+  std::unordered_set<std::string_view> names;
   for (size_t i = 0; i < features_.size(); ++i) {
     if (features_[i].name.empty()) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("feature {} has an empty name", i));
     }
-    if (find(features_[i].name) != static_cast<int>(i)) {
+    if (!names.insert(features_[i].name).second) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("feature '{}' occurs twice", features_[i].name));
     }
     int64_t values = 1;

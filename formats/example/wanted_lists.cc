@@ -1,6 +1,7 @@
 #include "millrace/formats/example/wanted_lists.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -10,13 +11,15 @@
 namespace millrace::wire {
 
 WantedLists::WantedLists(const std::vector<FeatureDescription>& features, std::string_view operator_name) {
+  std::unordered_map<std::string, size_t> known;
   for (const FeatureDescription& feature : features) {
     const bool fixed_len = feature.kind == FeatureDescription::kFixedLen;
     std::vector<size_t>& of_this = of_feature_.emplace_back();
     for (const ListKey& key : keys_of(feature)) {
-      const size_t found = find(key.key, 0);
+      const auto [entry, is_new] = known.try_emplace(key.key, lists_.size());
+      const size_t found = entry->second;
       of_this.push_back(found);
-      if (found == lists_.size()) {
+      if (is_new) {
         lists_.push_back({key.key, key.stored, fixed_len});
         continue;
       }

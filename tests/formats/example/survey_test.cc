@@ -1,6 +1,9 @@
 #include "millrace/formats/example/survey.h"
 
+#include <ctime>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -57,6 +60,37 @@ TEST(ExampleSurvey, ProposesFixedShapesWhereEveryRecordHasAsManyValues) {
       var_len("none", DType::kInt64).to_string(), var_len("rare", DType::kInt64).to_string(),
       var_len("weights", DType::kFloat32).to_string()};
   EXPECT_EQ(found, expected);
+}
+
+// CPU time of this thread, in seconds.
+double thread_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Surveys a record of so many features, and makes what parses it as proposed.
+double seconds_of_features(int64_t count) {
+  ExampleWriter writer;
+  for (int64_t i = 0; i < count; ++i) writer.add(std::to_string(i), std::span<const int64_t>(&i, 1));
+  const std::string bytes = writer.finish();
+  const double begin = thread_seconds();
+  ExampleSurvey survey;
+  survey.add(bytes);
+  const ExampleParser parser(survey.proposal());
+  EXPECT_EQ(Schema(parser.columns()).size(), static_cast<size_t>(count));
+  return thread_seconds() - begin;
+}
+
+// No bound on a time: both grow with the machine. Eight times the features are 64 times the work where it is quadratic,
+// and somewhat more than 8 times where it is not; rounds until one shows that.
+TEST(ExampleSurvey, TakesWorkInProportionToTheFeatures) {
+  constexpr double kMostTimes = 24;
+  double times = 0;
+  for (int round = 0; round < 5 && (round == 0 || times > kMostTimes); ++round) {
+    times = seconds_of_features(8'000) / seconds_of_features(1'000);
+  }
+  EXPECT_LE(times, kMostTimes);
 }
 
 TEST(ExampleSurvey, RefusesWhatIsNoExampleAndValuesOfAnotherType) {

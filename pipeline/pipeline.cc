@@ -12,6 +12,7 @@
 #include "millrace/pipeline/run/io_threads.h"
 #include "millrace/pipeline/run/lowered_plan.h"
 #include "millrace/pipeline/run/output_thread.h"
+#include "millrace/pipeline/watch/file_versions.h"
 #include "millrace/pipeline/watch/shard_digest_reader.h"
 #include "millrace/pipeline/watch/traced_storage.h"
 #include "millrace/pipeline/watch/watchdog.h"
@@ -107,13 +108,14 @@ class Pipeline::Impl {
         lowered_(executor_, plan_,
                  {.ordered = options.ordered, .statistics = options.statistics, .trace = trace_.get()}),
         plan_digest_(std::make_shared<const PlanDigest>(digest_of(written))),
-        shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage, options.watchdog,
-                                                          options.on_stall)),
+        shard_digest_(std::make_shared<ShardDigestReader>(shard_paths(written), options.storage, file_versions_,
+                                                          options.watchdog, options.on_stall)),
         checkpoint_blocker_(options.ordered ? find_checkpoint_blocker(written)
                                             : "the pipeline runs with ordered = false"),
         on_skip_(options.on_skip),
         started_ns_(now_ns()) {
     disk_.ordered = options.ordered;
+    storage_ = std::make_shared<VersionCheckedStorage>(std::move(storage_), file_versions_);
     if (!options.statistics && (options.watchdog != 0 || trace_ != nullptr)) {
       throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("start: without statistics there is no {}",
                                                                     trace_ != nullptr ? "trace" : "watchdog"));
@@ -282,6 +284,7 @@ class Pipeline::Impl {
   OutputThread output_thread_;
   LocalStorage local_storage_{io_threads_};
   LocalDisk disk_{local_storage_, output_thread_};
+  const std::shared_ptr<FileVersions> file_versions_ = std::make_shared<FileVersions>();
   std::shared_ptr<Storage> storage_;
   ConsumerWaiter waker_;
   InlineLanes inline_lanes_;

@@ -9,11 +9,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <glob.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace millrace {
@@ -62,8 +64,14 @@ class LocalFile final : public File, public std::enable_shared_from_this<LocalFi
 
   uint64_t size() const override { return static_cast<uint64_t>(status_.st_size); }
   std::string version() const override {
-    return fmt::format("{}.{:09}-{}-{}", status_.st_mtim.tv_sec, status_.st_mtim.tv_nsec, status_.st_ino,
-                       status_.st_size);
+    std::string text =
+        fmt::format("{} bytes, modified {}.{:09}", status_.st_size, status_.st_mtim.tv_sec, status_.st_mtim.tv_nsec);
+    // File systems in user space may number a file anew whenever it is opened.
+    struct statfs system {};
+    if (::fstatfs(descriptor_, &system) == 0 && system.f_type != FUSE_SUPER_MAGIC) {
+      text += fmt::format(", inode {}", status_.st_ino);
+    }
+    return text;
   }
 
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {

@@ -15,8 +15,9 @@ namespace millrace {
 
 // A read that never returns keeps its threads, as those of a pipeline.
 struct ShardDigestReader::Reading {
-  explicit Reading(std::shared_ptr<Storage> storage)
-      : watched(storage != nullptr ? std::move(storage) : std::make_shared<LocalStorage>(threads)) {}
+  Reading(std::shared_ptr<Storage> storage, std::shared_ptr<FileVersions> versions)
+      : watched(std::make_shared<VersionCheckedStorage>(
+            storage != nullptr ? std::move(storage) : std::make_shared<LocalStorage>(threads), std::move(versions))) {}
   ~Reading() { threads.stop(); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
@@ -24,9 +25,14 @@ struct ShardDigestReader::Reading {
   WatchedStorage watched;
 };
 
-ShardDigestReader::ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage, double watchdog,
+ShardDigestReader::ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage,
+                                     std::shared_ptr<FileVersions> versions, double watchdog,
                                      std::function<void(const Stall&)> on_stall)
-    : paths_(std::move(paths)), storage_(std::move(storage)), watchdog_(watchdog), on_stall_(std::move(on_stall)) {}
+    : paths_(std::move(paths)),
+      storage_(std::move(storage)),
+      versions_(std::move(versions)),
+      watchdog_(watchdog),
+      on_stall_(std::move(on_stall)) {}
 
 ShardDigestReader::ShardDigestReader(ShardDigest digest) : digest_(std::move(digest)) {}
 
@@ -39,7 +45,7 @@ const ShardDigest& ShardDigestReader::digest(std::string_view caller) {
   }
   const std::lock_guard lock(mutex_);
   if (digest_) return *digest_;
-  if (!reading_) reading_ = std::make_unique<Reading>(storage_);
+  if (!reading_) reading_ = std::make_unique<Reading>(storage_, versions_);
   StorageWait wait;
   std::optional<StallTimer> still;
   if (watchdog_ != 0) {

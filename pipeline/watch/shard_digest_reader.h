@@ -12,14 +12,17 @@
 
 #include "millrace/pipeline/plan/shard_digest.h"
 #include "millrace/pipeline/stall.h"
+#include "millrace/pipeline/watch/file_versions.h"
 
 namespace millrace {
 
 /// Reads the digest of the shards when it is first asked for, which takes some microseconds a shard. Any thread.
 class ShardDigestReader {
  public:
-  /// `storage`: null for local files. `watchdog`, `on_stall`: as in StartOptions.
-  ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage, double watchdog = 0,
+  /// `storage`: null for local files. `versions`: of the files that the pipeline reads, so that the digest is of these.
+  /// `watchdog`, `on_stall`: as in StartOptions.
+  ShardDigestReader(std::vector<std::string> paths, std::shared_ptr<Storage> storage,
+                    std::shared_ptr<FileVersions> versions, double watchdog = 0,
                     std::function<void(const Stall&)> on_stall = nullptr);
   /// A digest that is known.
   explicit ShardDigestReader(ShardDigest digest);
@@ -35,6 +38,7 @@ class ShardDigestReader {
  private:
   const std::vector<std::string> paths_;
   const std::shared_ptr<Storage> storage_;
+  const std::shared_ptr<FileVersions> versions_;
   const double watchdog_ = 0;
   const std::function<void(const Stall&)> on_stall_;
   std::mutex mutex_;

@@ -47,15 +47,16 @@ class TracedFile final : public File, public ReadSink, public std::enable_shared
 
 class TracedOpen final : public OpenSink {
  public:
-  TracedOpen(std::shared_ptr<OpenSink> sink, std::shared_ptr<Trace> trace)
-      : sink_(std::move(sink)), trace_(std::move(trace)) {}
+  TracedOpen(std::shared_ptr<OpenSink> sink, std::shared_ptr<StorageLifetime> lifetime, std::shared_ptr<Trace> trace)
+      : sink_(std::move(sink)), lifetime_(std::move(lifetime)), trace_(std::move(trace)) {}
   void open_done(OpenResult result) noexcept override {
     if (result.file) result.file = std::make_shared<TracedFile>(std::move(result.file), trace_);
-    sink_->open_done(std::move(result));
+    lifetime_->answer(*sink_, std::move(result));
   }
 
  private:
   const std::shared_ptr<OpenSink> sink_;
+  const std::shared_ptr<StorageLifetime> lifetime_;
   const std::shared_ptr<Trace> trace_;
 };
 
@@ -64,8 +65,10 @@ class TracedOpen final : public OpenSink {
 TracedStorage::TracedStorage(std::shared_ptr<Storage> wrapped, std::shared_ptr<Trace> trace)
     : wrapped_(std::move(wrapped)), trace_(std::move(trace)) {}
 
+TracedStorage::~TracedStorage() { lifetime_->end(); }
+
 void TracedStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
-  wrapped_->open(path, std::make_shared<TracedOpen>(std::move(sink), trace_));
+  wrapped_->open(path, std::make_shared<TracedOpen>(std::move(sink), lifetime_, trace_));
 }
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -24,25 +23,6 @@ class WatchedStorage::List {
     const std::lock_guard lock(mutex_);
     entries_.erase(entry);
   }
-  // Runs `answer` with whether the storage is still there, which stays so meanwhile.
-  template <typename Answer>
-  void while_storage_lives(Answer&& answer) {
-    bool lives = true;
-    {
-      const std::lock_guard lock(mutex_);
-      lives = !storage_is_gone_;
-      if (lives) ++answering_;
-    }
-    answer(lives);
-    if (!lives) return;
-    const std::lock_guard lock(mutex_);
-    if (--answering_ == 0) answered_.notify_all();
-  }
-  void storage_goes() {
-    std::unique_lock lock(mutex_);
-    storage_is_gone_ = true;
-    answered_.wait(lock, [this] { return answering_ == 0; });
-  }
   void count_answer() { answers_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t answers() const { return answers_.load(std::memory_order_relaxed); }
   std::vector<WatchedFileState> files() const;
@@ -50,9 +30,6 @@ class WatchedStorage::List {
  private:
   mutable std::mutex mutex_;  // once for each file, never for a read
   std::set<const Entry*> entries_;
-  int answering_ = 0;  // opens that are being answered
-  bool storage_is_gone_ = false;
-  std::condition_variable answered_;
   std::atomic<uint64_t> answers_{0};
 };
 
@@ -143,35 +120,34 @@ class WatchedStorage::WatchedFile final : public File,
 
 class WatchedStorage::WatchedOpen final : public OpenSink {
  public:
-  WatchedOpen(std::shared_ptr<List> list, std::string path, std::shared_ptr<OpenSink> sink)
-      : entry_(std::in_place, std::move(list), std::move(path)), sink_(std::move(sink)) {
+  WatchedOpen(std::shared_ptr<List> list, std::shared_ptr<StorageLifetime> lifetime, std::string path,
+              std::shared_ptr<OpenSink> sink)
+      : entry_(std::in_place, std::move(list), std::move(path)),
+        lifetime_(std::move(lifetime)),
+        sink_(std::move(sink)) {
     entry_->starts(WatchedFileState::Doing::kOpening, 0, 0);
   }
   void open_done(OpenResult result) noexcept override {
     if (result.file)
       result.file = std::make_shared<WatchedFile>(entry_->list(), entry_->path(), std::move(result.file));
     entry_->is_answered(0);
-    const std::shared_ptr<List> list = entry_->list();
     entry_.reset();
-    list->while_storage_lives([&](bool lives) {
-      // Whoever would ask again has nobody left to ask.
-      if (!lives) result.error.retriable = false;
-      sink_->open_done(std::move(result));
-    });
+    lifetime_->answer(*sink_, std::move(result));
   }
 
  private:
   std::optional<Entry> entry_;
+  const std::shared_ptr<StorageLifetime> lifetime_;
   const std::shared_ptr<OpenSink> sink_;
 };
 
 WatchedStorage::WatchedStorage(std::shared_ptr<Storage> wrapped)
     : wrapped_(std::move(wrapped)), list_(std::make_shared<List>()) {}
 
-WatchedStorage::~WatchedStorage() { list_->storage_goes(); }
+WatchedStorage::~WatchedStorage() { lifetime_->end(); }
 
 void WatchedStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
-  wrapped_->open(path, std::make_shared<WatchedOpen>(list_, path, std::move(sink)));
+  wrapped_->open(path, std::make_shared<WatchedOpen>(list_, lifetime_, path, std::move(sink)));
 }
 
 uint64_t WatchedStorage::answers() const { return list_->answers(); }

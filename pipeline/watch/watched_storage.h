@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/formats/storage/storage.h"
+#include "millrace/pipeline/watch/storage_lifetime.h"
 
 namespace millrace {
 
@@ -20,8 +21,7 @@ struct WatchedFileState {
 };
 
 /// Another storage, and a list of what is open and in flight in it: what the watchdog tells when the storage does not
-/// answer. Costs a clock read for each read. Files may outlive it, and so may opens in flight: their errors are final
-/// then.
+/// answer. Costs a clock read for each read. Files and opens in flight may outlive it.
 class WatchedStorage final : public Storage {
  public:
   explicit WatchedStorage(std::shared_ptr<Storage> wrapped);
@@ -41,6 +41,7 @@ class WatchedStorage final : public Storage {
   class WatchedOpen;
   const std::shared_ptr<Storage> wrapped_;
   const std::shared_ptr<List> list_;
+  const std::shared_ptr<StorageLifetime> lifetime_ = std::make_shared<StorageLifetime>();
 };
 
 }  // namespace millrace

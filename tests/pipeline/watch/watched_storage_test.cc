@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/storage/range_reader.h"
+#include "millrace/pipeline/watch/file_versions.h"
+#include "millrace/pipeline/watch/traced_storage.h"
 
 namespace millrace::watched_storage_test {
 namespace {
@@ -37,19 +39,37 @@ class Answer final : public OpenSink {
   std::string message;
 };
 
-TEST(WatchedStorage, IsAskedAgainAfterARetriableErrorWhileItIsThereAndNotLater) {
-  const auto late = std::make_shared<LateStorage>();
+// A storage before a late one, which is asked again after a retriable error while it is there and not later.
+void expect_no_question_to_the_dead(const std::shared_ptr<LateStorage>& late, std::unique_ptr<Storage> before) {
   const auto answer = std::make_shared<Answer>();
-  auto watched = std::make_unique<WatchedStorage>(late);
-  open_with_retries(*watched, "a", 5, answer);
+  open_with_retries(*before, "a", 5, answer);
   late->fail();
   EXPECT_EQ(late->num_opens, 2);
-  EXPECT_EQ(watched->files().size(), 1U);
-  watched.reset();
+  before.reset();
   late->fail();
   EXPECT_EQ(late->num_opens, 2);
   EXPECT_EQ(answer->num_answers, 1);
   EXPECT_EQ(answer->message, "connection lost (after 2 attempts)");
+}
+
+TEST(StoragesOfAPipeline, AreAskedAgainAfterARetriableErrorWhileTheyAreThereAndNotLater) {
+  for (const bool traced : {false, true}) {
+    const auto late = std::make_shared<LateStorage>();
+    expect_no_question_to_the_dead(
+        late, traced ? std::unique_ptr<Storage>(std::make_unique<TracedStorage>(late, std::make_shared<Trace>()))
+                     : std::make_unique<VersionCheckedStorage>(late, std::make_shared<FileVersions>()));
+  }
+  const auto late = std::make_shared<LateStorage>();
+  expect_no_question_to_the_dead(late, std::make_unique<WatchedStorage>(late));
+}
+
+TEST(WatchedStorage, ListsAFileThatIsBeingOpened) {
+  const auto late = std::make_shared<LateStorage>();
+  WatchedStorage watched(late);
+  watched.open("a", std::make_shared<Answer>());
+  EXPECT_EQ(watched.files().size(), 1U);
+  late->fail();
+  EXPECT_EQ(watched.files().size(), 0U);
 }
 
 }  // namespace

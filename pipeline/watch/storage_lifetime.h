@@ -1,0 +1,44 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "millrace/formats/storage/storage.h"
+
+namespace millrace {
+
+/// Whether a storage that stands before another one is still there. Opens in flight may outlive it, and whoever is told
+/// of a retriable error asks it again: so the errors are final once it has gone. Shared by the storage and its opens.
+/// Any thread.
+class StorageLifetime {
+ public:
+  /// Tells the sink of an open. The storage stays until that returns, or has gone.
+  void answer(OpenSink& sink, OpenResult result) {
+    bool lives = true;
+    {
+      const std::lock_guard lock(mutex_);
+      lives = !has_ended_;
+      if (lives) ++answering_;
+    }
+    if (!lives) result.error.retriable = false;
+    sink.open_done(std::move(result));
+    if (!lives) return;
+    const std::lock_guard lock(mutex_);
+    if (--answering_ == 0) answered_.notify_all();
+  }
+  /// For the storage's destructor: waits for those who are being told.
+  void end() {
+    std::unique_lock lock(mutex_);
+    has_ended_ = true;
+    answered_.wait(lock, [this] { return answering_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;  // once for each open, never for a read
+  int answering_ = 0;
+  bool has_ended_ = false;
+  std::condition_variable answered_;
+};
+
+}  // namespace millrace

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -19,6 +21,9 @@ class SkippingStage final : public Stage {
   Poll next(Block& out) override {
     while (true) {
       const Poll poll = input_->next(out);
+      if (poll == Poll::kEnd && left_ > 0) {
+        throw ErrorException(ErrorCode::kState, fmt::format("a state has a place {} elements after the end", left_));
+      }
       if (poll != Poll::kBlock || left_ == 0) return poll;
       out = std::move(out).assembled();
       const auto elements = static_cast<int64_t>(out.num_elements());
@@ -48,13 +53,33 @@ class SkippingStage final : public Stage {
 }  // namespace
 
 std::unique_ptr<Stage> open_at(const OpenStage& open, StageContext context, const Cursor& place) {
-  if (place.skip < 0 || place.skip > kMostInState) {
-    throw ErrorException(ErrorCode::kState, "a state has a place that cannot be");
+  // From the beginning on a run may be far; stages that say more renew their states every few blocks.
+  const int64_t most = place.state == nullptr ? kMostReadAgain : kMostSkipped;
+  if (place.skip < 0 || place.skip > most) {
+    throw ErrorException(ErrorCode::kState, fmt::format("a state has a place that cannot be: {} elements after another "
+                                                        "one, where at most {} are possible",
+                                                        place.skip, most));
   }
   context.state = place.state;
   std::unique_ptr<Stage> stage = open(context);
   if (place.skip == 0) return stage;
   return std::make_unique<SkippingStage>(std::move(stage), place.skip);
+}
+
+int64_t place_within(std::string_view kind, int64_t number, int64_t most) {
+  if (number <= most) return number;
+  throw ErrorException(ErrorCode::kState, fmt::format("the state of a {} has numbers that cannot be: {}, where at most "
+                                                      "{} are possible",
+                                                      kind, number, most));
+}
+
+int64_t elements_to_read_again(std::string_view kind, int64_t number) {
+  return place_within(kind, number, kMostReadAgain);
+}
+
+void refuse_ended_input(std::string_view kind) {
+  throw ErrorException(ErrorCode::kState,
+                       fmt::format("the input of a {} ended before the place where the state was taken", kind));
 }
 
 std::unique_ptr<Stage> open_input(const OpenStage& open, const StageContext& context, size_t index) {

@@ -55,11 +55,19 @@ void write(const SkipCounts& skipped, state::Skipped& out) {
   out.set_digest(skipped.digest);
 }
 
+// Nothing counts so far; what is counted on from there stays a number.
+constexpr int64_t kMostCounted = int64_t{1} << 61;
+
+int64_t counted(int64_t number) {
+  if (number < 0 || number > kMostCounted) refuse(fmt::format("the state has a count that cannot be: {}", number));
+  return number;
+}
+
 SkipCounts read(const state::Skipped& skipped) {
-  return {.regions = skipped.regions(),
-          .records = skipped.records(),
-          .regions_of_unknown_records = skipped.regions_of_unknown_records(),
-          .bytes = skipped.bytes(),
+  return {.regions = counted(skipped.regions()),
+          .records = counted(skipped.records()),
+          .regions_of_unknown_records = counted(skipped.regions_of_unknown_records()),
+          .bytes = counted(skipped.bytes()),
           .digest = skipped.digest()};
 }
 
@@ -136,8 +144,7 @@ PipelineState PipelineState::parse(std::string_view bytes) {
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(envelope.content().data()),
                                                 static_cast<int>(envelope.content().size()));
   stream.SetRecursionLimit(2 * kMostDepth + 10);
-  if (!content.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage() || content.num_delivered() < 0)
-    refuse("the state is damaged");
+  if (!content.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) refuse("the state is damaged");
   auto plan = std::make_shared<PlanDigest>();
   for (const state::Operator& op : content.operators()) {
     plan->operators.push_back({.name = op.name(), .arguments = op.arguments(), .digest = op.digest()});
@@ -147,7 +154,7 @@ PipelineState PipelineState::parse(std::string_view bytes) {
                      .names = {shards.names().begin(), shards.names().end()},
                      .sizes = {shards.sizes().begin(), shards.sizes().end()},
                      .contents = {shards.contents().begin(), shards.contents().end()}};
-  return {read(content.place(), 0), content.num_delivered(), read(content.skipped()), std::move(plan),
+  return {read(content.place(), 0), counted(content.num_delivered()), read(content.skipped()), std::move(plan),
           std::make_shared<ShardDigestReader>(std::move(digest))};
 }
 

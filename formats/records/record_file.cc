@@ -125,7 +125,7 @@ RecordFileReader::Got RecordFileReader::open() {
   }
   if (!options_.passes_damage) failure_ = splitter_->refuse_size(file_bytes_);
   if (!failure_ && place_.offset > file_bytes_) {
-    failure_ = Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
+    failure_ = Error{.code = ErrorCode::kState, .message = fmt::format("the file has only {} bytes", file_bytes_)};
   }
   if (failure_) return Got::kFailed;
   feed_->seek(place_.offset);
@@ -180,7 +180,7 @@ RecordFileReader::Got RecordFileReader::fetch_unpacked() {
   bytes_.drop(dropped);
   num_to_drop_ -= dropped;
   if (got == Got::kNothing && num_to_drop_ > 0) {
-    failure_ = Error{.code = ErrorCode::kTruncated,
+    failure_ = Error{.code = ErrorCode::kState,
                      .message = fmt::format("the file has only {} bytes unpacked", place_.offset - num_to_drop_)};
     return Got::kFailed;
   }

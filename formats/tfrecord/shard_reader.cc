@@ -223,8 +223,7 @@ ShardReader::Got ShardReader::open() {
   const std::optional<Compression> known = known_.index ? known_.index->compression() : options_.compression;
   if (options_.start.offset > 0 && known == Compression::kNone) {
     if (options_.start.offset > file_bytes_) {
-      failure_ =
-          Error{.code = ErrorCode::kTruncated, .message = fmt::format("the file has only {} bytes", file_bytes_)};
+      failure_ = Error{.code = ErrorCode::kState, .message = fmt::format("the file has only {} bytes", file_bytes_)};
       return Got::kFailed;
     }
     feed_->seek(options_.start.offset);

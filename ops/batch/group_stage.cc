@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -310,6 +312,7 @@ Poll GroupStage::next(Block& out) {
       const Poll poll = input_->next(block_);
       if (poll == Poll::kPending) return ready_.empty() ? poll : deliver(out);
       if (poll == Poll::kEnd) {
+        if (position_ < live_) refuse_ended_input(kKind);
         ended_ = true;
         flush();
         continue;
@@ -399,7 +402,7 @@ Cursor GroupStage::new_state(const Cursor& here) const {
 
 void GroupStage::resume(const StageState& state) {
   const std::vector<int64_t>& numbers = numbers_of(state, kKind, 1);
-  live_ = state_position_ = numbers[0];
+  live_ = state_position_ = elements_to_read_again(kKind, numbers[0]);
   int64_t position = 0;
   for (size_t i = 1; i < numbers.size(); ++i) begins_.push_back(position += numbers[i]);
 }

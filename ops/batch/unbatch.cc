@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -75,7 +76,7 @@ class UnbatchStage final : public Stage {
     }
     taken_ = last;
     // What had left before the state was taken.
-    next_row_ = std::min(static_cast<size_t>(std::exchange(gone_, 0)), rows_.num_elements());
+    next_row_ = static_cast<size_t>(place_within(kKind, std::exchange(gone_, 0), num_rows(first_)));
     element_ = first_;
     row_of_element_ = static_cast<int64_t>(next_row_);
     return true;

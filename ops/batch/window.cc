@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -33,7 +34,7 @@ class WindowStage final : public Stage {
         ready_(input_schema, context.pool) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
-    start_ = numbers[0];
+    start_ = place_within(kKind, numbers[0], shift_);
     notes_gone_ = numbers[1];
     num_given_ = numbers[2];
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -13,7 +15,7 @@ class ConcatenateStage final : public Stage {
       : inputs_(std::move(inputs)), context_(context) {
     if (context_.state == nullptr) return;
     const int64_t current = numbers_of(*context_.state, kKind, 1)[0];
-    current_ = std::min(static_cast<size_t>(current), inputs_.size());
+    current_ = static_cast<size_t>(place_within(kKind, current, static_cast<int64_t>(inputs_.size())));
   }
 
   Poll next(Block& out) override {

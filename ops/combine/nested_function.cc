@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "millrace/ops/features/map.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -54,7 +55,7 @@ FunctionInputs::FunctionInputs(std::string_view operator_name, const NestedFunct
 void FunctionInputs::seek(uint64_t /*number*/, const Cursor& place) {
   // Not by `begin_`, which changes on the way.
   if (input_ && place.state == opened_at_.state && place.skip - opened_at_.skip >= passed_) {
-    to_drop_ = place.skip - opened_at_.skip - passed_;
+    to_drop_ = place_within(operator_name_, place.skip - opened_at_.skip - passed_, kElementsPerState);
     return;
   }
   input_.reset();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +23,7 @@ class AssertCardinalityStage final : public Stage {
         context_(context) {
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 3);
-    seen_ = numbers[0];
+    seen_ = place_within(kKind, numbers[0], count_);
     epoch_ = numbers[1];
     rows_per_element_ = numbers[2];
     if (!context.state->inputs.empty()) end_ = context.state->inputs[0];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -18,16 +20,17 @@ class RepeatStage final : public Stage {
   RepeatStage(OpenStage open, int64_t count, const StageContext& context)
       : open_(std::move(open)), count_(count), context_(context), iteration_(context.iteration) {
     if (count_ > 0) {
-      iteration_.epoch *= count_;
+      // Unsigned: of many epochs that are cut short, the last ones may have numbers beyond the type.
+      iteration_.epoch = static_cast<int64_t>(static_cast<uint64_t>(iteration_.epoch) * static_cast<uint64_t>(count_));
     } else if (iteration_.epoch > 0) {
       // How often a repeat forever was cut short cannot be a multiple of anything.
       iteration_ = {.epoch = 0, .path = iteration_.nested(static_cast<uint64_t>(iteration_.epoch)).path};
     }
     if (context_.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context_.state, kKind, 2);
-    done_ = count_ < 0 ? numbers[0] : std::min(numbers[0], count_);
+    done_ = count_ < 0 ? numbers[0] : place_within(kKind, numbers[0], count_);
     resumed_epoch_is_empty_ = numbers[1] != 0;
-    iteration_.epoch += done_;
+    iteration_.epoch = static_cast<int64_t>(static_cast<uint64_t>(iteration_.epoch) + static_cast<uint64_t>(done_));
   }
 
   Poll next(Block& out) override {

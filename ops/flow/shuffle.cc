@@ -10,6 +10,7 @@
 #include "millrace/formats/columnar/prefetch_lines.h"
 #include "millrace/formats/columnar/row_codec.h"
 #include "millrace/ops/flow/shuffle_keys.h"
+#include "millrace/ops/place_checks.h"
 #include "millrace/ops/row_memory/cached_rows.h"
 #include "millrace/ops/row_memory/calendar_queue.h"
 #include "millrace/ops/row_memory/row_slab.h"
@@ -211,6 +212,9 @@ class ShuffleStage final : public Stage {
     position_ = numbers[0];
     gone_ = left_ = {static_cast<uint64_t>(numbers[1]), numbers[2]};
     last_row_gone_ = static_cast<int64_t>(gone_.key >> ShuffleKeys::kFractionBits);
+    // Rows are read again from one on that may still be there; what left before it is not.
+    (void)place_within(kKind, last_row_gone_,
+                       position_ + keys_.longest_wait() + keys_.buffer_size() / 16 + kMostSkipped);
     if (gone_.key == 0) return;  // none
     const auto rows = static_cast<uint64_t>(keys_.buffer_size());
     waiting_.start(gone_.key, (5 * rows + 2) << ShuffleKeys::kFractionBits, ShuffleKeys::kFractionBits, 1);

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "millrace/ops/flow/digest_set.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -57,7 +58,9 @@ class UniqueStage final : public Stage {
 
   UniqueStage(const OpenStage& open, size_t column, const StageContext& context)
       : column_(column), context_(context), seen_(context.pool, context.memory_budget() / 4 * 3) {
-    if (context_.state != nullptr) to_see_again_ = numbers_of(*context_.state, kKind, 1)[0];
+    if (context_.state != nullptr) {
+      to_see_again_ = elements_to_read_again(kKind, numbers_of(*context_.state, kKind, 1)[0]);
+    }
     context_.state = nullptr;  // which elements were seen is known only from the beginning on
     input_ = open(context_);
   }
@@ -66,6 +69,7 @@ class UniqueStage final : public Stage {
   Poll next(Block& out) override {
     if (refused_ != nullptr) throw ErrorException(*refused_);
     const Poll poll = input_->next(out);
+    if (poll == Poll::kEnd && to_see_again_ > 0) refuse_ended_input(kKind);
     if (poll != Poll::kBlock) return poll;
     const auto num_elements = static_cast<int64_t>(out.num_elements());
     const auto again = static_cast<size_t>(std::min(to_see_again_, num_elements));

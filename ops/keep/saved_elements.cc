@@ -6,6 +6,7 @@
 #include "millrace/formats/columnar/block_builder.h"
 #include "millrace/formats/elements/reader.h"
 #include "millrace/ops/keep/reported_notes.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -51,7 +52,7 @@ SavedElementsStage::SavedElementsStage(std::string_view kind, std::shared_ptr<co
       index_(std::move(index)),
       epoch_(context.iteration.epoch),
       pool_(context.pool),
-      place_(std::min(first, index_->num_places())),
+      place_(place_within(kind, first, index_->num_places())),
       block_(index_->block_with(place_)),
       first_block_(block_) {
   StageContext in_lane = context;

@@ -6,6 +6,7 @@
 
 #include "millrace/ops/element_progress.h"
 #include "millrace/ops/features/map.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -48,7 +49,7 @@ class GeneratorStage final : public Stage {
         [[fallthrough]];
       case GeneratorRuns::Rule::kSeekable: next_ = first; break;
       case GeneratorRuns::Rule::kReplayed:
-      case GeneratorRuns::Rule::kNotResumable: replay_to_ = first; break;
+      case GeneratorRuns::Rule::kNotResumable: replay_to_ = elements_to_read_again(kKind, first); break;
     }
   }
 

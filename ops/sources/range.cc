@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -14,7 +16,7 @@ class RangeStage final : public Stage {
   RangeStage(SchemaPtr schema, int64_t start, int64_t step, int64_t count, const StageContext& context)
       : schema_(std::move(schema)), context_(context), next_(start), step_(step), count_(count), left_(count) {
     if (context.state == nullptr) return;
-    const int64_t given = std::min(numbers_of(*context.state, kKind, 1)[0], count);
+    const int64_t given = place_within(kKind, numbers_of(*context.state, kKind, 1)[0], count);
     left_ -= given;
     next_ =
         static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(given) * static_cast<uint64_t>(step));

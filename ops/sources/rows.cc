@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/place_checks.h"
 
 namespace millrace {
 namespace {
@@ -156,7 +157,7 @@ class RowsStage final : public Stage {
   RowsStage(const Block& all, const StageContext& context) : all_(all), epoch_(context.iteration.epoch) {
     if (context.state == nullptr) return;
     const int64_t given = numbers_of(*context.state, kKind, 1)[0];
-    next_ = std::min(static_cast<size_t>(given), all_.num_elements());
+    next_ = static_cast<size_t>(place_within(kKind, given, static_cast<int64_t>(all_.num_elements())));
   }
 
   Poll next(Block& out) override {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "millrace/formats/columnar/block_builder.h"
+#include "millrace/ops/place_checks.h"
 #include "millrace/ops/row_memory/row_slab.h"
 #include "millrace/ops/tokens/length_queue.h"
 
@@ -52,7 +53,7 @@ class PackStage final : public Stage {
     state_.state = context.state;
     if (context.state == nullptr) return;
     const std::vector<int64_t>& numbers = numbers_of(*context.state, kKind, 1);
-    live_ = state_position_ = numbers[0];
+    live_ = state_position_ = elements_to_read_again(kKind, numbers[0]);
     int64_t position = 0;
     for (size_t i = 1; i < numbers.size(); ++i) begins_.push_back(position += numbers[i]);
   }
@@ -87,6 +88,7 @@ class PackStage final : public Stage {
         const Poll poll = input_->next(block_);
         if (poll == Poll::kPending) return ready_.empty() ? poll : deliver(out);
         if (poll == Poll::kEnd) {
+          if (position_ < live_) refuse_ended_input(kKind);
           ended_ = true;
           continue;
         }

@@ -9,9 +9,11 @@
 #include "millrace/ops/batch/unbatch.h"
 #include "millrace/ops/flow/assert_cardinality.h"
 #include "millrace/ops/flow/enumerate.h"
+#include "millrace/ops/flow/repeat.h"
 #include "millrace/ops/flow/shard.h"
 #include "millrace/ops/flow/shuffle.h"
 #include "millrace/ops/flow/take.h"
+#include "millrace/ops/flow/unique.h"
 #include "millrace/ops/sources/range.h"
 #include "millrace/ops/sources/rows.h"
 #include "millrace/ops/tokens/pack.h"
@@ -35,7 +37,7 @@ std::string outcome(const Chain& chain, std::string_view kind, std::vector<int64
   try {
     const auto stage = open_at(chain.opener(0), {pool, waker, {}, lanes}, make_cursor(kind, std::move(state), {input}));
     Block block;
-    while (stage->next(block) == Poll::kBlock) {
+    while (stage->next(block) != Poll::kEnd) {  // unique lets others go first
     }
     return "accepted";
   } catch (const ErrorException& failed) {
@@ -65,6 +67,41 @@ TEST(ForgedStates, NumbersThatNoRunCountsToAreRefused) {
   EXPECT_THAT(
       outcome(rows.then<PackOperator>(4, PackOptions{}), "pack", {0, kHuge / 3, kHuge / 3, kHuge / 3}, 0, "rows"),
       HasSubstr(kRefusal));
+}
+
+TEST(ForgedStates, PlacesBeyondWhatThereIsAreRefused) {
+  constexpr const char* kRefusal = "has numbers that cannot be";
+  const auto of_source = [](const Chain& chain, std::string_view kind, int64_t place) {
+    BufferPool pool;
+    test::CountingWaker waker;
+    InlineLanes lanes;
+    try {
+      (void)open_at(chain.opener(0), {pool, waker, {}, lanes}, make_cursor(kind, {place}));
+    } catch (const ErrorException& failed) {
+      EXPECT_EQ(failed.error().code, ErrorCode::kState);
+      return std::string(failed.what());
+    }
+    return std::string("accepted");
+  };
+  const Chain rows = Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"x", std::vector<int64_t>{1, 2, 3}}});
+  EXPECT_EQ(of_source(numbers(), "range", 10), "accepted");
+  EXPECT_THAT(of_source(numbers(), "range", 11), HasSubstr(kRefusal));
+  EXPECT_EQ(of_source(rows, "rows", 3), "accepted");
+  EXPECT_THAT(of_source(rows, "rows", 4), HasSubstr(kRefusal));
+  EXPECT_EQ(outcome(numbers().then<RepeatOperator>(2), "repeat", {2, 0}), "accepted");
+  EXPECT_THAT(outcome(numbers().then<RepeatOperator>(2), "repeat", {3, 0}), HasSubstr(kRefusal));
+  EXPECT_THAT(outcome(numbers().then<AssertCardinalityOperator>(10), "assert_cardinality", {11, 0, 1}),
+              HasSubstr(kRefusal));
+  // More elements than come before the end of the input.
+  EXPECT_EQ(outcome(numbers(), "range", {0}, 0), "accepted");
+  EXPECT_THAT(outcome(numbers().then<EnumerateOperator>(0), "enumerate", {0}, 11),
+              HasSubstr("a state has a place 1 elements after the end"));
+  EXPECT_THAT(outcome(numbers().then<UniqueOperator>("x"), "unique", {11}), HasSubstr("ended before the place"));
+  const Chain tokens =
+      Chain::source<RowsOperator>(std::vector<MemoryFeature>{{"t", std::vector<std::vector<int64_t>>{{1}, {2, 3}}}})
+          .then<PackOperator>(4, PackOptions{});
+  EXPECT_THAT(outcome(tokens, "pack", {3}, 0, "rows"), HasSubstr("ended before the place"));
+  EXPECT_THAT(outcome(tokens, "pack", {int64_t{1} << 40}, 0, "rows"), HasSubstr(kRefusal));
 }
 
 TEST(ForgedStates, WhatIsLeftToTakeIsNoMoreThanWasAskedFor) {

@@ -197,7 +197,7 @@ TEST(RecordFileReaderTest, APlaceBehindTheEndIsAnError) {
     const RecordFileOptions options{.compression = compression, .start = {.offset = 100, .record = 9}};
     const Read read = read_file(
         memory, [] { return std::make_unique<LineSplitter>(); }, options, 9);
-    EXPECT_THAT(read.error, testing::HasSubstr("truncated: the file has only 4 bytes"));
+    EXPECT_THAT(read.error, testing::HasSubstr("state: the file has only 4 bytes"));
   }
 }
 

@@ -6,9 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/resource.h>
@@ -94,14 +95,19 @@ class LocalFile final : public File, public std::enable_shared_from_this<LocalFi
   }
 
  private:
-  ReadResult read_blocking(uint64_t offset, std::span<std::byte> destination) const {
+  ReadResult read_blocking(uint64_t offset, std::span<std::byte> destination) const noexcept {
     ssize_t count;
     do {
       count = ::pread(descriptor_, destination.data(), destination.size(), static_cast<off_t>(offset));
     } while (count < 0 && errno == EINTR);
     if (count >= 0) return {.bytes = static_cast<size_t>(count)};
-    ReadResult result{.ok = false, .error = system_error(path_, "cannot read", errno)};
-    result.error.error.offset = static_cast<int64_t>(offset);
+    ReadResult result{.ok = false};
+    try {
+      result.error = system_error(path_, "cannot read", errno);
+      result.error.error.offset = static_cast<int64_t>(offset);
+    } catch (...) {
+      result.error = {.error = current_exception_as_error()};
+    }
     return result;
   }
 
@@ -113,24 +119,36 @@ class LocalFile final : public File, public std::enable_shared_from_this<LocalFi
 };
 
 // Takes the descriptor (or the errno in its place) to an open file.
-OpenResult finish_open(IoExecutor& executor, const std::string& path, int descriptor, int number) {
+OpenResult file_of(IoExecutor& executor, const std::string& path, int descriptor, int number) {
   if (descriptor < 0) {
     OpenResult failed{.error = system_error(path, "cannot open", number)};
     failed.error.error.message += note_on_url(path) + note_on_limit(number);
     return failed;
   }
+  struct Closed {
+    ~Closed() {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+    int descriptor;
+  } closed{descriptor};
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    const int failed = errno;
-    ::close(descriptor);
-    return {.error = system_error(path, "cannot open", failed)};
-  }
+  if (::fstat(descriptor, &status) != 0) return {.error = system_error(path, "cannot open", errno)};
   if (!S_ISREG(status.st_mode)) {
-    ::close(descriptor);
     return {.error = system_error(path, "cannot open: not a regular file", S_ISDIR(status.st_mode) ? EISDIR : EINVAL)};
   }
   ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);  // advice: a refusal changes nothing
-  return {.file = std::make_shared<LocalFile>(executor, path, descriptor, status)};
+  OpenResult opened{.file = std::make_shared<LocalFile>(executor, path, descriptor, status)};
+  closed.descriptor = -1;
+  return opened;
+}
+
+// The same on a thread where nothing may be thrown.
+OpenResult finish_open(IoExecutor& executor, const std::string& path, int descriptor, int number) noexcept {
+  try {
+    return file_of(executor, path, descriptor, number);
+  } catch (...) {
+    return {.error = {.error = current_exception_as_error()}};
+  }
 }
 
 // O_NONBLOCK: opening a named pipe must not wait for its writer; regular files ignore it.
@@ -163,22 +181,68 @@ void LocalStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink)
 
 std::vector<std::string> LocalStorage::glob(const std::string& pattern) { return glob_local(pattern); }
 
+namespace {
+
+std::string unescaped(std::string_view part) {
+  std::string name;
+  for (size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '\\' && i + 1 < part.size()) ++i;
+    name += part[i];
+  }
+  return name;
+}
+
+// Adds the paths that are `found` and then match `pattern`, of folders with a slash at the end. Not by glob(3): where
+// memory ends, glibc's frees twice.
+void expand(std::string found, std::string_view pattern, std::vector<std::string>& paths) {
+  const size_t begin = pattern.find_first_not_of('/');
+  struct stat status {};
+  if (begin == std::string_view::npos) {
+    if (::stat(found.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) paths.push_back(found + '/');
+    return;
+  }
+  found += pattern.substr(0, begin);
+  const size_t end = std::min(pattern.find('/', begin), pattern.size());
+  const std::string part(pattern.substr(begin, end - begin));
+  const auto go_on_with = [&](const std::string& name) {
+    std::string path = found + name;
+    if (end < pattern.size()) return expand(std::move(path), pattern.substr(end), paths);
+    // Also a link to nowhere is there.
+    if (::stat(path.c_str(), &status) != 0 && ::lstat(path.c_str(), &status) != 0) return;
+    if (S_ISDIR(status.st_mode)) path += '/';
+    paths.push_back(std::move(path));
+  };
+  if (part.find_first_of("*?[") == std::string::npos) return go_on_with(unescaped(part));
+  const size_t last = found.find_last_not_of('/');
+  const std::string folder = found.empty() ? "." : last == std::string::npos ? "/" : found.substr(0, last + 1);
+  struct Close {
+    void operator()(DIR* opened) const { ::closedir(opened); }
+  };
+  const std::unique_ptr<DIR, Close> entries(::opendir(folder.c_str()));
+  // A folder that is not there matches nothing; one that may not be read could hide matches.
+  const auto refuse_unless_missing = [&](int number) {
+    if (number == 0 || number == ENOENT || number == ENOTDIR) return;
+    throw ErrorException(ErrorCode::kIo, fmt::format("{}: {}", folder, std::strerror(number)));
+  };
+  if (entries == nullptr) return refuse_unless_missing(errno);
+  errno = 0;
+  for (const dirent* entry; (entry = ::readdir(entries.get())) != nullptr; errno = 0) {
+    if (::fnmatch(part.c_str(), entry->d_name, FNM_PERIOD) == 0) go_on_with(entry->d_name);
+  }
+  refuse_unless_missing(errno);
+}
+
+}  // namespace
+
 std::vector<std::string> glob_local(const std::string& pattern) {
   struct stat of_name {};
   if (::stat(pattern.c_str(), &of_name) == 0 && !S_ISDIR(of_name.st_mode)) return {pattern};
-  static thread_local std::string failed;
-  failed.clear();
-  glob_t found{};
-  const auto on_error = [](const char* path, int number) {
-    failed = fmt::format("{}: {}", path, std::strerror(number));
-    // A folder that is not there matches nothing; one that may not be read could hide matches.
-    return number == ENOENT || number == ENOTDIR ? 0 : 1;
-  };
-  const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_MARK, on_error, &found);
-  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  if (status != 0 && status != GLOB_NOMATCH) {
-    throw ErrorException(ErrorCode::kIo, fmt::format("cannot list '{}': {}", pattern, failed));
+  std::vector<std::string> paths;
+  if (pattern.empty()) return paths;
+  try {
+    expand("", pattern, paths);
+  } catch (const ErrorException& exception) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("cannot list '{}': {}", pattern, exception.error().message));
   }
   std::sort(paths.begin(), paths.end());  // by bytes, whatever the locale
   return paths;

@@ -1,5 +1,6 @@
 #include "millrace/formats/storage/local.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <glob.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -182,6 +184,28 @@ TEST_F(LocalStorageTest, APatternThatIsTheNameOfAFileIsThatFile) {
   EXPECT_THAT(names("e[1]"), IsEmpty()) << "a folder";
   test::write_file((folder_ / "e1").string(), "x");
   EXPECT_THAT(names("e[1]"), ElementsAre((folder_ / "e1").string())) << "what a pattern of that name finds";
+}
+
+TEST_F(LocalStorageTest, APatternFindsWhatTheOneOfTheCLibraryFinds) {
+  for (const char* folder : {"train", "test", ".hidden", "tr*in"}) {
+    fs::create_directory(folder_ / folder);
+    for (const char* name : {"0.x", "1.x", ".2.x", "3.y", "[4].x"}) write((fs::path(folder) / name).string(), "x");
+  }
+  fs::create_directory(folder_ / "train" / "5.x");
+  fs::create_symlink("nowhere", folder_ / "train" / "6.x");
+  fs::create_symlink("train", folder_ / "link");
+  for (const char* pattern :
+       {"*/*.x",       "t*/[0-3].?",  "train//*.x", "train/*",   "*/3.y",    ".*/*",         "*/.*",
+        "tr\\*in/*.x", "tr[*]in/0.x", "[!t]*/*",    "*/\\[4].x", "train/[0", "none/*",       "*/none",
+        "*/",          "train/0.x/*", "train/",     "train/*/",  "*in",      "./*/../*/0.x", "*[/]0.x"}) {
+    const std::string all = (folder_ / pattern).string();
+    glob_t found{};
+    ::glob(all.c_str(), GLOB_MARK, nullptr, &found);
+    std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    ::globfree(&found);
+    std::sort(files.begin(), files.end());
+    EXPECT_EQ(storage_.glob(all), files) << pattern;
+  }
 }
 
 TEST_F(LocalStorageTest, FolderThatMayNotBeReadIsAnErrorOfGlob) {

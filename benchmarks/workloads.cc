@@ -7,6 +7,7 @@
 
 #include "benchmarks/workload_features.h"
 #include "millrace/formats/example/survey.h"
+#include "millrace/formats/utf8.h"
 #include "millrace/pipeline/definition/pipeline_def.h"
 
 namespace millrace {
@@ -42,7 +43,7 @@ int64_t rows_to_shuffle(const BenchOptions& options, int64_t row_bytes) {
   return std::clamp<int64_t>(kMostBytes / std::max<int64_t>(row_bytes, 1), 1, options.shuffle);
 }
 
-// What the records are like is found out: all features of them, or the records as they are where there are none.
+// What the records are like is found out: the features of them, or the records as they are where there are none.
 MadeWorkload examples_workload(const BenchOptions& options) {
   constexpr int64_t kLookedAt = 256;
   ExampleSurvey survey;
@@ -58,7 +59,9 @@ MadeWorkload examples_workload(const BenchOptions& options) {
     try {
       survey.add(record);
     } catch (const ErrorException& exception) {
-      if (!refused) refused = exception.error();
+      if (refused) continue;
+      refused = exception.error();
+      batch->block().origins().locate(0, *refused);
     }
   }
   if (num_records == 0) {
@@ -71,7 +74,6 @@ MadeWorkload examples_workload(const BenchOptions& options) {
     refused->message +=
         "; what the first records are like cannot be told: measure them as they are with the workload read, or write "
         "the pipeline down for --pipeline";
-    refused->shard = options.shards;
     throw ErrorException(std::move(*refused));
   }
   const bool fixed = std::all_of(proposal.begin(), proposal.end(), [](const FeatureDescription& feature) {
@@ -84,13 +86,24 @@ MadeWorkload examples_workload(const BenchOptions& options) {
   rows = fixed ? rows.batch(options.batch, {.drop_remainder = true})
                : rows.padded_batch(options.batch, {.drop_remainder = true});
   const std::string by = shuffled == options.shuffle ? "shuffled" : fmt::format("shuffled by {}", shuffled);
-  std::string remark = has_examples
-                           ? fmt::format("{} records looked at; all features are parsed, {} and {}:\n{}", num_records,
-                                         by, fixed ? "batched" : "batched with padding", survey.to_string())
-                           : fmt::format(
-                                 "{} records looked at; they are no tensorflow.Examples with features ({}): {} and "
-                                 "batched as they are\n",
-                                 num_records, refused ? refused->message : "without a value", by);
+  const std::vector<std::string> left_out = survey.left_out();
+  const size_t others = left_out.size() - std::min<size_t>(left_out.size(), 1);
+  std::string remark;
+  if (has_examples) {
+    const std::string parsed = left_out.empty() ? "all features are parsed"
+                                                : fmt::format("their features are parsed, but for {} that {} left out",
+                                                              left_out.size(), others == 0 ? "is" : "are");
+    remark = fmt::format("{} records looked at; {}, {} and {}:\n{}", num_records, parsed, by,
+                         fixed ? "batched" : "batched with padding", survey.to_string());
+  } else {
+    const std::string why = refused            ? printable(refused->message)
+                            : left_out.empty() ? "without a feature"
+                                               : fmt::format("left out: {}{}", left_out[0],
+                                                             others == 0 ? "" : fmt::format("; and {} more", others));
+    remark = fmt::format(
+        "{} records looked at; they are no tensorflow.Examples with features ({}): {} and batched as they are\n",
+        num_records, why, by);
+  }
   return {rows.prefetch(options.prefetch), std::move(remark), shuffled};
 }
 

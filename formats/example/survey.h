@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,17 +31,23 @@ class ExampleSurvey {
   void add(std::string_view record);
 
   int64_t num_records() const { return num_records_; }
-  /// By key. A feature that never had a value is not among them: its type is not known.
+  /// By key. Those of `left_out` are not among them.
   const std::map<std::string, Feature>& features() const { return features_; }
 
   /// What to parse: a feature that every record has with one number of values is `fixed_len`, a scalar where that is 1,
   /// any other is `var_len`. Records that were not looked at may be different.
   [[nodiscard]] std::vector<FeatureDescription> proposal() const;
-  /// The same as a call of `parse_example`, with what was seen of each feature.
+  /// What the proposal leaves out, with the reason, the name as a literal of C++: a feature without a name; one that
+  /// never had a list of values, so that its type is not known; the steps of SequenceExamples.
+  [[nodiscard]] std::vector<std::string> left_out() const;
+  /// The proposal as a call of `parse_example`, with what was seen of each feature, and what is left out.
   [[nodiscard]] std::string to_string() const;
 
  private:
   std::map<std::string, Feature> features_;
+  std::set<std::string> without_values_;
+  std::set<std::string> steps_;
+  bool has_unnamed_ = false;
   int64_t num_records_ = 0;
 };
 

@@ -260,6 +260,43 @@ TEST_F(DatasetBench, FindsOutWhatExamplesAreLike) {
                 .at("stream_hash"));
 }
 
+TEST_F(DatasetBench, SaysWhatOfUnknownRecordsIsLeftOut) {
+  const std::string no_kind("\x0a\x05\x0a\x03\x0a\x01z", 7);
+  RecordWriter writer(path("c"), {});
+  for (int i = 0; i < 3; ++i) writer.write(record({{"id", {1}}}) + no_kind);
+  writer.close();
+  const ChildResult result = bench({path("c"), "--batch", "1", "--batches", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("3 records looked at; their features are parsed, but for 1 that is left out, "
+                                    "shuffled and batched:\n"));
+  EXPECT_THAT(result.err, HasSubstr("    // left out: \"z\", of which no record has a value"));
+
+  RecordWriter none(path("d"), {});
+  none.write(no_kind);
+  none.close();
+  const ChildResult read = bench({path("d"), "--batch", "1", "--batches", "1"});
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_EQ(read.err,
+            "1 records looked at; they are no tensorflow.Examples with features (left out: \"z\", of which no "
+            "record has a value, so that its type is not known): shuffled and batched as they are\n");
+}
+
+TEST_F(DatasetBench, NamesTheRecordThatKeepsItFromTellingWhatTheFirstRecordsAreLike) {
+  const std::string first = record({{"id", {1}}});
+  ExampleWriter other;
+  const float one = 1;
+  other.add("id", std::span<const float>(&one, 1));
+  RecordWriter writer(path("c"), {});
+  writer.write(first);
+  writer.write(std::string(other.finish()));
+  writer.close();
+  expect_refused(bench({(folder_ / "[c]*").string(), "--batches", "1"}),
+                 "parse: feature 'id' holds float32, and int64 in an earlier record; what the first "
+                 "records are like cannot be told: measure them as they are with the workload read, or write the "
+                 "pipeline down for --pipeline (shard " +
+                     path("c") + fmt::format(", offset {}, record 1)", first.size() + kFrame));
+}
+
 TEST_F(DatasetBench, MeasuresRecordsThatAreNoExamplesAsTheyAre) {
   RecordWriter writer(path("c"), {});
   for (int i = 0; i < 20; ++i) writer.write("no protobuf");
@@ -306,7 +343,7 @@ TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {
                  "parse: an invalid wire type at byte 1 of the record; what the first records are "
                  "like cannot be told: measure them as they are with the workload read, or write the pipeline down "
                  "for --pipeline (shard " +
-                     path("c") + ")");
+                     path("c") + fmt::format(", offset {}, record 1)", record({{"x", {1}}}).size() + kFrame));
   RecordWriter(path("empty"), {}).close();
   expect_refused(bench({path("empty"), "--batches", "3"}),
                  "invalid_argument: there are no records (shard " + path("empty") + ")");

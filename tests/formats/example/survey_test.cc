@@ -62,6 +62,61 @@ TEST(ExampleSurvey, ProposesFixedShapesWhereEveryRecordHasAsManyValues) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(ExampleSurvey, WritesNamesAsLiteralsOfCpp) {
+  ExampleSurvey survey;
+  survey.add(record([](ExampleWriter& writer) {
+    const std::vector<int64_t> ids = {1};
+    for (const std::string_view name :
+         {std::string_view("a\"b\\c"), std::string_view("gr\xc3\xb6\xc3\x9f e"), std::string_view("n\nl"),
+          std::string_view("nul\0007x", 6), std::string_view("\x1b[31m9"), std::string_view("\xc2\x9bx")}) {
+      writer.add(name, std::span<const int64_t>(ids));
+    }
+  }));
+  EXPECT_EQ(survey.to_string(),
+            "parse_example({\n"
+            "    fixed_len(\"\\033[31m9\", {}, DType::kInt64),          // 1 values\n"
+            "    fixed_len(\"a\\\"b\\\\c\", {}, DType::kInt64),            // 1 values\n"
+            "    fixed_len(\"gr\xc3\xb6\xc3\x9f e\", {}, DType::kInt64),             // 1 values\n"
+            "    fixed_len(\"n\\nl\", {}, DType::kInt64),               // 1 values\n"
+            "    fixed_len(\"nul\\0007x\"s, {}, DType::kInt64),         // 1 values\n"
+            "    fixed_len(\"\\302\\233x\", {}, DType::kInt64),          // 1 values\n"
+            "})\n");
+}
+
+// A map entry, or any message, in field `number`.
+std::string field(char number, const std::string& message) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(message.size())} + message;
+}
+
+TEST(ExampleSurvey, SaysWhatItLeavesOutAndWhy) {
+  ExampleSurvey survey;
+  const std::string good = field(1, field(1, "id") + field(2, field(3, field(1, "\1"))));
+  const std::string bad = field(1, field(1, "bad\n"));  // no kind
+  const std::string unnamed = field(1, field(2, field(3, field(1, "\1"))));
+  const std::string steps = field(1, field(1, "s") + field(2, field(1, field(3, field(1, "\1")))));
+  survey.add(field(1, good + bad) + field(2, steps));
+  survey.add(field(1, good + unnamed + bad));
+  EXPECT_EQ(survey.to_string(),
+            "parse_example({\n"
+            "    fixed_len(\"id\", {}, DType::kInt64),                 // 1 values\n"
+            "    // left out: \"\", a feature without a name\n"
+            "    // left out: \"bad\\n\", of which no record has a value, so that its type is not known\n"
+            "    // left out: \"s\", the steps of SequenceExamples, which parse_sequence_example reads\n"
+            "})\n");
+  ASSERT_EQ(survey.proposal().size(), 1U);
+  EXPECT_EQ(survey.proposal()[0].key, "id");
+
+  // It is left out only as long as it has no value. What only looks like steps is nothing.
+  ExampleSurvey later;
+  later.add(field(1, field(1, field(1, "id"))) + field(2, "\7\7"));
+  EXPECT_TRUE(later.proposal().empty());
+  later.add(field(1, good));
+  EXPECT_EQ(later.to_string(),
+            "parse_example({\n"
+            "    var_len(\"id\", DType::kInt64),                       // 1 values, in 1 of 2 records\n"
+            "})\n");
+}
+
 // CPU time of this thread, in seconds.
 double thread_seconds() {
   timespec now{};

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
+
 namespace millrace {
 namespace {
 
@@ -107,8 +109,8 @@ std::string print_element(const Batch& batch, size_t max_values) {
   const auto& features = batch.schema().features();
   for (size_t i = 0; i < features.size(); ++i) {
     const Column& column = batch.block().column(i);
-    text += fmt::format("  {} {} {}: {}\n", features[i].name, to_string(column.dtype()), to_string(column.shape(0)),
-                        print_column(column, max_values));
+    text += fmt::format("  {} {} {}: {}\n", printable(features[i].name), to_string(column.dtype()),
+                        to_string(column.shape(0)), print_column(column, max_values));
   }
   return text;
 }

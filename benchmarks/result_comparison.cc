@@ -10,6 +10,7 @@
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
@@ -157,21 +158,21 @@ ResultComparison compare_result_files(const std::string& before, const std::stri
 std::string ResultComparison::to_table() const {
   size_t width = 20;
   for (const auto* lines : {&metrics, &stages}) {
-    for (const Line& line : *lines) width = std::max(width, line.name.size());
+    for (const Line& line : *lines) width = std::max(width, printable(line.name).size());
   }
   std::string text;
   const auto add = [&](const std::string& title, const std::vector<Line>& lines) {
     text += fmt::format("{:<{}} {:>12} {:>12} {:>8}\n", title, width, "first", "second", "ratio");
     for (const Line& line : lines) {
       const char* word = !line.differs ? "" : line.after > line.before ? "  more" : "  less";
-      text += fmt::format("{:<{}} {:>12.4f} {:>12.4f} {:>8.3f}{}\n", line.name, width, line.before, line.after,
-                          line.ratio(), word);
+      text += fmt::format("{:<{}} {:>12.4f} {:>12.4f} {:>8.3f}{}\n", printable(line.name), width, line.before,
+                          line.after, line.ratio(), word);
     }
   };
   add("", metrics);
   text += "\n";
   add("us of work per row", stages);
-  for (const std::string& remark : remarks) text += remark + "\n";
+  for (const std::string& remark : remarks) text += printable(remark) + "\n";
   return text + "marked: beyond the spread of the rounds, or by more than 10% where that is not known\n";
 }
 

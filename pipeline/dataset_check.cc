@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/ops/batch/unbatch.h"
 #include "millrace/pipeline/dataset.h"
 
@@ -147,7 +148,7 @@ CheckReport Dataset::check(const CheckOptions& options, const StartOptions& star
 std::string CheckReport::to_string() const {
   std::string text = "spec\n";
   for (const FeatureSpec& feature : spec) {
-    text += fmt::format("  {} {} {}{}\n", feature.name, millrace::to_string(feature.dtype),
+    text += fmt::format("  {} {} {}{}\n", printable(feature.name), millrace::to_string(feature.dtype),
                         millrace::to_string(feature.shape), feature.has_fixed_shape() ? "" : ", not fixed");
   }
   text += fmt::format("cardinality: {}\n", cardinality.to_string());
@@ -158,15 +159,16 @@ std::string CheckReport::to_string() const {
       elements_of_more_shapes == 0 ? "" : fmt::format(", and others in {} elements", elements_of_more_shapes));
   constexpr size_t kMostShown = 20;
   for (size_t i = 0; i < std::min(shapes.size(), kMostShown); ++i) {
-    text += fmt::format("  {} times, first element {}: {}\n", shapes[i].elements, shapes[i].first, shapes[i].shapes);
+    text += fmt::format("  {} times, first element {}: {}\n", shapes[i].elements, shapes[i].first,
+                        printable(shapes[i].shapes));
   }
   if (shapes.size() > kMostShown) text += fmt::format("  and {} more\n", shapes.size() - kMostShown);
   text += fmt::format("padding{}\n", padding.empty() ? ": no operator pads" : ", where it is put in");
   for (const PaddingCount& count : padding) {
-    text += fmt::format("  {} {}: {:.1f}% of {} values in {} elements\n", count.op, count.feature, 100 * count.share(),
-                        count.values, count.elements);
+    text += fmt::format("  {} {}: {:.1f}% of {} values in {} elements\n", count.op, printable(count.feature),
+                        100 * count.share(), count.values, count.elements);
   }
-  for (const std::string& what : broken) text += "NOT AS ASKED FOR: " + what + "\n";
+  for (const std::string& what : broken) text += "NOT AS ASKED FOR: " + printable(what) + "\n";
   return text;
 }
 

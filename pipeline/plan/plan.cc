@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/utf8.h"
 #include "millrace/pipeline/plan/defer_copy.h"
 #include "millrace/pipeline/plan/defer_parse.h"
 
@@ -22,12 +23,13 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
       print_into(*node.inputs[i], depth + 2, text);
     }
   }
-  text += fmt::format("{:{}}{}({})", "", 2 * depth, node.op->name(), node.text(Effect::kStream, /*all=*/false));
+  std::string line = fmt::format("{}({})", node.op->name(), node.text(Effect::kStream, /*all=*/false));
   for (const std::string& more :
        {node.text(Effect::kDamage, /*all=*/false), node.text(Effect::kSpeed, /*all=*/false), node.op->remark()}) {
-    if (!more.empty()) text += fmt::format(" [{}]", more);
+    if (!more.empty()) line += fmt::format(" [{}]", more);
   }
-  text += fmt::format(" -> {}\n", node.op->schema()->to_string());
+  line += fmt::format(" -> {}", node.op->schema()->to_string());
+  text += fmt::format("{:{}}{}\n", "", 2 * depth, printable(line));
 }
 
 std::string quoted(std::string_view text) {
@@ -63,13 +65,13 @@ size_t print_dot_into(const PlanNode& node, std::map<const PlanNode*, size_t>& n
   for (const PlanNodePtr& input : node.inputs) inputs.push_back(print_dot_into(*input, numbers, text));
   const size_t number = numbers.size();
   numbers.emplace(&node, number);
-  const std::string arguments = node.text(Effect::kStream, /*all=*/false);
+  const std::string arguments = printable(node.text(Effect::kStream, /*all=*/false));
   text +=
       fmt::format("  n{} [label={}];\n", number,
                   quoted(wrapped(fmt::format("{}{}{}", node.op->name(), arguments.empty() ? "" : "\n", arguments))));
   for (size_t i = 0; i < inputs.size(); ++i) {
     text += fmt::format("  n{} -> n{} [label={}];\n", inputs[i], number,
-                        quoted(wrapped(node.inputs[i]->op->schema()->to_string())));
+                        quoted(wrapped(printable(node.inputs[i]->op->schema()->to_string()))));
   }
   return number;
 }

@@ -35,6 +35,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int kRecords = 300;
@@ -258,6 +259,32 @@ TEST_F(DatasetBench, FindsOutWhatExamplesAreLike) {
   EXPECT_EQ(json.at("stream_hash"),
             ordered_json::parse(bench({"examples", "--shards", glob(), "--batch", "8", "--batches", "3", "--json"}).out)
                 .at("stream_hash"));
+}
+
+TEST_F(DatasetBench, PrintsNoNameOfAFeatureRaw) {
+  RecordWriter writer(path("names"), {});
+  writer.write(record({{"\x1b[31mred", {1}}, {"new\nline", {2}}, {"c1\xc2\x9b", {3, 4}}}));
+  writer.close();
+  for (const std::vector<std::string>& way :
+       std::vector<std::vector<std::string>>{{"--print", "1"},
+                                             {"--check"},
+                                             {"--explain"},
+                                             {"--explain-dot"},
+                                             {"--max-padding", "\x1b[31mnone=0.5", "--check"},
+                                             {"--batches", "1"},
+                                             {"--batches", "1", "--json"}}) {
+    std::vector<std::string> arguments = {path("names"), "--batch", "1"};
+    arguments.insert(arguments.end(), way.begin(), way.end());
+    const ChildResult result = bench(arguments);
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b"))) << way[0];
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("new\nline"))) << way[0];
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("\xc2\x9b"))) << way[0];
+    EXPECT_EQ(result.exit_code, way[0] == "--max-padding" ? 1 : 0) << result.err;
+  }
+  const ChildResult printed = bench({path("names"), "--batch", "1", "--print", "1"});
+  EXPECT_THAT(printed.out, HasSubstr("  \\x1b[31mred int64 [1]: 1\n"));
+  EXPECT_THAT(printed.out, HasSubstr("  new\\nline int64 [1]: 2\n"));
+  EXPECT_THAT(printed.err, HasSubstr("fixed_len(\"\\033[31mred\", {}, DType::kInt64)"));
 }
 
 TEST_F(DatasetBench, SaysWhatOfUnknownRecordsIsLeftOut) {

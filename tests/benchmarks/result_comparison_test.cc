@@ -59,6 +59,16 @@ TEST(ResultComparison, ComparesTheWorkOfStagesForARow) {
   EXPECT_THAT(comparison.to_table(), HasSubstr("1.500  more"));
 }
 
+TEST(ResultComparison, PrintsNoNameOfAFileRaw) {
+  ordered_json before = result({1});
+  before["stages"][0]["name"] = "\x1b[31mred";
+  ordered_json after = before;
+  before["stages"][1]["name"] = "new\nline";
+  const std::string table = compare_results(before, after).to_table();
+  EXPECT_THAT(table, HasSubstr("\n\\x1b[31mred  "));
+  EXPECT_THAT(table, HasSubstr("\nstage new\\nline is in the first result only\n"));
+}
+
 TEST(ResultComparison, TellsWhatElseWasDifferent) {
   ordered_json after = result({1});
   after["options"]["threads"] = 2;

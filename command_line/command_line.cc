@@ -1,5 +1,8 @@
 #include "millrace/command_line/command_line.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <new>
 
@@ -60,10 +63,33 @@ void allow_all_open_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::string_view running_program;
+std::terminate_handler terminate_before = nullptr;
+
+// What nobody can catch: memory that ends inside a library, on one of its threads. Everything else is a defect, of
+// which the system is to keep what it can.
+[[noreturn]] void end_without_memory() {
+  bool is_memory = false;
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    is_memory = true;
+  } catch (...) {
+  }
+  if (is_memory) {
+    std::fprintf(stderr, "%.*s: out of memory\n", static_cast<int>(running_program.size()), running_program.data());
+    std::_Exit(1);
+  }
+  if (terminate_before != nullptr) terminate_before();
+  std::abort();
+}
+
 }  // namespace
 
 int run_program(std::string_view name, const std::function<int()>& body) {
   allow_all_open_files();
+  running_program = name;
+  if (std::get_terminate() != end_without_memory) terminate_before = std::set_terminate(end_without_memory);
   try {
     const int exit_code = body();
     if (std::cout.flush()) return exit_code;

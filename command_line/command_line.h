@@ -27,8 +27,9 @@ struct ProgramText {
     const std::vector<std::string>& positional = {}, const boost::program_options::options_description& more = {});
 
 /// Runs a program's body and returns its exit code: 1 after an exception, whose message goes to standard error after
-/// the program's name, in one line; 1 as well when standard output took not all of what was written to it. The process
-/// may open as many files as its hard limit says.
+/// the program's name, in one line; 1 as well when standard output took not all of what was written to it. Memory that
+/// ends where nothing can be caught, on a thread of a library, ends the process in the same way. The process may open
+/// as many files as its hard limit says.
 int run_program(std::string_view name, const std::function<int()>& body);
 
 }  // namespace millrace

@@ -145,6 +145,11 @@ class Pipeline::Impl {
       if (watchdog_) polling = {watchdog_->interval(), [this] { watchdog_->look(waiting_since_ns_.load()); }};
       reserved_slot_.emplace(waker_, executor_, std::move(polling), helping_policy);
     }
+  }
+
+  // Apart from the constructor: when something is thrown here, nodes run already.
+  void begin() {
+    executor_.set_consumer(waker_);
     const OpenStage start = [this](const StageContext& context) { return lowered_.start(context); };
     reader_ = open_at(start,
                       {.pool = executor_.pool(),
@@ -252,6 +257,12 @@ class Pipeline::Impl {
     taken_ = 0;
     while (true) {
       const Poll poll = reader_->next(block_);
+      if (executor_.has_failed()) {
+        ended_ = true;
+        block_ = Block();
+        throw PipelineError({.code = ErrorCode::kOutOfMemory,
+                             .message = "the system has no more memory, not even for a task or an error"});
+      }
       if (poll == Poll::kBlock) {
         place_ = block_.cursor;
         return true;
@@ -315,7 +326,9 @@ Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written
     : Pipeline(std::move(plan), written, options, HelpingPolicy()) {}
 Pipeline::Pipeline(std::shared_ptr<const PlanNode> plan, const PlanNode& written, const StartOptions& options,
                    const HelpingPolicy& helping_policy)
-    : impl_(std::make_unique<Impl>(std::move(plan), written, options, helping_policy)) {}
+    : impl_(std::make_unique<Impl>(std::move(plan), written, options, helping_policy)) {
+  impl_->begin();
+}
 Pipeline::~Pipeline() = default;
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;

@@ -5,24 +5,17 @@
 #define XXH_INLINE_ALL
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <numeric>
 
 #include <xxhash.h>
 
 namespace millrace {
-namespace {
-
-struct FreeState {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
-
-}  // namespace
 
 uint64_t batch_hash(const Batch& batch) {
-  const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  XXH3_64bits_reset(state.get());
-  const auto update = [&state](const void* data, size_t size) { XXH3_64bits_update(state.get(), data, size); };
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  const auto update = [&state](const void* data, size_t size) { XXH3_64bits_update(&state, data, size); };
   const auto update_number = [&update](int64_t number) { update(&number, sizeof number); };
 
   const auto& features = batch.schema().features();
@@ -49,7 +42,7 @@ uint64_t batch_hash(const Batch& batch) {
       update(column.data(0), static_cast<size_t>(column.num_values(0)) * size_of(column.dtype()));
     }
   }
-  return XXH3_64bits_digest(state.get());
+  return XXH3_64bits_digest(&state);
 }
 
 void StreamHash::add(uint64_t batch_hash) {

@@ -159,11 +159,15 @@ void FileFeed::close() {
 void FileFeed::open_done(OpenResult result) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (result.file) {
-      file_bytes_ = result.file->size();
-      file_ = std::make_shared<RangeReader>(std::move(result.file), max_attempts_);
-    } else {
-      error_ = std::move(result.error.error);
+    try {
+      if (result.file) {
+        file_bytes_ = result.file->size();
+        file_ = std::make_shared<RangeReader>(std::move(result.file), max_attempts_);
+      } else {
+        error_ = std::move(result.error.error);
+      }
+    } catch (...) {
+      error_ = current_exception_as_error();
     }
     busy_ = false;
   }
@@ -179,14 +183,18 @@ void FileFeed::read_done(ReadResult result) noexcept {
     in_flight_ = {};
     busy_ = false;
     num_read_ += result.bytes;
-    if (restart_at_) {
-      next_offset_ = *std::exchange(restart_at_, std::nullopt);
-    } else {
-      take(result, std::move(chunk));
-    }
-    if (wants_chunk()) {
-      again = true;
-      prepare_chunk(chunk_bytes_);
+    try {
+      if (restart_at_) {
+        next_offset_ = *std::exchange(restart_at_, std::nullopt);
+      } else {
+        take(result, std::move(chunk));
+      }
+      if (wants_chunk()) {
+        prepare_chunk(chunk_bytes_);
+        again = true;
+      }
+    } catch (...) {
+      error_ = current_exception_as_error();
     }
   }
   wake();

@@ -1,5 +1,6 @@
 #include "millrace/formats/storage/range_reader.h"
 
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,8 +8,12 @@
 namespace millrace {
 namespace {
 
-void add_attempts(StorageError& error, int num_attempts) {
-  if (num_attempts > 1) error.error.message += fmt::format(" (after {} attempts)", num_attempts);
+void add_attempts(StorageError& error, int num_attempts) noexcept {
+  if (num_attempts <= 1) return;
+  try {
+    error.error.message += fmt::format(" (after {} attempts)", num_attempts);
+  } catch (const std::bad_alloc&) {  // the error itself matters more
+  }
 }
 
 class RetryingOpen final : public OpenSink, public std::enable_shared_from_this<RetryingOpen> {
@@ -22,7 +27,13 @@ class RetryingOpen final : public OpenSink, public std::enable_shared_from_this<
   }
 
   void open_done(OpenResult result) noexcept override {
-    if (!result.file && result.error.retriable && num_attempts_ < max_attempts_) return start();
+    if (!result.file && result.error.retriable && num_attempts_ < max_attempts_) {
+      try {
+        return start();
+      } catch (...) {
+        result.error = {.error = current_exception_as_error()};
+      }
+    }
     if (!result.file) add_attempts(result.error, num_attempts_);
     std::exchange(sink_, nullptr)->open_done(std::move(result));
   }
@@ -60,7 +71,12 @@ void RangeReader::read(uint64_t offset, std::span<std::byte> destination, std::s
 void RangeReader::drive() {
   for (;;) {
     call_.store(Call::kRunning, std::memory_order_relaxed);
-    file_->read(offset_ + num_read_, destination_.subspan(num_read_), shared_from_this());
+    try {
+      file_->read(offset_ + num_read_, destination_.subspan(num_read_), shared_from_this());
+    } catch (...) {  // then nobody answers
+      static_cast<void>(take({.ok = false, .error = {.error = current_exception_as_error()}}));
+      return;
+    }
     // Whoever comes second, the call's return or the answer, goes on.
     if (call_.exchange(Call::kReturned, std::memory_order_acq_rel) == Call::kRunning) return;
     if (take(std::move(answer_))) return;

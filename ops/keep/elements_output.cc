@@ -76,7 +76,7 @@ void ElementsOutput::close() {
     blocks_.clear();
     if (std::exchange(running_, true)) return;
   }
-  submit(/*syncs=*/false);  // files are removed where files are written
+  go_on(/*syncs=*/false);  // files are removed where files are written
 }
 
 // Not under the lock: an executor that is stopping runs it at once.
@@ -86,6 +86,18 @@ void ElementsOutput::submit(bool syncs) {
   } else {
     executor_.submit([self = shared_from_this()] { self->run(); });
   }
+}
+
+// Where nothing may be thrown: on the thread that writes, and at the end.
+void ElementsOutput::go_on(bool syncs) {
+  const auto error = error_of([&] { submit(syncs); });
+  if (error == nullptr) return;
+  writer_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    running_ = false;
+  }
+  done(0, error);
 }
 
 // One function at a time. Writes all that is there, up to the end of a file.
@@ -109,7 +121,7 @@ void ElementsOutput::run() {
     done(bytes, error);
     executor_.moved();
   }
-  submit(/*syncs=*/true);
+  go_on(/*syncs=*/true);
 }
 
 // Brings files to the disk, those that are full or, at the end, all.
@@ -126,7 +138,7 @@ void ElementsOutput::run_sync() {
       writer_.reset();
       done(0, error);
     }
-    return submit(/*syncs=*/false);
+    return go_on(/*syncs=*/false);
   }
   const auto error = error_of([&] { commit_(*writer_); });
   writer_.reset();

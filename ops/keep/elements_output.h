@@ -35,6 +35,7 @@ class ElementsOutput final : public std::enable_shared_from_this<ElementsOutput>
 
  private:
   void submit(bool syncs);
+  void go_on(bool syncs);
   void run();
   void run_sync();
   void done(int64_t bytes, std::shared_ptr<const Error> error);

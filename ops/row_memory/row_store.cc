@@ -33,9 +33,9 @@ void RowStore::put(Column& column, const Ref<Resource>& read_to) {
     Header header;
     std::byte* memory;
   };
-  thread_local std::vector<Copy> copies;
-  copies.clear();
+  std::vector<Copy> copies;
   const std::span<std::string_view> rows = column.mutable_values<std::string_view>();
+  copies.reserve(rows.size());
   for (std::string_view& row : rows) {
     if (row.size() <= kLongest) copies.push_back({&row, {}, nullptr});
   }

@@ -145,7 +145,7 @@ struct MaskTokensOperator::Row : RowToMask<Id> {
   const std::byte* is_start;  // the row's values of `starts`
 };
 
-// Kept by each thread from block to block: some tens of KB, never more than a MiB.
+// For the rows of a block.
 template <typename Id>
 struct MaskTokensOperator::Scratch {
   // Positions [begin, end).
@@ -156,13 +156,6 @@ struct MaskTokensOperator::Scratch {
   typename RowMasker<Id>::Memory rows;
   std::vector<Unit> units;
   std::vector<MaskChoice::Span> chosen;
-
-  // Whether a row of unlikely length was among them.
-  bool is_large() const {
-    constexpr size_t kMostBytes = 1 << 20;
-    return rows.num_bytes() + units.capacity() * sizeof(Unit) + chosen.capacity() * sizeof(MaskChoice::Span) >
-           kMostBytes;
-  }
 };
 
 template <typename Id>
@@ -175,7 +168,7 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
   const Column* starts = column_or_null(word_starts_column_);
   const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
-  thread_local Scratch<Id> scratch;
+  Scratch<Id> scratch;
   RowMasker<Id> masker(rule_, rng, scratch.rows);
   for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);
@@ -213,7 +206,6 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
     }
   }
   masker.finish();
-  if (scratch.is_large()) scratch = {};
   return errors;
 }
 

@@ -5,12 +5,6 @@
 namespace millrace {
 
 template <typename Id>
-size_t RowMasker<Id>::Memory::num_bytes() const {
-  const auto bytes_of = [](const auto& values) { return values.capacity() * sizeof(values[0]); };
-  return bytes_of(words_) + bytes_of(rows_) + bytes_of(drawn_) + bytes_of(positions_) + bytes_of(draws_);
-}
-
-template <typename Id>
 void RowMasker<Id>::mask(const RowToMask<Id>& row) {
   constexpr size_t kRowsAtOnce = 16;
   const size_t length = row.original.size();

@@ -42,10 +42,6 @@ class RowMasker {
  public:
   /// What one RowMasker may leave to the next.
   class Memory {
-   public:
-    size_t num_bytes() const;
-
-   private:
     friend class RowMasker;
     struct Row {
       uint64_t number;

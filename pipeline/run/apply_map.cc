@@ -42,7 +42,7 @@ class Place {
 
 }  // namespace
 
-Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept {
+Block apply_map(const MapOperator& map, Block block, BufferPool& pool) {
   Place place(block);
   try {
     Block mapped = map.apply(std::move(block), pool);
@@ -53,7 +53,7 @@ Block apply_map(const MapOperator& map, Block block, BufferPool& pool) noexcept 
   }
 }
 
-Block assemble_block(Block block, std::string_view stage, BufferPool& pool) noexcept {
+Block assemble_block(Block block, std::string_view stage, BufferPool& pool) {
   Place place(block);
   const SchemaPtr schema = block.schema();
   try {

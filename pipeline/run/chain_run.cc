@@ -51,6 +51,7 @@ Poll ChainRun::poll_stages(Block& out) {
                          : turn_over_           ? kFruitlessPolls
                                                 : std::min(polls + 1, kFruitlessPolls),
                          std::memory_order_relaxed);
+      if (poll == Poll::kBlock) number(out);
       return poll;
     } catch (...) {
       failure_ = end_of_chain();
@@ -61,19 +62,24 @@ Poll ChainRun::poll_stages(Block& out) {
   if (failure_ == nullptr) return Poll::kEnd;
   out = error_block(schema_, *pool_, std::exchange(failure_, nullptr));
   out.cursor = place_;
+  number(out);
   return Poll::kBlock;
 }
 
 Poll ChainRun::poll(Block& out) {
   const Poll poll = poll_stages(out);
   if (poll == Poll::kEnd) chain_.reset();
-  if (poll != Poll::kBlock) return poll;
-  place_ = out.cursor.advanced_by(static_cast<int64_t>(out.num_elements()));
-  for (size_t i = 0; i < num_numbered_; ++i) out.cursor = NumberedRows{next_row_, out.cursor}.cursor();
-  out.first_row = next_row_;
-  out.iteration = iteration_;
-  next_row_ += out.num_rows();
   return poll;
+}
+
+// Where there is no memory for it, the numbers stay as they are.
+void ChainRun::number(Block& block) {
+  Cursor after = block.cursor.advanced_by(static_cast<int64_t>(block.num_elements()));
+  for (size_t i = 0; i < num_numbered_; ++i) block.cursor = NumberedRows{next_row_, block.cursor}.cursor();
+  place_ = std::move(after);
+  block.first_row = next_row_;
+  block.iteration = iteration_;
+  next_row_ += block.num_rows();
 }
 
 }  // namespace millrace

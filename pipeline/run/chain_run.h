@@ -33,6 +33,7 @@ class ChainRun {
   static constexpr int kFruitlessPolls = 16;
 
   Poll poll_stages(Block& out);
+  void number(Block& block);
 
   const SchemaPtr schema_;
   const size_t num_numbered_;

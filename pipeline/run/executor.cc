@@ -35,6 +35,19 @@ uint64_t this_thread_number() {
   return number;
 }
 
+// A capture of a function: whether the function was copied. Not to be used when the call that copies it is over.
+class SaysWhenCopied {
+ public:
+  explicit SaysWhenCopied(bool& copied) : copied_(&copied) {}
+  SaysWhenCopied(const SaysWhenCopied& other) : copied_(other.copied_) { *copied_ = true; }
+  SaysWhenCopied(SaysWhenCopied&&) = default;
+  SaysWhenCopied& operator=(const SaysWhenCopied&) = delete;
+  ~SaysWhenCopied() = default;
+
+ private:
+  bool* copied_;
+};
+
 }  // namespace
 
 int checked_threads(int threads) {
@@ -101,7 +114,10 @@ void Executor::ArenaSession::work() {
 void Executor::count_worker() {
   const uint64_t thread = executor_of_session == this ? reserved_number_ : this_thread_number();
   const std::lock_guard lock(workers_mutex_);
-  if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
+  try {
+    if (std::find(workers_.begin(), workers_.end(), thread) == workers_.end()) workers_.push_back(thread);
+  } catch (const std::bad_alloc&) {  // it is not counted
+  }
 }
 
 int Executor::distinct_workers() const {
@@ -116,7 +132,11 @@ bool Executor::inside_any() { return current_executor != nullptr; }
 void Executor::submit(Node& node, size_t message, void* token) noexcept {
   if (inside()) {
     handoff_release(token);
-    node.try_put(message);
+    try {
+      node.try_put(message);
+    } catch (...) {
+      fail();
+    }
     return;
   }
   submit_last(node, message, token);
@@ -128,14 +148,30 @@ void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
   if (!stopping_.load()) {
     graph_->reserve_wait();
     handoff_release(token);
-    arena_.enqueue(TbbHandoff([this, &node, message, token] {
-      handoff_acquire(token);
-      handoff_release(token);
-      node.try_put(message);
-      graph_->release_wait();
-    }));
+    bool taken = false;
+    try {
+      arena_.enqueue(TbbHandoff([this, &node, message, token, copied = SaysWhenCopied(taken)] {
+        handoff_acquire(token);
+        handoff_release(token);
+        try {
+          node.try_put(message);
+        } catch (...) {
+          fail();
+        }
+        graph_->release_wait();
+      }));
+    } catch (...) {
+      // A task that oneTBB has, and no thread for it, is run by whoever joins the arena next.
+      if (!taken) graph_->release_wait();
+      fail();
+    }
   }
   external_submitters_.fetch_sub(1);
+}
+
+void Executor::fail() noexcept {
+  failed_.store(true);
+  if (consumer_ != nullptr) consumer_->wake();
 }
 
 void Executor::stop() noexcept {

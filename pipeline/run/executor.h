@@ -43,6 +43,12 @@ class Executor {
   const MemoryBudget& memory() const { return memory_; }
   tbb::flow::graph& graph() { return *graph_; }
 
+  /// Whom `fail` wakes. Before any work.
+  void set_consumer(Waker& consumer) { consumer_ = &consumer; }
+  /// A message or a block is lost, for there was no memory even for an error in its place: nothing more may come.
+  void fail() noexcept;
+  bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
+
   /// Sends a message to a node, from any thread: from a body of this executor at once, from elsewhere through the
   /// arena's queue, since a message put by a stranger only advertises work to workers that may not exist. `token` marks
   /// the hand-off; the body acquires the same.
@@ -113,6 +119,8 @@ class Executor {
   std::optional<tbb::flow::graph> graph_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> external_submitters_{0};
+  Waker* consumer_ = nullptr;
+  std::atomic<bool> failed_{false};
   mutable std::mutex workers_mutex_;  // taken by a body only on a thread that came from another executor, or is new
   std::vector<uint64_t> workers_;     // numbers of the threads that have run bodies; the reserved slot is one
 };

@@ -8,10 +8,12 @@ void IoThreads::submit(std::function<void()> function) {
   {
     const std::lock_guard lock(mutex_);
     if (!stopping_) {
-      functions_.push_back(std::move(function));
+      // Whatever is thrown, either nothing was submitted or the function runs.
       if (threads_.empty()) {
+        threads_.reserve(static_cast<size_t>(num_threads_));
         for (int i = 0; i < num_threads_; ++i) threads_.emplace_back([this] { run(); });
       }
+      functions_.push_back(std::move(function));
       ready_.notify_one();
       return;
     }

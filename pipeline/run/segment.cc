@@ -87,14 +87,15 @@ Segment::~Segment() = default;
 
 std::unique_ptr<Stage> Segment::open(OpenStage open, const StageContext& context) {
   ring_.set_reader(context.waker);
+  auto reader = std::make_unique<Reader>(*this, requested_generation_ + 1);
   request(std::move(open), context);
-  return std::make_unique<Reader>(*this, requested_generation_);
+  return reader;
 }
 
 void Segment::request(OpenStage open, std::optional<StageContext> context) {
   {
     const std::lock_guard lock(request_mutex_);
-    request_ = std::make_unique<Request>(Request{std::move(open), std::move(context), ++requested_generation_});
+    request_.emplace(std::move(open), std::move(context), ++requested_generation_);
   }
   has_request_.store(true);
   wake();
@@ -122,7 +123,12 @@ void Segment::run_node() noexcept {
     if (executor_.stopping()) return;
     const int64_t begin = options_.is_light ? now_ns() : 0;
     const uint64_t first = ring_.num_filled();
-    const bool goes_on = poll_until_blocked();
+    bool goes_on = false;
+    try {
+      goes_on = poll_until_blocked();
+    } catch (...) {
+      return executor_.fail();
+    }
     if (wake_due_since_ns_ != 0) wake_reader();
     const int64_t end = now_ns();
     const auto made = static_cast<int64_t>(ring_.num_filled() - first);
@@ -149,13 +155,14 @@ void Segment::add_current_wait(int64_t& for_input_ns, int64_t& for_output_ns) co
 }
 
 void Segment::take_request() {
-  std::unique_ptr<Request> request;
+  std::optional<Request> request;
   {
     const std::lock_guard lock(request_mutex_);
     has_request_.store(false);
-    request = std::move(request_);
+    if (!request_) return;
+    request.emplace(std::move(*request_));
+    request_.reset();
   }
-  if (request == nullptr) return;
   run_.close();
   ended_ = true;
   end_due_ = false;
@@ -262,7 +269,12 @@ void Segment::run_body(size_t index) noexcept {
   const Executor::Body mark(executor_);
   if (executor_.stopping()) return;
   ring_.begin_body(ring_[index]);
-  run_maps(ring_[index]);
+  try {
+    run_maps(ring_[index]);
+  } catch (...) {
+    ring_[index].block = Block();
+    executor_.fail();
+  }
   if (ring_.publish(ring_[index])) ring_.wake_starved_reader();
   ring_.end_body();
 }

@@ -91,9 +91,11 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   using Slot = Ring::Slot;
 
   struct Request {
+    Request(OpenStage of, std::optional<StageContext> with, uint64_t number)
+        : open(std::move(of)), context(std::move(with)), generation(number) {}
     OpenStage open;
     std::optional<StageContext> context;
-    uint64_t generation = 0;
+    uint64_t generation;
   };
 
   // After so many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
@@ -136,8 +138,8 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   std::atomic<uint64_t> wakes_{0};
   std::atomic<bool> out_of_memory_{false};  // waits for room in the budget, or for a reader that starves
 
-  std::mutex request_mutex_;  // once per iteration, never on the way of a block
-  std::unique_ptr<Request> request_;
+  std::mutex request_mutex_;        // once per iteration, never on the way of a block
+  std::optional<Request> request_;  // nothing is allocated for it: destructors make requests
   uint64_t requested_generation_ = 0;
   std::atomic<bool> has_request_{false};
 

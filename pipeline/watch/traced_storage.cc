@@ -22,7 +22,14 @@ class TracedFile final : public File, public ReadSink, public std::enable_shared
     lane_ = trace_->take_lane();
     begin_ = now_ns();
     const TracedFile* const outer = std::exchange(reading, this);
-    wrapped_->read(offset, destination, shared_from_this());
+    try {
+      wrapped_->read(offset, destination, shared_from_this());
+    } catch (...) {
+      reading = outer;
+      trace_->give_back_lane(lane_);
+      sink_ = nullptr;
+      throw;
+    }
     reading = outer;
   }
 
@@ -50,7 +57,11 @@ class TracedOpen final : public OpenSink {
   TracedOpen(std::shared_ptr<OpenSink> sink, std::shared_ptr<StorageLifetime> lifetime, std::shared_ptr<Trace> trace)
       : sink_(std::move(sink)), lifetime_(std::move(lifetime)), trace_(std::move(trace)) {}
   void open_done(OpenResult result) noexcept override {
-    if (result.file) result.file = std::make_shared<TracedFile>(std::move(result.file), trace_);
+    try {
+      if (result.file) result.file = std::make_shared<TracedFile>(std::move(result.file), trace_);
+    } catch (...) {
+      result = {.error = {.error = current_exception_as_error()}};
+    }
     lifetime_->answer(*sink_, std::move(result));
   }
 

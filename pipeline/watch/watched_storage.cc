@@ -105,7 +105,13 @@ class WatchedStorage::WatchedFile final : public File,
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
     sink_ = std::move(sink);
     entry_.starts(WatchedFileState::Doing::kReading, offset, offset + destination.size());
-    wrapped_->read(offset, destination, shared_from_this());
+    try {
+      wrapped_->read(offset, destination, shared_from_this());
+    } catch (...) {
+      entry_.is_answered(0);
+      sink_ = nullptr;
+      throw;
+    }
   }
   void read_done(ReadResult result) noexcept override {
     entry_.is_answered(result.bytes);
@@ -128,8 +134,12 @@ class WatchedStorage::WatchedOpen final : public OpenSink {
     entry_->starts(WatchedFileState::Doing::kOpening, 0, 0);
   }
   void open_done(OpenResult result) noexcept override {
-    if (result.file)
-      result.file = std::make_shared<WatchedFile>(entry_->list(), entry_->path(), std::move(result.file));
+    try {
+      if (result.file)
+        result.file = std::make_shared<WatchedFile>(entry_->list(), entry_->path(), std::move(result.file));
+    } catch (...) {
+      result = {.error = {.error = current_exception_as_error()}};
+    }
     entry_->is_answered(0);
     entry_.reset();
     lifetime_->answer(*sink_, std::move(result));

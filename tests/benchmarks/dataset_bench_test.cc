@@ -14,9 +14,6 @@
 
 #include "millrace/formats/example/writer.h"
 #include "millrace/formats/records/shards.h"
-#include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/local.h"
-#include "millrace/formats/tfrecord/index/index_builder.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"
@@ -194,12 +191,7 @@ TEST_F(DatasetBench, GivesOneStreamHashInEveryWorkload) {
       example.add(side == 128 ? "low_res_image" : "high_res_image", std::span<const std::string_view>(&bytes, 1));
     }
   });
-  InlineExecutor executor;
-  LocalStorage storage(executor);
-  const Shards token_shards = Shards::glob((folder / "tokens*.tfrecord").string());
-  for (const Shard& shard : token_shards.list()) {
-    write_atomically(index_path(shard.path), build_shard_index(storage, shard.path).serialize());
-  }
+  test::index_workload_shards((folder / "tokens*.tfrecord").string());
   struct Case {
     std::vector<std::string> arguments;
     std::string shards;

@@ -8,6 +8,10 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/example/writer.h"
+#include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/tfrecord/index/index_builder.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 
@@ -65,6 +69,15 @@ void write_workload_shards(const std::string& folder, const std::function<std::s
     RecordWriter writer(fmt::format("{}/{}.tfrecord", folder, shard), {.compression = compression});
     for (int r = 0; r < num_records / kShards; ++r) writer.write(record(shard * num_records / kShards + r));
     writer.close();
+  }
+}
+
+void index_workload_shards(const std::string& pattern) {
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  const Shards shards = Shards::glob(pattern);
+  for (const Shard& shard : shards.list()) {
+    write_atomically(index_path(shard.path), build_shard_index(storage, shard.path).serialize());
   }
 }
 

@@ -22,4 +22,7 @@ constexpr int kWorkloadRecords = 3500;
 void write_workload_shards(const std::string& folder, const std::function<std::string(int)>& record,
                            Compression compression = Compression::kNone, int num_records = kWorkloadRecords);
 
+/// Writes the index of each shard that matches `pattern`.
+void index_workload_shards(const std::string& pattern);
+
 }  // namespace millrace::test

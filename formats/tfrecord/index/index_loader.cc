@@ -46,6 +46,25 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   }
 
   void open_done(OpenResult result) noexcept override {
+    try {
+      take(std::move(result));
+    } catch (...) {
+      error_ = current_exception_as_error();
+      finish();
+    }
+  }
+
+  void read_done(ReadResult result) noexcept override {
+    if (!result.ok) {
+      error_ = std::move(result.error.error);
+    } else {
+      bytes_.resize(result.bytes);  // a file that was cut meanwhile is refused by its checksum
+    }
+    finish();
+  }
+
+ private:
+  void take(OpenResult result) {
     if (!result.file) {
       if (!result.error.not_found) error_ = std::move(result.error.error);
       return finish();
@@ -73,16 +92,6 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
     file->read(0, std::as_writable_bytes(std::span(bytes_)), shared_from_this());
   }
 
-  void read_done(ReadResult result) noexcept override {
-    if (!result.ok) {
-      error_ = std::move(result.error.error);
-    } else {
-      bytes_.resize(result.bytes);  // a file that was cut meanwhile is refused by its checksum
-    }
-    finish();
-  }
-
- private:
   void finish() {
     {
       const std::lock_guard lock(mutex_);

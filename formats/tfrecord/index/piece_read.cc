@@ -1,8 +1,17 @@
 #include "millrace/formats/tfrecord/index/piece_read.h"
 
+#include <iterator>
+#include <utility>
+
 #include <fmt/format.h>
 
 namespace millrace {
+
+void PieceInbox::expect() {
+  const std::lock_guard lock(mutex_);
+  done_.reserve(num_expected_ + 1);
+  ++num_expected_;
+}
 
 void PieceInbox::put(std::shared_ptr<PieceRead> read) noexcept {
   bool waiting;
@@ -16,9 +25,10 @@ void PieceInbox::put(std::shared_ptr<PieceRead> read) noexcept {
 }
 
 bool PieceInbox::take(std::vector<std::shared_ptr<PieceRead>>& done, bool waits) {
-  done.clear();
   const std::lock_guard lock(mutex_);
-  done.swap(done_);
+  done.assign(std::make_move_iterator(done_.begin()), std::make_move_iterator(done_.end()));
+  num_expected_ -= done_.size();
+  done_.clear();
   waiting_ = waits && done.empty();
   return !done.empty();
 }
@@ -52,13 +62,21 @@ void PieceRead::cancel() {
 
 void PieceRead::open_done(OpenResult result) noexcept {
   if (!result.file) return finish(std::move(result.error.error));
-  if (const uint64_t found = result.file->size(); found != bytes_of_file_) {
+  try {
+    read(std::move(result.file));
+  } catch (...) {
+    finish(current_exception_as_error());
+  }
+}
+
+void PieceRead::read(std::shared_ptr<File> opened) {
+  if (const uint64_t found = opened->size(); found != bytes_of_file_) {
     return finish(Error{.code = ErrorCode::kIndex,
                         .message = fmt::format("the index does not belong to this file: it was made of {} bytes, "
                                                "the file has {}",
                                                bytes_of_file_, found)});
   }
-  auto reader = std::make_shared<RangeReader>(std::move(result.file));
+  auto reader = std::make_shared<RangeReader>(std::move(opened));
   {
     const std::lock_guard lock(mutex_);
     file = reader;
@@ -71,7 +89,11 @@ void PieceRead::read_done(ReadResult result) noexcept {
   if (!result.ok) {
     finish(std::move(result.error.error));
   } else if (result.bytes < destination().size()) {
-    finish(shrunken_file("", bytes_of_file_, piece.begin + result.bytes));
+    try {
+      finish(shrunken_file("", bytes_of_file_, piece.begin + result.bytes));
+    } catch (...) {
+      finish(current_exception_as_error());
+    }
   } else {
     inbox_->put(shared_from_this());
   }

@@ -42,6 +42,8 @@ class PieceInbox {
  public:
   explicit PieceInbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
+  /// Before a read is started: it will be put here.
+  void expect();
   void put(std::shared_ptr<PieceRead> read) noexcept;
   /// What is done; when that is nothing and somebody waits, the next one wakes.
   bool take(std::vector<std::shared_ptr<PieceRead>>& done, bool waits);
@@ -51,7 +53,8 @@ class PieceInbox {
 
  private:
   std::mutex mutex_;
-  std::vector<std::shared_ptr<PieceRead>> done_;
+  std::vector<std::shared_ptr<PieceRead>> done_;  // has room for all that are expected
+  size_t num_expected_ = 0;
   bool waiting_ = false;
   bool closed_ = false;
   ClosableCallback wake_;
@@ -86,6 +89,7 @@ class PieceRead final : public OpenSink, public ReadSink, public std::enable_sha
   std::span<std::byte> destination() const {
     return {buffer->data() + begin, static_cast<size_t>(piece.end - piece.begin)};
   }
+  void read(std::shared_ptr<File> opened);
   void finish(Error what) noexcept;
 
   const std::shared_ptr<PieceInbox> inbox_;

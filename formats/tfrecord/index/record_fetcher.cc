@@ -238,6 +238,7 @@ bool RecordFetcher::start_read() {
   auto read = std::make_shared<PieceRead>(inbox_, piece, std::move(buffer), at,
                                           indexes_->index(line.shard).fingerprint().bytes);
   in_flight_.push_back(read);
+  inbox_->expect();
   read->start(storage_, indexes_->path(line.shard), std::move(file));
   return true;
 }

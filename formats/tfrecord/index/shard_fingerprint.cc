@@ -38,15 +38,31 @@ class FingerprintReader final : public OpenSink,
  private:
   void open_done(OpenResult result) noexcept override {
     if (!result.file) return finish(std::move(result.error.error));
-    bytes_ = result.file->size();
-    end_.resize(static_cast<size_t>(std::min(bytes_, ShardFingerprint::kEndBytes)));
-    first_ = last_ = XXH3_64bits(nullptr, 0);
-    if (end_.empty()) return finish(std::nullopt);
-    file_ = std::make_shared<RangeReader>(std::move(result.file));
-    read_end(0);
+    try {
+      read(std::move(result.file));
+    } catch (...) {
+      finish(current_exception_as_error());
+    }
   }
 
   void read_done(ReadResult result) noexcept override {
+    try {
+      take(std::move(result));
+    } catch (...) {
+      finish(current_exception_as_error());
+    }
+  }
+
+  void read(std::shared_ptr<File> opened) {
+    bytes_ = opened->size();
+    end_.resize(static_cast<size_t>(std::min(bytes_, ShardFingerprint::kEndBytes)));
+    first_ = last_ = XXH3_64bits(nullptr, 0);
+    if (end_.empty()) return finish(std::nullopt);
+    file_ = std::make_shared<RangeReader>(std::move(opened));
+    read_end(0);
+  }
+
+  void take(ReadResult result) {
     if (!result.ok) return finish(std::move(result.error.error));
     if (result.bytes < end_.size()) {
       return finish(shrunken_file(path_, bytes_, offset_ + result.bytes));

@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/range_reader.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -108,6 +109,23 @@ TEST_F(RetryTest, FinalErrorIsNotRetried) {
   std::string room(50, '.');
   EXPECT_FALSE(read(file, 5, 0, room).ok);
   EXPECT_EQ(storage.counts().reads, 1U);
+}
+
+// Where nothing is thrown by whoever calls: on a thread of the storage, after a first answer.
+TEST_F(RetryTest, WhatAStorageThrowsIsTheAnswer) {
+  struct Throws final : File {
+    uint64_t size() const override { return 8; }
+    std::string version() const override { return ""; }
+    void read(uint64_t offset, std::span<std::byte>, std::shared_ptr<ReadSink> sink) override {
+      if (offset > 0) throw std::bad_alloc();
+      sink->read_done({.bytes = 1});
+    }
+  };
+  std::string room(8, ' ');
+  const ReadResult result = read(std::make_shared<Throws>(), 1, 0, room);
+  EXPECT_FALSE(result.ok);
+  EXPECT_EQ(result.bytes, 1);
+  EXPECT_EQ(result.error.error.code, ErrorCode::kOutOfMemory);
 }
 
 TEST_F(RetryTest, SameSeedInjectsTheSame) {

@@ -12,9 +12,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "millrace/formats/storage/descriptor_lock.h"
 
 namespace millrace {
 namespace {
@@ -36,20 +37,14 @@ std::string temporary_prefix(const std::string& path) {
   return path.substr(begin_of_name(path), kMostOfName);
 }
 
-// Whether the name is still that of the open file.
-bool is_named(int descriptor, const std::string& path) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(descriptor, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && named.st_dev == opened.st_dev &&
-         named.st_ino == opened.st_ino && S_ISREG(opened.st_mode);
-}
-
 // Removes a temporary file whose writer is dead: nobody holds it. Where there are no locks, nobody can tell.
 void remove_if_dead(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return;
+  struct stat opened {};
   // By now the writer may have renamed it, and another file have the name.
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0 && is_named(descriptor, path)) {
+  if (::fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode) && lock_alone(descriptor) == Locked::kYes &&
+      has_name(descriptor, path)) {
     ::unlink(path.c_str());
   }
   ::close(descriptor);
@@ -57,8 +52,7 @@ void remove_if_dead(const std::string& path) {
 
 // Whether a new file is ours: not when somebody took it for that of a dead writer before it was locked.
 bool hold(int descriptor, const std::string& path) {
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-  return is_named(descriptor, path);
+  return lock_alone(descriptor) != Locked::kByAnother && has_name(descriptor, path);
 }
 
 // What dead processes have left in the folders that this one writes to. A folder is looked through when the first file

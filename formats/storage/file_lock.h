@@ -12,14 +12,15 @@ class FileLock {
   /// One that others may have too; waits for whoever has the file alone. Null: there is no such file, or it was removed
   /// while this was waiting. Throws `kIo`.
   [[nodiscard]] static std::unique_ptr<FileLock> share(const std::string& path);
-  /// One that nobody else has; null: somebody has. Of a file that is not there everybody can have it. Throws `kIo`.
+  /// One that nobody else has; null: somebody has. Of a file that is not there everybody can have it. The file need
+  /// not be writable. Throws `kIo`.
   [[nodiscard]] static std::unique_ptr<FileLock> try_alone(const std::string& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
-  explicit FileLock(const std::string& path);
+  FileLock(const std::string& path, int flags);
 
   int descriptor_ = -1;  // -1: there is no such file
 };

@@ -2,22 +2,25 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/descriptor_lock.h"
 
 namespace millrace {
 
-FolderLock::FolderLock(const std::string& folder) : folder_(folder) {
-  descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+FolderLock::FolderLock(const std::string& folder) : folder_(folder) { open(); }
+
+void FolderLock::open() {
+  descriptor_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw ErrorException({.code = ErrorCode::kIo,
                           .message = fmt::format("cannot open the folder: {}", std::strerror(errno)),
-                          .shard = folder});
+                          .shard = folder_});
   }
 }
 
@@ -32,9 +35,24 @@ std::unique_ptr<FolderLock> FolderLock::try_lock(const std::string& folder) {
   return lock->lock() ? std::move(lock) : nullptr;
 }
 
-bool FolderLock::lock() { return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+bool FolderLock::lock() {
+  constexpr int kMostTries = 100;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const Locked locked = lock_alone(descriptor_);
+    if (has_name(descriptor_, folder_)) return locked != Locked::kByAnother;
+    ::close(std::exchange(descriptor_, -1));  // another folder has the name by now, or none
+    open();
+  }
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = "the folder is replaced by another one again and again", .shard = folder_});
+}
 
 void FolderLock::sync() {
+  if (!has_name(descriptor_, folder_)) {
+    throw ErrorException({.code = ErrorCode::kIo,
+                          .message = "the folder was removed, or replaced by another one, while it was written",
+                          .shard = folder_});
+  }
   // Some file systems cannot sync a folder; then there is nothing to do.
   if (::fsync(descriptor_) == 0 || errno == EINVAL || errno == ENOTSUP) return;
   throw ErrorException({.code = ErrorCode::kIo,
@@ -42,6 +60,8 @@ void FolderLock::sync() {
                         .shard = folder_});
 }
 
-FolderLock::~FolderLock() { ::close(descriptor_); }
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 }  // namespace millrace

@@ -5,9 +5,11 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <utility>
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@ namespace {
 std::atomic<int64_t> faulty_call{0};  // 0: none
 std::atomic<int64_t> num_calls{0};
 std::atomic<FileFault> armed_fault{FileFault::kKill};
+std::function<int(int, int)> instead_of_flock;
 
 enum class Needs { kRoom, kNothing };
 
@@ -54,6 +57,13 @@ void arm_file_fault(FileFault fault, int64_t call) {
 
 void disarm_file_fault() { faulty_call = 0; }
 
+void replace_flock(std::function<int(int file, int operation)> flock) { instead_of_flock = std::move(flock); }
+
+int real_flock(int file, int operation) {
+  static auto* const real = next(&flock, "flock");
+  return real(file, operation);
+}
+
 }  // namespace millrace::test
 
 using millrace::test::armed_fault;
@@ -61,6 +71,7 @@ using millrace::test::die;
 using millrace::test::due;
 using millrace::test::fails;
 using millrace::test::FileFault;
+using millrace::test::instead_of_flock;
 using millrace::test::Needs;
 using millrace::test::next;
 
@@ -119,6 +130,10 @@ int unlink(const char* path) noexcept {
 int unlinkat(int folder, const char* path, int flags) noexcept {
   static auto* const real = next(&unlinkat, "unlinkat");
   return fails(Needs::kNothing) ? -1 : real(folder, path, flags);
+}
+
+int flock(int file, int operation) noexcept {
+  return instead_of_flock ? instead_of_flock(file, operation) : millrace::test::real_flock(file, operation);
 }
 
 }  // extern "C"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace millrace::test {
 
@@ -16,5 +17,9 @@ enum class FileFault {
 void arm_file_fault(FileFault fault, int64_t call);
 
 void disarm_file_fault();
+
+/// What `flock` does from now on, as long as it is not empty; `real_flock` is the C library's. Any thread calls it.
+void replace_flock(std::function<int(int file, int operation)> flock);
+int real_flock(int file, int operation);
 
 }  // namespace millrace::test

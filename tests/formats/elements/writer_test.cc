@@ -239,12 +239,6 @@ TEST_F(ElementsFolderTest, ADescriptionOfShapesThatCannotBeIsRefused) {
   EXPECT_THROW((void)parsed(Shape(33, 1)), ErrorException);
 }
 
-TEST(FolderLockTest, AFileSystemThatCannotSyncFoldersIsNoError) {
-  // No folder of these can be synced.
-  FolderLock lock("/proc/self/fdinfo", "writing");
-  EXPECT_NO_THROW(lock.sync());
-}
-
 TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
   const std::vector<std::string> mine{"elements-.tfrecord",
                                       "elements-00001.tfrecord",

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 
 #include <fcntl.h>
@@ -16,6 +15,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "tests/support/forked_child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::atomic_file_test {
@@ -30,36 +30,6 @@ std::set<std::string> names_in(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
   return names;
 }
-
-// A process that does this and then waits to be killed; `done` when it has done it.
-class Child {
- public:
-  explicit Child(const std::function<void()>& work) {
-    int ends[2];
-    if (::pipe(ends) != 0) std::abort();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      work();
-      (void)!::write(ends[1], "x", 1);
-      while (true) ::pause();
-    }
-    char byte = 0;
-    (void)!::read(ends[0], &byte, 1);
-    ::close(ends[0]);
-    ::close(ends[1]);
-  }
-  ~Child() { kill(); }
-  void kill() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_ = 0;
-};
 
 TEST(AtomicFile, HasItsNameOnlyWhenItIsWholeAndLeavesNothingElse) {
   const test::TemporaryFolder folder;
@@ -94,7 +64,7 @@ TEST(AtomicFile, GoesOnAfterAKilledProcessOfTheSameNumberThatHadTheSameNames) {
 TEST(AtomicFile, RemovesWhatAKilledProcessHasLeft) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("state");
-  Child child([&] {
+  test::ForkedChild child([&] {
     auto* const file = new AtomicFile(path);  // never destroyed
     file->write("half");
   });
@@ -122,7 +92,7 @@ TEST(AtomicFile, RemovesWhatAKilledProcessHasLeft) {
 TEST(AtomicFile, LeavesTheFileOfALiveProcessAlone) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path("state");
-  const Child child([&] {
+  const test::ForkedChild child([&] {
     auto* const file = new AtomicFile(path);
     file->write("of the other");
   });

@@ -22,6 +22,18 @@ struct Counts {
   }
 };
 
+Counts counts_of(std::span<const double> scores, std::span<const double> labels, double threshold) {
+  Counts counts;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const bool said = scores[i] > threshold;
+    const bool is = labels[i] > 0.5;
+    if (said && is) ++counts.hits;
+    if (!said && is) ++counts.missed;
+    if (said && !is) ++counts.false_alarms;
+  }
+  return counts;
+}
+
 }  // namespace
 
 FBeta::FBeta(FBetaOptions options) : options_(std::move(options)), rows_(options_.columns) {
@@ -36,16 +48,8 @@ double FBeta::value() const {
   Counts all;
   double sum = 0;
   for (int64_t column = 0; column < rows_.columns(); ++column) {
-    Counts counts;
-    const std::vector<double> scores = rows_.column(rows_.predictions(), column);
-    const std::vector<double> labels = rows_.column(rows_.labels(), column);
-    for (size_t i = 0; i < scores.size(); ++i) {
-      const bool said = scores[i] > options_.threshold;
-      const bool is = labels[i] > 0.5;
-      if (said && is) ++counts.hits;
-      if (!said && is) ++counts.missed;
-      if (said && !is) ++counts.false_alarms;
-    }
+    const Counts counts =
+        counts_of(rows_.column(rows_.predictions(), column), rows_.column(rows_.labels(), column), options_.threshold);
     sum += counts.f_beta(options_.beta);
     all.hits += counts.hits;
     all.missed += counts.missed;
@@ -53,6 +57,18 @@ double FBeta::value() const {
   }
   if (options_.average == FBetaAverage::kMacro) return sum / static_cast<double>(rows_.columns());
   return all.f_beta(options_.beta);
+}
+
+std::vector<double> FBeta::by_column() const {
+  std::vector<double> values;
+  for (int64_t column = 0; rows_.rows() > 0 && column < rows_.columns(); ++column) {
+    const std::vector<double> scores = rows_.column(rows_.predictions(), column);
+    const std::vector<double> labels = rows_.column(rows_.labels(), column);
+    values.push_back(any_nan(scores) || any_nan(labels)
+                         ? std::numeric_limits<double>::quiet_NaN()
+                         : counts_of(scores, labels, options_.threshold).f_beta(options_.beta));
+  }
+  return values;
 }
 
 }  // namespace millrace

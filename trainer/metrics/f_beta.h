@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "millrace/trainer/metrics/scored_rows.h"
 
 namespace millrace {
@@ -27,6 +29,8 @@ class FBeta final : public Metric {
   std::string name() const override;
   void add(const BatchView& rows, const Predictions& predictions) override { rows_.add(rows, predictions); }
   double value() const override;
+  /// Of each column by itself; none without rows.
+  std::vector<double> by_column() const;
 
  private:
   FBetaOptions options_;

@@ -207,6 +207,11 @@ TEST(Metrics, FBetaWeighsPrecisionAndRecallOverAllColumnsOrOnAverage) {
         };
         FBeta metric({.beta = beta, .threshold = 0.3, .average = average});
         rows.give(metric);
+        EXPECT_THAT(FBeta().by_column(), testing::IsEmpty());
+        ASSERT_EQ(metric.by_column().size(), static_cast<size_t>(rows.columns));
+        for (int64_t c = 0; c < rows.columns; ++c) {
+          expect_equal(metric.by_column()[static_cast<size_t>(c)], slow(c, c + 1));
+        }
         if (average == FBetaAverage::kMicro) {
           expect_equal(metric.value(), slow(0, rows.columns));
         } else {
@@ -215,6 +220,12 @@ TEST(Metrics, FBetaWeighsPrecisionAndRecallOverAllColumnsOrOnAverage) {
       }
     }
   }
+  Rows spoilt(20, 3, 5, 2, 1);
+  spoilt.scores[1] = std::nanf("");
+  FBeta metric;
+  spoilt.give(metric);
+  EXPECT_FALSE(std::isnan(metric.by_column()[0]));
+  EXPECT_TRUE(std::isnan(metric.by_column()[1]));
   EXPECT_EQ(FBeta({.beta = 2}).name(), "f2");
   EXPECT_THAT(thrown_by([] { FBeta({.beta = 0}); }), HasSubstr("beta is 0"));
 }

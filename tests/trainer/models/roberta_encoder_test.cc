@@ -1,13 +1,14 @@
 // The encoder as a part of another model: called twice, beside another one, under heads of its own.
 #include "millrace/trainer/models/roberta_encoder.h"
 
-#include <cmath>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/gradient_check.h"
 #include "millrace/trainer/models/normal_weights.h"
 #include "millrace/trainer/tensor/embedding.h"
 #include "millrace/trainer/tensor/linear.h"
@@ -28,39 +29,47 @@ const RobertaConfig kConfig = {.vocab_size = 11,
                                .initializer_range = 0.4};
 
 // How well an answer fits a question: both through one encoder, each under a head of its own.
-struct Matcher {
-  Matcher() : encoder(layout, kConfig, "encoder") {
-    question_head = layout.add("question.weight", {4, 6});
-    answer_head = layout.add("answer.weight", {4, 6});
-    layout.finish(256);
-    FlatBuffer start(layout.size());
-    encoder.initialize(layout, start.span(), 3);
-    for (const int head : {question_head, answer_head}) {
-      initialize_parameter(layout, head, 0.5, start.span(), 3);
-    }
-    weights.assign(start.span().begin(), start.span().end());
+class Matcher final : public TapeModel {
+ public:
+  explicit Matcher(uint64_t second_call = 1) : second_call_(second_call), encoder_(layout_, kConfig, "encoder") {
+    question_head_ = layout_.add("question.weight", {4, 6});
+    answer_head_ = layout_.add("answer.weight", {4, 6});
+    layout_.finish(256);
   }
 
-  Tensor<double> loss(Tape<double>& tape, Tape<double>::Gradients gradients, uint64_t second_call = 1) const {
-    tape.begin(layout, weights.data(), gradients);
-    const auto first_states = [&](const std::vector<int32_t>& ids, uint64_t call) {
-      const RobertaEncoder::DropoutKey key{.seed = 5, .batch = 12, .call = call};
-      const RobertaInput input{.rows = 2, .length = 5, .first_row = 6, .ids = ids};
-      return embedding_sum<double>(tape, {{.table = encoder.encode(tape, input, &key).back(), .ids = first}});
+  std::string describe() const override { return "matcher"; }
+  void initialize(std::span<float> weights, uint64_t seed) const override {
+    encoder_.initialize(layout_, weights, seed);
+    for (const int head : {question_head_, answer_head_}) initialize_parameter(layout_, head, 0.5, weights, seed);
+  }
+  ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
+  ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
+
+ private:
+  template <typename T>
+  ForwardResult<T> run(ForwardPass<T>& pass) const {
+    Tape<T>& tape = pass.tape();
+    const std::vector<int32_t> begins = {0, 5};
+    const std::span<const int32_t> first = pass.keep(begins);
+    const auto first_states = [&](std::string_view feature, uint64_t call) {
+      const RobertaInput input{.rows = 2,
+                               .length = 5,
+                               .first_row = pass.rows().first_row(),
+                               .ids = pass.rows().feature(feature).template values<int32_t>()};
+      return embedding_sum<T>(tape,
+                              {{.table = encoder_.encode(tape, input, pass.dropout_key(call)).back(), .ids = first}});
     };
-    const Tensor<double> a = linear(tape, first_states(question, 0), tape.parameter(question_head));
-    const Tensor<double> b = linear(tape, first_states(answer, second_call), tape.parameter(answer_head));
-    return sum(tape, multiply(tape, a, b));
+    const Tensor<T> a = linear(tape, first_states("question", 0), tape.parameter(question_head_));
+    const Tensor<T> b = linear(tape, first_states("answer", second_call_), tape.parameter(answer_head_));
+    ForwardResult<T> result;
+    result.losses.emplace_back(sum(tape, multiply(tape, a, b)), 2);
+    return result;
   }
 
-  ParameterLayout layout;
-  RobertaEncoder encoder;
-  int question_head = 0;
-  int answer_head = 0;
-  std::vector<double> weights;
-  std::vector<int32_t> question = {0, 5, 7, 2, 9, 0, 4, 10, 2, 1};
-  std::vector<int32_t> answer = {0, 8, 3, 2, 1, 0, 6, 6, 7, 2};
-  std::vector<int32_t> first = {0, 5};
+  uint64_t second_call_;
+  RobertaEncoder encoder_;
+  int question_head_ = 0;
+  int answer_head_ = 0;
 };
 
 class Announced final : public GradientListener {
@@ -69,44 +78,48 @@ class Announced final : public GradientListener {
   std::vector<int> ids;
 };
 
-TEST(RobertaEncoder, CalledTwiceUnderTwoHeadsItsGradientsAreThoseOfCentralDifferences) {
-  Matcher model;
-  Arena arena;
-  Tape<double> tape(arena);
-  std::vector<double> gradients(model.weights.size(), NAN);
-  Announced announced;
-  tape.backward(model.loss(tape, {.values = gradients.data(), .listener = &announced}));
-  std::vector<int> all(model.layout.parameters().size());
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-  EXPECT_THAT(announced.ids, testing::UnorderedElementsAreArray(all));
-  int compared = 0;
-  for (const Parameter& parameter : model.layout.parameters()) {
-    const bool table =
-        parameter.name.ends_with("word_embeddings.weight") || parameter.name.ends_with("position_embeddings.weight");
-    for (int64_t i = 0; i < parameter.size; i += std::max<int64_t>(1, parameter.size / 7)) {
-      if (table && i / 6 == kConfig.pad_token_id) continue;  // kept at what it was, on purpose
-      double& weight = model.weights[static_cast<size_t>(parameter.offset + i)];
-      const double before = weight;
-      weight = before + 1e-5;
-      const double above = *model.loss(tape, {}).values;
-      weight = before - 1e-5;
-      const double below = *model.loss(tape, {}).values;
-      weight = before;
-      ASSERT_NEAR(gradients[static_cast<size_t>(parameter.offset + i)], (above - below) / 2e-5, 5e-7)
-          << parameter.name << " [" << i << "]";
-      ++compared;
-    }
+class MatchedRows : public testing::Test {
+ protected:
+  // The loss of a step of training, and which gradients it announced.
+  std::pair<double, std::vector<int>> step(const Matcher& model) const {
+    FlatBuffer weights(model.layout().size());
+    model.initialize(weights.span(), 3);
+    FlatBuffer gradients(model.layout().size());
+    Announced announced;
+    const auto workspace = model.make_workspace();
+    ReplicaContext context{
+        .seed = 5, .batch = 12, .gradients = gradients.span(), .listener = &announced, .workspace = workspace.get()};
+    const double loss = model.train_step(rows_, weights.data(), context).sum_loss;
+    return {loss, announced.ids};
   }
-  EXPECT_GT(compared, 100);
+
+  const std::vector<int32_t> question_ = {0, 5, 7, 2, 9, 0, 4, 10, 2, 1};
+  const std::vector<int32_t> answer_ = {0, 8, 3, 2, 1, 0, 6, 6, 7, 2};
+  const BatchView rows_{{{"question", std::span<const int32_t>(question_), {2, 5}},
+                         {"answer", std::span<const int32_t>(answer_), {2, 5}}}};
+};
+
+TEST_F(MatchedRows, CalledTwiceUnderTwoHeadsTheGradientsAreThoseOfCentralDifferences) {
+  const Matcher model;
+  FlatBuffer weights(model.layout().size());
+  model.initialize(weights.span(), 3);
+  // Padding's entries are kept at what they were, on purpose.
+  const auto is_padding = [](const Parameter& parameter, int64_t value) {
+    return value / 6 == kConfig.pad_token_id && (parameter.name.ends_with("word_embeddings.weight") ||
+                                                 parameter.name.ends_with("position_embeddings.weight"));
+  };
+  for (const WrongGradient& wrong : check_gradients(model, rows_, weights.span(), {.left_out = is_padding})) {
+    ADD_FAILURE() << wrong.to_string();
+  }
+  std::vector<int> all(model.layout().parameters().size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  EXPECT_THAT(step(model).second, testing::UnorderedElementsAreArray(all)) << "each once";
 }
 
-TEST(RobertaEncoder, EachCallDrawsItsOwnDropout) {
-  const Matcher model;
-  Arena arena;
-  Tape<double> tape(arena);
-  const double first = *model.loss(tape, {}).values;
-  EXPECT_EQ(*model.loss(tape, {}).values, first);
-  EXPECT_NE(*model.loss(tape, {}, 2).values, first);
+TEST_F(MatchedRows, EachCallDrawsItsOwnDropout) {
+  const double first = step(Matcher()).first;
+  EXPECT_EQ(step(Matcher()).first, first);
+  EXPECT_NE(step(Matcher(2)).first, first);
 }
 
 TEST(RobertaEncoder, SeveralOfAModelHaveTheirOwnNamesValuesAndLosses) {

@@ -345,11 +345,8 @@ void Trainer::add_callback(std::unique_ptr<Callback> callback) {
 
 void Trainer::resume(const std::string& checkpoint) {
   const TrainingProgress there = read_progress(checkpoint);
-  const auto need_same = [&](std::string_view what, auto before, auto now) {
-    if (before == now) return;
-    throw ErrorException(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the checkpoint {} was made with {} {}, this run has {}", checkpoint, what, before, now));
+  const auto need_same = [&](std::string_view what, const auto& before, const auto& now) {
+    need_same_as_checkpoint(checkpoint, what, fmt::to_string(before), fmt::to_string(now));
   };
   need_same("seed", there.seed, options_.step.seed);
   need_same("accumulate", there.accumulate, options_.accumulate);

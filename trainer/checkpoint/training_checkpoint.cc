@@ -83,14 +83,6 @@ void read_all(const std::string& path, const ParameterLayout& layout, const std:
   read_parameters(SafetensorsFile(path), path, layout, buffers, {.included = included});
 }
 
-void need_same(const std::string& checkpoint, std::string_view what, const std::string& there,
-               const std::string& here) {
-  if (there == here) return;
-  throw ErrorException(
-      ErrorCode::kInvalidArgument,
-      fmt::format("the checkpoint {} was made with the {} {}, this run has {}", checkpoint, what, there, here));
-}
-
 // JSON has no numbers that are not finite.
 nlohmann::ordered_json number_to_json(double number) {
   if (std::isfinite(number)) return number;
@@ -305,12 +297,20 @@ std::optional<PipelineState> read_source_state(const std::string& directory) {
   }
 }
 
+void need_same_as_checkpoint(const std::string& directory, std::string_view what, const std::string& there,
+                             const std::string& here) {
+  if (there == here) return;
+  throw ErrorException(
+      ErrorCode::kInvalidArgument,
+      fmt::format("the checkpoint {} was made with {} {}, this run has {}", directory, what, there, here));
+}
+
 TrainingProgress load_checkpoint(const std::string& directory, const ParameterLayout& layout, TrainedState& state,
                                  const Optimizer& optimizer, const Schedule& schedule, const std::string& batches) {
   const Description there = read_description(directory);
-  need_same(directory, "optimizer", there.optimizer, optimizer.describe());
-  need_same(directory, "schedule", there.schedule, schedule.describe());
-  need_same(directory, "batches", there.batches, batches);
+  need_same_as_checkpoint(directory, "the optimizer", there.optimizer, optimizer.describe());
+  need_same_as_checkpoint(directory, "the schedule", there.schedule, schedule.describe());
+  need_same_as_checkpoint(directory, "the batches", there.batches, batches);
 
   TrainedState loaded(layout, optimizer);
   read_all((fs::path(directory) / kModelFile).string(), layout, {{.values = loaded.weights.span()}});

@@ -88,6 +88,10 @@ std::optional<std::string> newest_checkpoint(const std::string& folder);
 /// The counters of a checkpoint. One of version 1, from before steps of several batches, counts as one with one batch
 /// in each step. Throws `kIo` or `kParse` naming the file, and the field for a number that no training can have.
 TrainingProgress read_progress(const std::string& directory);
+/// Throws `kInvalidArgument` unless a run has what its checkpoint was made with; `what`, in the message: `the
+/// schedule`.
+void need_same_as_checkpoint(const std::string& directory, std::string_view what, const std::string& there,
+                             const std::string& here);
 /// The place in the data of a checkpoint, if it holds one. Throws `kIo` or `kState` naming the file.
 std::optional<PipelineState> read_source_state(const std::string& directory);
 

@@ -368,7 +368,7 @@ TEST_F(ShardReaderTest, PositionAfterTheLastRecordIsTheEnd) {
   EXPECT_TRUE(rest.faults.empty());
   const ReadShard beyond = read_shard(local_, pool_, path, {.compression = Compression::kNone, .start = {20, 1}}, true);
   ASSERT_EQ(beyond.faults.size(), 1U);
-  EXPECT_EQ(beyond.faults[0].error.code, ErrorCode::kTruncated);
+  EXPECT_EQ(beyond.faults[0].error.code, ErrorCode::kState);
 }
 
 TEST_F(ShardReaderTest, CompressedShardsThatUnpackToMuchMoreComeWhole) {

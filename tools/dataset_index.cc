@@ -77,8 +77,10 @@ Indexed index_shard(Storage& storage, const std::string& path, const ShardArgume
     write_atomically(index_path(path), index.serialize());
     describe(index, result);
     result.outcome = Indexed::Outcome::kWritten;
-  } catch (const ErrorException& exception) {
-    result.problem = exception.what();
+  } catch (...) {
+    Error error = current_exception_as_error();
+    if (error.shard.empty()) error.shard = path;
+    result.problem = error.to_string();
   }
   return result;
 }

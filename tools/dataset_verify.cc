@@ -49,7 +49,7 @@ Loss loss_of(const std::vector<RecordFault>& damage) {
     loss.bytes += fault.end - fault.begin;
     loss.bytes_known &= fault.end_is_known;
     loss.records += fault.num_records_lost.value_or(0);
-    loss.records_known &= fault.num_records_lost.has_value() || fault.begin == fault.end;
+    loss.records_known &= fault.num_records_lost.has_value() || (fault.begin == fault.end && fault.end_is_known);
   }
   return loss;
 }

@@ -55,9 +55,8 @@ std::shared_ptr<const ShardIndex> find_index(Storage& storage, const std::string
   }
 }
 
-ShardVerification read_all(Storage& storage, const std::string& path, const VerificationOptions& options) {
-  ShardVerification found;
-  found.path = path;
+void read_all(Storage& storage, const VerificationOptions& options, ShardVerification& found) {
+  const std::string& path = found.path;
   BufferPool pool;
   Wakening wakening;
   ShardReader reader(storage, pool, path,
@@ -87,19 +86,33 @@ ShardVerification read_all(Storage& storage, const std::string& path, const Veri
   }
   found.file_bytes = reader.file_bytes();
   found.compression = reader.compression();
+}
+
+ShardVerification read_shard(Storage& storage, const std::string& path, const VerificationOptions& options) {
+  ShardVerification found;
+  found.path = path;
+  try {
+    read_all(storage, options, found);
+  } catch (...) {
+    // It ends this shard, not those beside it.
+    Error error = current_exception_as_error();
+    if (error.shard.empty()) error.shard = path;
+    found.damage.push_back(
+        {.error = std::move(error), .begin = found.bytes, .end = found.bytes, .end_is_known = false});
+  }
   return found;
 }
 
 }  // namespace
 
 ShardVerification verify_shard(Storage& storage, const std::string& path, const VerificationOptions& options) {
-  ShardVerification found = read_all(storage, path, options);
+  ShardVerification found = read_shard(storage, path, options);
   if (!found.index_problem || found.damage.empty()) return found;
   // Damage, or only an index of another content? By itself a good shard shows none.
   VerificationOptions without = options;
   without.use_index = false;
   without.on_progress = nullptr;
-  ShardVerification alone = read_all(storage, path, without);
+  ShardVerification alone = read_shard(storage, path, without);
   if (!alone.damage.empty()) return found;
   alone.has_index = true;
   alone.index_problem = std::move(found.index_problem);

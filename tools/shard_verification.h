@@ -36,7 +36,8 @@ struct ShardVerification {
 };
 
 /// Reads a whole shard with both CRCs of every record and the trailers of compressed streams, and compares it with its
-/// index where it has one. Goes on after damage as far as it can. Throws nothing but for lack of memory. Any thread.
+/// index where it has one. Goes on after damage as far as it can. Throws nothing: where memory ends, the rest of the
+/// shard is damage of the code `kOutOfMemory`. Any thread.
 [[nodiscard]] ShardVerification verify_shard(Storage& storage, const std::string& path,
                                              const VerificationOptions& options = {});
 

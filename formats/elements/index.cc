@@ -179,7 +179,15 @@ std::shared_ptr<const ElementsIndex> ElementsIndex::find(Storage& storage, const
   try {
     std::optional<BlockingFile> file = BlockingFile::find(storage, path);
     if (!file) return nullptr;
-    std::string bytes(file->size(), '\0');
+    // Of tens of millions of blocks; no memory is taken for what is no description.
+    constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+    std::string bytes(std::min(file->size(), uint64_t{kMagic.size()}), '\0');
+    file->read(0, std::as_writable_bytes(std::span(bytes)));
+    if (bytes != kMagic) return parse(directory, bytes);
+    if (file->size() > kMostBytes) {
+      throw ErrorException(ErrorCode::kParse, fmt::format("{} bytes are too many for a description", file->size()));
+    }
+    bytes.resize(file->size());
     file->read(0, std::as_writable_bytes(std::span(bytes)));
     return parse(directory, bytes);
   } catch (const ErrorException& exception) {

@@ -12,7 +12,8 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/safetensors/tensor_name.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/blocking_file.h"
+#include "millrace/formats/storage/local.h"
 
 namespace millrace {
 namespace {
@@ -69,23 +70,32 @@ json parse_header(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(read_whole_file(path)) {
-  if (data_.size() < kLengthBytes)
-    refuse(path, fmt::format("{} bytes; the length of the header needs 8", data_.size()));
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
+  InlineExecutor executor;
+  LocalStorage storage(executor);
+  BlockingFile file(storage, path);
+  if (file.size() < kLengthBytes) {
+    refuse(path, fmt::format("{} bytes; the length of the header needs 8", file.size()));
+  }
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, data_.data(), kLengthBytes);
-  if (header_bytes > data_.size() - kLengthBytes) {
-    refuse(path, fmt::format("a header of {} bytes where {} are left", header_bytes, data_.size() - kLengthBytes));
+  file.read(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > file.size() - kLengthBytes) {
+    refuse(path, fmt::format("a header of {} bytes where {} are left", header_bytes, file.size() - kLengthBytes));
   }
   if (header_bytes > kMaxHeaderBytes) {
     refuse(path, fmt::format("a header of {} bytes; at most {} are allowed", header_bytes, kMaxHeaderBytes));
   }
-  const json header =
-      parse_header(path, std::string_view(data_).substr(kLengthBytes, static_cast<size_t>(header_bytes)));
-  const std::span<const std::byte> body =
-      std::as_bytes(std::span(data_)).subspan(kLengthBytes + static_cast<size_t>(header_bytes));
+  std::string header_text(header_bytes, '\0');
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(header_text)));
+  const json header = parse_header(path, header_text);
+  const uint64_t body_bytes = file.size() - kLengthBytes - header_bytes;
 
-  std::vector<std::pair<uint64_t, NamedTensor>> placed;
+  struct Placed {
+    uint64_t begin;
+    uint64_t end;
+    NamedTensor tensor;
+  };
+  std::vector<Placed> placed;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       if (entry.is_null()) continue;  // as Go writes none
@@ -120,14 +130,14 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
     }
     const auto begin = offsets[0].get<uint64_t>();
     const auto end = offsets[1].get<uint64_t>();
-    if (begin > end || end > body.size()) {
-      refuse(path, fmt::format("tensor '{}' lies at [{}, {}) of {} bytes", shown_name, begin, end, body.size()));
+    if (begin > end || end > body_bytes) {
+      refuse(path, fmt::format("tensor '{}' lies at [{}, {}) of {} bytes", shown_name, begin, end, body_bytes));
     }
     const json& shape = entry["shape"];
     if (!shape.is_array() || !std::all_of(shape.begin(), shape.end(), is_count)) {
       refuse(path, fmt::format("tensor '{}' has a shape that is not a list of sizes", shown_name));
     }
-    NamedTensor tensor{.name = name, .type = *type, .shape = {}, .bytes = body.subspan(begin, end - begin)};
+    NamedTensor tensor{.name = name, .type = *type, .shape = {}, .bytes = {}};
     uint64_t needed = size_of(*type);
     for (const json& size : shape) {
       const auto count = size.get<uint64_t>();
@@ -140,21 +150,28 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), data_(r
       refuse(path,
              fmt::format("tensor '{}' has {} bytes, its shape and type need {}", shown_name, end - begin, needed));
     }
-    placed.emplace_back(begin, std::move(tensor));
+    placed.push_back({begin, end, std::move(tensor)});
   }
 
   // Tensors follow each other without gap or overlap, to the end of the file.
-  std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first < b.first : a.second.bytes.size() < b.second.bytes.size();
-  });
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
   uint64_t at = 0;
-  for (auto& [begin, tensor] : placed) {
+  for (const auto& [begin, end, tensor] : placed) {
     if (begin > at) refuse(path, fmt::format("bytes [{}, {}) belong to no tensor", at, begin));
     if (begin < at) refuse(path, fmt::format("tensor '{}' overlaps the one before it", shown(tensor.name)));
-    at = begin + tensor.bytes.size();
+    at = end;
+  }
+  if (at != body_bytes) refuse(path, fmt::format("{} bytes after the last tensor", body_bytes - at));
+
+  // Memory is taken for what the header accounts for.
+  data_.resize(body_bytes);
+  file.read(kLengthBytes + header_bytes, std::as_writable_bytes(std::span(data_)));
+  const std::span<const std::byte> body = std::as_bytes(std::span(data_));
+  for (auto& [begin, end, tensor] : placed) {
+    tensor.bytes = body.subspan(begin, end - begin);
     tensors_.push_back(std::move(tensor));
   }
-  if (at != body.size()) refuse(path, fmt::format("{} bytes after the last tensor", body.size() - at));
 }
 
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {

@@ -262,6 +262,34 @@ TEST_F(DatasetTools, ForeignAndBrokenIndexesAreProblemsThatNameWhatDiffers) {
   EXPECT_THAT(result.out, HasSubstr("no damage; 2 indexes not fitting\n"));
 }
 
+TEST_F(DatasetTools, AnIndexThatIsNoneTakesNoMemoryAndEndsNoOtherShard) {
+  ASSERT_EQ(index({folder_.path("*.tfrecord")}).exit_code, 0);
+  const std::string path = folder_.path("a-3.tfrecord.index");
+  const std::string good = read_file(path);
+  const auto expect_problem = [&](const std::string& text) {
+    const ordered_json found = verified({folder_.path("*.tfrecord"), "--threads=1"}, 1);
+    EXPECT_EQ(found["index_problems"], 1);
+    EXPECT_EQ(found["damaged_places"], 0);
+    EXPECT_EQ(found["records"], 2503);
+    EXPECT_THAT(std::string(found["shards"][0]["index_problem"]), HasSubstr(text));
+    const ChildResult table = verify({folder_.path("*.tfrecord")});
+    EXPECT_EQ(table.exit_code, 1);
+    EXPECT_THAT(table.out, HasSubstr(path));
+    // Anew, as any that is broken.
+    EXPECT_EQ(index({folder_.path("*.tfrecord")}).exit_code, 0);
+    EXPECT_EQ(read_file(path), good);
+  };
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  expect_problem("1099511627776 bytes are too many for an index");
+  // Without a shard's size its file is as long as its numbers say: 2^61 records would be.
+  std::string forged = good;
+  forged[40 + 7] = '\x20';
+  write_file(path, forged);
+  expect_problem("bytes are too few for what it is to hold");
+  write_file(path, good + "x");
+  expect_problem("it has 1 bytes too many");
+}
+
 TEST_F(DatasetTools, AStaleIndexOfTheSameSizeIsFoundByItsRecords) {
   // More than 4 KiB at both ends stay as they were; two records between change places.
   const std::string path = folder_.path("d.tfrecord");

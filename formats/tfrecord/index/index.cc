@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kMagic = "MLRINDEX";
 constexpr uint32_t kVersion = 1;
-constexpr size_t kFixedBytes = 88;
+constexpr size_t kFixedBytes = ShardIndex::kBeginningBytes;
 constexpr size_t kChecksumBytes = 8;
 constexpr uint64_t kMostPackedWindow = kWindowBytes + 64;  // what cannot be packed is stored
 
@@ -212,6 +212,25 @@ std::string ShardIndex::serialize() const {
   return out;
 }
 
+void ShardIndex::check_beginning(std::string_view bytes, uint64_t size) {
+  if (size > kMostBytes) refuse(fmt::format("{} bytes are too many for an index", size));
+  if (size < kFixedBytes + kChecksumBytes || !bytes.starts_with(kMagic)) {
+    refuse(fmt::format("its {} bytes do not begin like an index", size));
+  }
+  ByteReader numbers(bytes.substr(kMagic.size()), "its first numbers");
+  if (numbers.take<uint32_t>() != kVersion) return;  // `parse` says so
+  (void)numbers.take_bytes(sizeof(uint32_t) + 3 * sizeof(uint64_t));
+  const auto num_records = numbers.take<uint64_t>();
+  (void)numbers.take_bytes(2 * sizeof(uint64_t));
+  uint64_t left = size - kFixedBytes - kChecksumBytes;
+  for (const uint64_t part : {numbers.take<uint64_t>(), numbers.take<uint64_t>(), numbers.take<uint64_t>(), num_records,
+                              num_records}) {  // a tag of a record has two bytes
+    if (part > left) refuse(fmt::format("its {} bytes are too few for what it is to hold", size));
+    left -= part;
+  }
+  if (left > 0) refuse(fmt::format("it has {} bytes too many", left));
+}
+
 ShardIndex ShardIndex::parse(std::string_view bytes) {
   if (bytes.size() < kFixedBytes + kChecksumBytes || !bytes.starts_with(kMagic)) {
     refuse(fmt::format("its {} bytes do not begin like an index", bytes.size()));
@@ -294,9 +313,12 @@ std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::
   const auto is_folder = [](const std::string& match) { return match.ends_with('/'); };
   if (std::ranges::all_of(storage.glob(pattern), is_folder)) return nullptr;
   BlockingFile file(storage, path);
-  std::string bytes(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(bytes)));
   try {
+    std::string bytes(std::min(file.size(), ShardIndex::kBeginningBytes), '\0');
+    file.read(0, std::as_writable_bytes(std::span(bytes)));
+    ShardIndex::check_beginning(bytes, file.size());
+    bytes.resize(file.size());
+    file.read(0, std::as_writable_bytes(std::span(bytes)));
     return std::make_shared<const ShardIndex>(ShardIndex::parse(bytes));
   } catch (const ErrorException& exception) {
     throw ErrorException(with_place(exception.error(), path));

@@ -44,6 +44,10 @@ class ShardIndex {
     /// has a seek table, where the last one ends.
     std::vector<SeekPoint> points = {};
   };
+  /// No file is longer: it would be of a shard of over a hundred million records.
+  static constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  /// What `check_beginning` looks at.
+  static constexpr uint64_t kBeginningBytes = 88;
   explicit ShardIndex(Parts parts) : parts_(std::move(parts)) {}
   /// The offset of a record's length field (48 bits), and above it the record's tag (16 bits).
   static constexpr uint64_t entry(uint64_t offset, uint16_t tag) { return offset | uint64_t{tag} << kOffsetBits; }
@@ -52,6 +56,9 @@ class ShardIndex {
   /// The index in the bytes of its file. Throws `kIndex` for bytes that are none, whatever they are: every length in
   /// them is checked before memory is taken.
   [[nodiscard]] static ShardIndex parse(std::string_view bytes);
+  /// Throws `kIndex` where the first bytes of a file of `size` bytes say that it is none, so that no memory is taken
+  /// for the rest.
+  static void check_beginning(std::string_view bytes, uint64_t size);
   [[nodiscard]] std::string serialize() const;
 
   const ShardFingerprint& fingerprint() const { return parts_.fingerprint; }

@@ -1,5 +1,6 @@
 #include "millrace/formats/tfrecord/index/index_loader.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -11,8 +12,8 @@
 namespace millrace {
 namespace {
 
-// A longer one cannot be of use: it would be of a shard of over a hundred million records.
-constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30;
+// Most indexes come with the first read. Memory for more is taken when these have shown that it is an index.
+constexpr uint64_t kFirstBytes = 64 << 10;
 
 }  // namespace
 
@@ -57,8 +58,10 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   void read_done(ReadResult result) noexcept override {
     if (!result.ok) {
       error_ = std::move(result.error.error);
-    } else {
-      bytes_.resize(result.bytes);  // a file that was cut meanwhile is refused by its checksum
+    } else if (read_ + result.bytes < bytes_.size()) {
+      bytes_.resize(read_ + result.bytes);  // a file that was cut meanwhile is refused by its checksum
+    } else if (bytes_.size() < size_) {
+      return read_rest();
     }
     finish();
   }
@@ -70,26 +73,38 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
       return finish();
     }
     found_ = true;
-    const uint64_t size = result.file->size();
-    if (size > kMostIndexBytes) {
-      error_ = Error{.code = ErrorCode::kIndex, .message = fmt::format("{} bytes are too many for an index", size)};
+    size_ = result.file->size();
+    if (size_ > ShardIndex::kMostBytes) {
+      error_ = Error{.code = ErrorCode::kIndex, .message = fmt::format("{} bytes are too many for an index", size_)};
       return finish();
     }
-    if (size > most_bytes_) {
+    if (size_ > most_bytes_) {
       error_ = Error{.code = ErrorCode::kMemoryBudget,
                      .message = fmt::format("the index has {} bytes, the memory that is left for indexes {}, out of "
                                             "half of the memory budget",
-                                            size, most_bytes_)};
+                                            size_, most_bytes_)};
       return finish();
     }
-    bytes_.resize(size);
-    if (size == 0) return finish();
+    bytes_.resize(std::min(size_, kFirstBytes));
+    if (size_ == 0) return finish();
     auto file = std::make_shared<RangeReader>(std::move(result.file), kDefaultMaxAttempts);
     {
       const std::lock_guard lock(mutex_);
       file_ = file;
     }
     file->read(0, std::as_writable_bytes(std::span(bytes_)), shared_from_this());
+  }
+
+  void read_rest() noexcept {
+    try {
+      ShardIndex::check_beginning(bytes_, size_);
+      read_ = bytes_.size();
+      bytes_.resize(size_);
+    } catch (...) {
+      error_ = current_exception_as_error();
+      return finish();
+    }
+    file_->read(read_, std::as_writable_bytes(std::span(bytes_)).subspan(read_), shared_from_this());
   }
 
   void finish() {
@@ -110,6 +125,8 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
   bool found_ = false;
   std::optional<Error> error_;
   std::string bytes_;
+  uint64_t size_ = 0;  // of the file
+  size_t read_ = 0;    // by the reads before the last one
   std::shared_ptr<RangeReader> file_;
 };
 

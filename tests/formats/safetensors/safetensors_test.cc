@@ -136,6 +136,19 @@ TEST_F(Safetensors, ReadsMetadataThatIsNull) {
   EXPECT_EQ(error(), "safetensors: __metadata__ is not an object");
 }
 
+TEST_F(Safetensors, TakesNoMemoryForWhatTheHeaderDoesNotAccountFor) {
+  const auto error_of_long_file = [&] {
+    fs::resize_file(path_, uint64_t{1} << 40);
+    return error();
+  };
+  write("", 0);
+  EXPECT_EQ(error_of_long_file(), "safetensors: the header is not JSON");
+  write("{}", 0);
+  EXPECT_EQ(error_of_long_file(), "safetensors: 1099511627766 bytes after the last tensor");
+  write("{}", 0, int64_t{1} << 32);
+  EXPECT_EQ(error_of_long_file(), "safetensors: a header of 4294967296 bytes; at most 100000000 are allowed");
+}
+
 TEST_F(Safetensors, RefusesToWriteWhatItCouldNotRead) {
   const std::vector<float> values = {1, 2};
   const NamedTensor tensor{"a", TensorType::kF32, {2}, std::as_bytes(std::span(values))};

@@ -1,5 +1,6 @@
 #include "millrace/formats/storage/whole_file.h"
 
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -28,6 +29,15 @@ TEST(WholeFile, HasEveryByteOfFilesAndPipes) {
   const std::string found = read_whole_file(folder.path("pipe"));
   writer.join();
   EXPECT_EQ(found, content);
+}
+
+TEST(WholeFile, NoMemoryIsTakenForAFileThatIsNoText) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder.path("sparse"), "{");
+  std::filesystem::resize_file(folder.path("sparse"), uint64_t{1} << 40);
+  EXPECT_THAT([&] { (void)read_whole_file(folder.path("sparse"), "tokenizer"); },
+              ThrowsMessage<ErrorException>("io: cannot read the tokenizer: it has more than 1073741824 bytes (shard " +
+                                            folder.path("sparse") + ")"));
 }
 
 TEST(WholeFile, ErrorsSayWhatCouldNotBeReadAndWhy) {

@@ -258,6 +258,16 @@ TEST_F(LoadTest, ADamagedDescriptionIsOverwrittenWhenAskedFor) {
   EXPECT_EQ(test::read_file(path_ + "/description"), "of my holidays");
 }
 
+TEST_F(LoadTest, NoMemoryIsTakenForADescriptionThatIsNone) {
+  rows(7).save(path_);
+  std::filesystem::resize_file(path_ + "/description", uint64_t{1} << 40);
+  EXPECT_THAT(error_of([&] { (void)Dataset::load(path_); }),
+              HasSubstr("1099511627776 bytes are too many for a description"));
+  test::write_file(path_ + "/description", "");
+  std::filesystem::resize_file(path_ + "/description", uint64_t{1} << 40);
+  EXPECT_THAT(error_of([&] { (void)Dataset::load(path_); }), HasSubstr("it is no description of elements"));
+}
+
 TEST_F(LoadTest, AnErrorOfTheDataLeavesWhatIsThere) {
   rows(100).save(path_);
   const auto files = test::files_below(path_);

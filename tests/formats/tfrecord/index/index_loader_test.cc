@@ -1,6 +1,8 @@
 #include "millrace/formats/tfrecord/index/index_loader.h"
 
 #include <chrono>
+#include <cstring>
+#include <span>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,6 +48,60 @@ class IndexLoaderTest : public testing::Test {
   std::string index_;
   MemoryStorage storage_;
 };
+
+// A file of half a GiB that begins with `beginning` and has zeros after it.
+class LongFile final : public Storage, public File, public std::enable_shared_from_this<LongFile> {
+ public:
+  explicit LongFile(std::string beginning) : beginning_(std::move(beginning)) {}
+  void open(const std::string&, std::shared_ptr<OpenSink> sink) override {
+    sink->open_done({.file = shared_from_this()});
+  }
+  [[nodiscard]] std::vector<std::string> glob(const std::string&) override { return {}; }
+  uint64_t size() const override { return 1 << 29; }
+  std::string version() const override { return "1"; }
+  void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
+    num_bytes += destination.size();
+    if (offset == 0) std::memcpy(destination.data(), beginning_.data(), beginning_.size());
+    sink->read_done({.bytes = destination.size()});
+  }
+  uint64_t num_bytes = 0;
+
+ private:
+  const std::string beginning_;
+};
+
+TEST_F(IndexLoaderTest, ReadsNoMoreOfALongFileThanShowsThatItIsNone) {
+  for (const std::string& beginning : {std::string(), index_.substr(0, 88)}) {
+    const auto file = std::make_shared<LongFile>(beginning);
+    WakeFlag flag;
+    IndexLoader loader(*file, "long", [&flag] { flag.wake(); });
+    wait(loader, flag);
+    EXPECT_EQ(loader.index(), nullptr);
+    ASSERT_TRUE(loader.problem());
+    EXPECT_EQ(loader.problem()->code, ErrorCode::kIndex);
+    EXPECT_LE(file->num_bytes, 64U << 10);
+  }
+}
+
+TEST_F(IndexLoaderTest, ReadsALongIndexInTwoReads) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("b.tfrecord");
+  RecordWriter writer(path);
+  for (int r = 0; r < 40'000; ++r) writer.write(std::string(static_cast<size_t>(r % 7), 'x'));
+  writer.close();
+  InlineExecutor inline_executor;
+  LocalStorage local(inline_executor);
+  const ShardIndex index = build_shard_index(local, path);
+  ASSERT_GT(index.serialize().size(), 100'000U);
+  storage_.add("b.index", index.serialize());
+  InjectingStorage counting(storage_, {});
+  WakeFlag flag;
+  IndexLoader loader(counting, "b", [&flag] { flag.wake(); });
+  wait(loader, flag);
+  ASSERT_NE(loader.index(), nullptr);
+  EXPECT_EQ(*loader.index(), index);
+  EXPECT_EQ(counting.counts().reads, 2U);
+}
 
 TEST_F(IndexLoaderTest, ReadsTheIndexBesideAShardOrSaysThatThereIsNoneOrWhyItIsOfNoUse) {
   for (const bool slow : {false, true}) {

@@ -1,6 +1,7 @@
 #include "millrace/formats/elements/index.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <span>
 #include <utility>
@@ -101,11 +102,13 @@ std::shared_ptr<const ElementsIndex> take_index(std::string directory, ByteReade
                                                num_notes);
 }
 
-// Removes digits from the front; false: there are none.
-bool take_digits(std::string_view& text) {
-  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  text.remove_prefix(digits);
-  return digits > 0;
+// Removes a number from the front; nothing: there is none, or it is too large to be counted on from.
+std::optional<uint64_t> take_number(std::string_view& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number > kMost) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
 }
 
 }  // namespace
@@ -116,10 +119,13 @@ std::string elements_file_name(uint64_t generation, size_t number) {
 
 bool is_elements_file_name(std::string_view name) {
   if (!is_like_elements_file_name(name)) return false;
-  name.remove_prefix(kPrefix.size());
-  if (!take_digits(name) || !name.starts_with('-')) return false;
-  name.remove_prefix(1);
-  return take_digits(name) && name == kSuffix;
+  std::string_view rest = name.substr(kPrefix.size());
+  const std::optional<uint64_t> generation = take_number(rest);
+  if (!generation || !rest.starts_with('-')) return false;
+  rest.remove_prefix(1);
+  const std::optional<uint64_t> number = take_number(rest);
+  // What nobody would write so is somebody's data.
+  return number && elements_file_name(*generation, *number) == name;
 }
 
 bool is_like_elements_file_name(std::string_view name) { return name.starts_with(kPrefix); }
@@ -165,8 +171,9 @@ std::string ElementsIndex::serialize() const {
 }
 
 std::shared_ptr<const ElementsIndex> ElementsIndex::parse(std::string directory, std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) throw ErrorException(ErrorCode::kInvalidArgument, "it is no description of elements");
   const auto damaged = [] { throw ErrorException(ErrorCode::kParse, "it is damaged"); };
+  if (kMagic.starts_with(bytes)) damaged();  // empty, or cut
+  if (!bytes.starts_with(kMagic)) throw ErrorException(ErrorCode::kInvalidArgument, "it is no description of elements");
   if (bytes.size() < kMagic.size() + sizeof(uint64_t)) damaged();
   const std::string_view content = bytes.substr(0, bytes.size() - sizeof(uint64_t));
   if (load_frame_field<uint64_t>(content.data() + content.size()) != digest_of(content)) damaged();

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/file_lock.h"
 #include "millrace/formats/storage/local.h"
 
@@ -20,10 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A description that a killed process did not come to give its name.
-bool is_unfinished_description(std::string_view name) {
-  return name.starts_with(ElementsIndex::kFileName) &&
-         name.substr(ElementsIndex::kFileName.size()).starts_with(".tmp-");
-}
+bool is_unfinished_description(std::string_view name) { return written_name(name) == ElementsIndex::kFileName; }
 
 template <typename Function>
 void for_each_elements_file(const std::string& directory, Function&& function) {
@@ -49,6 +47,15 @@ uint64_t generation_of(std::string_view name) {
 // The first file stands for all of a generation.
 std::string locked_path(const std::string& directory, uint64_t generation) {
   return fmt::format("{}/{}", directory, elements_file_name(generation, 0));
+}
+
+// Null also for a file that may not be opened.
+std::unique_ptr<FileLock> lock_of_leftover(const std::string& path) {
+  try {
+    return FileLock::try_alone(path);
+  } catch (const ErrorException&) {
+    return nullptr;
+  }
 }
 
 struct IndexInUse {
@@ -112,15 +119,11 @@ void remove_other_elements(const std::string& directory, const ElementsIndex* in
     if (is_elements_file_name(name)) {
       const uint64_t generation = generation_of(name);
       const auto [at, is_new] = locks.try_emplace(generation);
-      if (is_new) at->second = FileLock::try_alone(locked_path(directory, generation));
+      if (is_new) at->second = lock_of_leftover(locked_path(directory, generation));
       if (at->second == nullptr) continue;
     }
-    std::error_code code;
-    fs::remove(fs::path(directory) / name, code);
-    if (!code) continue;
-    throw ErrorException({.code = ErrorCode::kIo,
-                          .message = fmt::format("cannot remove what another process left: {}", code.message()),
-                          .shard = fmt::format("{}/{}", directory, name)});
+    std::error_code ignored;  // nobody waits for what cannot be removed: the next writer has other names
+    fs::remove(fs::path(directory) / name, ignored);
   }
 }
 

@@ -22,9 +22,10 @@ namespace millrace {
 [[nodiscard]] uint64_t next_generation(const std::string& directory);
 
 /// Removes the files of elements that the index does not name (null: all): those that others have replaced, unless
-/// somebody reads them, and what killed processes left. Only for who has the folder's lock. Throws `kIo`, and, before
-/// it removes anything, `kInvalidArgument` where there is no index and a file whose name begins with `elements-` but is
-/// none of theirs: the folder may hold somebody's data.
+/// somebody reads them, and what killed processes left; what cannot be removed stays. Only for who has the folder's
+/// lock. Throws `kIo` for a folder that cannot be read, and, before it removes anything, `kInvalidArgument` where there
+/// is no index and a file whose name begins with `elements-` but is none of theirs: the folder may hold somebody's
+/// data.
 void remove_other_elements(const std::string& directory, const ElementsIndex* index);
 
 }  // namespace millrace

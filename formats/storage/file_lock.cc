@@ -13,10 +13,12 @@
 
 namespace millrace {
 
-FileLock::FileLock(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC)) {
+FileLock::FileLock(const std::string& path, int flags) {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;  // not for what a pipe in the place of the file brings
+  descriptor_ = ::open(path.c_str(), flags | kFlags);
   // NFS gives a lock for one alone only to who may write; whoever may only read has to do with less.
   if (descriptor_ < 0 && flags == O_RDWR && (errno == EACCES || errno == EPERM || errno == EROFS)) {
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor_ = ::open(path.c_str(), O_RDONLY | kFlags);
   }
   if (descriptor_ >= 0 || errno == ENOENT) return;
   throw ErrorException({.code = ErrorCode::kIo,

@@ -1,6 +1,8 @@
 // save, cache and snapshot as processes that are killed at each of their file calls, and whose disk becomes full.
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -27,9 +29,10 @@ class SavingElementsTest : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(save(kOld, "").exit_code, 0);
     old_ = test::files_below(path_);
   }
-  test::ChildResult save(int64_t count, const std::string& fault) const {
+  test::ChildResult save(int64_t count, const std::string& fault, bool locks = true) const {
     test::ChildOptions options;
     if (!fault.empty()) options.environment = {"MILLRACE_FILE_FAULT=" + fault};
+    if (!locks) options.environment.emplace_back("MILLRACE_LOCKS=none");
     return test::run_child({test::kSavingElements, GetParam(), path_, std::to_string(count)}, options);
   }
   // Elements in the folder, or in that of a snapshot which has so many; 0: none. All of them must be right.
@@ -107,6 +110,45 @@ TEST_P(SavingElementsTest, AFullDiskIsAnErrorAndTheOldElementsStay) {
     EXPECT_TRUE(test::files_below(path_) == old_);
   }
   EXPECT_GT(failures, 5);
+}
+
+TEST_P(SavingElementsTest, WithoutLocksAKilledProcessIsGoneOnWith) {
+  for (int call = 1;; call += 3) {
+    ASSERT_LT(call, kMostCalls);
+    SCOPED_TRACE(fmt::format("call {}", call));
+    put_old_back();
+    const test::ChildResult result = save(kNew, fmt::format("kill={}", call), /*locks=*/false);
+    EXPECT_EQ(save(kNew, "", /*locks=*/false).out, fmt::format("{}\n", kNew));
+    EXPECT_EQ(elements_of(kNew), kNew);
+    if (result.signal == 0) break;
+  }
+}
+
+TEST_P(SavingElementsTest, SeveralProcessesAtOnceLeaveWholeElements) {
+  for (int round = 0; round < 3; ++round) {
+    put_old_back();
+    std::vector<std::unique_ptr<test::ChildProcess>> writers;
+    for (int i = 0; i < 4; ++i) {
+      writers.push_back(std::make_unique<test::ChildProcess>(
+          std::vector<std::string>{test::kSavingElements, GetParam(), path_, std::to_string(kNew)}));
+    }
+    int wrote = 0;
+    for (const auto& writer : writers) {
+      const test::ChildResult result = writer->wait();
+      // Only save is refused while another one writes.
+      if (result.exit_code == 0) {
+        EXPECT_EQ(result.out, fmt::format("{}\n", kNew));
+        ++wrote;
+      } else {
+        EXPECT_STREQ(GetParam(), "save");
+        EXPECT_THAT(result.err, HasSubstr("another process is writing elements to"));
+      }
+    }
+    EXPECT_GT(wrote, 0);
+    EXPECT_EQ(elements_of(kNew), kNew);
+    EXPECT_EQ(save(kNew, "").out, fmt::format("{}\n", kNew));
+    EXPECT_EQ(test::files_below(path_).size(), old_.size() * (keeps_both() ? 2 : 1));
+  }
 }
 
 }  // namespace

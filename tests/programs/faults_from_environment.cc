@@ -1,5 +1,6 @@
 // Linked into a program together with file_faults.cc: the environment variable MILLRACE_FILE_FAULT, `kill=CALL` or
-// `full=CALL`, then puts a fault into its file calls from its start.
+// `full=CALL`, then puts a fault into its file calls from its start. MILLRACE_LOCKS=none: no file system has locks.
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 
@@ -9,6 +10,12 @@ namespace millrace::test {
 namespace {
 
 const bool armed = [] {
+  if (const char* locks = std::getenv("MILLRACE_LOCKS"); locks != nullptr && locks == std::string("none")) {
+    replace_flock([](int, int) {
+      errno = ENOLCK;
+      return -1;
+    });
+  }
   const char* text = std::getenv("MILLRACE_FILE_FAULT");
   if (text == nullptr) return false;
   const std::string fault = text;

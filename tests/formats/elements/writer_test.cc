@@ -8,12 +8,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "millrace/formats/columnar/block_builder.h"
 #include "millrace/formats/elements/local_folder.h"
 #include "millrace/formats/elements/reader.h"
 #include "millrace/formats/storage/folder_lock.h"
 #include "millrace/formats/storage/local.h"
+#include "tests/support/forked_child.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::elements_writer_test {
@@ -246,6 +249,11 @@ TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
                                       "elements-1-00000-of-2.tfrecord",
                                       "elements-1-00000.tfrecord.gz",
                                       "elements-a-00000.tfrecord",
+                                      "elements-1-2.tfrecord",
+                                      "elements-2024-000001.tfrecord",
+                                      "elements-007-00000.tfrecord",
+                                      "elements-99999999999999999999-00000.tfrecord",
+                                      "elements-18446744073709551615-00000.tfrecord",
                                       "elements-train.txt"};
   test::write_file(folder_.path("elements-7-00000.tfrecord"), "half");
   for (const std::string& name : mine) {
@@ -265,6 +273,62 @@ TEST_F(ElementsFolderTest, FilesOfTheUserWithSuchNamesStayWhereTheyAre) {
   for (const std::string& name : mine) test::write_file(folder_.path(name), "mine");
   remove_other_elements(folder_.path(), index.get());
   EXPECT_EQ(names().size(), mine.size() + 4);
+  EXPECT_EQ(next_generation(folder_.path()), index->about().generation + 1);
+}
+
+TEST_F(ElementsFolderTest, AnUnfinishedDescriptionGoesAndAFileOfTheUserStays) {
+  const auto index = write(0);
+  const size_t num_files = names().size();
+  test::write_file(folder_.path("description.tmp-17-3"), "half");
+  test::write_file(folder_.path("description.tmp-notes"), "mine");
+  remove_other_elements(folder_.path(), index.get());
+  EXPECT_THAT(names(), ::testing::Contains("description.tmp-notes"));
+  EXPECT_EQ(names().size(), num_files + 1);
+}
+
+// Whoever may read a folder and not write it reads it, whatever a killed process left there.
+TEST_F(ElementsFolderTest, WhatMayNotBeRemovedKeepsNobodyFromReading) {
+  write(0);
+  test::write_file(folder_.path("elements-77-00000.tfrecord"), "half");
+  test::write_file(folder_.path("elements-78-00000.tfrecord"), "half");
+  ::chmod(folder_.path("elements-78-00000.tfrecord").c_str(), 0);
+  ::chmod(folder_.path().c_str(), 0555);
+  test::ForkedChild child([&] {
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(1);
+    try {
+      const auto found = find_local_elements(folder_.path());
+      remove_other_elements(folder_.path(), found.get());
+      if (next_generation(folder_.path()) != 79) ::_exit(2);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      ::_exit(3);
+    }
+  });
+  EXPECT_TRUE(child.did_it());
+  ::chmod(folder_.path().c_str(), 0755);
+}
+
+TEST_F(ElementsFolderTest, AnEmptiedOrCutDescriptionIsDamagedAndAnotherFileIsNone) {
+  const auto code = [&](const std::string& bytes) {
+    try {
+      (void)ElementsIndex::parse("folder", bytes);
+    } catch (const ErrorException& error) {
+      return error.error().code;
+    }
+    return ErrorCode::kIo;
+  };
+  const std::string whole = write(0)->serialize();
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) EXPECT_EQ(code(whole.substr(0, bytes)), ErrorCode::kParse);
+  EXPECT_EQ(code("mine"), ErrorCode::kInvalidArgument);
+}
+
+// A pipe would be waited for for ever.
+TEST_F(ElementsFolderTest, APipeInThePlaceOfAFileIsNotWaitedFor) {
+  const auto index = write(0);
+  const std::string first = index->path(0);
+  std::filesystem::remove(first);
+  ASSERT_EQ(::mkfifo(first.c_str(), 0600), 0);
+  EXPECT_NE(find_local_elements(folder_.path()), nullptr);
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ class Pipeline::Impl {
     lowered_.drop_chains();
     output_thread_.stop();
     io_threads_.stop();
+    lowered_.warn_of_unfinished();
   }
 
   std::optional<Batch> next() {

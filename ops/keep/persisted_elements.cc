@@ -17,16 +17,21 @@ namespace {
 /// Passes elements on, and writes them.
 class KeepStage final : public Stage {
  public:
-  // `output`: null where they are not written. `place`: of the first element.
-  KeepStage(std::string_view kind, std::unique_ptr<Stage> input, std::shared_ptr<ElementsOutput> output, int64_t place,
-            const StageContext& context)
+  // `output`: null where they are not written to the folder. `place`: of the first element.
+  KeepStage(std::string_view kind, std::unique_ptr<Stage> input, std::shared_ptr<PersistedFolder> folder,
+            std::shared_ptr<ElementsOutput> output, int64_t place, const StageContext& context)
       : kind_(kind),
         input_(std::move(input)),
+        folder_(std::move(folder)),
         output_(std::move(output)),
         place_(place),
         epoch_(context.iteration.epoch),
         pool_(context.pool) {}
-  ~KeepStage() override { give_up(); }
+  ~KeepStage() override {
+    // Who has had the last element need not ask for the end.
+    if (output_ != nullptr && !ended_ && num_elements_ == folder_->most_elements()) finish();
+    give_up();
+  }
 
   Poll next(Block& out) override {
     while (!ended_) {
@@ -35,12 +40,10 @@ class KeepStage final : public Stage {
       if (poll == Poll::kPending) return poll;
       if (poll == Poll::kEnd) {
         ended_ = true;
-        if (output_ != nullptr) output_->finish();
+        if (output_ != nullptr) finish();
         break;
       }
-      const auto is_error = [](const ElementError& entry) { return !entry.is_note(); };
-      if (std::any_of(out.errors().begin(), out.errors().end(), is_error)) give_up();
-      if (output_ != nullptr) output_->append(out);
+      if (output_ != nullptr) keep(out);
       out.cursor = make_cursor(kind_, {place_}, {out.cursor});
       out.epoch = std::max(out.epoch, epoch_);
       place_ += static_cast<int64_t>(out.num_elements());
@@ -50,6 +53,22 @@ class KeepStage final : public Stage {
   }
 
  private:
+  void keep(const Block& block) {
+    const auto is_error = [](const ElementError& entry) { return !entry.is_note(); };
+    if (std::any_of(block.errors().begin(), block.errors().end(), is_error)) {
+      folder_->set_unkept("one of its elements is an error");
+      return give_up();
+    }
+    output_->append(block);
+    num_elements_ += static_cast<int64_t>(block.num_elements() - block.errors().size());
+    folder_->count(num_elements_);
+  }
+
+  void finish() {
+    folder_->set_unkept("its files could not be brought to the disk");  // until they are
+    output_->finish();
+  }
+
   void give_up() {
     if (output_ != nullptr) output_->close();
     output_ = nullptr;
@@ -57,8 +76,10 @@ class KeepStage final : public Stage {
 
   const std::string_view kind_;
   const std::unique_ptr<Stage> input_;
+  const std::shared_ptr<PersistedFolder> folder_;
   std::shared_ptr<ElementsOutput> output_;
   int64_t place_;
+  int64_t num_elements_ = 0;  // that were written
   const int64_t epoch_;
   BufferPool& pool_;
   bool ended_ = false;
@@ -124,8 +145,10 @@ class LookStage final : public Stage {
     std::shared_ptr<ElementsOutput> output;
     if (permit.lock != nullptr) {
       output = PersistedFolder::begin_writing(folder_, std::move(permit), context_);
+    } else if (!context_.disk->ordered) {
+      folder_->set_unkept("its elements come in another order each time (ordered = false)");
     }
-    return std::make_unique<KeepStage>(kind_, std::move(calculated), std::move(output), 0, context_);
+    return std::make_unique<KeepStage>(kind_, std::move(calculated), folder_, std::move(output), 0, context_);
   }
 
   const std::string_view kind_;
@@ -187,7 +210,8 @@ std::unique_ptr<Stage> PersistedElementsOperator::open(std::vector<OpenStage> in
   // Without a state of the input the folder was whole when this one was made.
   std::unique_ptr<Stage> input = context.state->inputs.empty() ? open_at(inputs[0], of_input, Cursor{nullptr, place})
                                                                : open_input(inputs[0], of_input);
-  return std::make_unique<KeepStage>(name(), std::move(input), nullptr, place, context);
+  folder->set_unkept("the run went on from a state, and writes what it reads from the beginning");
+  return std::make_unique<KeepStage>(name(), std::move(input), std::move(folder), nullptr, place, context);
 }
 
 }  // namespace millrace

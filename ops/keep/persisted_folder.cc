@@ -11,9 +11,12 @@
 #include "millrace/formats/elements/local_folder.h"
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/tfrecord/index/shard_fingerprint.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
+
+constexpr std::string_view kNotReadToTheEnd = "not read to the end";
 
 // Of what tells the files from other ones, in their order.
 uint64_t digest_of_files(Storage& storage, const std::vector<std::string>& paths, const StorageWait& wait = {}) {
@@ -48,6 +51,8 @@ std::shared_ptr<const ElementsIndex> PersistedFolder::find(uint64_t path) {
 std::shared_ptr<ElementsOutput> PersistedFolder::begin_writing(const std::shared_ptr<PersistedFolder>& self,
                                                                Permit permit, const StageContext& context) {
   const std::lock_guard lock(self->mutex_);
+  self->unkept_ = kNotReadToTheEnd;
+  self->num_elements_ = 0;
   auto writer = std::make_unique<ElementsWriter>(
       self->folder_, self->schema_,
       ElementsIndex::About{
@@ -59,12 +64,38 @@ std::shared_ptr<ElementsOutput> PersistedFolder::begin_writing(const std::shared
 }
 
 void PersistedFolder::commit(ElementsWriter& written, Storage& storage) {
-  std::vector<std::string> files = opened_->paths();
-  const uint64_t digest = digest_of_files(storage, files);
-  written.set_nested_files(std::move(files), digest);
-  std::shared_ptr<const ElementsIndex> index = written.commit();
+  try {
+    std::vector<std::string> files = opened_->paths();
+    const uint64_t digest = digest_of_files(storage, files);
+    written.set_nested_files(std::move(files), digest);
+    std::shared_ptr<const ElementsIndex> index = written.commit();
+    const std::lock_guard lock(mutex_);
+    index_ = std::move(index);
+  } catch (...) {
+    set_unkept(current_exception_as_error().to_string());
+    throw;
+  }
+}
+
+void PersistedFolder::set_unkept(std::string why) {
   const std::lock_guard lock(mutex_);
-  index_ = std::move(index);
+  unkept_ = std::move(why);
+}
+
+std::string PersistedFolder::unfinished() const {
+  const std::lock_guard lock(mutex_);
+  if (index_ != nullptr || unkept_.empty()) return {};
+  try {
+    const std::shared_ptr<const ElementsIndex> there = find_local_elements(folder_);
+    if (there != nullptr && there->about().digest == digest_) return {};  // another one has written it
+  } catch (const ErrorException&) {                                       // it is not whole
+  }
+  const std::string why =
+      unkept_ == kNotReadToTheEnd
+          ? fmt::format("{} of its elements came, and it is written when its input is read to the end",
+                        num_elements_.load())
+          : unkept_;
+  return fmt::format("{} '{}' is not written: {}", name_, printable(folder_), why);
 }
 
 LocalDisk* PersistedFolder::disk_of_input(const LocalDisk& disk) {

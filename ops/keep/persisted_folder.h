@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,16 @@ class PersistedFolder final : public SharedByRuns {
   /// Writes the elements of the path that was looked for last. `self`: this, for what outlives the run.
   static std::shared_ptr<ElementsOutput> begin_writing(const std::shared_ptr<PersistedFolder>& self, Permit permit,
                                                        const StageContext& context);
+  /// Why the elements that this pipeline calculates are not kept, so far.
+  void set_unkept(std::string why);
+  /// The folder is written, and so many elements have come.
+  void count(int64_t elements) { num_elements_.store(elements, std::memory_order_relaxed); }
+  /// A line that the folder is not whole, and why; empty where it is, by whomever, and where nothing of it was asked
+  /// for. Blocks.
+  std::string unfinished() const;
+  /// Elements that it will have; below 0: that is not certain.
+  int64_t most_elements() const { return cardinality_.is_known() ? cardinality_.count() : -1; }
+
   /// The disk for the stages that the elements come from: it knows who wants to know which files they open.
   LocalDisk* disk_of_input(const LocalDisk& disk);
 
@@ -53,7 +64,10 @@ class PersistedFolder final : public SharedByRuns {
   std::string folder_;
   uint64_t digest_ = 0;
 
-  std::mutex mutex_;
+  std::atomic<int64_t> num_elements_{0};
+
+  mutable std::mutex mutex_;
+  std::string unkept_;
   std::optional<uint64_t> path_;  // that was looked for last
   std::shared_ptr<const ElementsIndex> index_;
   std::optional<OpenedFiles> opened_;

@@ -1,10 +1,14 @@
 #include "millrace/pipeline/run/lowered_plan.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/ops/keep/persisted_elements.h"
+#include "millrace/ops/keep/persisted_folder.h"
+#include "millrace/pipeline/run/asking_stage.h"
 #include "millrace/pipeline/run/inline_map_stage.h"
 #include "millrace/pipeline/run/metered_stage.h"
 #include "millrace/pipeline/run/numbered_rows.h"
@@ -25,6 +29,12 @@ constexpr int64_t kLargeBytesPerThread = int64_t{2} << 20;
 size_t blocks_for_workers(int threads) { return 2 * static_cast<size_t>(threads) + 2; }
 
 bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
+
+// Whether a part of the plan keeps its elements on disk when it is read to the end.
+bool keeps_elements(const PlanNodePtr& plan) {
+  return dynamic_cast<const PersistedElementsOperator*>(plan->op.get()) != nullptr ||
+         std::ranges::any_of(plan->inputs, keeps_elements);
+}
 
 bool leaves_work_to_body(const PlanNode& node) {
   const auto stage = as_stage(node);
@@ -240,13 +250,17 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     segment.body.push_back(assembly.statistics.name);
   }
   shared_.push_back({op, op->share()});
-  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later,
+  const bool asks = op->num_lanes() == 0 && std::ranges::any_of(node->inputs, keeps_elements);
+  return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, asks,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     StageContext inner = context.with(context.waker, lanes != nullptr ? *lanes : context.lanes);
     inner.shared = shared;
     inner.assembles_later = assembles_later;
     try {
-      return metered(op->open(inputs, context_for(*op, inner)), entry.statistics);
+      const StageContext of_stage = context_for(*op, inner);
+      if (!asks) return metered(op->open(inputs, of_stage), entry.statistics);
+      const auto open = [&](std::vector<OpenStage> asked) { return op->open(std::move(asked), of_stage); };
+      return metered(std::make_unique<AskingStage>(open, inputs), entry.statistics);
     } catch (...) {
       throw ErrorException(current_exception_as_error(op->name()));
     }
@@ -313,6 +327,17 @@ std::vector<StageReport> LoweredPlan::report() const {
          .queue_high_water = segment.queue_high_water.load()});
   }
   return reports;
+}
+
+void LoweredPlan::warn_of_unfinished() const noexcept {
+  for (const Shared& of : shared_) {
+    const auto* const folder = dynamic_cast<const PersistedFolder*>(of.shared.get());
+    if (folder == nullptr) continue;
+    try {
+      if (const std::string why = folder->unfinished(); !why.empty()) std::fputs((why + "\n").c_str(), stderr);
+    } catch (...) {  // no memory to tell it
+    }
+  }
 }
 
 std::string LoweredPlan::to_string() const {

@@ -50,6 +50,10 @@ class LoweredPlan {
   /// The reports of all operators, the source first.
   [[nodiscard]] std::vector<StageReport> report() const;
 
+  /// At the end of the run, when nobody writes any more: names on standard error the folders that were to be written,
+  /// and are not.
+  void warn_of_unfinished() const noexcept;
+
   /// One line for each segment: chain, body, slots.
   [[nodiscard]] std::string to_string() const;
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,12 @@
 namespace millrace::persisted_elements_test {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // 100 records, of which number 50 is damaged; its path.
 std::string write_damaged_shard(const test::TemporaryFolder& folder) {
@@ -61,6 +64,8 @@ std::string error_of(const std::function<void()>& function) {
   }
   return "none";
 }
+
+bool throw_error() { throw std::runtime_error("no"); }
 
 using Keep = Dataset (*)(const Dataset&, const std::string&);
 
@@ -126,7 +131,7 @@ TEST_P(PersistedElementsTest, WhatIsReadIsShownInStatistics) {
 
 TEST_P(PersistedElementsTest, ARunThatStopsEarlyKeepsNothing) {
   {
-    Pipeline pipeline = keep(numbers(5000)).start({.threads = 2});
+    Pipeline pipeline = keep(numbers(30'000)).start({.threads = 2});  // more than runs ahead of what is taken
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(pipeline.next());
   }
   EXPECT_THAT(names(), SizeIs(0));
@@ -134,6 +139,109 @@ TEST_P(PersistedElementsTest, ARunThatStopsEarlyKeepsNothing) {
   EXPECT_THAT(names(), SizeIs(0));
   EXPECT_THAT(run(keep(numbers(5000))), SizeIs(5000));
   EXPECT_THAT(names(), SizeIs(2));
+}
+
+// Of numbers whose count nobody knows before they have been read, and of those whose count is known.
+TEST_P(PersistedElementsTest, IsWrittenWhenItsLastElementWasTakenThoughNobodyAskedForTheEnd) {
+  constexpr int64_t kCount = 3000;
+  const auto uncounted = [this] {
+    return numbers(kCount).filter({.name = "all", .keep = [](const RowView&) { return true; }});
+  };
+  const auto other = [] { return Dataset::range(0, kCount, 1, "other"); };
+  using Make = std::function<Dataset(const Dataset&)>;
+  const Make uses[] = {
+      [](const Dataset& kept) { return kept.take(kCount); },
+      [](const Dataset& kept) { return kept.take(kCount).repeat(2); },
+      [](const Dataset& kept) { return kept.shuffle(50, {.seed = 1}).take(kCount); },
+      [](const Dataset& kept) { return kept.repeat().take(kCount); },
+      [](const Dataset& kept) { return kept.take(kCount + 1); },
+      [](const Dataset& kept) { return kept.prefetch(2).batch(10).take(kCount / 10); },
+      [](const Dataset& kept) { return kept.batch(7, {.drop_remainder = true}).take(kCount / 7); },
+      [](const Dataset& kept) { return kept.batch(7, {.drop_remainder = true}); },
+      [](const Dataset& kept) { return kept.shard(2, 0).take(kCount / 2); },
+      [](const Dataset& kept) { return kept.shard(2, 1); },
+      [&](const Dataset& kept) {
+        return Dataset::zip({kept, other()});
+      },
+      [&](const Dataset& kept) {
+        return Dataset::zip({other(), kept});
+      },
+      [&](const Dataset& kept) {
+        return Dataset::zip({other(), kept}).take(kCount);
+      },
+      [](const Dataset& kept) {
+        return kept.take_while({.name = "all", .keep = [](const RowView&) { return true; }}).take(kCount);
+      },
+  };
+  for (const bool counted : {true, false}) {
+    const Dataset input = counted ? numbers(kCount) : uncounted();
+    for (size_t use = 0; use < std::size(uses); ++use) {
+      SCOPED_TRACE(fmt::format("{} {}", use, counted ? "counted" : "not counted"));
+      std::filesystem::remove_all(path_);
+      const std::vector<std::string> expected = run(uses[use](input.cache()));
+      calls();
+      testing::internal::CaptureStderr();
+      EXPECT_EQ(run(uses[use](keep(input)), {.threads = use % 2 == 0 ? 1 : 8}), expected);
+      EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+      EXPECT_EQ(calls(), kCount);
+      EXPECT_THAT(names(), SizeIs(2));
+      EXPECT_EQ(run(uses[use](keep(input))), expected);
+      EXPECT_EQ(calls(), 0);
+    }
+  }
+}
+
+TEST_P(PersistedElementsTest, IsWrittenWhenACallerHasTakenTheLastOfACertainNumber) {
+  {
+    Pipeline pipeline = keep(numbers(3000)).start({.threads = 2});
+    for (int i = 0; i < 3000; ++i) ASSERT_TRUE(pipeline.next());
+  }
+  EXPECT_THAT(names(), SizeIs(2));
+}
+
+TEST_P(PersistedElementsTest, WhatIsNotWrittenIsNamedAtTheEndOfTheRun) {
+  const auto warning = [this](const Dataset& input, const std::function<Dataset(const Dataset&)>& use,
+                              const StartOptions& options = {.threads = 2}) {
+    testing::internal::CaptureStderr();
+    run(use(keep(input)), options);
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto all = [](const Dataset& kept) { return kept; };
+  const auto some = [](const Dataset& kept) { return kept.take(1000); };
+  const std::string begin = fmt::format("{} '{}", GetParam().name, path_);
+  EXPECT_THAT(warning(numbers(5000), some), AllOf(StartsWith(begin), HasSubstr("' is not written: "),
+                                                  HasSubstr("when its input is read to the end\n")));
+  EXPECT_THAT(names(), SizeIs(0));
+  EXPECT_THAT(warning(numbers(3000), all, {.threads = 2, .ordered = false}), HasSubstr("(ordered = false)\n"));
+  const auto failing = [](const RowView& row) -> bool { return row.value<int64_t>("value") != 7 || throw_error(); };
+  EXPECT_THAT(warning(numbers(3000).filter({.name = "fails", .keep = failing}),
+                      [](const Dataset& kept) { return kept.ignore_errors(); }),
+              HasSubstr("is not written: one of its elements is an error\n"));
+  {
+    Pipeline begun = keep(numbers(30'000)).start({.threads = 2});  // more than runs ahead of what is taken
+    ASSERT_TRUE(begun.next());
+    const PipelineState state = begun.save();
+    EXPECT_THAT(warning(numbers(30'000), all, {.threads = 2, .state = state}), HasSubstr("went on from a state"));
+  }
+  EXPECT_EQ(warning(numbers(3000), all), "");
+  EXPECT_EQ(warning(numbers(3000), some), "") << "it is read";
+}
+
+// What is asked for beyond the elements wanted is nothing to the stream.
+TEST_P(PersistedElementsTest, WhatComesAfterTheElementsTakenChangesNothing) {
+  const auto failing = [](const RowView& row) -> bool { return row.value<int64_t>("value") < 50 || throw_error(); };
+  const Dataset input = Dataset::range(0, 3000).filter({.name = "fails", .keep = failing});
+  EXPECT_EQ(run(keep(input).take(50)), run(input.take(50)));
+  // It ends in the same place, and goes on from there.
+  const Dataset taken = keep(numbers(3000)).take(1000).repeat(2);
+  const std::vector<std::string> expected = run(numbers(3000).cache().take(1000).repeat(2));
+  for (const size_t place : {999, 1000, 1001, 2000}) {
+    Pipeline pipeline = taken.start({.threads = 2});
+    for (size_t i = 0; i < place; ++i) ASSERT_TRUE(pipeline.next());
+    Pipeline resumed = taken.start({.threads = 2, .state = PipelineState::parse(pipeline.save().serialize())});
+    EXPECT_EQ(rest(resumed),
+              (std::vector<std::string>(expected.begin() + static_cast<ptrdiff_t>(place), expected.end())));
+  }
 }
 
 TEST_P(PersistedElementsTest, GoesOnFromAnywhereWithTheFolderAndWithoutIt) {
@@ -481,6 +589,82 @@ TEST_P(PersistedElementsTest, DamageIsAnErrorWithFileAndOffset) {
     test::write_file(path_ + "/" + name, bytes);
   }
   EXPECT_EQ(error_of([&] { run(keep(numbers(5000))); }), "none");
+}
+
+// Whatever happens to the files of a folder, it is one error that names the file, and never other elements.
+TEST_P(PersistedElementsTest, FilesThatWereCutEmptiedSwappedOrExchangedAreErrors) {
+  const Dataset dataset = keep(numbers(5000));
+  const std::vector<std::string> expected = run(dataset);
+  std::map<std::string, std::string> whole = test::files_below(path_);
+  ASSERT_THAT(whole, SizeIs(2));
+  const std::string description = path_ + "/" + std::find_if(whole.begin(), whole.end(), [](const auto& file) {
+                                                  return file.first.ends_with("description");
+                                                })->first;
+  const std::string elements = std::filesystem::path(description).parent_path().string() + "/elements-1-00000.tfrecord";
+  const std::string bytes = test::read_file(elements);
+  const std::string described = test::read_file(description);
+  // Another folder of the same features, with as many elements.
+  const std::string other = folder_.path("other");
+  Dataset::range(5000, 10'000).save(other);
+  const std::string other_elements = test::read_file(other + "/elements-1-00000.tfrecord");
+  const std::string other_description = test::read_file(other + "/description");
+  struct Attack {
+    std::string file;
+    std::string bytes;
+    std::string said;
+  };
+  const Attack attacks[] = {
+      {elements, bytes.substr(0, bytes.size() / 2), "truncated"},
+      {elements, "", "truncated"},
+      {elements, bytes + "more", "truncated"},
+      {elements, other_elements.substr(0, bytes.size()), ""},
+      {elements, std::string(bytes.size(), '\0'), "length_crc"},
+      {description, "", "delete the folder to have it written anew"},
+      {description, described.substr(0, 10), "delete the folder to have it written anew"},
+      {description, described.substr(0, described.size() - 1), "delete the folder to have it written anew"},
+      {description, "some notes of mine", "it is no description of elements"},
+      {description, other_description, "save wrote"},
+  };
+  for (const Attack& attack : attacks) {
+    SCOPED_TRACE(fmt::format("{}: {}", attack.file, attack.said));
+    test::write_file(attack.file, attack.bytes);
+    const std::string error = error_of([&] { run(dataset); });
+    EXPECT_NE(error, "none");
+    EXPECT_THAT(error, HasSubstr(attack.said));
+    EXPECT_THAT(error, HasSubstr(path_));
+    EXPECT_THAT(error, ::testing::Not(HasSubstr("\n")));
+    EXPECT_EQ(test::read_file(attack.file), attack.bytes) << "it stays, for whoever wants to look";
+    test::write_file(elements, bytes);
+    test::write_file(description, described);
+  }
+  std::filesystem::remove(elements);
+  EXPECT_THAT(error_of([&] { run(dataset); }), HasSubstr(elements));
+  std::filesystem::remove_all(path_);
+  EXPECT_EQ(run(dataset), expected);
+}
+
+TEST_P(PersistedElementsTest, AFolderMayHaveANameOfAnyBytes) {
+  const std::string path = folder_.path("no \xff\xfe UTF-8\n");
+  const Dataset dataset = GetParam().keep(numbers(3000), path);
+  const std::vector<std::string> expected = run(dataset);
+  calls();
+  EXPECT_EQ(run(dataset), expected);
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST_P(PersistedElementsTest, AFolderThatIsReplacedWhileItIsWrittenIsAnErrorAndTheNextRunWritesIt) {
+  std::filesystem::create_directories(path_);
+  {
+    Pipeline pipeline = keep(numbers(30'000)).start({.threads = 2});
+    ASSERT_TRUE(pipeline.next());
+    std::filesystem::rename(path_, folder_.path("away"));
+    std::filesystem::create_directory(path_);
+    EXPECT_THAT(error_of([&] { rest(pipeline); }), AnyOf(HasSubstr("while it was written"), HasSubstr("No such file")));
+  }
+  calls();
+  EXPECT_THAT(run(keep(numbers(30'000))), SizeIs(30'000));
+  EXPECT_THAT(run(keep(numbers(30'000))), SizeIs(30'000));
+  EXPECT_EQ(calls(), 30'000);
 }
 
 TEST_P(PersistedElementsTest, ErrorsBehindItNameTheRecordInBothRuns) {

@@ -61,6 +61,9 @@ struct OperatorTraits {
   std::optional<size_t> prefetched = {};
   /// Its inputs are open one after the other, not at the same time.
   bool opens_one_input = false;
+  /// It does something at the end of its input that is lost when nobody asks for it: an operator after it that ends
+  /// before its inputs do asks them for one element more.
+  bool wants_end = false;
   /// It pads features of its input that have dimensions.
   bool pads = false;
   /// The feature of its batches that is 0 where one is padding; empty: it puts them after the values of each row.

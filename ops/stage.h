@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "millrace/formats/columnar/block.h"
 #include "millrace/formats/columnar/memory_gate.h"
@@ -63,6 +64,9 @@ class SharedByRuns {
   SharedByRuns(const SharedByRuns&) = delete;
   SharedByRuns& operator=(const SharedByRuns&) = delete;
   virtual ~SharedByRuns() = default;
+  /// At the end of a pipeline, when nobody works any more: a line on what the runs leave unfinished; empty: nothing.
+  /// May block. Default: empty.
+  virtual std::string unfinished() const { return {}; }
 };
 
 /// What a stage gets from whoever runs it. Copied by value; the referenced objects outlive every stage.

@@ -37,7 +37,7 @@ class PersistedElementsOperator : public StageOperator {
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const final;
   std::shared_ptr<SharedByRuns> share() const final;
   int64_t prepare(SharedByRuns* shared, const Preparation& with) const final;
-  OperatorTraits traits() const override { return {.checkpoint_blocker = ""}; }
+  OperatorTraits traits() const override { return {.checkpoint_blocker = "", .wants_end = true}; }
   size_t num_lanes() const final;
   bool lanes_run_inputs() const final { return false; }
   std::string_view work_in_lanes() const final { return "read"; }

@@ -46,7 +46,7 @@ class PersistedFolder final : public SharedByRuns {
   void count(int64_t elements) { num_elements_.store(elements, std::memory_order_relaxed); }
   /// A line that the folder is not whole, and why; empty where it is, by whomever, and where nothing of it was asked
   /// for. Blocks.
-  std::string unfinished() const;
+  std::string unfinished() const override;
   /// Elements that it will have; below 0: that is not certain.
   int64_t most_elements() const { return cardinality_.is_known() ? cardinality_.count() : -1; }
 

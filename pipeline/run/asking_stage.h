@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-/// A stage that asks what comes after the elements that it wanted, once it has ended: an operator before it keeps its
-/// elements when it is read to the end (PersistedElementsOperator), and `take(n)` of all n of them would never come
-/// there. What it gets, and what goes wrong, is nothing to the stream; it waits for the answer.
+/// A stage that asks what comes after the elements that it wanted, once it has ended: an operator before it wants to
+/// be read to its end (`OperatorTraits::wants_end`), and `take(n)` of all n elements would never come there. What it
+/// gets, and what goes wrong, is nothing to the stream; it waits for the answer.
 class AskingStage final : public Stage {
  public:
   /// Opens the stage; only for one that polls its inputs itself.

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/ops/keep/persisted_elements.h"
-#include "millrace/ops/keep/persisted_folder.h"
 #include "millrace/pipeline/run/asking_stage.h"
 #include "millrace/pipeline/run/inline_map_stage.h"
 #include "millrace/pipeline/run/metered_stage.h"
@@ -30,10 +28,9 @@ size_t blocks_for_workers(int threads) { return 2 * static_cast<size_t>(threads)
 
 bool is_map(const PlanNode& node) { return as_map(node) != nullptr; }
 
-// Whether a part of the plan keeps its elements on disk when it is read to the end.
-bool keeps_elements(const PlanNodePtr& plan) {
-  return dynamic_cast<const PersistedElementsOperator*>(plan->op.get()) != nullptr ||
-         std::ranges::any_of(plan->inputs, keeps_elements);
+// Whether a part of the plan is to be read to its end.
+bool wants_end(const PlanNodePtr& plan) {
+  return plan->op->traits().wants_end || std::ranges::any_of(plan->inputs, wants_end);
 }
 
 bool leaves_work_to_body(const PlanNode& node) {
@@ -250,7 +247,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
     segment.body.push_back(assembly.statistics.name);
   }
   shared_.push_back({op, op->share()});
-  const bool asks = op->num_lanes() == 0 && std::ranges::any_of(node->inputs, keeps_elements);
+  const bool asks = op->num_lanes() == 0 && std::ranges::any_of(node->inputs, wants_end);
   return [this, op, inputs = std::move(inputs), &entry, lanes, assembles_later, asks,
           shared = shared_.back().shared](const StageContext& context) -> std::unique_ptr<Stage> {
     StageContext inner = context.with(context.waker, lanes != nullptr ? *lanes : context.lanes);
@@ -331,10 +328,9 @@ std::vector<StageReport> LoweredPlan::report() const {
 
 void LoweredPlan::warn_of_unfinished() const noexcept {
   for (const Shared& of : shared_) {
-    const auto* const folder = dynamic_cast<const PersistedFolder*>(of.shared.get());
-    if (folder == nullptr) continue;
+    if (of.shared == nullptr) continue;
     try {
-      if (const std::string why = folder->unfinished(); !why.empty()) std::fputs((why + "\n").c_str(), stderr);
+      if (const std::string why = of.shared->unfinished(); !why.empty()) fmt::print(stderr, "millrace: {}\n", why);
     } catch (...) {  // no memory to tell it
     }
   }

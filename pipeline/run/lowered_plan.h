@@ -50,8 +50,8 @@ class LoweredPlan {
   /// The reports of all operators, the source first.
   [[nodiscard]] std::vector<StageReport> report() const;
 
-  /// At the end of the run, when nobody writes any more: names on standard error the folders that were to be written,
-  /// and are not.
+  /// At the end of the run, when nobody works any more: says on standard error what is left unfinished
+  /// (`SharedByRuns::unfinished`).
   void warn_of_unfinished() const noexcept;
 
   /// One line for each segment: chain, body, slots.

@@ -261,8 +261,8 @@ class Pipeline::Impl {
       if (executor_.has_failed()) {
         ended_ = true;
         block_ = Block();
-        throw PipelineError({.code = ErrorCode::kOutOfMemory,
-                             .message = "the system has no more memory, not even for a task or an error"});
+        throw PipelineError(
+            {.code = ErrorCode::kOutOfMemory, .message = "the system has no more memory, not even for an error"});
       }
       if (poll == Poll::kBlock) {
         place_ = block_.cursor;

@@ -1,6 +1,7 @@
 #include "millrace/pipeline/run/executor.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <thread>
 #include <utility>
@@ -35,18 +36,23 @@ uint64_t this_thread_number() {
   return number;
 }
 
-// A capture of a function: whether the function was copied. Not to be used when the call that copies it is over.
-class SaysWhenCopied {
- public:
-  explicit SaysWhenCopied(bool& copied) : copied_(&copied) {}
-  SaysWhenCopied(const SaysWhenCopied& other) : copied_(other.copied_) { *copied_ = true; }
-  SaysWhenCopied(SaysWhenCopied&&) = default;
-  SaysWhenCopied& operator=(const SaysWhenCopied&) = delete;
-  ~SaysWhenCopied() = default;
+// Where oneTBB has no memory for a task, or gets no thread, it may have counted the task already: whoever waits for it
+// waits forever.
+[[noreturn]] void end_process() noexcept {
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    std::terminate();
+  }
+}
 
- private:
-  bool* copied_;
-};
+void put(Executor::Node& node, size_t message) noexcept {
+  try {
+    node.try_put(message);
+  } catch (...) {
+    end_process();
+  }
+}
 
 }  // namespace
 
@@ -132,11 +138,7 @@ bool Executor::inside_any() { return current_executor != nullptr; }
 void Executor::submit(Node& node, size_t message, void* token) noexcept {
   if (inside()) {
     handoff_release(token);
-    try {
-      node.try_put(message);
-    } catch (...) {
-      fail();
-    }
+    put(node, message);
     return;
   }
   submit_last(node, message, token);
@@ -148,22 +150,15 @@ void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
   if (!stopping_.load()) {
     graph_->reserve_wait();
     handoff_release(token);
-    bool taken = false;
     try {
-      arena_.enqueue(TbbHandoff([this, &node, message, token, copied = SaysWhenCopied(taken)] {
+      arena_.enqueue(TbbHandoff([this, &node, message, token] {
         handoff_acquire(token);
         handoff_release(token);
-        try {
-          node.try_put(message);
-        } catch (...) {
-          fail();
-        }
+        put(node, message);
         graph_->release_wait();
       }));
     } catch (...) {
-      // A task that oneTBB has, and no thread for it, is run by whoever joins the arena next.
-      if (!taken) graph_->release_wait();
-      fail();
+      end_process();
     }
   }
   external_submitters_.fetch_sub(1);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "millrace/formats/example/writer.h"
-#include "millrace/formats/records/shards.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
 #include "tests/support/child_process.h"

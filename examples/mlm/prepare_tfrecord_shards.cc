@@ -19,8 +19,9 @@ int run(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   // As many workers as asked for, also on fewer cores.
   const WorkerLimit limit(checked_threads(options->preparation.threads));
-  const StopSignals signals;
   const RowEncoder encoder = encoder_of(Tokenizer::load(options->tokenizer), options->tokenizer);
+  const StopSignals signals;  // before, a signal ends the process, whatever it waits for
+  options->corpus.stop_requested = [&] { return signals.requested(); };
   TextCorpus corpus(options->corpus);
   std::optional<PreparationProgressLine> progress(std::in_place);
   std::string line;

@@ -99,6 +99,8 @@ class ShardPreparation {
   }
 
  private:
+  bool must_stop() const { return options_.stop_requested && options_.stop_requested(); }
+
   // Groups are read in order, encoded side by side, written in order. No more groups are under way than there are
   // places, and they leave in order, so the place of a group is free when the next one for it is read.
   void run_flow() {
@@ -111,8 +113,11 @@ class ShardPreparation {
                                                  handoff_acquire(this);
                                                  GroupInFlight& work = in_flight_[num_read++ % in_flight_.size()];
                                                  handoff_acquire(&work);
-                                                 stopped_ = options_.stop_requested && options_.stop_requested();
-                                                 if (stopped_ || !groups_.next(work.group)) control.stop();
+                                                 if (must_stop() || !groups_.next(work.group)) {
+                                                   // A text that is waited for ends when it is to stop, too.
+                                                   stopped_ = must_stop();
+                                                   control.stop();
+                                                 }
                                                  handoff_release(&work);
                                                  handoff_release(this);
                                                  return &work;

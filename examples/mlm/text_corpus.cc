@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,10 +29,13 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
   throw ErrorException(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
 }
 
-// An open file, read front to back.
+// An open file, read front to back. Neither opening a pipe nor reading it keeps a signal from ending the program.
 class InputFile {
  public:
-  explicit InputFile(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  InputFile(const std::string& path, std::function<bool()> stop_requested)
+      : path_(path),
+        stop_requested_(std::move(stop_requested)),
+        descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (descriptor_ < 0) fail_io(path, "open", errno);
     struct stat status {};
     const int error = ::fstat(descriptor_, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
@@ -40,6 +44,7 @@ class InputFile {
       fail_io(path, "read", error);
     }
     size_ = status.st_size;
+    is_regular_ = S_ISREG(status.st_mode);
   }
   ~InputFile() { ::close(descriptor_); }
   InputFile(const InputFile&) = delete;
@@ -48,23 +53,38 @@ class InputFile {
   // Fills as much of `bytes` as there is; 0 at the end.
   size_t read(std::span<std::byte> bytes) {
     while (true) {
+      if (!is_regular_ && !wait()) return 0;
       const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
       if (count >= 0) return static_cast<size_t>(count);
-      if (errno != EINTR) fail_io(path_, "read", errno);
+      if (errno != EINTR && errno != EAGAIN) fail_io(path_, "read", errno);
     }
   }
   int64_t size() const { return size_; }
 
  private:
+  // Sleeps until a pipe has bytes or all who wrote are gone; one that nobody has opened yet has neither. False when the
+  // program is to stop.
+  bool wait() const {
+    constexpr int kMilliseconds = 100;
+    while (!stop_requested_ || !stop_requested_()) {
+      pollfd waited_for{.fd = descriptor_, .events = POLLIN, .revents = 0};
+      if (::poll(&waited_for, 1, kMilliseconds) > 0) return true;
+    }
+    return false;
+  }
+
   std::string path_;
+  std::function<bool()> stop_requested_;
   int descriptor_;
   int64_t size_ = 0;
+  bool is_regular_ = true;
 };
 
 // The bytes of a file, unpacked when it is a gzip file.
 class UnpackedFile {
  public:
-  explicit UnpackedFile(const std::string& path) : path_(path), file_(path), input_(kChunkBytes), output_(kChunkBytes) {
+  UnpackedFile(const std::string& path, std::function<bool()> stop_requested)
+      : path_(path), file_(path, std::move(stop_requested)), input_(kChunkBytes), output_(kChunkBytes) {
     // A pipe may give its first bytes one by one.
     while (input_end_ < 2) {
       const size_t count = file_.read(std::span(input_).subspan(input_end_));
@@ -129,7 +149,7 @@ class UnpackedFile {
 // The lines of a file as bytes, without their ends.
 class LineReader {
  public:
-  explicit LineReader(const std::string& path) : file_(path) {}
+  LineReader(const std::string& path, std::function<bool()> stop_requested) : file_(path, std::move(stop_requested)) {}
 
   bool next(std::string& line) {
     line.clear();
@@ -240,7 +260,7 @@ struct TextCorpus::State {
       // Opening a pipe twice would lose what is in it.
       struct stat status {};
       if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) continue;
-      total_bytes += InputFile(path).size();
+      total_bytes += InputFile(path, {}).size();
     }
   }
 
@@ -249,7 +269,7 @@ struct TextCorpus::State {
     while (true) {
       if (!reader) {
         if (next_file == options.files.size()) return false;
-        reader.emplace(options.files[next_file++]);
+        reader.emplace(options.files[next_file++], options.stop_requested);
         ++report.files;
       }
       const int64_t before = reader->offset();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct CorpusOptions {
   std::vector<std::string> files;
   /// For `files`; in the default corpus such bytes are always replaced. Default: refuse.
   InvalidUtf8 invalid_utf8 = InvalidUtf8::kRefuse;
+  /// Asked ten times a second while a pipe has nothing to read, on the thread that calls `next`; true: the text ends
+  /// there. Default: none, waits
+  std::function<bool()> stop_requested = {};
 };
 
 /// What was read so far, and what was changed on the way.

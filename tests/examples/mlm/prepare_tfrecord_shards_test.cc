@@ -280,6 +280,29 @@ TEST_F(PrepareShards, FullDiskIsOneLineThatNamesTheFileAndTheOldSetStays) {
   EXPECT_GE(failures, 2 * static_cast<int>(new_set.size())) << "creating and writing of each file";
 }
 
+TEST_F(PrepareShards, ASignalEndsItWhileItWaitsForAnInputThatNobodyWrites) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  // Opening the other end waits until the program has come to its own; then it waits for bytes, for ever.
+  const auto ended = [&](const std::vector<std::string>& arguments) {
+    ChildProcess child(arguments);
+    const int pipe = ::open(path("pipe").c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_GE(pipe, 0);
+    child.signal(SIGTERM);
+    const ChildResult result = child.wait();
+    ::close(pipe);
+    return result;
+  };
+  std::vector<std::string> with_tokenizer = command("text.txt", "out");
+  with_tokenizer[2] = path("pipe");
+  EXPECT_EQ(ended(with_tokenizer).signal, SIGTERM);
+  const ChildResult with_text = ended(command("pipe", "out"));
+  // Where it had not come to remember the signal, it has ended by it.
+  EXPECT_TRUE(with_text.exit_code == 128 + SIGTERM || with_text.signal == SIGTERM) << with_text.err;
+  if (fs::exists(path("out"))) {
+    EXPECT_THAT(set_in(path("out")), IsEmpty());
+  }
+}
+
 TEST_F(PrepareShards, InterruptedItLeavesTheFolderAsItWas) {
   ASSERT_EQ(prepare("other.txt", "out").exit_code, 0);
   const Files before = files_below(path("out"));

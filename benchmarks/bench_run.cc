@@ -20,6 +20,7 @@
 #include "millrace/command_line/skipped_at_error.h"
 #include "millrace/command_line/skipped_log.h"
 #include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/pipeline/stream_hash.h"
 
@@ -61,7 +62,11 @@ class Progress {
 };
 
 void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown)) {
+    return write_atomically(path, text);
+  }
+  std::ofstream file(path, std::ios::binary);  // a device or a pipe, whose name stays its own
   file << text;
   file.close();
   if (!file) throw ErrorException({.code = ErrorCode::kIo, .message = "cannot write the file", .shard = path});

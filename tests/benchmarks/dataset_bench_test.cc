@@ -841,5 +841,27 @@ TEST_F(DatasetBench, AFullDiskForItsOutputIsOneLine) {
   expect_refused(result, "cannot write to standard output");
 }
 
+TEST_F(DatasetBench, AFullDiskLeavesNoPartOfAReportAndTheOneThatWasThere) {
+  const std::string report = (folder_ / "report").string();
+  const auto expect_error = [&](const char* option) {
+    const ChildResult result =
+        run_child({test::kDatasetBench, "read", "--shards", glob(), "--batches", "1", "--no-display", option, report},
+                  {.most_file_bytes = 100});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, StartsWith("dataset_bench: io: cannot write"));
+    EXPECT_THAT(result.err, EndsWith(fmt::format("(shard {})\n", report)));
+  };
+  for (const char* const option : {"--html", "--trace"}) {
+    expect_error(option);
+    EXPECT_FALSE(std::filesystem::exists(report)) << option;
+  }
+  test::write_file(report, "of an earlier run");
+  for (const char* const option : {"--html", "--trace"}) {
+    expect_error(option);
+    EXPECT_EQ(test::read_file(report), "of an earlier run") << option;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::dataset_bench_test

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/formats/compression/deflate.h"
+#include "tests/fuzz/inflate_fuzz.h"
 #include "tests/support/damage.h"
 #include "tests/support/places.h"
 #include "tests/support/process_locale.h"
@@ -188,12 +189,12 @@ TEST(Inflater, FuzzFunctionAcceptsDamagedStreams) {
                                  fixture("corrupt/zlib_two_streams.tfrecord"),
                                  fixture("corrupt/gzip_first_member_checksum.tfrecord"), ""};
   for (const std::string& seed : seeds) {
-    fuzz_inflater(seed);
+    test::fuzz_inflater(seed);
     for (int round = 0; round < 300 && !seed.empty(); ++round) {
       std::string bytes = seed;
       damage.flip_bits(bytes, 1 + round % 3);
       if (round % 5 == 0) damage.cut(bytes);
-      fuzz_inflater(bytes);
+      test::fuzz_inflater(bytes);
     }
   }
 }
@@ -202,7 +203,7 @@ TEST(Inflater, FuzzFunctionAcceptsWhatOnceBrokeIt) {
   int num_files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_path("tests/fuzz/corpus/inflater"))) {
     std::ifstream in(entry.path(), std::ios::binary);
-    fuzz_inflater(std::string(std::istreambuf_iterator<char>(in), {}));
+    test::fuzz_inflater(std::string(std::istreambuf_iterator<char>(in), {}));
     ++num_files;
   }
   EXPECT_GE(num_files, 2);

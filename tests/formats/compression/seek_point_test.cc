@@ -10,6 +10,7 @@
 
 #include "millrace/formats/compression/deflate.h"
 #include "millrace/formats/compression/inflate.h"
+#include "tests/fuzz/inflate_fuzz.h"
 #include "tests/support/damage.h"
 
 namespace millrace::seek_point_test {
@@ -206,12 +207,12 @@ TEST(SeekPoint, FuzzFunctionGoesOnFromEveryPointOfDamagedStreams) {
                                  packed(Compression::kZlib, text(3000), 0) + packed(Compression::kZlib, text(300), 9)};
   test::Damage damage;
   for (const std::string& seed : seeds) {
-    fuzz_seek_points(seed);
+    test::fuzz_seek_points(seed);
     for (int round = 0; round < 25 && !seed.empty(); ++round) {
       std::string bytes = seed;
       damage.flip_bits(bytes, 1 + round % 3);
       bytes.push_back(static_cast<char>(round));
-      fuzz_seek_points(bytes);
+      test::fuzz_seek_points(bytes);
     }
   }
 }

@@ -13,6 +13,8 @@
 #include "millrace/formats/compression/frame_table.h"
 #include "millrace/formats/compression/zstd_packer.h"
 #include "millrace/formats/compression/zstd_unpacker.h"
+#include "tests/fuzz/frame_table_fuzz.h"
+#include "tests/fuzz/zstd_unpacker_fuzz.h"
 #include "tests/support/damage.h"
 
 namespace millrace::zstd_test {
@@ -417,16 +419,16 @@ TEST(ZstdUnpackerFuzz, TakesDamagedFiles) {
                               frame(text(4000), {.checksum = false}) + skippable("ab") + frame(text(70)),
                               frame(text(2 << 20), {.content_size = false})};
   for (const std::string& file : good) {
-    fuzz_zstd_unpacker(file);
-    fuzz_frame_table(file);
+    test::fuzz_zstd_unpacker(file);
+    test::fuzz_frame_table(file);
     for (int i = 0; i < 60; ++i) {
       std::string damaged = file;
       damage.flip_bits(damaged, 1 + i % 4);
-      fuzz_zstd_unpacker(damaged);
-      fuzz_frame_table(damaged);
+      test::fuzz_zstd_unpacker(damaged);
+      test::fuzz_frame_table(damaged);
       damage.cut(damaged);
-      fuzz_zstd_unpacker(damaged);
-      fuzz_frame_table(damaged);
+      test::fuzz_zstd_unpacker(damaged);
+      test::fuzz_frame_table(damaged);
     }
   }
 }

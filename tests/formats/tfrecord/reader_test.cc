@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/file_feed.h"
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/tfrecord/frame.h"
+#include "tests/fuzz/record_reader_fuzz.h"
 #include "tests/support/damage.h"
 
 namespace millrace::reader_test {
@@ -394,14 +395,14 @@ TEST(RecordReader, BuffersAreRecycled) {
 TEST(RecordReader, FuzzFunctionAcceptsDamagedFiles) {
   std::string good;
   for (int i = 0; i < 12; ++i) good += frame(std::string((i * 97) % 150, static_cast<char>('a' + i)));
-  fuzz_record_reader("");
-  fuzz_record_reader(good);
+  test::fuzz_record_reader("");
+  test::fuzz_record_reader(good);
   test::Damage damage;
   for (int round = 0; round < 500; ++round) {
     std::string bytes = good;
     damage.flip_bits(bytes, round % 4);
     if (round % 3 == 0) damage.cut(bytes);
-    fuzz_record_reader(bytes);
+    test::fuzz_record_reader(bytes);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/tfrecord/index/index_builder.h"
 #include "millrace/formats/tfrecord/writer.h"
+#include "tests/fuzz/shard_index_fuzz.h"
 #include "tests/support/memory_storage.h"
 #include "tests/support/shard_driver.h"
 #include "tests/support/temporary_folder.h"
@@ -322,10 +323,10 @@ TEST_F(ShardIndexTest, AStartThatIsNoRecordOfTheIndexIsSaid) {
 }
 
 TEST_F(ShardIndexTest, ParsingAnyBytesIsSafe) {
-  fuzz_shard_index("");
+  test::fuzz_shard_index("");
   storage_.add("a", shard_of(some_payloads(30)));
   const std::string good = index_of("a")->serialize();
-  fuzz_shard_index(good);
+  test::fuzz_shard_index(good);
   uint64_t state = 1;
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = good.substr(12, good.size() - 20);  // the fuzzer puts the beginning and the checksum right
@@ -333,7 +334,7 @@ TEST_F(ShardIndexTest, ParsingAnyBytesIsSafe) {
       state = state * 6364136223846793005U + 1442695040888963407U;
       bytes[(state >> 33) % bytes.size()] = static_cast<char>(state >> 20);
     }
-    fuzz_shard_index(bytes);
+    test::fuzz_shard_index(bytes);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "millrace/formats/example/writer.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/benchmarks/image_message.h"
+#include "tests/benchmarks/workload_shards.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
 #include "tests/support/stalled_child.h"

@@ -208,7 +208,7 @@ TEST_P(PersistedElementsTest, WhatIsNotWrittenIsNamedAtTheEndOfTheRun) {
   };
   const auto all = [](const Dataset& kept) { return kept; };
   const auto some = [](const Dataset& kept) { return kept.take(1000); };
-  const std::string begin = fmt::format("{} '{}", GetParam().name, path_);
+  const std::string begin = fmt::format("millrace: {} '{}", GetParam().name, path_);
   EXPECT_THAT(warning(numbers(5000), some), AllOf(StartsWith(begin), HasSubstr("' is not written: "),
                                                   HasSubstr("when its input is read to the end\n")));
   EXPECT_THAT(names(), SizeIs(0));

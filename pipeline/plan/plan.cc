@@ -32,7 +32,7 @@ void print_into(const PlanNode& node, int depth, std::string& text) {
   text += fmt::format("{:{}}{}\n", "", 2 * depth, printable(line));
 }
 
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -66,12 +66,12 @@ size_t print_dot_into(const PlanNode& node, std::map<const PlanNode*, size_t>& n
   const size_t number = numbers.size();
   numbers.emplace(&node, number);
   const std::string arguments = printable(node.text(Effect::kStream, /*all=*/false));
-  text +=
-      fmt::format("  n{} [label={}];\n", number,
-                  quoted(wrapped(fmt::format("{}{}{}", node.op->name(), arguments.empty() ? "" : "\n", arguments))));
+  text += fmt::format(
+      "  n{} [label={}];\n", number,
+      dot_string(wrapped(fmt::format("{}{}{}", node.op->name(), arguments.empty() ? "" : "\n", arguments))));
   for (size_t i = 0; i < inputs.size(); ++i) {
     text += fmt::format("  n{} -> n{} [label={}];\n", inputs[i], number,
-                        quoted(wrapped(printable(node.inputs[i]->op->schema()->to_string()))));
+                        dot_string(wrapped(printable(node.inputs[i]->op->schema()->to_string()))));
   }
   return number;
 }

@@ -25,14 +25,11 @@ class VersionCheckedStorage::CheckedOpen final : public OpenSink {
         sink_(std::move(sink)) {}
 
   void open_done(OpenResult result) noexcept override {
-    if (result.file) {
-      try {
-        check(*result.file);
-      } catch (...) {
-        result = {.error = {.error = current_exception_as_error()}};
-      }
-    }
-    lifetime_->answer(*sink_, std::move(result));
+    const auto checked = [this](std::shared_ptr<File> file) {
+      check(*file);
+      return file;
+    };
+    lifetime_->answer(*sink_, with_file(std::move(result), checked));
   }
 
  private:

@@ -1,12 +1,25 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "millrace/formats/storage/storage.h"
 
 namespace millrace {
+
+/// The answer to an open with what `wrap` makes of its file; where that throws, with the error. Without a file, as it
+/// is.
+template <typename Wrap>
+[[nodiscard]] OpenResult with_file(OpenResult result, const Wrap& wrap) noexcept {
+  if (result.file == nullptr) return result;
+  try {
+    return {.file = wrap(std::move(result.file))};
+  } catch (...) {
+    return {.error = {.error = current_exception_as_error()}};
+  }
+}
 
 /// Whether a storage that stands before another one is still there. Opens in flight may outlive it, and whoever is told
 /// of a retriable error asks it again: so the errors are final once it has gone. Shared by the storage and its opens.

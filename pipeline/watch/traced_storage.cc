@@ -57,12 +57,10 @@ class TracedOpen final : public OpenSink {
   TracedOpen(std::shared_ptr<OpenSink> sink, std::shared_ptr<StorageLifetime> lifetime, std::shared_ptr<Trace> trace)
       : sink_(std::move(sink)), lifetime_(std::move(lifetime)), trace_(std::move(trace)) {}
   void open_done(OpenResult result) noexcept override {
-    try {
-      if (result.file) result.file = std::make_shared<TracedFile>(std::move(result.file), trace_);
-    } catch (...) {
-      result = {.error = {.error = current_exception_as_error()}};
-    }
-    lifetime_->answer(*sink_, std::move(result));
+    const auto traced = [this](std::shared_ptr<File> file) {
+      return std::make_shared<TracedFile>(std::move(file), trace_);
+    };
+    lifetime_->answer(*sink_, with_file(std::move(result), traced));
   }
 
  private:

@@ -134,12 +134,9 @@ class WatchedStorage::WatchedOpen final : public OpenSink {
     entry_->starts(WatchedFileState::Doing::kOpening, 0, 0);
   }
   void open_done(OpenResult result) noexcept override {
-    try {
-      if (result.file)
-        result.file = std::make_shared<WatchedFile>(entry_->list(), entry_->path(), std::move(result.file));
-    } catch (...) {
-      result = {.error = {.error = current_exception_as_error()}};
-    }
+    result = with_file(std::move(result), [this](std::shared_ptr<File> file) {
+      return std::make_shared<WatchedFile>(entry_->list(), entry_->path(), std::move(file));
+    });
     entry_->is_answered(0);
     entry_.reset();
     lifetime_->answer(*sink_, std::move(result));

@@ -60,15 +60,10 @@ double FBeta::value() const {
 }
 
 std::vector<double> FBeta::by_column() const {
-  std::vector<double> values;
-  for (int64_t column = 0; rows_.rows() > 0 && column < rows_.columns(); ++column) {
-    const std::vector<double> scores = rows_.column(rows_.predictions(), column);
-    const std::vector<double> labels = rows_.column(rows_.labels(), column);
-    values.push_back(any_nan(scores) || any_nan(labels)
-                         ? std::numeric_limits<double>::quiet_NaN()
-                         : counts_of(scores, labels, options_.threshold).f_beta(options_.beta));
-  }
-  return values;
+  return rows_.by_column([this](std::span<const double> scores, std::span<const double> labels) {
+    if (any_nan(scores) || any_nan(labels)) return std::numeric_limits<double>::quiet_NaN();
+    return counts_of(scores, labels, options_.threshold).f_beta(options_.beta);
+  });
 }
 
 }  // namespace millrace

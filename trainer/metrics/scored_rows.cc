@@ -76,8 +76,8 @@ double mean_of_defined(std::span<const double> values) {
 
 bool ScoredRows::has_nan() const { return any_nan(predictions_) || any_nan(labels_); }
 
-std::vector<double> ScoredRows::by_column(double (*measure)(std::span<const double> predictions,
-                                                            std::span<const double> labels)) const {
+std::vector<double> ScoredRows::by_column(
+    const std::function<double(std::span<const double> predictions, std::span<const double> labels)>& measure) const {
   std::vector<double> values;
   for (int64_t i = 0; rows_ > 0 && i < columns_; ++i) {
     values.push_back(measure(column(predictions_, i), column(labels_, i)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +35,8 @@ class ScoredRows {
   /// Column `column` of either, `[rows]`.
   std::vector<double> column(const std::vector<double>& values, int64_t column) const;
   /// `measure` of the predictions and labels of each column; none without rows.
-  std::vector<double> by_column(double (*measure)(std::span<const double> predictions,
-                                                  std::span<const double> labels)) const;
+  std::vector<double> by_column(
+      const std::function<double(std::span<const double> predictions, std::span<const double> labels)>& measure) const;
 
  private:
   MetricColumns names_;

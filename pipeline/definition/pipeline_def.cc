@@ -106,56 +106,52 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 using Message = google::protobuf::Message;
 using Field = google::protobuf::FieldDescriptor;
 
-// Calls `visit(message, field)` for each field that is set, in messages within it too.
+// Calls `visit(message, field, i)` for each value that is set, the i-th of its field, in messages within it too.
 template <typename Visit>
-void for_each_field(const Message& message, const Visit& visit) {
+void for_each_value(const Message& message, const Visit& visit) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   std::vector<const Field*> fields;
   reflection.ListFields(message, &fields);
   for (const Field* field : fields) {
-    visit(message, *field);
-    if (field->type() != Field::TYPE_MESSAGE) continue;
-    if (!field->is_repeated()) for_each_field(reflection.GetMessage(message, field), visit);
-    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
-      for_each_field(reflection.GetRepeatedMessage(message, field, i), visit);
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      visit(message, *field, i);
+      if (field->type() != Field::TYPE_MESSAGE) continue;
+      for_each_value(field->is_repeated() ? reflection.GetRepeatedMessage(message, field, i)
+                                          : reflection.GetMessage(message, field),
+                     visit);
     }
   }
 }
 
 // The text form takes any bytes.
 void need_utf8(const Message& message, std::string_view name) {
-  for_each_field(message, [name](const Message& in, const Field& field) {
+  for_each_value(message, [name](const Message& in, const Field& field, int i) {
     if (field.type() != Field::TYPE_STRING) return;
     const google::protobuf::Reflection& reflection = *in.GetReflection();
-    const int count = field.is_repeated() ? reflection.FieldSize(in, &field) : 1;
-    for (int i = 0; i < count; ++i) {
-      const std::string text = field.is_repeated() ? reflection.GetRepeatedString(in, &field, i)  //
-                                                   : reflection.GetString(in, &field);
-      if (is_valid_utf8(text)) continue;
-      const std::string of_bytes = field.name() + "_bytes";
-      refuse(field.containing_type()->FindFieldByName(of_bytes) != nullptr
-                 ? fmt::format("{}: '{}' is no UTF-8; '{}' is for such", name, field.name(), of_bytes)
-                 : fmt::format("{}: '{}' is no UTF-8: '{:.60}'", name, field.name(), printable(text)));
-    }
+    const std::string text = field.is_repeated() ? reflection.GetRepeatedString(in, &field, i)  //
+                                                 : reflection.GetString(in, &field);
+    if (is_valid_utf8(text)) return;
+    const std::string of_bytes = field.name() + "_bytes";
+    refuse(field.containing_type()->FindFieldByName(of_bytes) != nullptr
+               ? fmt::format("{}: '{}' is no UTF-8; '{}' is for such", name, field.name(), of_bytes)
+               : fmt::format("{}: '{}' is no UTF-8: '{:.60}'", name, field.name(), printable(text)));
   });
 }
 
 // Protobuf writes a negative zero as -0 and reads that as 0.
 void need_no_negative_zero(const Message& message) {
-  for_each_field(message, [](const Message& in, const Field& field) {
+  for_each_value(message, [](const Message& in, const Field& field, int i) {
     const google::protobuf::Reflection& reflection = *in.GetReflection();
-    const int count = field.is_repeated() ? reflection.FieldSize(in, &field) : 1;
-    for (int i = 0; i < count; ++i) {
-      double value = 1;
-      if (field.type() == Field::TYPE_FLOAT) {
-        value = field.is_repeated() ? reflection.GetRepeatedFloat(in, &field, i) : reflection.GetFloat(in, &field);
-      } else if (field.type() == Field::TYPE_DOUBLE) {
-        value = field.is_repeated() ? reflection.GetRepeatedDouble(in, &field, i) : reflection.GetDouble(in, &field);
-      }
-      if (value == 0 && std::signbit(value)) {
-        refuse(fmt::format("the pipeline cannot be written as JSON, which has no -0: '{}'; the text form has",
-                           field.name()));
-      }
+    double value = 1;
+    if (field.type() == Field::TYPE_FLOAT) {
+      value = field.is_repeated() ? reflection.GetRepeatedFloat(in, &field, i) : reflection.GetFloat(in, &field);
+    } else if (field.type() == Field::TYPE_DOUBLE) {
+      value = field.is_repeated() ? reflection.GetRepeatedDouble(in, &field, i) : reflection.GetDouble(in, &field);
+    }
+    if (value == 0 && std::signbit(value)) {
+      refuse(fmt::format("the pipeline cannot be written as JSON, which has no -0: '{}'; the text form has",
+                         field.name()));
     }
   });
 }

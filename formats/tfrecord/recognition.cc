@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/text/byte_order_mark.h"
 #include "millrace/formats/tfrecord/crc.h"
 #include "millrace/formats/utf8.h"
 
@@ -69,7 +70,7 @@ std::string_view format_of(std::string_view bytes) {
 std::string describe_other_format(std::string_view first_bytes) {
   const bool is_tar = first_bytes.size() > kTarMagicOffset && first_bytes.substr(kTarMagicOffset).starts_with("ustar");
   std::string_view format = is_tar ? "a tar archive" : format_of(first_bytes);
-  if (first_bytes.starts_with("\xef\xbb\xbf")) first_bytes.remove_prefix(3);  // the mark of byte order
+  if (first_bytes.starts_with(kUtf8Mark)) first_bytes.remove_prefix(kUtf8Mark.size());
   first_bytes.remove_prefix(std::min(first_bytes.find_first_not_of(" \t\r\n"), first_bytes.size()));
   if (format.empty()) format = format_of(first_bytes);
   if (!format.empty()) return fmt::format("; the file begins like {}, and is no TFRecord file", format);

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/ops/place_checks.h"
 #include "millrace/pipeline/plan/plan_digest.h"
 #include "millrace/pipeline/watch/shard_digest_reader.h"
 #include "pipeline/pipeline_state.pb.h"
@@ -72,7 +73,9 @@ SkipCounts read(const state::Skipped& skipped) {
 }
 
 Cursor read(const state::Cursor& cursor, int depth) {
-  if (depth > kMostDepth || cursor.skip() < 0) refuse("the state has a place that cannot be");
+  if (depth > kMostDepth || cursor.skip() < 0 || cursor.skip() > kMostReadAgain) {
+    refuse("the state has a place that cannot be");
+  }
   if (!cursor.has_state()) return {nullptr, cursor.skip()};
   const state::Stage& stage = cursor.state();
   std::vector<Cursor> inputs;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "millrace/ops/place_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -201,7 +203,7 @@ void InterleaveStage::read_state(const StageState& state) {
     if (!has_sources) return {};
     const size_t index = num_open + static_cast<size_t>(numbers[num_places + 2 * i]);
     if (index >= state.inputs.size()) refuse();
-    return state.inputs[index].advanced_by(numbers[num_places + 2 * i + 1]);
+    return state.inputs[index].advanced_by(elements_to_read_again(kKind, numbers[num_places + 2 * i + 1]));
   };
   for (size_t turn = 0; turn < cycle_.size(); ++turn) {
     if (numbers[3 + turn] == 0) continue;

@@ -234,17 +234,21 @@ std::optional<Model> few_numbers(const ModelElement& element) {
 
 namespace {
 
+// Forged states carry any numbers on: those here wrap around.
+int64_t sum(int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); }
+
 // False: the function throws.
 bool add_up(ScanNumbers& carried, uint64_t digest, int64_t divisor, int64_t remainder) {
-  carried.integers[0] -= 1;
-  carried.integers[1] += static_cast<int64_t>(digest % 100);
+  carried.integers[0] = sum(carried.integers[0], ~uint64_t{0});
+  carried.integers[1] = sum(carried.integers[1], digest % 100);
   if (digest_is(digest, divisor, remainder)) return false;
   carried.reals[0] += 0.5;
   return true;
 }
 
 int64_t sum_of(const ScanNumbers& carried) {
-  return 1000 * carried.integers[1] - carried.integers[0] + static_cast<int64_t>(1e7 * carried.reals[0]);
+  const auto integers = 1000 * static_cast<uint64_t>(carried.integers[1]) - static_cast<uint64_t>(carried.integers[0]);
+  return sum(static_cast<int64_t>(1e7 * carried.reals[0]), integers);
 }
 
 }  // namespace

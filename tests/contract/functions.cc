@@ -1,5 +1,6 @@
 #include "tests/contract/functions.h"
 
+#include <cmath>
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -248,7 +249,8 @@ bool add_up(ScanNumbers& carried, uint64_t digest, int64_t divisor, int64_t rema
 
 int64_t sum_of(const ScanNumbers& carried) {
   const auto integers = 1000 * static_cast<uint64_t>(carried.integers[1]) - static_cast<uint64_t>(carried.integers[0]);
-  return sum(static_cast<int64_t>(1e7 * carried.reals[0]), integers);
+  const double real = 1e7 * carried.reals[0];
+  return sum(std::abs(real) < 1e18 ? static_cast<int64_t>(real) : 0, integers);
 }
 
 }  // namespace

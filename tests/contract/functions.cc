@@ -1,8 +1,8 @@
 #include "tests/contract/functions.h"
 
-#include <cmath>
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <stdexcept>

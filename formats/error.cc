@@ -47,11 +47,19 @@ std::string Error::to_string() const {
   return printable(text);  // names in it may be any bytes
 }
 
+Error MemoryBudgetError::error() const {
+  return {.code = ErrorCode::kMemoryBudget,
+          .message = fmt::format("{} bytes more are needed where {} are in use, the memory budget is {}", bytes_,
+                                 in_use_, budget_)};
+}
+
 Error current_exception_as_error(std::string_view stage) {
   Error error;
   try {
     throw;
   } catch (const ErrorException& e) {
+    error = e.error();
+  } catch (const MemoryBudgetError& e) {
     error = e.error();
   } catch (const std::bad_alloc&) {
     error = {.code = ErrorCode::kOutOfMemory, .message = "the system has no more memory"};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -71,9 +72,26 @@ class ErrorException : public std::runtime_error {
   Error error_;
 };
 
+/// Memory that something asked for beyond the memory budget of its pipeline. It is a `std::bad_alloc`, so that whoever
+/// passes that on passes this on too; it allocates nothing.
+class MemoryBudgetError : public std::bad_alloc {
+ public:
+  /// In bytes: what was asked for, what was in use then, and the budget.
+  MemoryBudgetError(int64_t bytes, int64_t in_use, int64_t budget) noexcept
+      : bytes_(bytes), in_use_(in_use), budget_(budget) {}
+  const char* what() const noexcept override { return "more than the memory budget"; }
+  /// `kMemoryBudget`, with all three numbers.
+  Error error() const;
+
+ private:
+  int64_t bytes_;
+  int64_t in_use_;
+  int64_t budget_;
+};
+
 /// In a `catch`: the exception that is being handled as an error, so that it has one code wherever it is caught. An
-/// `ErrorException` keeps its own error, `std::bad_alloc` is `kOutOfMemory`, everything else `kUserFunction` with what
-/// it says. `stage`: set where the error names no stage yet.
+/// `ErrorException` keeps its own error, as `MemoryBudgetError` does; other `std::bad_alloc` are `kOutOfMemory`, all
+/// else `kUserFunction` with what it says. `stage`: set where the error names no stage yet.
 ///
 ///     try {
 ///       function();

@@ -68,6 +68,7 @@ Block BlockBuilder::split(size_t num_elements) {
 }
 
 Block error_block(const SchemaPtr& schema, BufferPool& pool, std::shared_ptr<const Error> error, int64_t rows) {
+  const BufferPool::Unlimited for_error;
   BlockBuilder builder(schema, pool);
   builder.append_error(std::move(error));
   Block block = builder.finish();

@@ -9,6 +9,8 @@
 
 #include <sys/mman.h>
 
+#include "millrace/formats/error.h"
+
 namespace millrace {
 namespace {
 
@@ -28,6 +30,8 @@ constexpr size_t kKeptBytesPerClass = size_t{256} << 20;
 // a virtual machine costs as much as the memory itself.
 constexpr size_t kShared = size_t{64} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
+
+thread_local int unlimited = 0;  // `BufferPool::Unlimited` of this thread
 
 uint32_t home_of_this_thread() {
   static std::atomic<uint32_t> threads{0};
@@ -216,12 +220,41 @@ struct BufferBody::PoolState {
     return false;
   }
 
+  // Throws when so many bytes more are too many.
+  void take_bytes(int64_t bytes, bool is_unlimited) {
+    const int64_t in_use = bytes_in_use.fetch_add(bytes) + bytes;
+    if (is_unlimited) {
+      unlimited_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    } else if (const int64_t counted = in_use - unlimited_bytes.load(std::memory_order_relaxed);
+               counted > most_in_use.load(std::memory_order_relaxed)) {
+      give_back_bytes(bytes, /*was_unlimited=*/false);
+      throw MemoryBudgetError(bytes, counted - bytes, budget.load(std::memory_order_relaxed));
+    }
+    int64_t before = peak.load(std::memory_order_relaxed);
+    while (in_use > before && !peak.compare_exchange_weak(before, in_use, std::memory_order_relaxed)) {
+    }
+  }
+
+  // Sequentially consistent with `expect_room` and the look at the bytes that follows it: one of the two sees the
+  // other.
+  void give_back_bytes(int64_t bytes, bool was_unlimited) noexcept {
+    if (was_unlimited) unlimited_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    const int64_t left = bytes_in_use.fetch_sub(bytes) - bytes;
+    if (room_expected.load() && left < room_at.load(std::memory_order_relaxed) && room_expected.exchange(false)) {
+      const std::lock_guard lock(room_mutex);
+      if (room_made) room_made();
+    }
+  }
+
   std::array<HugePages, kClasses> huge_pages;  // by size class
   std::array<FreeList, kClasses> free_lists;
   std::atomic<int64_t> bytes_in_use{0};
   std::atomic<int64_t> peak{0};
   std::atomic<int64_t> bytes_held{0};  // in use or free
   std::atomic<int64_t> limit{INT64_MAX};
+  std::atomic<int64_t> unlimited_bytes{0};  // of those in use
+  std::atomic<int64_t> most_in_use{INT64_MAX};
+  std::atomic<int64_t> budget{INT64_MAX};
   std::atomic<int64_t> room_at{INT64_MAX};
   std::atomic<bool> room_expected{false};
   std::mutex room_mutex;  // taken only when somebody waits for room
@@ -233,15 +266,9 @@ void BufferBody::release() noexcept {
   // A buffer on the free list must not keep the pool alive.
   const std::shared_ptr<PoolState> pool = std::move(pool_);
   const auto bytes = static_cast<int64_t>(capacity_);
+  const bool was_unlimited = is_unlimited_;
   if (!pool->keep(this)) pool->drop(this);
-  // Sequentially consistent with `expect_room` and the look at the bytes that follows it: one of the two sees the
-  // other.
-  const int64_t left = pool->bytes_in_use.fetch_sub(bytes) - bytes;
-  if (pool->room_expected.load() && left < pool->room_at.load(std::memory_order_relaxed) &&
-      pool->room_expected.exchange(false)) {
-    const std::lock_guard lock(pool->room_mutex);
-    if (pool->room_made) pool->room_made();
-  }
+  pool->give_back_bytes(bytes, was_unlimited);
 }
 
 BufferPool::BufferPool() : state_(std::make_shared<BufferBody::PoolState>()) {}
@@ -250,29 +277,58 @@ Buffer BufferPool::allocate(size_t bytes) {
   const SizeClass wanted = size_class(bytes);
   if (wanted.index >= kClasses) throw std::bad_alloc();
   const auto capacity = static_cast<int64_t>(wanted.bytes);
+  const bool is_unlimited = unlimited > 0;
+  state_->take_bytes(capacity, is_unlimited);
   BufferBody* body = state_->take(wanted.index);
   if (body == nullptr) {
     if (state_->bytes_held.load(std::memory_order_relaxed) + capacity > state_->limit.load(std::memory_order_relaxed)) {
       state_->make_room(capacity);
     }
-    body = state_->make(wanted);
+    try {
+      body = state_->make(wanted);
+    } catch (...) {
+      state_->give_back_bytes(capacity, is_unlimited);
+      throw;
+    }
     state_->bytes_held.fetch_add(capacity, std::memory_order_relaxed);
     state_->fresh_allocations.fetch_add(1, std::memory_order_relaxed);
   }
   body->pool_ = state_;
   body->home_ = home_of_this_thread();
-  const int64_t in_use = state_->bytes_in_use.fetch_add(capacity) + capacity;
-  int64_t peak = state_->peak.load(std::memory_order_relaxed);
-  while (in_use > peak && !state_->peak.compare_exchange_weak(peak, in_use, std::memory_order_relaxed)) {
-  }
+  body->is_unlimited_ = is_unlimited;
   return Buffer(body);
 }
+
+// Whoever gives it back does not know whether it was unlimited: it always counts.
+void* BufferPool::take(size_t bytes) {
+  const auto counted = static_cast<int64_t>(bytes);
+  unlimited > 0 ? static_cast<void>(state_->bytes_in_use.fetch_add(counted))
+                : state_->take_bytes(counted, /*is_unlimited=*/false);
+  void* memory = bytes >= kMapped ? map_huge_pages(bytes) : ::operator new(bytes, std::nothrow);
+  if (memory != nullptr) return memory;
+  state_->give_back_bytes(counted, /*was_unlimited=*/false);
+  throw std::bad_alloc();
+}
+
+void BufferPool::give_back(void* memory, size_t bytes) noexcept {
+  bytes >= kMapped ? static_cast<void>(::munmap(memory, bytes)) : ::operator delete(memory);
+  state_->give_back_bytes(static_cast<int64_t>(bytes), /*was_unlimited=*/false);
+}
+
+BufferPool::Unlimited::Unlimited() noexcept { ++unlimited; }
+
+BufferPool::Unlimited::~Unlimited() { --unlimited; }
 
 void BufferPool::set_limit(int64_t bytes, int64_t room_at, std::function<void()> room_made) {
   state_->limit.store(bytes);
   state_->room_at.store(room_at);
   const std::lock_guard lock(state_->room_mutex);
   state_->room_made = std::move(room_made);
+}
+
+void BufferPool::refuse_beyond(int64_t bytes, int64_t budget) {
+  state_->most_in_use.store(bytes);
+  state_->budget.store(budget);
 }
 
 void BufferPool::expect_room() noexcept { state_->room_expected.store(true); }

@@ -87,6 +87,7 @@ class BufferBody final : public Resource {
   size_t capacity_ = 0;
   int size_class_ = 0;
   uint32_t home_ = 0;  // of the thread that took it last
+  bool is_unlimited_ = false;
   std::shared_ptr<PoolState> pool_;
 };
 
@@ -101,8 +102,12 @@ using Buffer = Ref<BufferBody>;
 class BufferPool {
  public:
   BufferPool();
-  /// A buffer of at least `bytes` bytes. Throws std::bad_alloc when the system has none.
+  /// A buffer of at least `bytes` bytes. Throws std::bad_alloc when the system has none, and `MemoryBudgetError` when
+  /// more would be in use than `refuse_beyond` allows.
   [[nodiscard]] Buffer allocate(size_t bytes);
+  /// Memory that counts among what is in use but is never kept free, until `give_back`. Throws as `allocate` does.
+  [[nodiscard]] void* take(size_t bytes);
+  void give_back(void* memory, size_t bytes) noexcept;
   /// Bytes in buffers that somebody holds now.
   int64_t bytes_in_use() const;
   /// The most that was in use at a time.
@@ -111,6 +116,18 @@ class BufferPool {
   /// back to the system. After `expect_room`, the next buffer whose release leaves less than `room_at` in use calls
   /// `room_made`, once, on any thread. The function must not block; when this call returns no other is running.
   void set_limit(int64_t bytes, int64_t room_at, std::function<void()> room_made);
+  /// From now on nobody gets memory with which more than `bytes` would be in use, `Unlimited` apart, which does not
+  /// count here. `budget`: what errors name. Default: no limit.
+  void refuse_beyond(int64_t bytes, int64_t budget);
+  /// While one lives, its thread gets what the system has: for functions of users, and for what stands in the place of
+  /// an error.
+  class Unlimited {
+   public:
+    Unlimited() noexcept;
+    ~Unlimited();
+    Unlimited(const Unlimited&) = delete;
+    Unlimited& operator=(const Unlimited&) = delete;
+  };
   void expect_room() noexcept;
   /// Buffers made from fresh memory since the pool began: constant in steady state.
   int64_t fresh_allocations() const;

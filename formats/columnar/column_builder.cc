@@ -7,13 +7,27 @@
 
 namespace millrace {
 
+namespace {
+
+// Begins anew, without the memory that a large column took.
+void restart(CountedVector<int64_t>& numbers) {
+  constexpr size_t kKept = 4096;
+  if (numbers.capacity() <= kKept) return numbers.clear();
+  CountedVector<int64_t>(numbers.get_allocator()).swap(numbers);
+}
+
+}  // namespace
+
 ColumnBuilder::ColumnBuilder(BufferPool& pool, const FeatureSpec& feature)
     : pool_(pool),
       dtype_(feature.dtype),
       shape_(feature.shape),
       fixed_(feature.has_fixed_shape()),
       ragged_(feature.is_ragged()),
-      stride_(fixed_ ? static_cast<size_t>(millrace::num_values(shape_)) : 0) {
+      stride_(fixed_ ? static_cast<size_t>(millrace::num_values(shape_)) : 0),
+      offsets_(1, 0, CountedAllocator<int64_t>(pool)),
+      dims_(CountedAllocator<int64_t>(pool)),
+      size_offsets_(CountedAllocator<int64_t>(pool)) {
   if (ragged_) size_offsets_.push_back(0);
 }
 
@@ -176,7 +190,8 @@ Column ColumnBuilder::finish() {
     column = Column::of_fixed(values_, dtype_, shape_, num_elements_);
   } else if (ragged_) {
     column = Column::of_ragged(pool_, values_, dtype_, shape_, offsets_, dims_, size_offsets_);
-    size_offsets_.assign(1, 0);
+    restart(size_offsets_);
+    size_offsets_.push_back(0);
   } else {
     column = Column::of_varying(pool_, values_, dtype_, static_cast<int>(shape_.size()), offsets_, dims_);
   }
@@ -190,8 +205,9 @@ Column ColumnBuilder::finish() {
   values_ = {};
   capacity_ = used_ = num_elements_ = 0;
   payload_ = 0;
-  offsets_.assign(1, 0);
-  dims_.clear();
+  restart(offsets_);
+  offsets_.push_back(0);
+  restart(dims_);
   before_mark_ = {};
   holds_ = {};
   seen_.fill(nullptr);

@@ -10,6 +10,7 @@
 
 #include "millrace/formats/columnar/buffer.h"
 #include "millrace/formats/columnar/column.h"
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/formats/columnar/keep_alive_list.h"
 #include "millrace/formats/columnar/schema.h"
 
@@ -73,6 +74,8 @@ class ColumnBuilder {
   /// Copies bytes to where they live as long as the column does.
   [[nodiscard]] std::string_view store(std::string_view bytes);
 
+  /// Where its memory comes from.
+  BufferPool& pool() const { return pool_; }
   size_t num_elements() const { return num_elements_; }
   /// As `Column::byte_size`, of what was appended so far.
   int64_t byte_size() const { return static_cast<int64_t>(used_) + payload_; }
@@ -104,9 +107,9 @@ class ColumnBuilder {
   size_t used_ = 0;
   size_t last_used_ = 0;  // by the column before: what the next one will need
   int64_t payload_ = 0;   // bytes that views point to
-  std::vector<int64_t> offsets_{0};
-  std::vector<int64_t> dims_;
-  std::vector<int64_t> size_offsets_;  // when ragged: where the sizes of each element begin in `dims_`, and their end
+  CountedVector<int64_t> offsets_;
+  CountedVector<int64_t> dims_;
+  CountedVector<int64_t> size_offsets_;  // when ragged: where the sizes of each element begin in `dims_`, and their end
   KeepAliveList before_mark_;
   KeepAliveList holds_;  // since the mark
   // Resources seen lately, by address: gathering from some inputs in turn must not search the list for each element.

@@ -20,9 +20,14 @@ std::string_view name_of_list(const Partition& partition) {
 
 [[noreturn]] void misfit(std::string what) { throw Malformed{std::move(what), nullptr, ErrorCode::kWrongShape}; }
 
-std::vector<int64_t> read_numbers(const ValueList& list, std::string_view key, bool& after_packed) {
+// Of one list of an Example, which may have as many as a record has bytes.
+using Numbers = CountedVector<int64_t>;
+
+Numbers no_numbers(BufferPool& pool) { return Numbers(CountedAllocator<int64_t>(pool)); }
+
+Numbers read_numbers(const ValueList& list, std::string_view key, bool& after_packed, BufferPool& pool) {
   check_kind(list, DType::kInt64, key);
-  std::vector<int64_t> numbers(static_cast<size_t>(count_values(list)));
+  Numbers numbers(static_cast<size_t>(count_values(list)), 0, CountedAllocator<int64_t>(pool));
   if (!list.kind) return numbers;
   const auto capacity = static_cast<int64_t>(numbers.size());
   after_packed |= read_values(list, DType::kInt64, capacity, reinterpret_cast<std::byte*>(numbers.data())).after_packed;
@@ -33,15 +38,15 @@ std::vector<int64_t> read_numbers(const ValueList& list, std::string_view key, b
 struct Rows {
   int64_t count;  // outermost
   // By partition from the outside in: its row splits, or of uniform rows nothing.
-  std::vector<std::vector<int64_t>> splits;
+  std::vector<Numbers> splits;
 };
 
 // Row splits of `count` rows or values: as TensorFlow makes them, where they cut all of it into rows in order.
-std::vector<int64_t> splits_of(const Partition& partition, std::vector<int64_t> numbers, int64_t count, bool validate) {
+Numbers splits_of(const Partition& partition, Numbers numbers, int64_t count, bool validate) {
   const auto refuse = [&](const std::string& why) {
     misfit(fmt::format("the {} '{}' {} of {} rows or values", name_of_list(partition), partition.key, why, count));
   };
-  std::vector<int64_t> splits{0};
+  Numbers splits({0}, numbers.get_allocator());
   switch (partition.kind) {
     case Partition::kRowSplits:
     case Partition::kRowLimits:
@@ -83,9 +88,9 @@ std::vector<int64_t> splits_of(const Partition& partition, std::vector<int64_t> 
   return splits;
 }
 
-Rows cut(const FeatureDescription& feature, int64_t num_values, std::vector<std::vector<int64_t>> numbers) {
+Rows cut(const FeatureDescription& feature, int64_t num_values, std::vector<Numbers> numbers, BufferPool& pool) {
   Rows rows{num_values, {}};
-  rows.splits.resize(feature.partitions.size());
+  rows.splits.resize(feature.partitions.size(), no_numbers(pool));
   for (size_t p = feature.partitions.size(); p-- > 0;) {
     const Partition& partition = feature.partitions[p];
     if (partition.kind == Partition::kUniformRowLength) {
@@ -103,8 +108,7 @@ Rows cut(const FeatureDescription& feature, int64_t num_values, std::vector<std:
 }
 
 // The sizes of a column's element after its outermost dimensions.
-void append_sizes(const FeatureDescription& feature, const std::vector<std::vector<int64_t>>& splits,
-                  std::vector<int64_t>& sizes) {
+void append_sizes(const FeatureDescription& feature, const std::vector<Numbers>& splits, Numbers& sizes) {
   for (size_t p = 0; p < feature.partitions.size(); ++p) {
     if (feature.partitions[p].kind == Partition::kUniformRowLength) {
       sizes.push_back(feature.partitions[p].row_length);
@@ -127,17 +131,18 @@ void append_sparse(const FeatureDescription& feature, std::span<const ValueList>
   const size_t dimensions = feature.index_keys.size();
   const int64_t count = count_values(lists[0]);
   const auto num_values = static_cast<size_t>(count);
-  std::vector<std::vector<int64_t>> indices;
+  BufferPool& pool = values_column.pool();
+  std::vector<Numbers> indices;
   for (size_t d = 0; d < dimensions; ++d) {
-    indices.push_back(read_numbers(lists[d + 1], feature.index_keys[d], after_packed));
+    indices.push_back(read_numbers(lists[d + 1], feature.index_keys[d], after_packed, pool));
     if (indices[d].size() != num_values) {
       misfit(fmt::format("'{}' has {} indices for {} values", feature.index_keys[d], indices[d].size(), count));
     }
   }
-  std::vector<size_t> order(num_values);
+  CountedVector<size_t> order(num_values, 0, CountedAllocator<size_t>(pool));
   std::iota(order.begin(), order.end(), size_t{0});
   const auto before = [&](size_t a, size_t b) {
-    for (const std::vector<int64_t>& index : indices) {
+    for (const Numbers& index : indices) {
       if (index[a] != index[b]) return index[a] < index[b];
     }
     return false;
@@ -165,9 +170,9 @@ void append_sparse(const FeatureDescription& feature, std::span<const ValueList>
     return;
   }
   const size_t bytes = size_of(feature.dtype);
-  std::vector<std::byte> unsorted(num_values * bytes);
-  after_packed |= read_values(lists[0], feature.dtype, count, unsorted.data()).after_packed;
-  for (size_t i = 0; i < num_values; ++i) std::copy_n(unsorted.data() + order[i] * bytes, bytes, space + i * bytes);
+  const Buffer unsorted = pool.allocate(num_values * bytes);
+  after_packed |= read_values(lists[0], feature.dtype, count, unsorted->data()).after_packed;
+  for (size_t i = 0; i < num_values; ++i) std::copy_n(unsorted->data() + order[i] * bytes, bytes, space + i * bytes);
 }
 
 }  // namespace
@@ -198,13 +203,14 @@ void append_feature(const FeatureDescription& feature, std::span<const ValueList
   const int64_t count = count_values(lists[0]);
   std::byte* space = nullptr;
   if (!feature.partitions.empty()) {
-    std::vector<std::vector<int64_t>> numbers;
+    BufferPool& pool = columns[0]->pool();
+    std::vector<Numbers> numbers;
     for (const Partition& partition : feature.partitions) {
       if (partition.kind == Partition::kUniformRowLength) continue;
-      numbers.push_back(read_numbers(lists[numbers.size() + 1], partition.key, after_packed));
+      numbers.push_back(read_numbers(lists[numbers.size() + 1], partition.key, after_packed, pool));
     }
-    const Rows rows = cut(feature, count, std::move(numbers));
-    std::vector<int64_t> sizes{rows.count};
+    const Rows rows = cut(feature, count, std::move(numbers), pool);
+    Numbers sizes({rows.count}, CountedAllocator<int64_t>(pool));
     append_sizes(feature, rows.splits, sizes);
     space = columns[0]->append_space(count, sizes);
   } else if (feature.kind == FeatureDescription::kFixedLenSequence) {
@@ -218,12 +224,13 @@ void append_feature(const FeatureDescription& feature, std::span<const ValueList
   after_packed |= read_values(lists[0], feature.dtype, count, space).after_packed;
 }
 
-void append_steps(const FeatureDescription& feature, std::span<const std::vector<ValueList>> lists,
+void append_steps(const FeatureDescription& feature, std::span<const CountedVector<ValueList>> lists,
                   ColumnBuilder& column) {
-  const std::vector<ValueList>& steps = lists[0];
+  const CountedVector<ValueList>& steps = lists[0];
   const auto num_steps = static_cast<int64_t>(steps.size());
   const bool is_dense = feature.kind == FeatureDescription::kFixedLenSequence;
-  std::vector<int64_t> counts;
+  BufferPool& pool = column.pool();
+  Numbers counts = no_numbers(pool);
   int64_t total = 0;
   for (const ValueList& step : steps) {
     check_kind(step, feature.stored);
@@ -234,7 +241,7 @@ void append_steps(const FeatureDescription& feature, std::span<const std::vector
                          to_string(feature.shape), num_values(feature.shape)));
     }
   }
-  std::vector<int64_t> sizes{num_steps};
+  Numbers sizes({num_steps}, CountedAllocator<int64_t>(pool));
   if (is_dense) {
     sizes.insert(sizes.end(), feature.shape.begin(), feature.shape.end());
   } else if (feature.partitions.empty()) {
@@ -246,16 +253,16 @@ void append_steps(const FeatureDescription& feature, std::span<const std::vector
       misfit(fmt::format("'{}' has {} steps, the values have {}", keys_of(feature)[l].key, lists[l].size(), num_steps));
     }
     // The rows of all steps after each other.
-    std::vector<int64_t> step_splits{0};
-    std::vector<std::vector<int64_t>> splits(feature.partitions.size(), std::vector<int64_t>{0});
+    Numbers step_splits({0}, CountedAllocator<int64_t>(pool));
+    std::vector<Numbers> splits(feature.partitions.size(), step_splits);
     bool after_packed = false;
     for (size_t s = 0; s < steps.size(); ++s) {
-      std::vector<std::vector<int64_t>> numbers;
+      std::vector<Numbers> numbers;
       for (const Partition& partition : feature.partitions) {
         if (partition.kind == Partition::kUniformRowLength) continue;
-        numbers.push_back(read_numbers(lists[numbers.size() + 1][s], partition.key, after_packed));
+        numbers.push_back(read_numbers(lists[numbers.size() + 1][s], partition.key, after_packed, pool));
       }
-      const Rows rows = cut(feature, counts[s], std::move(numbers));
+      const Rows rows = cut(feature, counts[s], std::move(numbers), pool);
       step_splits.push_back(step_splits.back() + rows.count);
       for (size_t p = 0; p < splits.size(); ++p) {
         const int64_t before = splits[p].back();

@@ -31,7 +31,7 @@ void append_feature(const FeatureDescription& feature, std::span<const ValueList
                     std::span<ColumnBuilder* const> columns, bool& after_packed);
 
 /// The same for a feature list: the lists of each step.
-void append_steps(const FeatureDescription& feature, std::span<const std::vector<ValueList>> lists,
+void append_steps(const FeatureDescription& feature, std::span<const CountedVector<ValueList>> lists,
                   ColumnBuilder& column);
 
 }  // namespace millrace::wire

@@ -47,6 +47,7 @@ inline Entry read_entry(std::string_view bytes, int depth) {
       if (!value_seen) {
         entry.value = part;
       } else {
+        if (entry.more.size() == kMostParts) throw Malformed{"a feature in more parts than are read", part.data()};
         entry.more.push_back(part);
       }
       value_seen = true;

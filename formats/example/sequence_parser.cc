@@ -1,5 +1,7 @@
 #include "millrace/formats/example/sequence_parser.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "millrace/formats/example/default_values.h"
@@ -31,13 +33,16 @@ constexpr int kStepDepth = 4;
 constexpr uint32_t kContext = tag(1, kDelimited);
 constexpr uint32_t kFeatureLists = tag(2, kDelimited);
 
-// Adds the steps of a FeatureList message, or of a further part of one.
-void read_steps(std::string_view feature_list, std::vector<ValueList>& steps) {
+// Calls `function` with each step of a FeatureList message, or of a further part of one.
+template <typename Function>
+void for_each_step(std::string_view feature_list, Function&& function) {
   Wire list(feature_list, kValueDepth);
   while (!list.done()) {
     const uint32_t field_tag = list.read_tag();
     if (field_tag == tag(1, kDelimited)) {
-      wire::read_feature(list.delimited(), kStepDepth, steps.emplace_back());
+      ValueList step;
+      wire::read_feature(list.delimited(), kStepDepth, step);
+      function(std::move(step));
     } else {
       list.skip(field_tag);
     }
@@ -55,17 +60,18 @@ struct Map {
     entries.for_each_part(list, [&](std::string_view part) { wire::read_feature(part, kValueDepth, values); });
     return values;
   }
-  std::vector<ValueList> steps(size_t list) const {
-    std::vector<ValueList> all;
-    entries.for_each_part(list, [&](std::string_view part) { read_steps(part, all); });
+  // A step of two bytes takes more than fifty here.
+  CountedVector<ValueList> steps(size_t list, BufferPool& pool) const {
+    CountedVector<ValueList> all{CountedAllocator<ValueList>(pool)};
+    entries.for_each_part(list, [&](std::string_view part) {
+      for_each_step(part, [&](ValueList step) { all.push_back(std::move(step)); });
+    });
     return all;
   }
   // A value that nobody asks for, or that a later one replaces.
   void check(std::string_view value) const {
     if (has_steps) {
-      std::vector<ValueList> all;
-      read_steps(value, all);
-      for (const ValueList& step : all) wire::check_values(step);
+      for_each_step(value, [](const ValueList& step) { wire::check_values(step); });
     } else {
       ValueList list;
       wire::read_feature(value, kValueDepth, list);
@@ -140,13 +146,16 @@ std::optional<Error> SequenceExampleParser::parse(std::string_view record, std::
   Overlong overlong;
   std::optional<Error> error = parse_fields(record, destinations, builders, overlong);
   // TensorFlow takes an overlong tag at the top for an unknown field, and so gets another answer.
-  if (error || !overlong.has_wanted || !parses_without_overlong(record)) return error;
+  if (error || !overlong.has_wanted) return error;
+  // Without columns that vary there is no more to read than the schema says.
+  BufferPool own;
+  const auto varying = std::ranges::find_if(builders, [](const ColumnBuilder* builder) { return builder != nullptr; });
+  if (!parses_without_overlong(record, varying == builders.end() ? own : (*varying)->pool())) return error;
   return Error{.code = ErrorCode::kParse,
                .message = "an overlong field tag, which TensorFlow takes for an unknown field"};
 }
 
-bool SequenceExampleParser::parses_without_overlong(std::string_view record) const {
-  BufferPool pool;
+bool SequenceExampleParser::parses_without_overlong(std::string_view record, BufferPool& pool) const {
   std::vector<Column> fixed;
   std::vector<ColumnBuilder> builders;
   fixed.reserve(columns_.size());
@@ -224,9 +233,9 @@ std::optional<Error> SequenceExampleParser::parse_fields(std::string_view record
         return Error{.code = ErrorCode::kMissingFeature,
                      .message = fmt::format("feature list '{}' is not in the record", feature.key)};
       }
-      std::vector<std::vector<ValueList>> steps;
+      std::vector<CountedVector<ValueList>> steps;
       steps.reserve(of_feature.size());
-      for (const size_t list : of_feature) steps.push_back(lists.steps(list));
+      for (const size_t list : of_feature) steps.push_back(lists.steps(list, builders[column]->pool()));
       wire::append_steps(feature, steps, *builders[column]);
     }
   } catch (const Malformed& malformed) {

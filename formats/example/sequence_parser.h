@@ -45,7 +45,7 @@ class SequenceExampleParser {
   std::optional<Error> parse_fields(std::string_view record, std::span<std::byte* const> destinations,
                                     std::span<ColumnBuilder* const> builders, Overlong& overlong) const;
   // Whether the record parses when the fields with overlong tags are left out.
-  bool parses_without_overlong(std::string_view record) const;
+  bool parses_without_overlong(std::string_view record, BufferPool& pool) const;
 
   std::vector<FeatureDescription> context_;
   std::vector<FeatureDescription> feature_lists_;

@@ -159,6 +159,7 @@ void read_feature(std::string_view feature, int depth, ValueList& list) {
     const std::string_view piece = wire.delimited();
     list.several = list.kind.has_value();
     if (list.kind == kind) {
+      if (list.more.size() == kMostParts) throw Malformed{"a list in more parts than are read", piece.data()};
       list.more.push_back(piece);
       continue;
     }

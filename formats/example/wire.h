@@ -19,6 +19,9 @@ constexpr uint32_t tag(uint32_t field, WireType type) { return field << 3 | type
 // protobuf's limit on messages and groups within each other.
 constexpr int kMaxDepth = 100;
 
+// Parts that one message of a record may be cut into where they are read together: each takes memory.
+constexpr size_t kMostParts = size_t{1} << 20;
+
 // A message without fields; its data() is not null, as that of a value that was not found is.
 constexpr std::string_view kEmptyMessage = "";
 

@@ -33,6 +33,7 @@ MapRowsOperator::MapRowsOperator(WrittenFeatures features, RowFunction&& functio
 }
 
 Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
+  const BufferPool::Unlimited of_user;
   RowWriter writer(features_.written(), pool);
   ElementProgress progress;
   for (size_t i = 0; i < block.num_elements(); ++i, progress.step()) {
@@ -121,6 +122,7 @@ MapBlocksOperator::MapBlocksOperator(BlockFunction function)
 }
 
 Block MapBlocksOperator::apply(Block block, BufferPool& pool) const {
+  const BufferPool::Unlimited of_user;
   Block mapped = block.with_columns(schema(), {});
   const size_t num_elements = block.num_elements();
   try {

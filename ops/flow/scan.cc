@@ -52,6 +52,7 @@ class ScanStage final : public Stage {
 
   std::shared_ptr<const Error> apply(const Block& block, size_t element, RowWriter& writer) {
     before_ = carried_;
+    const BufferPool::Unlimited of_user;
     try {
       function_.function(carried_, RowView(block, element), writer);
       if (carried_.integers.size() != before_.integers.size() || carried_.reals.size() != before_.reals.size()) {

@@ -145,6 +145,7 @@ class GeneratorStage final : public Stage {
 
   // False when there are no more.
   bool make(RowWriter& writer) {
+    const BufferPool::Unlimited of_user;
     try {
       if (run_.next(writer)) {
         writer.end_element();

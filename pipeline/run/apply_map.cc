@@ -18,6 +18,7 @@ class Place {
 
   // In a `catch`: each element is this error.
   Block failed(const SchemaPtr& schema, std::string_view stage, BufferPool& pool) {
+    const BufferPool::Unlimited for_error;
     const auto error = std::make_shared<const Error>(current_exception_as_error(stage));
     BlockBuilder builder(schema, pool);
     for (size_t i = 0; i < num_elements_; ++i) builder.append_error(error);

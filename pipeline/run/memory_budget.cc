@@ -21,6 +21,13 @@ int64_t control_group_limit() {
   return file >> bytes && bytes > 0 ? bytes : INT64_MAX;
 }
 
+// What all may take together beside functions of users: the budget, a tenth, and what does not grow with the data.
+int64_t most_in_use(int64_t budget) {
+  constexpr int64_t kBeside = int64_t{48} << 20;
+  int64_t most = 0;
+  return __builtin_add_overflow(budget, budget / 10 + kBeside, &most) ? INT64_MAX : most;
+}
+
 }  // namespace
 
 // An eighth is left to what the consumer waits for.
@@ -29,6 +36,7 @@ MemoryBudget::MemoryBudget(BufferPool& pool, int64_t bytes)
   pool_.set_limit(bytes_, for_running_ahead_ - for_running_ahead_ / 16, [this] {
     for (Waiter* waiter : waiters_) waiter->room_made();
   });
+  pool_.refuse_beyond(most_in_use(bytes_), bytes_);
 }
 
 MemoryBudget::~MemoryBudget() { close(); }

@@ -14,7 +14,8 @@ namespace millrace {
 ///
 /// Work that runs ahead starts only while there is room. Work that the consumer waits for always starts: a segment
 /// whose reader has found nothing and that holds no block itself. So the budget bounds how far anything runs ahead and
-/// never deadlocks; near its end a pipeline goes block by block.
+/// never deadlocks; near its end a pipeline goes block by block. What goes beyond it by a tenth and 48 MiB all the
+/// same, since something is larger than anybody knew, is refused (`BufferPool::refuse_beyond`).
 class MemoryBudget {
  public:
   /// `bytes`: at least 1.

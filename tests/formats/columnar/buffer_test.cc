@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "millrace/formats/error.h"
+
 namespace millrace::buffer_test {
 namespace {
 
@@ -66,6 +68,37 @@ TEST(BufferPool, MakesNothingFreshOfWhatComesBack) {
     }
     EXPECT_EQ(pool.fresh_allocations(), fresh) << size;
   }
+}
+
+TEST(BufferPool, RefusesWhatIsBeyondTheLimitButNotToWhoeverIsUnlimited) {
+  constexpr size_t kMebibyte = 1 << 20;
+  BufferPool pool;
+  pool.refuse_beyond(10 * kMebibyte, 8 * kMebibyte);
+  Buffer first = pool.allocate(6 * kMebibyte);
+  const int64_t in_use = pool.bytes_in_use();
+  try {
+    (void)pool.allocate(6 * kMebibyte);
+    ADD_FAILURE() << "beyond the limit";
+  } catch (const MemoryBudgetError& error) {
+    EXPECT_EQ(error.error().to_string(),
+              "memory_budget: 6291456 bytes more are needed where 6291456 are in use, the memory budget is 8388608");
+  }
+  EXPECT_THROW((void)pool.take(6 * kMebibyte), MemoryBudgetError);
+  EXPECT_EQ(pool.bytes_in_use(), in_use);
+  Buffer of_user;
+  {
+    const BufferPool::Unlimited unlimited;
+    of_user = pool.allocate(100 * kMebibyte);
+  }
+  // What a user took is in nobody's way.
+  void* const taken = pool.take(3 * kMebibyte);
+  EXPECT_THROW((void)pool.allocate(3 * kMebibyte), MemoryBudgetError);
+  EXPECT_GE(pool.bytes_in_use(), static_cast<int64_t>(109 * kMebibyte));
+  pool.give_back(taken, 3 * kMebibyte);
+  of_user = {};
+  EXPECT_EQ(pool.bytes_in_use(), in_use);
+  first = {};
+  EXPECT_NO_THROW((void)pool.allocate(9 * kMebibyte));
 }
 
 TEST(BufferPool, IsOutlivedByItsBuffers) {

@@ -83,6 +83,20 @@ std::string Schema::to_string() const {
   return text;
 }
 
+int64_t least_bytes(const Schema& schema, int64_t rows) {
+  int64_t bytes = 0;
+  for (const FeatureSpec& feature : schema.features()) {
+    auto of_feature = static_cast<int64_t>(size_of(feature.dtype));
+    for (size_t d = 0; d < feature.shape.size(); ++d) {
+      int64_t size = feature.shape[d];
+      if (size < 0) size = d == 0 ? rows : 0;
+      if (__builtin_mul_overflow(of_feature, size, &of_feature)) of_feature = INT64_MAX;
+    }
+    if (__builtin_add_overflow(bytes, of_feature, &bytes)) bytes = INT64_MAX;
+  }
+  return bytes;
+}
+
 int64_t fixed_bytes(const Schema& schema) {
   int64_t bytes = 0;
   for (const FeatureSpec& feature : schema.features()) {

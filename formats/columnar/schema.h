@@ -114,4 +114,9 @@ using SchemaPtr = std::shared_ptr<const Schema>;
 /// `bytes`.
 int64_t fixed_bytes(const Schema& schema);
 
+/// The least bytes that the values of an element take, without what `bytes` values point to: features whose shape
+/// varies may have none. `rows`: where the outermost size varies it is this many, as in batches; 0: where it varies,
+/// there may be none. At most INT64_MAX.
+int64_t least_bytes(const Schema& schema, int64_t rows = 0);
+
 }  // namespace millrace

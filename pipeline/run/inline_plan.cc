@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/storage/local_disk.h"
+#include "millrace/pipeline/run/cut_blocks.h"
 #include "millrace/pipeline/run/inline_map_stage.h"
 #include "millrace/pipeline/run/numbered_rows.h"
 #include "millrace/pipeline/run/poll_budget.h"
@@ -15,7 +16,7 @@ OpenStage inline_opener(const PlanNode& plan, StageStatistics& statistics) {
   for (const PlanNodePtr& input : plan.inputs) inputs.push_back(inline_opener(*input, statistics));
   if (plan.op->traits().prefetched) return inputs[0];
   if (const auto map = as_map(plan)) {
-    return [map, input = std::move(inputs[0]), &statistics](const StageContext& context) {
+    return [map, input = CutBlocks::before({map}, std::move(inputs[0])), &statistics](const StageContext& context) {
       NumberedRows numbered(0, {context.state, 0});
       if (needs_numbered_rows(*map)) numbered = NumberedRows(context.state);
       return std::make_unique<InlineMapStage>(open_at(input, context_for(*map, context), numbered.input), map, context,

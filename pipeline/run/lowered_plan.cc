@@ -7,6 +7,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/run/asking_stage.h"
+#include "millrace/pipeline/run/cut_blocks.h"
 #include "millrace/pipeline/run/inline_map_stage.h"
 #include "millrace/pipeline/run/metered_stage.h"
 #include "millrace/pipeline/run/numbered_rows.h"
@@ -163,6 +164,7 @@ OpenStage LoweredPlan::cut(const PlanNodePtr& node, size_t extra_credits) {
     options.map_statistics.push_back(&entry.statistics);
     segment.body.push_back(entry.statistics.name);
   }
+  if (!maps.empty()) chain = CutBlocks::before(options.maps, std::move(chain));
   segment.credits = options.credits;
   segment.large_slots = options.large.slots;
   segments_.push_back(std::make_unique<Segment>(executor_, std::move(options)));
@@ -187,7 +189,7 @@ OpenStage LoweredPlan::lower(const PlanNodePtr& node, SegmentRecord& segment, bo
 }
 
 OpenStage LoweredPlan::lower_nested_map(const PlanNodePtr& node, SegmentRecord& segment) {
-  OpenStage input = lower(node->inputs[0], segment, /*nested=*/true);
+  OpenStage input = CutBlocks::before({as_map(*node)}, lower(node->inputs[0], segment, /*nested=*/true));
   OperatorRecord& entry = record_operator(node->op->name(), segment);
   entry.statistics.arguments = node->text(Effect::kStream, /*all=*/false);
   segment.chain.push_back(entry.statistics.name);

@@ -145,6 +145,8 @@ class MapOperator : public Operator {
       std::span<const std::shared_ptr<const MapOperator>> /*run*/, const SchemaPtr& /*input*/) const {
     return nullptr;
   }
+  /// One element.
+  int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const override { return least_bytes(*schema()); }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override {
     return one_to_one() ? inputs[0] : inputs[0].is_infinite() ? Cardinality::infinite() : Cardinality::unknown();
   }

@@ -126,7 +126,7 @@ class Pipeline::Impl {
       storage_ = std::move(watched);
     }
     if (trace_ != nullptr) storage_ = std::make_shared<TracedStorage>(storage_, trace_);
-    check_memory(*plan_, executor_.memory().bytes());
+    check_memory(written, executor_.memory().bytes());
     if (options.state) {
       if (!checkpoint_blocker_.empty()) refuse_state("a state cannot be used");
       options.state->check(*plan_digest_, *shard_digest_);

@@ -257,6 +257,12 @@ size_t checked_batch_size(std::string_view operator_name, int64_t size) {
   return static_cast<size_t>(size);
 }
 
+int64_t batch_bytes(const Schema& batches, size_t size, bool drop_remainder, Cardinality input) {
+  auto rows = static_cast<int64_t>(size);
+  if (input.is_known() && input.count() < rows) rows = drop_remainder ? 0 : input.count();
+  return rows == 0 ? 0 : least_bytes(batches, rows);
+}
+
 Cardinality batch_cardinality(Cardinality input, size_t size, bool drop_remainder) {
   if (!input.is_known()) return input;
   const auto rows = static_cast<int64_t>(size);

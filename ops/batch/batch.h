@@ -84,6 +84,10 @@ class BatchStage final : public Stage {
   bool ended_ = false;
 };
 
+/// The least bytes that the largest batch of `size` elements of `input` takes, of the schema `batches`; 0: there is
+/// none.
+int64_t batch_bytes(const Schema& batches, size_t size, bool drop_remainder, Cardinality input);
+
 /// Gathers `size` elements into one, each feature [s…] becoming [size, s…]. The shapes of a feature must be equal
 /// within a batch; else the batch is an error that names the feature and both shapes. A ragged feature becomes one that
 /// is ragged in one dimension more.
@@ -106,8 +110,10 @@ class BatchOperator final : public StageOperator {
             .is_light = true,
             .defer_parse = DeferParse::kInBatches};
   }
-  /// One batch, where the schema fixes its size.
-  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  /// One batch.
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override {
+    return batch_bytes(*schema(), size_, options_.drop_remainder, inputs[0]);
+  }
   std::shared_ptr<const Operator> of_deferred_rows(const DeferredRows& rows) const override;
 
  private:

@@ -33,8 +33,10 @@ class PaddedBatchOperator final : public StageOperator {
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
   bool assembles_later() const override { return true; }
-  /// One batch, where the schema fixes its size.
-  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  /// One batch.
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override {
+    return batch_bytes(*schema(), size_, padding_.options().drop_remainder, inputs[0]);
+  }
   std::shared_ptr<const Operator> of_deferred_rows(const DeferredRows& rows) const override;
 
  private:

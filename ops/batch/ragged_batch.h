@@ -32,8 +32,10 @@ class RaggedBatchOperator final : public StageOperator {
   OperatorTraits traits() const override { return {.is_nonblocking = true, .checkpoint_blocker = ""}; }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override;
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  /// One batch, where the schema fixes its size.
-  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  /// One batch.
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override {
+    return batch_bytes(*schema(), size_, options_.drop_remainder, inputs[0]);
+  }
 
  private:
   SchemaPtr input_schema_;

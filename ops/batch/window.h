@@ -44,8 +44,10 @@ class WindowOperator final : public StageOperator {
   /// As in tf.data unknown.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  /// One batch, where the schema fixes its size.
-  int64_t memory_needed(std::span<const Cardinality>) const override { return fixed_bytes(*schema()); }
+  /// One batch.
+  int64_t memory_needed(std::span<const Cardinality> inputs) const override {
+    return batch_bytes(*schema(), static_cast<size_t>(size_), batching_.drop_remainder(), inputs[0]);
+  }
 
  private:
   WindowOperator(SchemaPtr input, int64_t size, WindowOptions options, Batching batching);

@@ -139,7 +139,7 @@ ChildResult ChildProcess::wait(Limit limit) {
     read_some(kTick);  // or it would wait forever with a full pipe
   }
   take_output();
-  ChildResult result{.out = out_.text, .err = err_.text};
+  ChildResult result{.out = out_.text, .err = err_.text, .peak_resident_bytes = peak_resident_bytes_};
   if (WIFEXITED(*status_)) {
     result.exit_code = WEXITSTATUS(*status_);
   } else {
@@ -151,13 +151,15 @@ ChildResult ChildProcess::wait(Limit limit) {
 bool ChildProcess::reap() {
   if (status_) return true;
   int status = 0;
+  rusage usage{};
   pid_t reaped = 0;
   do {
-    reaped = ::waitpid(pid_, &status, WNOHANG);
+    reaped = ::wait4(pid_, &status, WNOHANG, &usage);
   } while (reaped < 0 && errno == EINTR);
   if (reaped < 0) throw std::system_error(errno, std::generic_category(), "waitpid");
   if (reaped == 0) return false;
   status_ = status;
+  peak_resident_bytes_ = int64_t{usage.ru_maxrss} << 10;
   return true;
 }
 

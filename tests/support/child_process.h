@@ -23,6 +23,8 @@ struct ChildResult {
   int signal = 0;      ///< 0 when none did
   std::string out;     ///< standard output, all of it
   std::string err;     ///< standard error
+  /// The most that was resident, in bytes; at least what the test itself had when it started the child
+  int64_t peak_resident_bytes = 0;
 };
 
 /// A program that runs beside the test, in a process group of its own, with nothing on standard input and its output
@@ -76,6 +78,7 @@ class ChildProcess {
   Output err_;
   size_t line_begin_ = 0;  // in out_.text: after the lines that were read
   std::optional<int> status_;
+  int64_t peak_resident_bytes_ = 0;  // when it is there
 };
 
 /// Runs a program to its end.

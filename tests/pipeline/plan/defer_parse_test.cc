@@ -256,8 +256,9 @@ TEST_F(PaddedParse, ABatchBeyondTheBudgetIsRefused) {
   for (const bool rewritten : {false, true}) {
     StartOptions start{.threads = 1, .memory_budget = 1 << 20};
     if (!rewritten) start.disabled_rewrites = {"defer_parse"};
-    Pipeline pipeline = parsed(records(false), false).padded_batch(400, {.length = PadLength::fixed(512)}).start(start);
+    const Dataset dataset = parsed(records(false), false).padded_batch(400, {.length = PadLength::fixed(512)});
     try {
+      Pipeline pipeline = dataset.start(start);
       (void)pipeline.next();
       ADD_FAILURE() << "within the budget";
     } catch (const ErrorException& error) {

@@ -164,7 +164,7 @@ TEST(MemoryBudget, WhatWaitsForAWindowIsCounted) {
 TEST(MemoryBudget, TheQueuesOfAPackAreCounted) {
   EXPECT_THAT(
       error_of(wide_rows(10, 10).drop({"value"}).pack(10'000'000), {.threads = 1, .memory_budget = 200 * kMebibyte}),
-      HasSubstr("bytes are needed (pack "));
+      HasSubstr("pack 266666676)"));
 }
 
 TEST(MemoryBudget, NobodyWaitsForEverInAMebibyte) {

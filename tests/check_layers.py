@@ -13,12 +13,13 @@ from repository_files import print_faults, root_of, texts
 
 # The libraries, which are included as "millrace/FOLDER/…" everywhere.
 LIBRARIES = {'formats', 'ops', 'pipeline', 'trainer', 'tokenizer', 'command_line'}
-# Folder: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks; `**`: all.
+# Folder, or part of one that stands above the rest: the folders of ours whose headers its files may include. `*`: all but tests and benchmarks; `**`: all.
 MAY_INCLUDE = {
     'formats': {'formats'},
     'ops': {'ops', 'formats'},
     'pipeline': {'pipeline', 'ops', 'formats'},
     'trainer': {'trainer', 'pipeline', 'formats'},
+    'trainer/run': {'trainer', 'pipeline', 'formats', 'tokenizer', 'command_line'},
     'tokenizer': {'tokenizer', 'formats'},
     'command_line': {'command_line', 'formats'},
     'tools': {'tools', 'command_line', 'formats'},
@@ -69,7 +70,8 @@ def broken_rules(path, text):
     folder = path.split('/')[0]
     if folder not in MAY_INCLUDE or path.startswith(USERS_PROGRAM):
         return
-    allowed = MAY_INCLUDE[folder]
+    part = '/'.join(path.split('/')[:2])
+    allowed = MAY_INCLUDE.get(part, MAY_INCLUDE[folder])
     for number, line in enumerate(text.splitlines(), 1):
         code = line.split('//')[0]
         if match := INCLUDE.match(line):
@@ -78,6 +80,9 @@ def broken_rules(path, text):
                 yield number, f'{header} is included as "{"millrace/" if other in LIBRARIES else ""}{header}"'
             fine = allowed == '**' or (allowed == '*' and other not in ('tests', 'benchmarks')) or \
                 other in allowed or other == folder
+            of_part = '/'.join(header.split('/')[:2])
+            if other == folder and of_part in MAY_INCLUDE and of_part != part:
+                yield number, f'{folder}/ may not include {header}, which stands above it'
             if other in MAY_INCLUDE and not fine:
                 yield number, f'{folder}/ may not include {header}'
             yield from ((number, message) for message in broken_rules_below(path, header))

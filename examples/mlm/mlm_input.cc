@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/pipeline/run/executor.h"
 #include "millrace/tokenizer/special_tokens.h"
+#include "millrace/trainer/metrics/accuracy.h"
 
 namespace millrace {
 namespace {
@@ -16,21 +16,16 @@ constexpr int64_t kSyntheticVocabulary = 10048;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
-// Of the validation shards there is no list: each evaluation tells.
-void print_skipped(const SkippedRegion& region) {
-  std::cerr << "train_mlm: evaluation without " << region.to_string() << "\n";
-}
-
 }  // namespace
 
 MlmInput::MlmInput(const TrainMlmOptions& options)
     : options_(options),
       data_{.max_length = options.max_length,
-            .global_batch = options.global_batch,
+            .global_batch = options.run.global_batch,
             .shuffle = options.shuffle,
             .vocab_size = options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary,
-            .seed = static_cast<uint64_t>(options.seed),
-            .damage = options.damage} {
+            .seed = static_cast<uint64_t>(options.run.seed),
+            .damage = options.run.damage} {
   if (!options.synthetic) read_files();
 }
 
@@ -48,15 +43,15 @@ void MlmInput::read_files() {
   data_.mask_token = special.id_of(tokenizer, "mask_token");
   data_.special_tokens = {cls_token_, sep_token_};
   const uint64_t rows = shards_->train.num_records().value();
-  if (rows < static_cast<uint64_t>(options_.global_batch)) {
-    refuse(
-        fmt::format("the training shards have {} rows, less than one global batch of {}", rows, options_.global_batch));
+  if (rows < static_cast<uint64_t>(options_.run.global_batch)) {
+    refuse(fmt::format("the training shards have {} rows, less than one global batch of {}", rows,
+                       options_.run.global_batch));
   }
   check_statistics(tokenizer);
   if (shards_->validation) return;
   for (const auto& [option, given] :
-       {std::pair{"keep-best", options_.keep_best > 0}, std::pair{"patience", options_.patience >= 0},
-        std::pair{"evaluate-every", options_.evaluate_every > 0}}) {
+       {std::pair{"keep-best", options_.run.keep_best > 0}, std::pair{"patience", options_.run.patience >= 0},
+        std::pair{"evaluate-every", options_.run.evaluate_every > 0}}) {
     if (given) refuse(fmt::format("--{} needs validation shards, and {} has none", option, options_.shards));
   }
   std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
@@ -93,7 +88,7 @@ std::string MlmInput::describe() const {
   if (!shards_) return "synthetic";
   return fmt::format("{} rows of {} tokens in {} shards, global batch {}, shuffle {}, vocabulary {}, dropout {}",
                      shards_->train.num_records().value(), options_.max_length, shards_->train.size(),
-                     options_.global_batch, options_.shuffle, data_.vocab_size, options_.dropout);
+                     options_.run.global_batch, options_.shuffle, data_.vocab_size, options_.dropout);
 }
 
 std::optional<double> MlmInput::unigram_entropy() const {
@@ -101,26 +96,18 @@ std::optional<double> MlmInput::unigram_entropy() const {
   return shards_->statistics->unigram_entropy;
 }
 
-std::function<std::unique_ptr<BatchSource>()> MlmInput::evaluation() const {
-  if (!shards_ || !shards_->validation) return nullptr;
-  return [batches = mlm_evaluation_batches(*shards_, data_), threads = options_.threads, watchdog = options_.watchdog] {
-    return std::make_unique<PipelineSource>(
-        batches.start({.threads = threads, .on_skip = print_skipped, .watchdog = watchdog, .on_stall = exit_on_stall}));
+RunData MlmInput::data() const {
+  RunData data{.training = shards_ ? mlm_training_batches(*shards_, data_) : mlm_synthetic_batches(data_),
+               .description = describe(),
+               .token_feature = "input_ids"};
+  if (!shards_ || !shards_->validation) return data;
+  data.evaluation = mlm_evaluation_batches(*shards_, data_);
+  data.metrics = [] {
+    std::vector<std::unique_ptr<Metric>> metrics;
+    metrics.push_back(std::make_unique<Accuracy>());
+    return metrics;
   };
-}
-
-Dataset MlmInput::training_batches() const {
-  return shards_ ? mlm_training_batches(*shards_, data_) : mlm_synthetic_batches(data_);
-}
-
-BatchSource& MlmInput::start(const std::optional<PipelineState>& state, const std::string& skipped_list) {
-  skipped_log_.emplace(skipped_list, state ? state->skipped().regions : 0);
-  return batches_.emplace(
-      training_batches().start({.threads = options_.threads,
-                                .state = state,
-                                .on_skip = [this](const SkippedRegion& region) { skipped_log_->add(region); },
-                                .watchdog = options_.watchdog,
-                                .on_stall = exit_on_stall}));
+  return data;
 }
 
 }  // namespace millrace

@@ -1,0 +1,157 @@
+#include "millrace/trainer/run/output_folder.h"
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/whole_file.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run leaves in OUT that is worth keeping; its logs go with it.
+constexpr std::array kResults = {"checkpoints", "model", "best"};
+constexpr const char* kLog = "log.jsonl";
+constexpr const char* kNewLog = "log.jsonl.new";  // until it takes the place of an earlier run's
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path, std::error_code code) {
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, code.message()), .shard = path.string()});
+}
+
+// Links followed; neither needs to be there.
+bool lies_below(const fs::path& path, const fs::path& folder) {
+  if (path.empty()) return false;
+  const fs::path relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// What is in OUT is then the run's own.
+bool goes_on_in_place(const RunOptions& options) {
+  return lies_below(options.resume, fs::path(options.out) / "checkpoints");
+}
+
+// By the first step most of what can be wrong with a run has been found. One that goes on from a checkpoint elsewhere
+// replaces the earlier run when it starts. Of OUT/tensorboard only event files that were there before are removed.
+class EarlierRunRemover final : public Callback {
+ public:
+  EarlierRunRemover(const RunOptions& options, bool log)
+      : out_(options.out), results_(options.overwrite), log_(log), goes_on_(!options.resume.empty()) {}
+  ~EarlierRunRemover() override {
+    std::error_code code;
+    if (due_ && log_) fs::remove(out_ / kNewLog, code);  // what is left for want of rights is replaced by the next run
+  }
+  EarlierRunRemover(const EarlierRunRemover&) = delete;
+  EarlierRunRemover& operator=(const EarlierRunRemover&) = delete;
+
+  void train_starts(const TrainingStart&) override {
+    if (results_) find_event_files();
+    // One that goes on may evaluate or end before it makes a step.
+    if (goes_on_) remove();
+  }
+  void step_ends(const StepEnd&) override {
+    if (due_) remove();
+  }
+  void train_ends(const TrainingSummary&) override {
+    // Stopped before its first step: a log that stood alone is of no run that is still there.
+    if (due_ && !results_) remove();
+  }
+
+ private:
+  void find_event_files() {
+    const fs::path folder = out_ / "tensorboard";
+    std::error_code code;
+    if (!fs::exists(folder, code)) return;
+    for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
+      if (entry->path().filename().string().starts_with("events.out.tfevents.")) event_files_.push_back(entry->path());
+    }
+    if (code) fail("cannot read the folder", folder, code);
+  }
+
+  void remove() {
+    due_ = false;
+    std::error_code code;
+    if (log_) fs::rename(out_ / kNewLog, out_ / kLog, code);
+    if (code) fail("cannot put the new log in its place", out_ / kLog, code);
+    if (!results_) return;
+    for (const char* name : kResults) remove_directory((out_ / name).string());
+    for (const fs::path& file : event_files_) {
+      if (!fs::remove(file, code) && code) fail("cannot remove it", file, code);
+    }
+  }
+
+  fs::path out_;
+  bool results_;  // those of an earlier run may be there
+  bool log_;      // one is there
+  bool goes_on_;
+  bool due_ = true;
+  std::vector<fs::path> event_files_;
+};
+
+}  // namespace
+
+void check_output_folder(const RunOptions& options) {
+  if (options.overwrite) {
+    for (const char* name : kResults) {
+      if (!lies_below(options.resume, fs::path(options.out) / name)) continue;
+      refuse(fmt::format("--overwrite would remove {}, which --resume goes on from; leave --overwrite out",
+                         options.resume));
+    }
+    return;
+  }
+  if (goes_on_in_place(options)) return;
+  for (const char* name : kResults) {
+    if (!fs::exists(fs::path(options.out) / name)) continue;
+    if (options.resume.empty()) {
+      refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume CHECKPOINT, or another --out",
+                         options.out, name));
+    }
+    refuse(
+        fmt::format("{} holds {} of an earlier run, and {} is not one of its checkpoints; give --overwrite, a "
+                    "checkpoint in {}/checkpoints, or another --out",
+                    options.out, name, options.resume, options.out));
+  }
+}
+
+OutputFolder::OutputFolder(const RunOptions& options) : options_(options) {
+  make_folder(options_.out);
+  lock_.emplace(options_.out, "training in");
+  check_output_folder(options_);
+  std::error_code code;
+  fs::remove(path(kNewLog), code);  // of a run that was killed before its first step
+  if (code) fail("cannot remove it", path(kNewLog), code);
+  replaces_log_ = !goes_on_in_place(options_) && fs::exists(path(kLog));
+}
+
+std::string OutputFolder::log() const { return path(replaces_log_ ? kNewLog : kLog); }
+
+std::unique_ptr<Callback> OutputFolder::earlier_run_remover() const {
+  if (!options_.overwrite && !replaces_log_) return nullptr;
+  return std::make_unique<EarlierRunRemover>(options_, replaces_log_);
+}
+
+// The state in a checkpoint counts what was left out. Lines that the list has beyond that count are cut when it goes
+// on.
+void OutputFolder::save_skipped_list(const std::string& checkpoint) const {
+  if (!fs::exists(skipped())) return;
+  write_atomically(checkpoint + "/skipped.jsonl", read_whole_file(skipped()));
+}
+
+void OutputFolder::take_over_skipped_list() const {
+  const std::string there = options_.resume + "/skipped.jsonl";
+  // Checkpoints of earlier versions have none: then the list is expected to be in OUT.
+  if (options_.resume.empty() || !fs::exists(there)) return;
+  write_atomically(skipped(), read_whole_file(there));
+}
+
+}  // namespace millrace

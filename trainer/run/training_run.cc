@@ -1,0 +1,167 @@
+#include "millrace/trainer/run/training_run.h"
+
+#include <iostream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/command_line/skipped_at_error.h"
+#include "millrace/command_line/skipped_log.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/worker_limit.h"
+#include "millrace/trainer/callbacks/early_stopping.h"
+#include "millrace/trainer/callbacks/jsonl_log.h"
+#include "millrace/trainer/callbacks/progress_bar.h"
+#include "millrace/trainer/callbacks/step_trace.h"
+#include "millrace/trainer/callbacks/tensorboard_log.h"
+#include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/schedules/schedule.h"
+#include "millrace/trainer/stop_signals.h"
+#include "millrace/trainer/trainer.h"
+
+namespace millrace {
+
+/// The training batches, and the list of what they were made without.
+class TrainingRun::Batches {
+ public:
+  Batches(const RunOptions& options, std::string skipped_list)
+      : options_(options), skipped_list_(std::move(skipped_list)) {}
+
+  /// Starts them where the trainer is. Throws `kState` when its checkpoint does not say where.
+  BatchSource& start(const Dataset& batches, const Trainer& trainer) {
+    const auto& state = trainer.source_state();
+    if (trainer.step() > 0 && !state) {
+      throw ErrorException({.code = ErrorCode::kState,
+                            .message = "the checkpoint has no source.state, so the place in the data is not known",
+                            .shard = options_.resume});
+    }
+    log_.emplace(skipped_list_, state ? state->skipped().regions : 0);
+    return source_.emplace(batches.start({.threads = options_.threads,
+                                          .state = state,
+                                          .on_skip = [this](const SkippedRegion& region) { log_->add(region); },
+                                          .watchdog = options_.watchdog,
+                                          .on_stall = exit_on_stall}));
+  }
+  SkipReport skipped() const { return source_ ? source_->pipeline().skipped() : SkipReport(); }
+  /// What a run that ends early says about damaged shards; empty when nothing was left out.
+  std::string skipped_text() const {
+    const SkipReport left_out = skipped();
+    if (left_out.counts.regions == 0) return {};
+    return fmt::format("{}all of it is listed in {}\n", left_out.to_string(), skipped_list_);
+  }
+
+ private:
+  const RunOptions& options_;
+  const std::string skipped_list_;
+  std::optional<SkippedLog> log_;
+  std::optional<PipelineSource> source_;
+};
+
+TrainingRun::TrainingRun(std::string program, RunOptions options)
+    : program_(std::move(program)), options_(std::move(options)) {
+  if (!options_.out.empty()) folder_.emplace(options_);
+}
+
+TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunData& data) const {
+  TrainerOptions options{.step = {.replicas = options_.replicas,
+                                  .threads = options_.threads,
+                                  .seed = static_cast<uint64_t>(options_.seed),
+                                  .watchdog = options_.watchdog},
+                         .accumulate = options_.accumulate,
+                         .frozen = options_.freeze,
+                         .total_steps = options_.steps,
+                         .report_every = options_.report_every,
+                         .token_feature = data.token_feature,
+                         .batches = data.description};
+  if (options_.activations == "bfloat16") options.step.activations = ActivationStorage::kBfloat16;
+  if (options_.clip_norm > 0) options.step.clipping = Clipping{.norm = options_.clip_norm};
+  if (data.evaluation) {
+    // Of what an evaluation leaves out there is no list: each evaluation tells.
+    const auto print_skipped = [program = program_](const SkippedRegion& region) {
+      std::cerr << program << ": evaluation without " << region.to_string() << "\n";
+    };
+    options.evaluation = [batches = *data.evaluation, start = StartOptions{.threads = options_.threads,
+                                                                           .on_skip = print_skipped,
+                                                                           .watchdog = options_.watchdog,
+                                                                           .on_stall = exit_on_stall}] {
+      return std::make_unique<PipelineSource>(batches.start(start));
+    };
+    options.evaluate_every = options_.evaluate_every;
+    options.metrics = data.metrics;
+  }
+  if (!folder_) return options;
+  options.checkpoint_folder = folder_->checkpoints();
+  options.checkpoints = {.keep_last = options_.keep_checkpoints, .more_files = [&](const std::string& to) {
+                           trained.save_description(to);
+                           folder_->save_skipped_list(to);
+                         }};
+  options.checkpoint_every = options_.checkpoint_every;
+  if (data.evaluation && options_.keep_best > 0) {
+    options.keep_best = {.folder = folder_->best(),
+                         .models = {.keep = options_.keep_best, .replace_others = options_.overwrite},
+                         .write = [&](const std::string& directory, std::span<const float> weights) {
+                           trained.save_weights(directory, weights);
+                           trained.save_description(directory);
+                         }};
+  }
+  return options;
+}
+
+void TrainingRun::add_callbacks(Trainer& trainer) const {
+  if (folder_) {
+    if (auto remover = folder_->earlier_run_remover()) trainer.add_callback(std::move(remover));
+  }
+  trainer.add_callback(std::make_unique<ProgressBar>());
+  if (!options_.trace.empty()) {
+    trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
+  }
+  if (!folder_) return;
+  trainer.add_callback(std::make_unique<JsonlLog>(folder_->log()));
+  trainer.add_callback(std::make_unique<TensorboardLog>(TensorboardLogOptions{
+      .folder = folder_->tensorboard(), .layout = &trainer.layout(), .weights = trainer.weights()}));
+  if (options_.patience >= 0) {
+    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = options_.patience}));
+  }
+}
+
+int TrainingRun::train(RunModel trained, const RunData& data,
+                       const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
+  const int threads = checked_threads(options_.threads);
+  const WorkerLimit limit(threads);
+  const std::string skipped_list = folder_ ? folder_->skipped() : std::string();
+  Batches batches(options_, skipped_list);
+  // Before the trainer: an error finds its progress bar gone.
+  const SkippedAtError at_error([&] { return batches.skipped_text(); });
+  Trainer trainer(trained.model, std::move(trained.optimizer),
+                  linear_warmup_decay({.learning_rate = options_.learning_rate,
+                                       .warmup_steps = options_.warmup_steps,
+                                       .total_steps = options_.steps}),
+                  trainer_options(trained, data));
+  if (!options_.resume.empty()) trainer.resume(options_.resume);
+  add_callbacks(trainer);
+  if (folder_) folder_->take_over_skipped_list();
+  BatchSource& source = batches.start(data.training, trainer);
+  const StopSignals signals;
+  const TrainingSummary summary = trainer.train(source, [&] { return signals.requested(); });
+  if (signals.requested()) {
+    std::cerr << batches.skipped_text() << "stopped";
+    if (folder_) std::cerr << "; go on with the same options and --resume " << summary.last_checkpoint;
+    std::cerr << "\n";
+    return signals.exit_code();
+  }
+  RunSummary all{.training = summary, .lines = lines(summary), .threads = threads, .skipped_list = skipped_list};
+  if (folder_) {
+    all.model = folder_->model();
+    AtomicDirectory whole(all.model);
+    trained.save_weights(whole.temporary_path(), trainer.weights());
+    trained.save_description(whole.temporary_path());
+    whole.commit();
+  }
+  if (options_.damage.action == DamagePolicy::kSkip) all.skipped = batches.skipped();
+  print_summary(all, options_.json);
+  return 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/dataset.h"
+#include "millrace/trainer/metrics/metric.h"
+#include "millrace/trainer/model.h"
+#include "millrace/trainer/optimizers/optimizer.h"
+#include "millrace/trainer/run/output_folder.h"
+#include "millrace/trainer/run/run_options.h"
+#include "millrace/trainer/run/run_summary.h"
+#include "millrace/trainer/trainer_options.h"
+
+namespace millrace {
+
+class Trainer;
+
+/// What a run trains on.
+struct RunData {
+  Dataset training;                        ///< batches, forever
+  std::optional<Dataset> evaluation = {};  ///< batches, all of them once. Default: no evaluation
+  std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;  ///< `TrainerOptions::metrics`
+  std::string description = {};    ///< `TrainerOptions::batches`: what a run that goes on must have in common
+  std::string token_feature = {};  ///< `TrainerOptions::token_feature`
+};
+
+/// What a run trains, and how it is written.
+struct RunModel {
+  const Model& model;
+  std::unique_ptr<Optimizer> optimizer;
+  /// Writes what is beside the weights (config.json, tokenizer) into a directory that exists: into checkpoints, and
+  /// into the model's folder.
+  std::function<void(const std::string& directory)> save_description;
+  /// Writes the weights, in the model's layout.
+  std::function<void(const std::string& directory, std::span<const float> weights)> save_weights;
+};
+
+/// One training of a program, with its options and its folder: data, model, trainer and files come together here
+/// (checkpoints, going on from them, logs, damaged shards, signals), and a program says what is its own.
+///
+///     TrainingRun run("train_mlm", options);
+///     return run.train({.model = model, …}, {.training = batches, …}, [&](const TrainingSummary&) { return lines; });
+class TrainingRun {
+ public:
+  /// With a folder (`RunOptions::out` is not empty) makes it and keeps other trainings out. `program`: begins what is
+  /// printed on standard error. Throws as OutputFolder.
+  TrainingRun(std::string program, RunOptions options);
+
+  /// Trains until the end or a signal (StopSignals), writes the model and prints a summary with `lines` of the program.
+  /// Gives the exit code: 0, or that of the signal, after which it has said how the training goes on. Throws as Trainer
+  /// and Pipeline do; what was skipped of damaged shards has been printed then.
+  int train(RunModel trained, const RunData& data,
+            const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines);
+
+ private:
+  class Batches;
+
+  TrainerOptions trainer_options(const RunModel& trained, const RunData& data) const;
+  void add_callbacks(Trainer& trainer) const;
+
+  const std::string program_;
+  const RunOptions options_;
+  std::optional<OutputFolder> folder_;
+};
+
+}  // namespace millrace

@@ -21,6 +21,8 @@ void add_corpus_options(po::options_description& description, CorpusOptions& opt
   description.add_options()
       ("text", po::value(&options.files)->multitoken()->composing(),
        fmt::format("text files, plain or gzip, a text a line. Default: {}, cleaned", kDefaultCorpus).c_str())
+      ("packages", po::value(&options.packages),
+       "in place of --text the descriptions in this list of packages, as examples/packages/fetch.sh writes it")
       ("invalid-utf8", po::value<std::string>()->default_value("refuse")->notifier(set_invalid_utf8),
        "bytes of --text that are not UTF-8: refuse, or replace by U+FFFD");
   // clang-format on

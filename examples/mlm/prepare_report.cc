@@ -55,6 +55,7 @@ std::string report_json(const PrepareOptions& options, const ShardStatistics& st
   json["text_files"] = corpus.files;
   json["text_bytes"] = corpus.bytes;
   json["replaced_sequences"] = corpus.replaced_sequences;
+  json["repeated_texts"] = corpus.repeated_texts;
   json["joined_lines"] = corpus.joined_lines;
   json["collapsed_spaces"] = corpus.collapsed_spaces;
   json["threads"] = checked_threads(options.preparation.threads);

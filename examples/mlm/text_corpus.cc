@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "examples/packages/package_list.h"
 #include "millrace/formats/compression/inflate.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/text/byte_order_mark.h"
@@ -245,7 +247,15 @@ std::string_view take_word(std::string_view& text) {
 }  // namespace
 
 struct TextCorpus::State {
-  explicit State(CorpusOptions given) : options(std::move(given)), is_default(options.files.empty()) {
+  explicit State(CorpusOptions given)
+      : options(std::move(given)), is_default(options.files.empty() && options.packages.empty()) {
+    if (!options.packages.empty()) {
+      if (!options.files.empty()) {
+        throw ErrorException(ErrorCode::kInvalidArgument, "--text and --packages are two texts; give one");
+      }
+      options.files = {options.packages};
+      packages.emplace([this](std::string& line) { return next_source_line(line); }, options.packages);
+    }
     if (is_default) {
       options.files = {kDefaultCorpus};
       options.invalid_utf8 = InvalidUtf8::kReplace;
@@ -320,8 +330,29 @@ struct TextCorpus::State {
     return !paragraph.empty();
   }
 
+  // The next text of the descriptions of packages that has not come before.
+  bool next_description(std::string& text) {
+    while (true) {
+      if (next_text > package.paragraphs.size()) {
+        if (!packages->next(package)) return false;
+        next_text = 0;
+      }
+      const std::string& next = next_text == 0 ? package.synopsis : package.paragraphs[next_text - 1];
+      ++next_text;
+      if (!next.empty() && seen.insert(next).second) {
+        text = next;
+        return true;
+      }
+      ++report.repeated_texts;
+    }
+  }
+
   CorpusOptions options;
   bool is_default;
+  std::optional<PackageReader> packages;
+  Package package;
+  size_t next_text = 1;  // of its synopsis and paragraphs
+  std::unordered_set<std::string> seen;
   int64_t total_bytes = 0;
   int64_t bytes_of_past_files = 0;
   size_t next_file = 0;
@@ -336,7 +367,9 @@ TextCorpus::TextCorpus(TextCorpus&&) noexcept = default;
 TextCorpus& TextCorpus::operator=(TextCorpus&&) noexcept = default;
 
 bool TextCorpus::next(std::string& line) {
-  const bool found = state_->is_default ? state_->next_paragraph(line) : state_->next_source_line(line);
+  const bool found = state_->packages     ? state_->next_description(line)
+                     : state_->is_default ? state_->next_paragraph(line)
+                                          : state_->next_source_line(line);
   if (!found) return false;
   ++state_->report.lines;
   state_->report.bytes += static_cast<int64_t>(line.size());
@@ -355,6 +388,7 @@ std::string to_text(const CorpusReport& report) {
   std::string text = fmt::format("{} lines with {} bytes of text from {} file{}", report.lines, report.bytes,
                                  report.files, report.files == 1 ? "" : "s");
   if (report.joined_lines > 0) text += fmt::format(", {} wrapped lines joined", report.joined_lines);
+  if (report.repeated_texts > 0) text += fmt::format(", {} that had come before left out", report.repeated_texts);
   if (report.collapsed_spaces > 0) text += fmt::format(", {} surplus spaces left out", report.collapsed_spaces);
   if (report.replaced_sequences > 0) {
     text += fmt::format(", {} sequences that are not UTF-8 replaced by U+FFFD", report.replaced_sequences);

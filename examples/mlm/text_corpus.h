@@ -20,6 +20,9 @@ inline constexpr const char* kDefaultCorpus = "/usr/share/dictd/gcide.dict.dz";
 struct CorpusOptions {
   /// Text files, read one after the other; gzip files are recognised by their content. Empty: the default corpus.
   std::vector<std::string> files;
+  /// In their place the descriptions in a list of Debian's packages (PackageReader): synopses and paragraphs, each text
+  /// once, a line each. Empty: none.
+  std::string packages = {};
   /// For `files`; in the default corpus such bytes are always replaced. Default: refuse.
   InvalidUtf8 invalid_utf8 = InvalidUtf8::kRefuse;
   /// Asked ten times a second while a pipe has nothing to read, on the thread that calls `next`; true: the text ends
@@ -36,6 +39,7 @@ struct CorpusReport {
   int64_t bytes = 0;               ///< delivered, without line ends
   int64_t replaced_sequences = 0;  ///< ill-formed sequences that became U+FFFD
   int64_t joined_lines = 0;        ///< of the default corpus: lines that continue a paragraph
+  int64_t repeated_texts = 0;      ///< of packages: texts that had come before
   int64_t collapsed_spaces = 0;    ///< of the default corpus: white space left out, beside the lines' ends
   bool operator==(const CorpusReport&) const = default;
 };

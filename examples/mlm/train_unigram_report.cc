@@ -32,6 +32,7 @@ std::string to_json(const UnigramReport& report) {
                                        {"text_files", report.corpus.files},
                                        {"text_bytes", report.corpus.bytes},
                                        {"replaced_sequences", report.corpus.replaced_sequences},
+                                       {"repeated_texts", report.corpus.repeated_texts},
                                        {"joined_lines", report.corpus.joined_lines},
                                        {"collapsed_spaces", report.corpus.collapsed_spaces},
                                        {"seconds", report.seconds}};

@@ -66,6 +66,18 @@ TEST_F(TextCorpusFiles, ReadsFilesOneAfterTheOtherAndLinesNeverCrossThem) {
   EXPECT_EQ(corpus.fraction_read(), 1.0);
 }
 
+TEST_F(TextCorpusFiles, GivesEachTextOfAListOfPackagesOnce) {
+  const std::string end = " A kettle boils\n water.\n\n";
+  const std::string path = write("packages", "Package: a\nSource: a\nSection: b\nDescription: boils\n" + end +
+                                                 "Package: c\nSource: c\nSection: b\nDescription: boils more\n" + end);
+  TextCorpus corpus({.packages = path});
+  EXPECT_THAT(lines_of(corpus), ElementsAre("boils", "A kettle boils water.", "boils more"));
+  EXPECT_EQ(corpus.report().repeated_texts, 1);
+  EXPECT_THAT(to_text(corpus.report()), HasSubstr("1 that had come before left out"));
+  EXPECT_THAT([&] { TextCorpus({.files = {path}, .packages = path}); },
+              ThrowsMessage<ErrorException>(HasSubstr("--text and --packages are two texts")));
+}
+
 TEST_F(TextCorpusFiles, GivesLinesLongerThanItsChunksWhole) {
   const std::string longest(1'000'000, 'x');
   const std::string text = "short\n" + longest + "\r\n" + longest + "y";

@@ -1,4 +1,5 @@
 // Proposes words for a mask with a trained model; see fill_mask --help.
+#include <algorithm>
 #include <iostream>
 #include <span>
 
@@ -41,6 +42,17 @@ void print(const std::string& text, const FilledText& filled) {
   }
 }
 
+// The texts below each other, so that their candidates stand below each other as well.
+void print_brief(const std::string& text, const FilledText& filled, size_t width) {
+  std::cout << fmt::format("{:<{}}", text, width);
+  for (const auto& candidates : filled.masks) {
+    for (const MaskCandidate& candidate : candidates) {
+      std::cout << fmt::format("  {} {:.2f}", candidate.token_str, candidate.score);
+    }
+    std::cout << "\n";
+  }
+}
+
 int run(int argc, char** argv) {
   const auto options = parse_fill_mask_options(argc, argv);
   if (!options) return 0;
@@ -49,12 +61,16 @@ int run(int argc, char** argv) {
     if (options->texts[i].find(filler.mask()) != std::string::npos) continue;
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("no {} in {}", filler.mask(), options->places[i]));
   }
+  size_t width = 0;
+  for (const std::string& text : options->texts) width = std::max(width, text.size());
   std::vector<FilledText> kept;  // their logits are
   std::vector<NamedTensor> logits;
   for (const std::string& text : options->texts) {
     FilledText filled = filler.fill(text, options->top);
     if (options->json) {
       std::cout << json_line(to_json(text, filled)) << "\n";
+    } else if (options->brief) {
+      print_brief(text, filled, width);
     } else {
       print(text, filled);
     }

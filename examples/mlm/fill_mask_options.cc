@@ -27,6 +27,7 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
       ("text-file", po::value(&text_file), "further texts, one a line")
       ("logits", po::value(&options.logits),
        "also write the logits to this safetensors file: a tensor [tokens, vocabulary] for each text, named by its number")
+      ("brief", "one line a text: its candidates with their scores")
       ("json", "one JSON object a text: ids, and for each mask the candidates");
   po::options_description positional;
   positional.add_options()("text", po::value(&options.texts)->composing());
@@ -40,6 +41,7 @@ std::optional<FillMaskOptions> parse_fill_mask_options(int argc, const char* con
       visible, {"text..."}, positional);
   if (!given) return std::nullopt;
   options.json = given->contains("json");
+  options.brief = given->contains("brief");
   for (const std::string& text : options.texts) options.places.push_back(fmt::format("'{}'", text));
   if (!text_file.empty()) {
     std::ifstream stream(text_file);

@@ -16,6 +16,7 @@ struct FillMaskOptions {
   int64_t top = 5;
   std::string logits;  ///< empty: they are not written
   bool json = false;
+  bool brief = false;  ///< a line a text
 };
 
 /// Parses the command line and reads the text file; nothing when `--help` was asked for and printed. Throws

@@ -33,6 +33,7 @@ Dataset masked(const Dataset& batches, const MlmDataOptions& options) {
   return batches.mask_tokens({.vocab_size = options.vocab_size,
                               .mask_token = options.mask_token,
                               .special_tokens = options.special_tokens,
+                              .probability = options.mask_probability,
                               .seed = options.seed});
 }
 

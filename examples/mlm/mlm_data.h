@@ -29,6 +29,7 @@ struct MlmDataOptions {
   int64_t shuffle = int64_t{1} << 18;            ///< rows in the shuffle buffer. Default: 2^18
   int64_t vocab_size = 0;                        ///< random ids are below it
   int32_t mask_token = 4;                        ///< Default: 4
+  double mask_probability = 0.15;                ///< of a token to be chosen. Default: 0.15
   std::vector<int64_t> special_tokens = {0, 1};  ///< never masked. Default: [CLS] 0 and [SEP] 1
   uint64_t seed = 0;                             ///< of the order and the masks. Default: 0
   DamagePolicy damage = {};                      ///< what is done about damaged records. Default: an error

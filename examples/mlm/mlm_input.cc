@@ -24,6 +24,7 @@ MlmInput::MlmInput(const TrainMlmOptions& options)
             .global_batch = options.run.global_batch,
             .shuffle = options.shuffle,
             .vocab_size = options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary,
+            .mask_probability = options.mask_probability,
             .seed = static_cast<uint64_t>(options.run.seed),
             .damage = options.run.damage} {
   if (!options.synthetic) read_files();

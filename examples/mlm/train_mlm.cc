@@ -27,7 +27,9 @@ RobertaConfig config_of(const TrainMlmOptions& options, const MlmInput& input) {
           .bos_token_id = input.cls_token(),
           .eos_token_id = input.sep_token(),
           .hidden_dropout_prob = options.dropout,
-          .attention_probs_dropout_prob = options.dropout};
+          .attention_probs_dropout_prob = options.dropout,
+          .initializer_range = options.initializer_range > 0 ? options.initializer_range
+                                                             : 1 / std::sqrt(static_cast<double>(options.hidden))};
 }
 
 // What a model that knows nothing and one that knows how often each token occurs would have for a loss.

@@ -58,8 +58,13 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
       ("vocab-size", whole_number(options.vocab_size, {0, kMostSize}),
        "entries of the vocabulary; 0: the tokenizer's, or 10048")
       ("dropout", real_number(options.dropout, {0, 0.99}), "of hidden states and attention")
+      ("initializer-range", real_number(options.initializer_range, {0, 1}),
+       "standard deviation of the start weights; 0: 1 / sqrt(hidden), with which a narrow model leaves the plateau; wide "
+       "ones of transformers have 0.02")
       ("max-length", whole_number(options.max_length, {2, kMostTokens}), "tokens in a row, as in the shards");
   training.add_options()
+      ("mask-probability", real_number(options.mask_probability, {0.001, 1}),
+       "of a token to be one that is to be found; in an evaluation as well")
       ("shuffle", whole_number(options.shuffle, {1, limits::kRows}), "rows in the shuffle buffer");
   // clang-format on
   po::options_description all;

@@ -18,7 +18,9 @@ struct TrainMlmOptions {
   int64_t heads = 0;       ///< 0: hidden / 64, at least 1
   int64_t vocab_size = 0;  ///< 0: the tokenizer's
   double dropout = 0.1;
+  double initializer_range = 0;  ///< standard deviation of start weights; 0: 1 / sqrt(hidden)
   int64_t max_length = 128;
+  double mask_probability = 0.15;  ///< of a token to be chosen
   int64_t shuffle = int64_t{1} << 18;
   bool synthetic = false;  ///< rows of random tokens: no files are read or written
 };

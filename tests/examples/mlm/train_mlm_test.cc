@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/safetensors/reader.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
@@ -123,8 +124,9 @@ class TrainMlm : public testing::Test {
 TemporaryFolder* TrainMlm::data_ = nullptr;
 
 TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
-  const ChildResult result = run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64",
-                                                       "--checkpoint-every", "0", "--learning-rate", "0.01"}));
+  const ChildResult result =
+      run_child(command("run", {"--json", "--steps", "60", "--global-batch", "64", "--checkpoint-every", "0",
+                                "--learning-rate", "0.01", "--initializer-range", "0.02"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = nlohmann::json::parse(result.out);
   EXPECT_EQ(summary.at("steps"), 60);
@@ -149,6 +151,10 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   EXPECT_EQ(events, expected);
 
   const std::string text = "abc[MASK]def";
+  const ChildResult brief =
+      run_child({test::kFillMask, "--model", folder_.path("run/model"), "--brief", "--top", "2", text, "a[MASK]"});
+  EXPECT_THAT(brief.out, ContainsRegex("^abc\\[MASK\\]def(  [^ ]+ [01]\\.[0-9]+){2}\na\\[MASK\\]     (  [^ ]+ "
+                                       "[01]\\.[0-9]+){2}\n$"));
   const ChildResult filled = run_child({test::kFillMask, "--model", folder_.path("run/model"), "--json", text});
   ASSERT_EQ(filled.exit_code, 0) << filled.err;
   const nlohmann::json answer = nlohmann::json::parse(filled.out);
@@ -167,6 +173,23 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   }
   EXPECT_GT(sum, 5.0 / 32);
   EXPECT_LE(sum, 1.0);
+}
+
+// Of the start weights themselves: a rate of 1e-12 does not move them.
+TEST_F(TrainMlm, StartsWithWeightsAsWideAsTheModelOrTheOptionSays) {
+  const auto deviation = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> options = {"--steps", "1", "--warmup-steps", "0", "--learning-rate", "1e-12"};
+    options.insert(options.end(), more.begin(), more.end());
+    const ChildResult result = run_child(command(out, options));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const SafetensorsFile file(folder_.path(out + "/model/model.safetensors"));
+    const std::vector<float> weights = file.values<float>("roberta.encoder.layer.0.intermediate.dense.weight");
+    double sum = 0;
+    for (const float weight : weights) sum += weight * weight;
+    return std::sqrt(sum / static_cast<double>(weights.size()));
+  };
+  EXPECT_NEAR(deviation("by_width", {}), 0.25, 0.02);
+  EXPECT_NEAR(deviation("given", {"--initializer-range", "0.02"}), 0.02, 0.002);
 }
 
 TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
@@ -188,6 +211,8 @@ TEST_F(TrainMlm, MeasuresOnRandomRowsWithoutReadingOrWritingAFile) {
                                               "16",
                                               "--steps",
                                               "5",
+                                              "--initializer-range",
+                                              "0.02",
                                               "--json"};
   const ChildResult result = run_child(arguments);
   ASSERT_EQ(result.exit_code, 0) << result.err;

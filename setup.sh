@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs what Millrace needs and this machine lacks, from Debian's packages (Debian 12). Called by tests/run.sh and
-# examples/mlm/run.sh; safe to call again: with nothing missing it only looks. Why each library: docs/dependencies.md.
-# usage: ./setup.sh [--tests]   (also what only the tests, the fuzzers and the checks need)
+# examples/*/run.sh; safe to call again: with nothing missing it only looks. Why each library: docs/dependencies.md.
+# usage: ./setup.sh [--tests | --dictionary]
+#   --tests       also what only the tests, the fuzzers and the checks need
+#   --dictionary  also dict-gcide, a dictionary of English prose: the corpus of examples/mlm without package lists
 set -euo pipefail
 
 packages=(
@@ -16,17 +18,19 @@ packages=(
   nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output
   libicu-dev libonig-dev                    # tokenizers: Unicode, regular expressions
   libsentencepiece-dev                      # training subword tokenizers
-  dict-gcide                                # the default corpus of examples/mlm: a dictionary of English prose
 )
-if [ "${1:-}" = --tests ]; then
+if [ "${1:-}" = --dictionary ]; then
+  packages+=(dict-gcide)
+elif [ "${1:-}" = --tests ]; then
   packages+=(libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy git python3)
   packages+=(ccache)                        # what another clone or branch compiled is not compiled again
   packages+=(doxygen)                       # the reference of the public headers, without a warning
+  packages+=(dict-gcide)                    # a corpus of examples/mlm
   packages+=(locales)                       # localedef and its sources: programs in other languages
   packages+=(librapidcheck-dev)             # random graphs of operators, shrunk to the smallest that fails
   packages+=(clang libclang-rt-14-dev lld llvm)  # AddressSanitizer, libFuzzer; llvm names the functions in their reports
 elif [ -n "${1:-}" ]; then
-  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests]" >&2
+  echo "setup.sh: unknown option '$1'; usage: ./setup.sh [--tests | --dictionary]" >&2
   exit 2
 fi
 
@@ -44,5 +48,10 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup.sh: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -q >/dev/null
-$sudo apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+log=$(mktemp -t millrace-setup.XXXXXX)
+if ! { $sudo apt-get update -q && $sudo apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  tail -n 5 "$log" >&2
+  echo "setup.sh: apt-get failed; all that it printed is in $log" >&2
+  exit 1
+fi
+rm "$log"

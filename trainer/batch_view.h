@@ -26,6 +26,8 @@ class FeatureView {
   /// The values; T is int32_t, int64_t or float. Throws `kWrongShape` naming the feature when it has another type.
   template <typename T>
   std::span<const T> values() const;
+  /// The same, of whichever type they are.
+  const Values& any_values() const { return values_; }
 
   /// Rows `begin` to `begin + rows`. Throws `kInvalidArgument` when there are not so many.
   FeatureView rows(int64_t begin, int64_t rows) const;

@@ -31,7 +31,9 @@ class ForwardPass {
  public:
   /// `seed` and `batch` as in `ReplicaContext`; used in training only.
   ForwardPass(Tape<T>& tape, const BatchView& rows, PassPurpose purpose, DropoutKey key = {})
-      : tape_(tape), rows_(rows), purpose_(purpose), key_(key) {}
+      : tape_(tape), rows_(rows), purpose_(purpose), key_(key) {
+    tape.set_rows(rows);
+  }
 
   Tape<T>& tape() const { return tape_; }
   const BatchView& rows() const { return rows_; }
@@ -60,7 +62,8 @@ class ForwardPass {
   /// The dropout of one place, by a name of its own; drops nothing unless the pass trains. Throws as `DropoutMask`.
   DropoutMask dropout(double probability, std::string_view place) const {
     if (!trains()) return {};
-    return {probability, key_.seed, key_.batch, place, rows_.first_row()};
+    const std::span<const char> name = keep(std::span<const char>(place));
+    return {probability, key_.seed, key_.batch, std::string_view(name.data(), name.size()), rows_.first_row()};
   }
   /// For parts of a model that place their dropouts themselves, as `RobertaEncoder::encode`: null unless the pass
   /// trains. `call`: which call of the part in the pass, where there are several. Default: 0

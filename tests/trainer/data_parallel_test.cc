@@ -579,7 +579,8 @@ TEST(DataParallel, PredictsEachRowInOrderForAnyNumberOfRows) {
   TrainedState other(silent.layout(), sgd);
   StepGraph graph(silent, sgd, other, {});
   EXPECT_THAT(thrown_by([&] { (void)graph.predict(RegressionBatch(3, 0, 3).view()); }),
-              HasSubstr("replica 0, in a prediction: this model predicts nothing"));
+              HasSubstr("replica 0, in a prediction: this model predicts nothing: predictions, and the metrics of an "
+                        "evaluation, need its columns"));
 }
 
 // A generator alone, its discriminator frozen: what the other loss is, or whether there is one, is nobody's business.

@@ -25,7 +25,9 @@ T* forward(Tape<T>& tape, const Tensor<T>& logits, std::span<const int32_t> labe
     const int32_t label = labels[static_cast<size_t>(row)];
     if (label == kNoLabel) continue;
     if (label < 0 || label >= classes) {
-      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("label {}; there are {} classes", label, classes));
+      throw ErrorException(ErrorCode::kInvalidArgument,
+                           fmt::format("label {} ({}); there are {} classes", label,
+                                       tape.place_of(labels, static_cast<size_t>(row)), classes));
     }
     log_sums[row] = kernels<T>().log_sum_exp(logits.values + row * classes, classes);
     loss(row, log_sums[row] - logits.values[row * classes + label]);

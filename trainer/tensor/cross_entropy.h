@@ -20,7 +20,8 @@ constexpr int32_t kNoLabel = -100;
 
 /// Softmax cross entropy in nats, summed over the rows that have a label: `log(sum_j exp(logits[i, j])) - logits[i,
 /// labels[i]]`; logits `[rows, classes]`, labels `[rows]`. `labels` must outlive the tape's step. Throws `kWrongShape`
-/// for another number of labels, `kInvalidArgument` for one outside the classes.
+/// for another number of labels, `kInvalidArgument` for one outside the classes, with its feature and row as
+/// `embedding_sum`.
 template <typename T>
 SummedLoss<T> cross_entropy(Tape<T>& tape, const Tensor<T>& logits, std::span<const int32_t> labels);
 

@@ -11,7 +11,9 @@ namespace millrace {
 
 // Above the numbers that models count their places by.
 DropoutMask::DropoutMask(double probability, uint64_t seed, int64_t step, std::string_view place, int64_t first_row)
-    : DropoutMask(probability, seed, step, operator_id(place) | uint64_t{1} << 63U, first_row) {}
+    : DropoutMask(probability, seed, step, operator_id(place) | uint64_t{1} << 63U, first_row) {
+  place_name_ = place;
+}
 
 DropoutMask::DropoutMask(double probability, uint64_t seed, int64_t step, uint64_t place, int64_t first_row)
     : rng_(seed, operator_id("dropout"), {.epoch = step, .path = place}),
@@ -34,7 +36,7 @@ template <typename T>
 DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t rows, int64_t parts, int64_t size)
     : size_(size), scale_(static_cast<T>(mask.scale())) {
   if (!mask.drops()) return;
-  tape.take_dropout(mask.key(), mask.first_row(), mask.place());
+  tape.take_dropout(mask);
   const int64_t room = DropoutMask::room(size);
   stride_ = (size + 7) / 8;
   bits_ = tape.template keep<uint8_t>(rows * parts * stride_);
@@ -53,7 +55,7 @@ DrawnDropout<T>::DrawnDropout(Tape<T>& tape, const DropoutMask& mask, int64_t le
                               std::span<const int32_t> tokens)
     : size_(columns), scale_(static_cast<T>(mask.scale())) {
   if (!mask.drops()) return;
-  tape.take_dropout(mask.key(), mask.first_row(), mask.place());
+  tape.take_dropout(mask);
   const int64_t room = DropoutMask::room(length * columns);
   stride_ = (columns + 7) / 8;
   bits_ = tape.template keep<uint8_t>(std::ssize(tokens) * stride_);

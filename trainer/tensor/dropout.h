@@ -24,7 +24,8 @@ class DropoutMask {
  public:
   /// Drops nothing.
   DropoutMask() = default;
-  /// `place` tells the dropouts of one model apart: a name, or a number of the model's. Rows of the tensor start at
+  /// `place` tells the dropouts of one model apart: a name, which must outlive the mask, or a number of the
+  /// model's. Rows of the tensor start at
   /// `first_row` of the global batch. Throws `kInvalidArgument` unless 0 <= probability < 1. A tape takes each place
   /// once a pass for the same rows: two dropouts of one place would drop alike.
   DropoutMask(double probability, uint64_t seed, int64_t step, std::string_view place, int64_t first_row);
@@ -36,8 +37,9 @@ class DropoutMask {
   double scale() const { return scale_; }
   /// What tells its random words from those of others: of seed, step and place.
   uint64_t key() const { return rng_.bits(0); }
-  /// The place as a number, and the first row.
+  /// The place as a number and as a name, empty where it was a number; and the first row.
   uint64_t place() const { return place_; }
+  std::string_view place_name() const { return place_name_; }
   int64_t first_row() const { return first_row_; }
   /// The words of one part of a row: `parts` is how many parts (attention heads, ...) a row has, `row` counts from the
   /// tensor's first. `words` has room for `count` rounded up to a multiple of 4.
@@ -50,6 +52,7 @@ class DropoutMask {
   uint32_t threshold_ = 0;
   double scale_ = 1;
   uint64_t place_ = 0;
+  std::string_view place_name_;
   int64_t first_row_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ struct Lookups {
 };
 
 template <typename T>
-void check(const EmbeddingLookup<T>& lookup, const EmbeddingLookup<T>& first) {
+void check(const Tape<T>& tape, const EmbeddingLookup<T>& lookup, const EmbeddingLookup<T>& first) {
   const int64_t entries = lookup.table.rows();
   check_shape("table of embedding_sum", lookup.table.shape, {entries, first.table.columns()});
   if (lookup.ids.size() != first.ids.size()) {
@@ -30,8 +31,10 @@ void check(const EmbeddingLookup<T>& lookup, const EmbeddingLookup<T>& first) {
   }
   for (size_t row = 0; row < lookup.ids.size(); ++row) {
     if (lookup.ids[row] >= 0 && lookup.ids[row] < entries) continue;
+    const std::string name = tape.name_of(lookup.table);
     throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("id {} at position {}; the table has {} entries", lookup.ids[row], row, entries));
+                         fmt::format("id {} ({}); the table{}{} has {} entries", lookup.ids[row],
+                                     tape.place_of(lookup.ids, row), name.empty() ? "" : " ", name, entries));
   }
 }
 
@@ -57,7 +60,7 @@ Tensor<T> embedding_sum(Tape<T>& tape, std::initializer_list<EmbeddingLookup<T>>
   }
   Lookups<T> all;
   for (const EmbeddingLookup<T>& lookup : lookups) {
-    check(lookup, *lookups.begin());
+    check(tape, lookup, *lookups.begin());
     all.values[all.count++] = lookup;
   }
   const auto rows = static_cast<int64_t>(all.values[0].ids.size());

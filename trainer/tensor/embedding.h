@@ -17,7 +17,9 @@ struct EmbeddingLookup {
 };
 
 /// The sum of what up to four lookups give: `y[i] = sum over lookups of table[ids[i]]`, `[ids, columns]`. Throws
-/// `kWrongShape` when tables or numbers of ids differ, `kInvalidArgument` naming the row for an id outside its table.
+/// `kWrongShape` when tables or numbers of ids differ, `kInvalidArgument` for an id outside its table, naming it (a
+/// parameter) and where the id stands: feature and row of the global batch where `ids` are a feature's own values, else
+/// its place among them.
 template <typename T>
 Tensor<T> embedding_sum(Tape<T>& tape, std::initializer_list<EmbeddingLookup<T>> lookups);
 

@@ -1,11 +1,13 @@
 #include "millrace/trainer/tensor/tape.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/tensor/dropout.h"
 
 namespace millrace {
 
@@ -42,6 +44,7 @@ void Tape<T>::begin(const ParameterLayout& layout, const T* weights, Gradients g
   arena_.reset();
   layout_ = &layout;
   weights_ = weights;
+  rows_ = nullptr;
   gradients_ = gradients;
   table_.clear();
   records_.clear();
@@ -54,15 +57,41 @@ void Tape<T>::begin(const ParameterLayout& layout, const T* weights, Gradients g
 }
 
 template <typename T>
-void Tape<T>::take_dropout(uint64_t key, int64_t first_row, uint64_t place) {
-  const std::pair taken(key, first_row);
+void Tape<T>::take_dropout(const DropoutMask& mask) {
+  const std::pair taken(mask.key(), mask.first_row());
   if (std::ranges::find(dropouts_, taken) != dropouts_.end()) {
+    const std::string place =
+        mask.place_name().empty() ? fmt::to_string(mask.place()) : fmt::format("'{}'", mask.place_name());
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("two dropouts of one pass have the place {}: they would drop alike, so each needs "
                                      "a name of its own",
                                      place));
   }
   dropouts_.push_back(taken);
+}
+
+template <typename T>
+std::string Tape<T>::name_of(const Tensor<T>& tensor) const {
+  for (const Parameter& parameter : layout_->parameters()) {
+    if (tensor.values == weights_ + parameter.offset) return fmt::format("'{}'", parameter.name);
+  }
+  return {};
+}
+
+template <typename T>
+std::string Tape<T>::place_of(std::span<const int32_t> values, size_t index) const {
+  const auto features = rows_ == nullptr ? std::span<const FeatureView>() : rows_->features();
+  for (const FeatureView& feature : features) {
+    const auto* own = std::get_if<std::span<const int32_t>>(&feature.any_values());
+    const int32_t* value = values.data() + index;
+    const std::less<> before;
+    if (own == nullptr || before(value, own->data()) || !before(value, own->data() + own->size())) continue;
+    const int64_t place = value - own->data();
+    const int64_t row = rows_->first_row() + place / feature.row_size();
+    return fmt::format("feature '{}', row {}{}", feature.name(), row,
+                       feature.row_size() > 1 ? fmt::format(", value {}", place % feature.row_size()) : "");
+  }
+  return fmt::format("position {}", index);
 }
 
 template <typename T>

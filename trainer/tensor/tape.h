@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "millrace/trainer/tensor/arena.h"
 
 namespace millrace {
+
+class DropoutMask;
 
 /// The sizes of a tensor, at most four, row-major.
 class TensorShape {
@@ -108,9 +111,16 @@ class Tape {
   U* keep(int64_t count) {
     return arena_.template allocate<U>(count);
   }
-  /// Says that a dropout with this key of its random words draws for the rows from `first_row` on. Throws
-  /// `kInvalidArgument` naming its place when one has done so since the tape began: they would drop alike.
-  void take_dropout(uint64_t key, int64_t first_row, uint64_t place);
+  /// Says that this dropout draws for its rows. Throws `kInvalidArgument` naming its place when one with the same
+  /// random words has done so since the tape began: they would drop alike.
+  void take_dropout(const DropoutMask& mask);
+  /// The rows of the pass, for messages; they must stay until the tape begins anew.
+  void set_rows(const BatchView& rows) { rows_ = &rows; }
+  /// What a tensor is called in a message: `'NAME'` of a parameter, empty for others.
+  std::string name_of(const Tensor<T>& tensor) const;
+  /// Where one of the values that an operator was given (ids, labels) stands, for a message: `feature 'labels', row
+  /// 17`, the row counted in the global batch, where they are the feature's own values; else `position 30`.
+  std::string place_of(std::span<const int32_t> values, size_t index) const;
   /// Memory for the length of one operator.
   Arena& arena() { return arena_; }
 
@@ -172,6 +182,7 @@ class Tape {
   Arena& arena_;
   const ParameterLayout* layout_ = nullptr;
   const T* weights_ = nullptr;
+  const BatchView* rows_ = nullptr;
   Gradients gradients_;
   std::vector<Gradient> table_;  // the parameters first, by id
   std::vector<Record> records_;

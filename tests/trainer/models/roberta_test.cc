@@ -608,7 +608,8 @@ TEST(Roberta, RefusesWhatCannotWork) {
   GoldenBatch batch("io.safetensors");
   batch.ids[30] = 97;
   EXPECT_THAT(message_of([&] { (void)model.evaluate(batch.view(), weights.data(), *workspace); }),
-              HasSubstr("id 97 at position 30; the table has 97 entries"));
+              HasSubstr("id 97 (feature 'input_ids', row 1, value 6); the table "
+                        "'roberta.embeddings.word_embeddings.weight' has 97 entries"));
   const std::vector<int32_t> ids(39, 5);
   const std::vector<int32_t> labels(39, 5);
   const BatchView too_long(

@@ -243,7 +243,7 @@ TEST(DropoutMask, OfOnePlaceIsRefusedTwiceInOnePass) {
     EXPECT_EQ(drop(DropoutMask()), "no error");
     EXPECT_EQ(drop(DropoutMask(0, 1, 2, "attention", 0)), "no error") << "drops nothing";
     EXPECT_THAT(drop(DropoutMask(0.5, 1, 2, "attention", 0)),
-                testing::HasSubstr("two dropouts of one pass have the place"));
+                testing::HasSubstr("two dropouts of one pass have the place 'attention': they"));
   }
 }
 

@@ -69,16 +69,38 @@ class Checker {
     return sum;
   }
 
+  // Those to compare, spread evenly. Where no row reaches (most of an embedding table) 0 is compared with 0, so most
+  // are taken among the gradients that are not 0; a quarter among the others, where the backward pass may have
+  // forgotten one.
+  std::vector<int64_t> values_of(const Parameter& parameter) const {
+    std::vector<int64_t> reached;
+    std::vector<int64_t> others;
+    for (int64_t value = 0; value < parameter.size; ++value) {
+      if (options_.left_out && options_.left_out(parameter, value)) continue;
+      const bool zero = gradients_[static_cast<size_t>(parameter.offset + value)] == 0;
+      (zero ? others : reached).push_back(value);
+    }
+    const auto all = static_cast<int64_t>(reached.size() + others.size());
+    const int64_t count = options_.values_per_parameter == 0 ? all : std::min(options_.values_per_parameter, all);
+    const int64_t of_others =
+        std::clamp(count / 4, std::max<int64_t>(0, count - std::ssize(reached)), std::min(count, std::ssize(others)));
+    std::vector<int64_t> values;
+    const auto spread = [&](const std::vector<int64_t>& from, int64_t num) {
+      for (int64_t i = 0; i < num; ++i) values.push_back(from[static_cast<size_t>(i * std::ssize(from) / num)]);
+    };
+    spread(reached, count - of_others);
+    spread(others, of_others);
+    return values;
+  }
+
   void check(const Parameter& parameter, std::vector<WrongGradient>& wrong) {
-    const int64_t count =
-        options_.values_per_parameter == 0 ? parameter.size : std::min(options_.values_per_parameter, parameter.size);
+    const std::vector<int64_t> values = values_of(parameter);
     const auto loss = static_cast<size_t>(parameter.loss);
     WrongGradient worst{.parameter = parameter.name};
     double most = -1;
     double largest = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t value = i * parameter.size / count;
-      if (options_.left_out && options_.left_out(parameter, value)) continue;
+    bool any_gradient = values.empty();
+    for (const int64_t value : values) {
       const auto at = static_cast<size_t>(parameter.offset + value);
       const double above = loss_at(at, weights_[at] + options_.step, loss);
       const double below = loss_at(at, weights_[at] - options_.step, loss);
@@ -86,6 +108,7 @@ class Checker {
       double error = std::abs(gradients_[at] - difference);
       if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
       largest = std::max(largest, std::abs(difference));
+      any_gradient = any_gradient || gradients_[at] != 0;
       if (error <= most) continue;
       most = error;
       worst.value = value;
@@ -93,7 +116,11 @@ class Checker {
       worst.difference = difference;
     }
     const double rounding = kRounding * std::max(1.0, std::abs(sums_[loss]));
-    if (!(most <= options_.tolerance * largest + rounding)) wrong.push_back(worst);
+    if (!(most <= options_.tolerance * largest + rounding)) {
+      wrong.push_back(worst);
+    } else if (!any_gradient) {
+      wrong.push_back({.parameter = parameter.name, .value = values.front()});
+    }
   }
 
   const TapeModel& model_;
@@ -110,7 +137,15 @@ class Checker {
 }  // namespace
 
 std::string WrongGradient::to_string() const {
-  if (std::isnan(gradient)) return fmt::format("{}: no gradient, the difference is {:.9g}", parameter, difference);
+  if (std::isnan(gradient)) {
+    return fmt::format("{}: no gradient, the difference is {:.9g}; what no step uses must be frozen", parameter,
+                       difference);
+  }
+  if (gradient == 0 && difference == 0) {
+    return fmt::format(
+        "{}: nothing compared, all gradients and differences are 0; give rows that reach it, or leave it out",
+        parameter);
+  }
   return fmt::format("{}: value {} has the gradient {:.9g}, the difference is {:.9g}", parameter, value, gradient,
                      difference);
 }

@@ -11,7 +11,8 @@
 namespace millrace {
 
 struct GradientCheckOptions {
-  /// Values compared of each parameter, spread evenly over it; 0: all. Two forward passes each. Default: 8
+  /// Values compared of each parameter, spread evenly: three quarters or more over those whose gradient is not 0, where
+  /// there are as many, the others over the rest; 0: all. Two forward passes each. Default: 8
   int64_t values_per_parameter = 8;
   double step = 1e-5;  ///< how far a weight is moved to either side. Default: 1e-5
   double tolerance =
@@ -22,7 +23,8 @@ struct GradientCheckOptions {
   uint64_t seed = 1;  ///< of the dropout, which is the same in every pass. Default: 1
 };
 
-/// A parameter whose gradients differ from the differences of its loss.
+/// A parameter whose gradients differ from the differences of its loss, or of which nothing was compared, since all
+/// gradients and differences are 0: no row reaches it.
 struct WrongGradient {
   std::string parameter = {};
   int64_t value = 0;      ///< which of its values differs most, from 0, row major

@@ -91,6 +91,12 @@ std::vector<Bucket> ParameterLayout::buckets_of(const std::function<bool(int id)
   return buckets;
 }
 
+int64_t ParameterLayout::size() const {
+  if (!finished_)
+    refuse("the model's layout is not finished: the model's constructor must call ParameterLayout::finish");
+  return size_;
+}
+
 int64_t ParameterLayout::num_elements() const {
   int64_t count = 0;
   for (const Parameter& parameter : parameters_) count += parameter.size;

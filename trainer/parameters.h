@@ -74,8 +74,9 @@ class ParameterLayout {
   std::span<const Bucket> buckets() const { return buckets_; }
   /// The same for some of the parameters only, given by their ids: the others lie in none. After `finish`.
   std::vector<Bucket> buckets_of(const std::function<bool(int id)>& included) const;
-  /// Floats in a flat buffer, gaps included; a multiple of 16.
-  int64_t size() const { return size_; }
+  /// Floats in a flat buffer, gaps included; a multiple of 16. Throws `kInvalidArgument` before `finish`, so that a
+  /// model which forgets it is refused by whatever makes a buffer for it.
+  int64_t size() const;
   /// Elements of all parameters, without gaps.
   int64_t num_elements() const;
   /// The id of a parameter, if there is one of that name or second name.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -19,10 +20,12 @@
 #include "millrace/trainer/optimizers/sgd.h"
 #include "millrace/trainer/predictor.h"
 #include "millrace/trainer/schedules/schedule.h"
+#include "millrace/trainer/tensor/embedding.h"
 #include "millrace/trainer/tensor/linear.h"
 #include "millrace/trainer/tensor/squared_error.h"
 #include "millrace/trainer/tensor/sum.h"
 #include "millrace/trainer/tensor/tanh.h"
+#include "millrace/trainer/trainer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_models.h"
 
@@ -108,6 +111,39 @@ FlatBuffer start_values(const Model& model) {
 
 BatchView without_labels(const RegressionBatch& batch) {
   return BatchView({{"x", std::span<const float>(batch.x), {batch.num_rows, batch.num_inputs}}});
+}
+
+// Its constructor forgets `finish`.
+class Unfinished final : public TapeModel {
+ public:
+  Unfinished() { weight_ = layout_.add("weight", {1, 5}); }
+  void initialize(std::span<float>, uint64_t) const override {}
+  ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
+  ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
+
+ private:
+  template <typename T>
+  ForwardResult<T> run(ForwardPass<T>& pass) const {
+    const Tensor<T> y = linear(pass.tape(), pass.constant("x"), pass.tape().parameter(weight_));
+    return {.losses = {ForwardLoss<T>(sum(pass.tape(), y), static_cast<double>(pass.rows().rows()))}};
+  }
+
+  int weight_ = 0;
+};
+
+TEST(TapeModel, IsRefusedAtItsFirstUseWhenItsLayoutIsNotFinished) {
+  const Unfinished model;
+  const RegressionBatch batch(4);
+  const std::vector<float> weights(16);
+  for (const std::function<void()>& use :
+       std::vector<std::function<void()>>{[&] { Trainer(model, std::make_unique<Sgd>(), constant_rate(0.1), {}); },
+                                          [&] { const Predictor predictor(model, weights); },
+                                          [&] { (void)check_gradients(model, batch.view(), weights); },
+                                          [&] { (void)load_parameters("x", model.layout()); }}) {
+    EXPECT_EQ(thrown_by(use),
+              "invalid_argument: the model's layout is not finished: the model's constructor must call "
+              "ParameterLayout::finish");
+  }
 }
 
 TEST(TapeModel, EvaluatesAndTrainsOnTheLossesOfOneForwardPass) {
@@ -211,10 +247,83 @@ TEST(CheckGradients, FindsNothingInARightModelAndNamesWhatIsWrong) {
   const TwoHeads forgotten(1, false);
   const std::vector<WrongGradient> none = check_gradients(forgotten, batch.view(), start_values(forgotten).span());
   ASSERT_EQ(none.size(), 1U);
-  EXPECT_THAT(none[0].to_string(), HasSubstr("second.weight: no gradient, the difference is 0"));
+  EXPECT_THAT(none[0].to_string(),
+              HasSubstr("second.weight: no gradient, the difference is 0; what no step uses must be frozen"));
   EXPECT_THAT(thrown_by([&] { (void)check_gradients(right, batch.view(), {}); }), HasSubstr("0 weights"));
   EXPECT_THAT(thrown_by([&] { (void)check_gradients(right, batch.view(), start_values(right).span(), {.step = 0}); }),
               HasSubstr("step 0"));
+}
+
+// The mean of a few entries of a large table, as logits of a classification, with ids and labels as they come.
+class Bag final : public TapeModel {
+ public:
+  explicit Bag(double gradient_factor = 1) : factor_(gradient_factor) {
+    table_ = layout_.add("table", {1000, 4});
+    layout_.finish();
+  }
+  void initialize(std::span<float> weights, uint64_t seed) const override {
+    initialize_parameter(layout_, table_, 0.5, weights, seed);
+  }
+  ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
+  ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
+
+ private:
+  template <typename T>
+  ForwardResult<T> run(ForwardPass<T>& pass) const {
+    Tape<T>& tape = pass.tape();
+    const Tensor<T> logits = embedding_sum<T>(
+        tape, {{.table = tape.parameter(table_), .ids = pass.rows().feature("ids").template values<int32_t>()}});
+    const Tensor<T> factored = with_gradient_times(tape, logits, static_cast<T>(factor_));
+    return {.losses = {ForwardLoss<T>(cross_entropy(tape, factored, pass.labels()->template values<int32_t>()))}};
+  }
+
+  double factor_;
+  int table_ = 0;
+};
+
+BatchView bag_rows(const std::vector<int32_t>& ids, const std::vector<int32_t>& labels) {
+  const auto rows = static_cast<int64_t>(ids.size());
+  return BatchView(
+      {{"ids", std::span<const int32_t>(ids), {rows}}, {"labels", std::span<const int32_t>(labels), {rows}}});
+}
+
+TEST(CheckGradients, ComparesTheFewValuesThatRowsReachAndSaysWhereItComparedNothing) {
+  const std::vector<int32_t> ids = {77, 903};
+  const std::vector<int32_t> labels = {1, 3};
+  const Bag right;
+  const FlatBuffer weights = start_values(right);
+  EXPECT_THAT(check_gradients(right, bag_rows(ids, labels), weights.span()), IsEmpty());
+  for (const int64_t values : {1, 8, 100}) {
+    const std::vector<WrongGradient> found =
+        check_gradients(Bag(2), bag_rows(ids, labels), weights.span(), {.values_per_parameter = values});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_NEAR(found[0].gradient / found[0].difference, 2, 1e-5);
+  }
+  EXPECT_NEAR(check_gradients(Bag(0), bag_rows(ids, labels), weights.span(), {.values_per_parameter = 0})[0].gradient,
+              0, 0);
+  const std::vector<int32_t> none = {-100, -100};
+  const std::vector<WrongGradient> nothing = check_gradients(right, bag_rows(ids, none), weights.span());
+  ASSERT_EQ(nothing.size(), 1U);
+  EXPECT_EQ(nothing[0].to_string(),
+            "table: nothing compared, all gradients and differences are 0; give rows that reach it, or leave it out");
+  EXPECT_THAT(check_gradients(right, bag_rows(ids, none), weights.span(),
+                              {.left_out = [](const Parameter&, int64_t) { return true; }}),
+              IsEmpty());
+}
+
+TEST(TapeModel, SaysInWhichFeatureAndRowOfTheBatchAnIdOrALabelIsWrong) {
+  const Bag model;
+  const FlatBuffer weights = start_values(model);
+  const std::vector<int32_t> ids = {77, 903, 4, 5, 6, 1000};
+  const std::vector<int32_t> labels = {1, 3, 0, 0, 4, 2};
+  const auto workspace = model.make_workspace();
+  const auto wrong = [&](int64_t begin, int64_t rows) {
+    const BatchView batch = bag_rows(ids, labels);
+    return thrown_by([&] { (void)model.evaluate(batch.slice(begin, rows), weights.data(), *workspace); });
+  };
+  EXPECT_EQ(wrong(0, 4), "nothing thrown");
+  EXPECT_EQ(wrong(2, 4), "invalid_argument: id 1000 (feature 'ids', row 5); the table 'table' has 1000 entries");
+  EXPECT_EQ(wrong(2, 3), "invalid_argument: label 4 (feature 'labels', row 4); there are 4 classes");
 }
 
 TEST(CheckGradients, TheModelsThatAreThereAreRight) {

@@ -44,7 +44,7 @@ class Adam final : public Optimizer {
 AdamOptions adamw(double weight_decay = 0.01, std::string exclude_from_decay = "");
 /// Options of AdamWeightDecay as tensorflow/models and Hugging Face have it: decay first, epsilon hat, and by default
 /// no decay for layer norms and biases.
-AdamOptions adam_weight_decay(double weight_decay, std::string exclude_from_decay = "LayerNorm|layer_norm|bias");
+AdamOptions adam_weight_decay(double weight_decay, std::string exclude_from_decay = std::string(kUsualExclusion));
 
 /// Throws `kInvalidArgument` unless 0 <= beta < 1 for both and epsilon > 0.
 void check_moments(double beta1, double beta2, double epsilon);

@@ -36,9 +36,13 @@ std::vector<double> weight_decays(const ParameterLayout& layout, double decay, c
   std::vector<double> decays(layout.parameters().size(), decay);
   if (exclude.empty()) return decays;
   const NamePattern pattern("exclude_from_decay", exclude);
+  bool found = exclude == kUsualExclusion;
   for (size_t id = 0; id < decays.size(); ++id) {
-    if (pattern.matches(layout.parameters()[id])) decays[id] = 0;
+    if (!pattern.matches(layout.parameters()[id])) continue;
+    decays[id] = 0;
+    found = true;
   }
+  pattern.need_match(found);
   return decays;
 }
 

@@ -79,10 +79,13 @@ class Optimizer {
                      const LayerSquares& squares) const;
 };
 
+/// What is excluded from decay in most models; one without such parameters takes it too.
+inline constexpr std::string_view kUsualExclusion = "LayerNorm|layer_norm|bias";
+
 /// Which parameters weight decay applies to: those whose name does not contain a match of the regular expression
 /// `exclude` (RE2; empty excludes none). Returns, by parameter id, `decay` or 0. Throws `kInvalidArgument` for a
-/// pattern that is no regular expression (one that matches nothing is fine: models may have no biases), or a decay that
-/// is negative or not finite.
+/// pattern that is no regular expression, or matches nothing and is not `kUsualExclusion`, and for a decay that is
+/// negative or not finite.
 std::vector<double> weight_decays(const ParameterLayout& layout, double decay, const std::string& exclude);
 
 /// How a gradient whose norm is too large is scaled down.

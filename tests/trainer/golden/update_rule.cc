@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "millrace/trainer/name_pattern.h"
 #include "millrace/trainer/optimizers/adam.h"
 #include "millrace/trainer/optimizers/lamb.h"
 #include "millrace/trainer/optimizers/radam.h"
@@ -70,9 +71,15 @@ Options with_moments(Options options, ConfigFields& fields) {
 }
 
 template <typename Options>
-Options with_decay(Options options, ConfigFields& fields) {
+Options with_decay(Options options, ConfigFields& fields, const ParameterLayout& layout) {
   options.weight_decay = fields.maybe_number("weight_decay").value_or(0);
   options.exclude_from_decay = fields.text("exclude_regex", "");
+  // One config serves several problems; some have no parameter of those that it leaves out.
+  const NamePattern pattern("exclude_regex", options.exclude_from_decay);
+  if (std::ranges::none_of(layout.parameters(),
+                           [&](const Parameter& parameter) { return pattern.matches(parameter); })) {
+    options.exclude_from_decay.clear();
+  }
   return with_moments(std::move(options), fields);
 }
 
@@ -85,10 +92,11 @@ std::unique_ptr<Optimizer> optimizer_of(const std::string& rule, ConfigFields& f
   if (rule == "adam_epsilon_hat") {
     return std::make_unique<Adam>(layout, with_moments(AdamOptions{.epsilon_form = AdamEpsilon::kHat}, fields));
   }
-  if (rule == "adamw") return std::make_unique<Adam>(layout, with_decay(adamw(), fields));
-  if (rule == "adam_weight_decay") return std::make_unique<Adam>(layout, with_decay(adam_weight_decay(0), fields));
-  if (rule == "radam") return std::make_unique<Radam>(layout, with_decay(RadamOptions{}, fields));
-  if (rule == "lamb") return std::make_unique<Lamb>(layout, with_decay(LambOptions{}, fields));
+  if (rule == "adamw") return std::make_unique<Adam>(layout, with_decay(adamw(), fields, layout));
+  if (rule == "adam_weight_decay")
+    return std::make_unique<Adam>(layout, with_decay(adam_weight_decay(0), fields, layout));
+  if (rule == "radam") return std::make_unique<Radam>(layout, with_decay(RadamOptions{}, fields, layout));
+  if (rule == "lamb") return std::make_unique<Lamb>(layout, with_decay(LambOptions{}, fields, layout));
   throw std::runtime_error("unknown rule " + rule);
 }
 

@@ -12,6 +12,7 @@ using testing::HasSubstr;
 UpdateRule read(const std::string& rule, const json& config) {
   ParameterLayout layout;
   layout.add("dense.kernel", {2});
+  layout.add("dense.bias", {1});
   layout.finish();
   return read_update_rule(rule, config, layout);
 }

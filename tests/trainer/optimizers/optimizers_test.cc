@@ -21,6 +21,10 @@ TEST(Optimizers, RefuseOptionsOutOfRangeAndBadPatterns) {
   EXPECT_THROW(Adam(layout, {.epsilon = 0}), ErrorException);
   EXPECT_THROW(Adam(layout, adamw(-0.1)), ErrorException);
   EXPECT_THROW(Adam(layout, adamw(0.1, "(")), ErrorException);
+  EXPECT_THROW(Adam(layout, adamw(0.1, "bias")), ErrorException) << "matches nothing";
+  EXPECT_THROW(Radam(layout, {.exclude_from_decay = "bias"}), ErrorException);
+  EXPECT_THROW(Lamb(layout, {.exclude_from_decay = "bias"}), ErrorException);
+  EXPECT_NO_THROW(Adam(layout, adam_weight_decay(0.1))) << "the usual one, in a model without biases and norms";
   EXPECT_THROW(Radam(layout, {.beta2 = 2}), ErrorException);
   EXPECT_THROW(Lamb(layout, {.weight_decay = std::nan("")}), ErrorException);
 }

@@ -405,6 +405,7 @@ void Trainer::need_place_of_checkpoint(const BatchSource& source) const {
 
 TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>& stop_requested) {
   if (best_) best_->check_folder();
+  if (checkpoints_) checkpoints_->check_folder(training_id_, !last_checkpoint_.empty());
   return Run(*this, source, stop_requested).run();
 }
 

@@ -63,7 +63,8 @@ class Trainer {
   /// Trains until `total_steps`, the end of the data, or until `stop_requested` returns true (never, if it is empty);
   /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
   /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else happens, when the
-  /// folder of `keep_best` holds models of another training, or when no evaluation has its metric; `kState` after
+  /// folder of the checkpoints or of `keep_best` holds some of another training, or when no evaluation has its metric;
+  /// `kState` after
   /// `resume` for a source that stands elsewhere than the checkpoint's; what the source, the model or a callback threw;
   /// and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and weights or slots are
   /// not: what is under a checkpoint's name is finite. What an evaluation or those who are told of it throw costs no

@@ -591,6 +591,46 @@ TEST(Trainer, RefusesAtItsStartAFolderWithTheBestModelsOfAnotherTraining) {
 }
 
 TEST(Trainer, WhileNoBestModelsAreKeptTheirListStaysInTheCheckpoints) {
+TEST(Trainer, RefusesAtItsStartAFolderWithTheCheckpointsOfAnotherTraining) {
+  const TemporaryFolder folder;
+  const TrainerOptions options{.total_steps = 2, .checkpoint_folder = folder.path("checkpoints")};
+  const auto train = [](Trainer& trainer) {
+    RegressionSource source(1000, trainer.micro_batches());
+    return trainer.train(source).last_checkpoint;
+  };
+  ToyTraining first(options);
+  const std::string checkpoint = train(first.trainer);
+  TrainerOptions elsewhere = options;
+  elsewhere.checkpoint_folder = folder.path("elsewhere");
+  ToyTraining other(elsewhere);
+  const std::string of_another = train(other.trainer);
+  for (const std::string& resumed : {std::string(), of_another}) {
+    ToyTraining toy(options);
+    if (!resumed.empty()) toy.trainer.resume(resumed);
+    const auto before = files_below(folder.path());
+    EXPECT_EQ(thrown_by([&] { train(toy.trainer); }),
+              fmt::format("invalid_argument: the folder for checkpoints {} holds 1 of another training; go on from one "
+                          "of them with Trainer::resume, or remove or move them",
+                          options.checkpoint_folder));
+    EXPECT_EQ(files_below(folder.path()), before);
+  }
+  TrainerOptions replaces = options;
+  replaces.checkpoints.replace_others = true;
+  ToyTraining replacing(replaces);
+  EXPECT_EQ(train(replacing.trainer), checkpoint);
+  // Of an earlier version, without an id: one that goes on from it may stay beside it, a fresh training not.
+  std::filesystem::remove(checkpoint + "/training.id");
+  ToyTraining fresh(options);
+  EXPECT_THAT(thrown_by([&] { train(fresh.trainer); }), testing::HasSubstr("holds 1 of another training"));
+  TrainerOptions longer = options;
+  longer.total_steps = 3;
+  for (int i = 0; i < 2; ++i, ++longer.total_steps) {
+    ToyTraining resumed(longer);
+    resumed.trainer.resume(newest_checkpoint(options.checkpoint_folder).value());
+    EXPECT_EQ(thrown_by([&] { train(resumed.trainer); }), "nothing thrown");
+  }
+}
+
   const TemporaryFolder folder;
   const auto options = best_in_the_middle(folder.path("checkpoints"), folder.path("best"), 3);
   ToyTraining first(options);

@@ -14,6 +14,7 @@
 #include "millrace/trainer/callbacks/early_stopping.h"
 #include "millrace/trainer/metrics/spearman.h"
 #include "millrace/trainer/optimizers/sgd.h"
+#include "millrace/trainer/pipeline_source.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
@@ -400,6 +401,32 @@ TEST(TrainingLoop, ASourceThatStandsElsewhereThanTheCheckpointIsRefused) {
       EXPECT_EQ(thrown_by([&] { second.trainer.train(rest); }), thrown) << "also the second time";
     }
   }
+}
+
+TEST(TrainingLoop, ACheckpointThatLostItsPlaceInTheDataIsRefused) {
+  const TemporaryFolder folder;
+  const Dataset rows = Dataset::rows(
+      {{"x", std::vector<std::vector<float>>(9, std::vector<float>(5, 1))}, {"y", std::vector<float>(9, 2)}});
+  const TrainerOptions options{.total_steps = 2, .checkpoint_folder = folder.path("checkpoints")};
+  ToyTraining first(options);
+  PipelineSource source(rows.batch(3).start({.threads = 1}));
+  const std::string checkpoint = first.trainer.train(source).last_checkpoint;
+  std::filesystem::remove(checkpoint + "/source.state");
+  ToyTraining second(options);
+  EXPECT_EQ(thrown_by([&] { second.trainer.resume(checkpoint); }),
+            fmt::format("state: the checkpoint {} has lost its source.state, the place in the data; take a whole one",
+                        checkpoint));
+  EXPECT_EQ(second.trainer.step(), 0);
+  // Of an earlier version, which does not say whether there was one.
+  const std::string file = checkpoint + "/training.json";
+  std::string text = test::read_file(file);
+  const std::string note = ",\n \"source_state\": true";
+  ASSERT_NE(text.find(note), std::string::npos) << text;
+  text.erase(text.find(note), note.size());
+  test::write_file(file, text);
+  second.trainer.resume(checkpoint);
+  EXPECT_EQ(second.trainer.step(), 2);
+  EXPECT_FALSE(second.trainer.source_state().has_value());
 }
 
 TEST(TrainingLoop, PredictsExactlyTheRowsOfASourceInOrder) {

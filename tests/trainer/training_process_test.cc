@@ -152,7 +152,8 @@ TEST_F(InACheckpoint, KilledWhileItReplacesOneOfTheSameStepItLeavesTheOldOrTheNe
   {
     LongTraining toy(
         {.total_steps = 3, .checkpoint_folder = before_, .checkpoints = {.keep_last = 3}, .checkpoint_every = 3});
-    RegressionSource source(kLongTrainingSteps, 0, kLongTrainingSteps, 9);
+    toy.trainer.resume(checkpoint(before_, 2));
+    RegressionSource source(kLongTrainingSteps, 2, kLongTrainingSteps, 9);
     other = training_files(toy.trainer.train(source).last_checkpoint);
     ASSERT_NE(other.at("model.safetensors"), straight_checkpoint(3).at("model.safetensors"));
     ASSERT_THAT(checkpoints_in(before_), ElementsAre(1, 2, 3));

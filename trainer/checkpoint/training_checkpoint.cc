@@ -18,6 +18,7 @@
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/checkpoint/numbered_directory.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
+#include "millrace/trainer/checkpoint/training_id.h"
 
 namespace millrace {
 namespace {
@@ -149,6 +150,7 @@ struct Description {
   std::string optimizer;
   std::string schedule;
   std::string batches;
+  bool has_source_state = false;  // checkpoints of earlier versions do not say
 };
 
 Description read_description(const std::string& directory) {
@@ -198,6 +200,7 @@ Description read_description(const std::string& directory) {
     found.optimizer = json.at("optimizer").get<std::string>();
     found.schedule = json.at("schedule").get<std::string>();
     found.batches = json.at("batches").get<std::string>();
+    found.has_source_state = json.value("source_state", false);
   } catch (const nlohmann::json::exception& error) {
     throw ErrorException({.code = ErrorCode::kParse, .message = error.what(), .shard = found.path});
   }
@@ -254,7 +257,8 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
                                  {"callbacks", nlohmann::json::object()},
                                  {"optimizer", optimizer.describe()},
                                  {"schedule", schedule.describe()},
-                                 {"batches", batches}};
+                                 {"batches", batches},
+                                 {"source_state", source.has_value()}};
   for (const auto& [name, bytes] : progress.callbacks) json["callbacks"][name] = bytes_to_json(bytes);
   for (const LossSum& loss : progress.unreported.more_losses) {
     json["unreported_more_losses"].push_back({number_to_json(loss.sum), number_to_json(loss.weight)});
@@ -274,6 +278,19 @@ std::string CheckpointFolder::save(const TrainingProgress& progress, const Param
 
 std::vector<std::string> CheckpointFolder::paths() const { return checkpoints_in(folder_); }
 
+void CheckpointFolder::check_folder(const std::string& training, bool resumed) const {
+  if (options_.replace_others) return;
+  const auto others = std::ranges::count_if(paths(), [&](const std::string& path) {
+    const std::optional<std::string> id = read_training_id(path);
+    return id ? *id != training : !resumed;
+  });
+  if (others == 0) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("the folder for checkpoints {} holds {} of another training; go on from one of them "
+                                   "with Trainer::resume, or remove or move them",
+                                   folder_, others));
+}
+
 std::vector<std::string> checkpoints_in(const std::string& folder) { return numbered_directories(folder, kPrefix); }
 
 std::optional<std::string> newest_checkpoint(const std::string& folder) {
@@ -286,7 +303,12 @@ TrainingProgress read_progress(const std::string& directory) { return read_descr
 
 std::optional<PipelineState> read_source_state(const std::string& directory) {
   const fs::path path = fs::path(directory) / kSourceFile;
-  if (!fs::exists(path)) return std::nullopt;
+  if (!fs::exists(path)) {
+    if (!read_description(directory).has_source_state) return std::nullopt;
+    throw ErrorException(ErrorCode::kState,
+                         fmt::format("the checkpoint {} has lost its {}, the place in the data; take a whole one",
+                                     directory, kSourceFile));
+  }
   const std::string bytes = read_whole_file(path.string());
   try {
     return PipelineState::parse(bytes);

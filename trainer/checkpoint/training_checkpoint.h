@@ -57,6 +57,9 @@ class CheckpointFolder {
     int keep_last = 3;
     /// Writes further files into the directory it is given (a model's configuration, ...). Default: none
     std::function<void(const std::string& directory)> more_files = {};
+    /// Checkpoints of another training in the folder are taken as they are, because the caller knows them to be
+    /// nobody's. Default: false, `Trainer::train` refuses the folder
+    bool replace_others = false;
   };
 
   /// Throws `kInvalidArgument` for an empty path or fewer than 1 to keep. The folder is made by the first save.
@@ -72,6 +75,10 @@ class CheckpointFolder {
 
   /// As `checkpoints_in`.
   std::vector<std::string> paths() const;
+  /// Throws `kInvalidArgument` naming the folder where it holds checkpoints of another training (by `training.id`), and
+  /// for one that starts from nothing (`resumed` false) also where it holds such as have no id, of earlier versions:
+  /// `newest_checkpoint` could not tell them from this training's.
+  void check_folder(const std::string& training, bool resumed) const;
 
  private:
   std::string folder_;
@@ -92,7 +99,8 @@ TrainingProgress read_progress(const std::string& directory);
 /// schedule`.
 void need_same_as_checkpoint(const std::string& directory, std::string_view what, const std::string& there,
                              const std::string& here);
-/// The place in the data of a checkpoint, if it holds one. Throws `kIo` or `kState` naming the file.
+/// The place in the data of a checkpoint, if it holds one. Throws `kIo`, `kParse` or `kState` naming the file, also
+/// when `training.json` says that there was one and it is gone.
 std::optional<PipelineState> read_source_state(const std::string& directory);
 
 /// Reads a checkpoint directory into `state`. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when it

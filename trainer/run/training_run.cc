@@ -93,10 +93,13 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
   }
   if (!folder_) return options;
   options.checkpoint_folder = folder_->checkpoints();
-  options.checkpoints = {.keep_last = options_.keep_checkpoints, .more_files = [&](const std::string& to) {
-                           trained.save_description(to);
-                           folder_->save_skipped_list(to);
-                         }};
+  options.checkpoints = {.keep_last = options_.keep_checkpoints,
+                         .more_files =
+                             [&](const std::string& to) {
+                               trained.save_description(to);
+                               folder_->save_skipped_list(to);
+                             },
+                         .replace_others = options_.overwrite};
   options.checkpoint_every = options_.checkpoint_every;
   if (data.evaluation && options_.keep_best > 0) {
     options.keep_best = {.folder = folder_->best(),

@@ -219,6 +219,8 @@ class Pipeline::Impl {
 
   SkipReport skipped() const { return skips_.report(); }
 
+  bool endless() const { return certain_cardinality(*plan_).is_infinite(); }
+
   Statistics stats() const {
     Statistics statistics;
     statistics.stages = lowered_.report();
@@ -337,6 +339,8 @@ Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 std::optional<Batch> Pipeline::next() { return impl_->next(); }
 
 PipelineState Pipeline::save() const { return impl_->save(); }
+
+bool Pipeline::endless() const { return impl_->endless(); }
 
 Statistics Pipeline::stats() const { return impl_->stats(); }
 

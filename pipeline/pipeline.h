@@ -121,6 +121,9 @@ class Pipeline {
   /// without states makes a state meaningless.
   PipelineState save() const;
 
+  /// Whether the elements are known never to end, as after `repeat()`. Any thread.
+  bool endless() const;
+
   /// What every operator has done so far. Any thread.
   Statistics stats() const;
 

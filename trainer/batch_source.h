@@ -26,6 +26,8 @@ class BatchSource {
   /// Where the source is, after the last batch: what a checkpoint keeps, so that a source can go on from there. Cheap.
   /// Default: nothing, a source that is brought to its place by other means.
   virtual std::optional<PipelineState> save() const { return std::nullopt; }
+  /// Whether it is known never to end: an evaluation refuses such a source. Default: false
+  virtual bool endless() const { return false; }
   /// What keeps this source from being faster, for reports: the name of a stage, `consumer` when nothing does. Default:
   /// empty, unknown.
   virtual std::string limiting_stage() const { return {}; }

@@ -109,6 +109,7 @@ struct ModelKept {
 struct TrainingSummary {
   int64_t step = 0;
   bool stopped = false;                   ///< somebody asked for it
+  bool data_ended = false;                ///< the source came to its end, perhaps before `total_steps`
   TrainingReport whole = {};              ///< all steps of this run
   std::optional<double> first_loss = {};  ///< of the training's first step; none when this run resumed it
   int threads = 0;                        ///< distinct threads that ran replicas

@@ -20,6 +20,7 @@ class PipelineSource final : public BatchSource {
   explicit PipelineSource(Pipeline pipeline) : pipeline_(std::move(pipeline)) {}
   std::optional<GlobalBatch> next() override;
   std::optional<PipelineState> save() const override { return pipeline_.save(); }
+  bool endless() const override { return pipeline_.endless(); }
   std::string limiting_stage() const override { return millrace::limiting_stage(pipeline_.stats()); }
   const Pipeline& pipeline() const { return pipeline_; }
 

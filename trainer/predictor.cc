@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/evaluation.h"
 
 namespace millrace {
 
@@ -23,6 +24,10 @@ Predictor::Predictor(const Model& model, std::span<const float> weights, Predict
 
 void Predictor::predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take) {
   while (const std::optional<GlobalBatch> batch = source.next()) take(*batch, predict(batch->view));
+}
+
+EvaluationReport Predictor::evaluate(BatchSource& source, const std::vector<std::unique_ptr<Metric>>& metrics) {
+  return *millrace::evaluate(graph_, source, metrics);
 }
 
 }  // namespace millrace

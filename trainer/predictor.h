@@ -1,9 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "millrace/trainer/batch_source.h"
+#include "millrace/trainer/callback.h"
+#include "millrace/trainer/metrics/metric.h"
 #include "millrace/trainer/optimizers/sgd.h"
 #include "millrace/trainer/step/step_graph.h"
 
@@ -24,6 +28,8 @@ struct PredictorOptions {
 ///       for (const int32_t id : predictions.values<int32_t>("ids")) ...
 ///     });
 ///
+///     const EvaluationReport report = predictor.evaluate(test_rows, metrics_of(Spearman()));
+///
 /// The result does not depend on replicas or threads. One call at a time.
 class Predictor {
  public:
@@ -35,6 +41,11 @@ class Predictor {
   [[nodiscard]] Predictions predict(const BatchView& batch) { return graph_.predict(batch); }
   /// Of every batch of a source, told in order: exactly the source's rows, however many they are.
   void predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take);
+  /// The loss over all rows of a source, which have labels, and metrics of their predictions: of a kept model on a test
+  /// set. `EvaluationReport::step` is 0. Throws `kInvalidArgument` for a source that never ends or two numbers of one
+  /// name, and what source and model throw.
+  [[nodiscard]] EvaluationReport evaluate(BatchSource& source,
+                                          const std::vector<std::unique_ptr<Metric>>& metrics = {});
 
  private:
   Sgd none_;  // never asked: it has no slots, and nothing is trained

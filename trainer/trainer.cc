@@ -12,6 +12,7 @@
 #include "millrace/trainer/checkpoint/not_finite.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/checkpoint/training_id.h"
+#include "millrace/trainer/evaluation.h"
 #include "millrace/trainer/metrics/metric_values.h"
 #include "millrace/trainer/report_window.h"
 
@@ -49,6 +50,7 @@ class Trainer::Run {
 
   TrainingSummary run() {
     t_.events_.clear();
+    if (options_.evaluation) need_end(*options_.evaluation());
     if (const auto& keep = options_.keep_best; keep && !keep->value) t_.need_evaluation_value(keep->models.metric);
     if (t_.resumed_) {
       t_.need_place_of_checkpoint(source_);
@@ -86,7 +88,10 @@ class Trainer::Run {
         end_epoch();
         if (done()) break;
       }
-      if (!batch) break;
+      if (!batch) {
+        summary_.data_ended = true;
+        break;
+      }
       progress_.epoch = batch->epoch;
       progress_.in_epoch = true;
       t_.tell(&Callback::batch_inputs, *batch, progress_.micro_batches + in_step_.batches);
@@ -412,29 +417,10 @@ TrainingSummary Trainer::train(BatchSource& source, const std::function<bool()>&
 EvaluationReport Trainer::evaluate(BatchSource& source) { return *evaluate_until(source, nullptr); }
 
 std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, const std::function<bool()>& stop) {
-  EvaluationReport report{.step = progress_.step};
   std::vector<std::unique_ptr<Metric>> metrics;
   if (options_.metrics) metrics = options_.metrics();
-  StepResult total;
-  const auto begin = Clock::now();
-  while (const std::optional<GlobalBatch> batch = source.next()) {
-    if (stop && stop()) return std::nullopt;
-    if (metrics.empty()) {
-      total.add(graph_.evaluate(batch->view));
-    } else {
-      const Predictions predictions = graph_.predict(batch->view);
-      for (const auto& metric : metrics) metric->add(batch->view, predictions);
-      total.add(predictions.result);
-    }
-    report.rows += batch->view.rows();
-  }
-  report.sum_loss = total.sum_loss;
-  report.weight = total.weight;
-  report.loss = reported_loss(total, 0);
-  append_metrics(total, report.metrics);
-  for (MetricValue& metric : values_of(metrics)) report.metrics.push_back(std::move(metric));
-  check_names(report.metrics);
-  report.seconds = seconds(Clock::now() - begin);
+  std::optional<EvaluationReport> report = millrace::evaluate(graph_, source, metrics, stop);
+  if (report) report->step = progress_.step;
   return report;
 }
 

@@ -71,7 +71,8 @@ class Trainer {
   /// step: a checkpoint is left that goes on with the evaluation.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
-  /// The loss, and the metrics of the options, over all rows of a source, in order.
+  /// The loss, and the metrics of the options, over all rows of a source, in order, with the weights as they are.
+  /// Throws `kInvalidArgument` for a source that never ends, and what source and model throw.
   EvaluationReport evaluate(BatchSource& source);
   /// What the model predicts of each batch of a source, in order: exactly its rows, however many they are.
   void predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take);

@@ -38,7 +38,6 @@ void TrainerOptions::check() const {
   need(checkpoint_every >= 0, fmt::format("checkpoint_every is {}; at least 0 is needed", checkpoint_every));
   need(checkpoint_every == 0 || !checkpoint_folder.empty(),
        "checkpoint_every is set, but there is no checkpoint_folder");
-  need(!metrics || evaluation, "metrics are set, but there is nothing to evaluate on");
   if (metrics) check_names(values_of(metrics()));
   if (loss_scaling) loss_scaling->check();
   need(most_skipped_in_a_row >= 0,

@@ -45,9 +45,11 @@ struct TrainerOptions {
   int64_t total_steps = 0;         ///< in all, those before a resume included. Default: 0, to the end of the data
   int64_t report_every = 10;       ///< steps; the training's first step and its last are always reported. Default: 10
   std::string token_feature = {};  ///< the feature whose values are counted as tokens. Default: none
-  /// Starts a source over the rows to evaluate on, each time anew. Default: none
+  /// Starts a source over the rows to evaluate on, each time anew, and once when a training starts: one that never ends
+  /// is refused then. Default: none
   std::function<std::unique_ptr<BatchSource>()> evaluation = nullptr;
-  /// Makes the metrics of an evaluation, over its rows' predictions (`Model::predict`). Default: null, the loss alone
+  /// Makes the metrics of an evaluation, over its rows' predictions (`Model::predict`): of those of the training, and
+  /// of `Trainer::evaluate`. Default: null, the loss alone
   std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;
   int64_t evaluate_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
   std::optional<KeepBest> keep_best = std::nullopt;  ///< Default: none

@@ -103,11 +103,7 @@ RunData MlmInput::data() const {
                .token_feature = "input_ids"};
   if (!shards_ || !shards_->validation) return data;
   data.evaluation = mlm_evaluation_batches(*shards_, data_);
-  data.metrics = [] {
-    std::vector<std::unique_ptr<Metric>> metrics;
-    metrics.push_back(std::make_unique<Accuracy>());
-    return metrics;
-  };
+  data.metrics = [] { return metrics_of(Accuracy()); };
   return data;
 }
 

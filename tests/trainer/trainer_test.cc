@@ -204,6 +204,7 @@ TEST(Trainer, EndsWithTheDataWhenTheyAreFewerThanTheSteps) {
     const TrainingSummary summary = toy.trainer.train(source);
     EXPECT_EQ(summary.step, 5);
     EXPECT_FALSE(summary.stopped);
+    EXPECT_TRUE(summary.data_ended);
     EXPECT_EQ(summary.last_checkpoint, folder.path(fmt::format("{}/checkpoint-00000005", total_steps)));
     EXPECT_THAT(events, ElementsAre("start at 0", "step 1", "report 1 of 1", "step 2", "step 3",    //
                                     "evaluation at 3", "epoch 0 ends at 3", "checkpoint-00000003",  //
@@ -590,7 +591,6 @@ TEST(Trainer, RefusesAtItsStartAFolderWithTheBestModelsOfAnotherTraining) {
   }
 }
 
-TEST(Trainer, WhileNoBestModelsAreKeptTheirListStaysInTheCheckpoints) {
 TEST(Trainer, RefusesAtItsStartAFolderWithTheCheckpointsOfAnotherTraining) {
   const TemporaryFolder folder;
   const TrainerOptions options{.total_steps = 2, .checkpoint_folder = folder.path("checkpoints")};
@@ -631,6 +631,7 @@ TEST(Trainer, RefusesAtItsStartAFolderWithTheCheckpointsOfAnotherTraining) {
   }
 }
 
+TEST(Trainer, WhileNoBestModelsAreKeptTheirListStaysInTheCheckpoints) {
   const TemporaryFolder folder;
   const auto options = best_in_the_middle(folder.path("checkpoints"), folder.path("best"), 3);
   ToyTraining first(options);

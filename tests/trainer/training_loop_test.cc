@@ -15,6 +15,7 @@
 #include "millrace/trainer/metrics/spearman.h"
 #include "millrace/trainer/optimizers/sgd.h"
 #include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/predictor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/toy_training.h"
 
@@ -86,16 +87,10 @@ TEST(TrainingLoop, ACallbackMayChangeTheInputsOfEachBatchBeforeItsStep) {
 }
 
 TrainerOptions with_metrics() {
-  return {
-      .total_steps = 4,
-      .evaluation = [] { return std::make_unique<RegressionSource>(3); },
-      .metrics =
-          [] {
-            std::vector<std::unique_ptr<Metric>> metrics;
-            metrics.push_back(std::make_unique<Spearman>(MetricColumns{.predictions = "prediction", .labels = "y"}));
-            return metrics;
-          },
-      .evaluate_every = 2};
+  return {.total_steps = 4,
+          .evaluation = [] { return std::make_unique<RegressionSource>(3); },
+          .metrics = [] { return metrics_of(Spearman({.predictions = "prediction", .labels = "y"})); },
+          .evaluate_every = 2};
 }
 
 TEST(TrainingLoop, EvaluatesMetricsOverAllRowsInOrderBesideTheExactLoss) {
@@ -122,6 +117,47 @@ TEST(TrainingLoop, EvaluatesMetricsOverAllRowsInOrderBesideTheExactLoss) {
   EXPECT_EQ(report.value("spearman"), slow.value());
   EXPECT_EQ(report.value("loss"), report.loss);
   EXPECT_THAT(thrown_by([&] { (void)report.value("auc"); }), HasSubstr("no metric 'auc'; there are: loss, spearman"));
+}
+
+TEST(TrainingLoop, RefusesRowsToEvaluateOnThatNeverEnd) {
+  const Dataset numbers = Dataset::range(0, 5);
+  for (const bool endless : {true, false}) {
+    TrainerOptions options = with_metrics();
+    options.metrics = nullptr;
+    options.evaluation = [&] {
+      return std::make_unique<PipelineSource>((endless ? numbers.repeat() : numbers.repeat().take(7)).batch(2).start());
+    };
+    ToyTraining toy(options);
+    RegressionSource source(1000);
+    const std::string expected = endless ? "the rows to evaluate on have no end" : "the batch has no feature 'x'";
+    EXPECT_THAT(thrown_by([&] { toy.trainer.train(source); }), HasSubstr(expected));
+    EXPECT_EQ(toy.trainer.step(), endless ? 0 : 2);
+    EXPECT_THAT(thrown_by([&] { (void)toy.trainer.evaluate(*options.evaluation()); }), HasSubstr(expected));
+    Predictor predictor(toy.model, toy.trainer.weights());
+    EXPECT_THAT(thrown_by([&] { (void)predictor.evaluate(*options.evaluation()); }), HasSubstr(expected));
+  }
+}
+
+TEST(TrainingLoop, EvaluatesOnRowsOfTheCallersWithoutAnyOfTheTraining) {
+  TrainerOptions options = with_metrics();
+  options.evaluation = nullptr;
+  options.evaluate_every = 0;
+  ToyTraining toy(options);
+  RegressionSource source(1000);
+  EXPECT_FALSE(toy.trainer.train(source).last_evaluation.has_value());
+  RegressionSource rows(3);
+  const EvaluationReport found = toy.trainer.evaluate(rows);
+  EXPECT_EQ(found.step, 4);
+  EXPECT_GT(found.value("spearman"), -1);
+  Predictor predictor(toy.model, toy.trainer.weights());
+  RegressionSource again(3);
+  const EvaluationReport same =
+      predictor.evaluate(again, metrics_of(Spearman({.predictions = "prediction", .labels = "y"})));
+  EXPECT_EQ(same.loss, found.loss);
+  EXPECT_EQ(same.rows, found.rows);
+  EXPECT_EQ(same.value("spearman"), found.value("spearman"));
+  RegressionSource without_metrics(3);
+  EXPECT_EQ(predictor.evaluate(without_metrics).loss, found.loss);
 }
 
 TEST(TrainingLoop, RefusesTwoNumbersOfAnEvaluationWithOneName) {
@@ -155,9 +191,9 @@ TEST(TrainingLoop, RefusesTwoNumbersOfAnEvaluationWithOneName) {
 
 TEST(TrainingLoop, AnEvaluationWithoutRowsHasNoLossAndKeepsNoModel) {
   const TemporaryFolder folder;
-  int evaluations = 0;
+  int evaluations = 0;  // one is started with the training
   ToyTraining toy({.total_steps = 4,
-                   .evaluation = [&] { return std::make_unique<RegressionSource>(evaluations++ == 0 ? 0 : 3); },
+                   .evaluation = [&] { return std::make_unique<RegressionSource>(evaluations++ <= 1 ? 0 : 3); },
                    .evaluate_every = 2,
                    .keep_best = KeepBest{.folder = folder.path("best")}});
   std::vector<EvaluationReport> reports;
@@ -342,7 +378,15 @@ TEST(TrainingLoop, AnEvaluationThatFailsCostsNoStep) {
 
   ToyTraining first(options_in("cut"));
   RegressionSource source(kBatches, 0, kPerEpoch);
-  fails = true;
+  class FailsAfterTheFirstStep final : public Callback {
+   public:
+    explicit FailsAfterTheFirstStep(bool& flag) : flag_(flag) {}
+    void step_ends(const StepEnd& end) override { flag_ = flag_ || end.since_report.step == 1; }
+
+   private:
+    bool& flag_;
+  };
+  first.trainer.add_callback(std::make_unique<FailsAfterTheFirstStep>(fails));
   EXPECT_THAT(thrown_by([&] { first.trainer.train(source); }), HasSubstr("files are gone"));
   EXPECT_EQ(first.trainer.step(), kPerEpoch);
   const std::vector<std::string> checkpoints = CheckpointFolder(folder.path("cut"), {}).paths();

@@ -135,6 +135,7 @@ void JsonlLog::checkpoint_written(const std::string& path) {
 void JsonlLog::train_ends(const TrainingSummary& summary) {
   Json json = {{"event", "end"},
                {"stopped", summary.stopped},
+               {"data_ended", summary.data_ended},
                {"first_loss", summary.first_loss ? nlohmann::ordered_json(*summary.first_loss) : nullptr},
                {"threads", summary.threads},
                {"last_checkpoint", summary.last_checkpoint}};

@@ -132,8 +132,13 @@ void ProgressBar::evaluation_ends(const EvaluationReport& report) {
 
 void ProgressBar::train_ends(const TrainingSummary& summary) {
   const TrainingReport& whole = summary.whole;
-  std::string line = fmt::format("{} after {} steps in {}: ", summary.stopped ? "stopped" : "done", summary.step,
-                                 clock_text(whole.seconds));
+  const bool early = summary.data_ended && summary.step < whole.total_steps;
+  std::string line =
+      fmt::format("{} after {}{} steps in {}: ",
+                  summary.stopped ? "stopped"
+                  : early         ? "the data ended"
+                                  : "done",
+                  summary.step, early ? fmt::format(" of {}", whole.total_steps) : "", clock_text(whole.seconds));
   line += whole.tokens > 0 ? fmt::format("{} tokens/s, ", grouped(whole.tokens_per_s))
                            : fmt::format("{} rows/s, ", grouped(whole.rows_per_s));
   line += fmt::format("waiting for input {:.2f}% of the time", 100 * whole.input_wait_share);

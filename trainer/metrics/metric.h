@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/trainer/batch_view.h"
@@ -29,5 +31,15 @@ class Metric {
   /// Over all rows so far; NaN where it is not defined (see each metric).
   virtual double value() const = 0;
 };
+
+/// Metrics in a list, as `TrainerOptions::metrics` and `Predictor::evaluate` want them:
+///
+///     options.metrics = [] { return metrics_of(Spearman(), Auc({.name = "roc_auc"})); };
+template <typename... Metrics>
+std::vector<std::unique_ptr<Metric>> metrics_of(Metrics... metrics) {
+  std::vector<std::unique_ptr<Metric>> list;
+  (list.push_back(std::make_unique<Metrics>(std::move(metrics))), ...);
+  return list;
+}
 
 }  // namespace millrace

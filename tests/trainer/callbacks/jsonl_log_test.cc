@@ -101,6 +101,7 @@ TEST(JsonlLog, WritesAnObjectForEachEvent) {
   const json& end = lines.back();
   EXPECT_THAT(names_of(end), IsSupersetOf(promised));
   EXPECT_EQ(end.at("stopped"), false);
+  EXPECT_EQ(end.at("data_ended"), false);
   EXPECT_EQ(end.at("steps"), 6);
   EXPECT_EQ(end.at("last_checkpoint"), folder.path("checkpoints/checkpoint-00000006"));
   EXPECT_EQ(end.at("first_loss"), lines[1].at("loss"));

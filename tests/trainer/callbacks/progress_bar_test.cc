@@ -73,6 +73,16 @@ TEST(ProgressBar, ElsewhereThanOnATerminalPrintsALineForEachReport) {
             "done after 250 steps in 1:23: 512 rows/s, waiting for input 0.71% of the time\n");
 }
 
+TEST(ProgressBar, SaysThatTheDataEndedBeforeTheLastStep) {
+  for (const int64_t total_steps : {0, 2, 3}) {
+    Screen screen;
+    ProgressBar bar(screen.stream(), false);
+    bar.train_ends({.step = 2, .data_ended = true, .whole = {.total_steps = total_steps, .rows_per_s = 8}});
+    EXPECT_THAT(screen.text(), testing::StartsWith(total_steps == 3 ? "the data ended after 2 of 3 steps in 0:00: "
+                                                                    : "done after 2 steps in 0:00: "));
+  }
+}
+
 TEST(ProgressBar, SaysHowManyParametersAreTrainedWhenSomeAreFrozen) {
   Screen screen;
   ProgressBar bar(screen.stream(), false);

@@ -36,6 +36,13 @@ for run in "cut 20" "cut 60" "whole 60"; do
 done
 weights=checkpoints/checkpoint-00000060/model.safetensors
 cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on with other weights" >&2; exit 1; }
+# Stopped at any moment, also before its first evaluation, it ends with the signal's code and leaves what goes on.
+for delay in 0.02 0.05 0.1 0.3 1; do
+  code=0
+  timeout --preserve-status --signal=TERM "$delay" "$work/build/own_model" "$work/shards" "$work/stopped" 1000000 \
+    >/dev/null 2>"$work/stopped.log" || code=$?
+  [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
+done
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
 
 # Every component alone, two and all of them, found by their names; and every public struct with designated initialisers.

@@ -20,8 +20,8 @@ Tensor<T> scatter_add(Tape<T>& tape, const Tensor<T>& x, std::span<const int32_t
   std::fill_n(y.values, y.count(), T{0});
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < 0 || indices[i] >= rows) {
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("index {} at position {}; the result has {} rows", indices[i], i, rows));
+      throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("index {} ({}); the result has {} rows", indices[i],
+                                                                    tape.place_of(indices, i), rows));
     }
     kernels<T>().add(x.values + static_cast<int64_t>(i) * columns, columns, y.values + indices[i] * columns);
   }

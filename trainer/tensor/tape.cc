@@ -60,12 +60,14 @@ template <typename T>
 void Tape<T>::take_dropout(const DropoutMask& mask) {
   const std::pair taken(mask.key(), mask.first_row());
   if (std::ranges::find(dropouts_, taken) != dropouts_.end()) {
-    const std::string place =
-        mask.place_name().empty() ? fmt::to_string(mask.place()) : fmt::format("'{}'", mask.place_name());
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("two dropouts of one pass have the place {}: they would drop alike, so each needs "
-                                     "a name of its own",
-                                     place));
+    const std::string_view name = mask.place_name();
+    const std::string place = name.empty()
+                                  ? fmt::format(
+                                        "{}: they would drop alike, so each call of a part of the model "
+                                        "needs another DropoutKey::call",
+                                        mask.place())
+                                  : fmt::format("'{}': they would drop alike, so each needs a name of its own", name);
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("two dropouts of one pass have the place {}", place));
   }
   dropouts_.push_back(taken);
 }

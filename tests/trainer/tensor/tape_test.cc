@@ -244,6 +244,10 @@ TEST(DropoutMask, OfOnePlaceIsRefusedTwiceInOnePass) {
     EXPECT_EQ(drop(DropoutMask(0, 1, 2, "attention", 0)), "no error") << "drops nothing";
     EXPECT_THAT(drop(DropoutMask(0.5, 1, 2, "attention", 0)),
                 testing::HasSubstr("two dropouts of one pass have the place 'attention': they"));
+    EXPECT_EQ(drop(DropoutMask(0.5, 1, 2, uint64_t{7}, 0)), "no error");
+    EXPECT_THAT(
+        drop(DropoutMask(0.5, 1, 2, uint64_t{7}, 0)),
+        testing::HasSubstr("place 7: they would drop alike, so each call of a part of the model needs another"));
   }
 }
 

@@ -221,6 +221,11 @@ void BestModels::carry_over(const std::string& from_checkpoint, const std::strin
 void BestModels::resume(const std::string& checkpoint, std::string training) {
   const std::string file = (fs::path(checkpoint) / kListFile).string();
   if (!fs::exists(file)) {
+    // Without the list the models would be taken for left overs, and removed.
+    if (fs::exists(fs::path(checkpoint) / kModels)) {
+      refuse(fmt::format("the checkpoint {} has lost its {}, the list of the best models; take a whole one", checkpoint,
+                         kListFile));
+    }
     training_ = std::move(training);
     models_.clear();
     resumed_from_.clear();

@@ -75,7 +75,7 @@ class BestModels {
   void save_into(const std::string& checkpoint);
   /// Goes on with the list of a checkpoint of the training of this id, the best of it when fewer are to be kept now;
   /// one without a list starts an empty one. Throws `kIo` or `kParse` naming the file, and `kInvalidArgument` when the
-  /// list is of another metric or direction; nothing has changed then.
+  /// list is of another metric or direction, or gone while models are there; nothing has changed then.
   void resume(const std::string& checkpoint, std::string training);
   /// List and models of a checkpoint into the directory of one that comes after it, for a training that keeps no best
   /// models for a while. Nothing happens when there is no list. Throws `kIo` naming the file.

@@ -357,6 +357,12 @@ TEST_F(BestModelsTest, RefusesACheckpointOfAnotherMetricOrADamagedOne) {
   write_file(file, whole.substr(0, whole.size() / 2));
   EXPECT_THAT(thrown_by([&] { best.resume(checkpoint, kTraining); }),
               testing::AllOf(HasSubstr("parse: "), HasSubstr(file)));
+  fs::remove(file);
+  EXPECT_EQ(
+      thrown_by([&] { best.resume(checkpoint, kTraining); }),
+      fmt::format("invalid_argument: the checkpoint {} has lost its best.json, the list of the best models; take a "
+                  "whole one",
+                  checkpoint));
   std::string newer = whole;
   newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
   write_file(file, newer);

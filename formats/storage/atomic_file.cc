@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "millrace/formats/error.h"
 #include "millrace/formats/storage/descriptor_lock.h"
 
 namespace millrace {
@@ -135,6 +136,18 @@ void AtomicFile::discard() noexcept {
   if (descriptor_ < 0) return;
   ::unlink(temporary_path_.c_str());  // while it is locked
   ::close(std::exchange(descriptor_, -1));
+}
+
+void AtomicFile::set_path(std::string path) {
+  const auto folder = [](const std::string& name) {
+    return std::filesystem::absolute(name).lexically_normal().parent_path();
+  };
+  if (folder(path) != folder(path_)) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = fmt::format("cannot give the file the name '{}', in another folder", path),
+                          .shard = path_});
+  }
+  path_ = std::move(path);
 }
 
 void AtomicFile::commit() {

@@ -24,8 +24,8 @@ class AtomicFile final : public OutputFile {
   ~AtomicFile() override;
 
   /// Gives the file another final name, in the same folder: for names that hold what is known only at the end. Before
-  /// `commit`.
-  void set_path(std::string path) { path_ = std::move(path); }
+  /// `commit`. Throws `kInvalidArgument` for another folder.
+  void set_path(std::string path);
   /// fsync of the file, rename, fsync of the folder.
   void commit() override;
 

@@ -115,8 +115,8 @@ void RecordWriter::set_path(std::string path) {
                                                        : "cannot give the file another name after close",
                           .shard = path_});
   }
-  path_ = path;
-  atomic_file_->set_path(std::move(path));
+  atomic_file_->set_path(path);
+  path_ = std::move(path);
 }
 
 void RecordWriter::close() {

@@ -51,7 +51,8 @@ class RecordWriter {
   /// Hands all that was written to the operating system, so that readers of an `in_place` file see it.
   void flush();
   /// Gives the file another final name, in the same folder: for names that hold what is known only at the end, such as
-  /// the number of records. Throws `kInvalidArgument` for an `in_place` file and after `close`.
+  /// the number of records. Throws `kInvalidArgument` for another folder, for an `in_place` file and
+  /// after `close`.
   void set_path(std::string path);
   /// Writes the rest, brings it to the disk (fsync) and gives the file its final name. A second call does nothing.
   void close();

@@ -74,6 +74,12 @@ TEST_F(RecordWriterTest, NameMayBeSettledWhenTheRecordsAreCounted) {
   EXPECT_THAT(names(), ElementsAre("a-1.tfrecord"));
   EXPECT_EQ(fs::file_size(path("a-1.tfrecord")), 23U);
   EXPECT_THROW(writer.set_path(path("b.tfrecord")), ErrorException);
+  RecordWriter stays(path("c.tfrecord"));
+  EXPECT_THROW(stays.set_path(path("other/c.tfrecord")), ErrorException);
+  EXPECT_EQ(stays.path(), path("c.tfrecord")) << "what was refused changes nothing";
+  stays.set_path(path("./c-0.tfrecord"));
+  stays.close();
+  EXPECT_THAT(names(), ElementsAre("a-1.tfrecord", "c-0.tfrecord"));
   RecordWriter log(path("log"), {.in_place = true});
   EXPECT_THROW(log.set_path(path("b")), ErrorException);
 }

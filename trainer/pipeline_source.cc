@@ -1,5 +1,6 @@
 #include "millrace/trainer/pipeline_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +17,11 @@ constexpr double kBusy = 0.7;
 // A single row would be taken for as many rows as its first dimension says.
 void need_rows(const Batch& batch, const std::string& feature) {
   const Shape shape = batch.shape(feature);
+  if (std::ranges::find(shape, kRagged) != shape.end()) {
+    throw ErrorException(ErrorCode::kWrongShape, fmt::format("feature '{}' of shape {} is ragged; models need rows of "
+                                                             "one length: call `padded_batch` on the dataset",
+                                                             feature, to_string(shape)));
+  }
   if (!shape.empty() && shape.front() == batch.num_rows()) return;
   throw ErrorException(ErrorCode::kWrongShape,
                        fmt::format("an element of the pipeline has {} row(s), but feature '{}' has the shape [{}]; "
@@ -37,6 +43,13 @@ GlobalBatch global_batch(Batch batch) {
       case DType::kFloat32: features.emplace_back(name, owner->values<float>(name), owner->shape(name)); break;
       case DType::kBytes: break;
     }
+  }
+  if (features.empty()) {
+    std::vector<std::string_view> names;
+    for (const FeatureSpec& feature : owner->schema().features()) names.push_back(feature.name);
+    throw ErrorException(
+        ErrorCode::kWrongShape,
+        fmt::format("the batch has only features of bytes: {}; models read numbers", fmt::join(names, ", ")));
   }
   return {.view = BatchView(std::move(features)), .owner = owner, .epoch = owner->epoch()};
 }

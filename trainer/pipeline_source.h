@@ -28,8 +28,9 @@ class PipelineSource final : public BatchSource {
   Pipeline pipeline_;
 };
 
-/// A batch of a pipeline as the trainer takes it, without a copy. Throws `kWrongShape` for a feature whose first
-/// dimension is not the rows (a pipeline without `batch`).
+/// A batch of a pipeline as the trainer takes it, without a copy and without its features of bytes. Throws
+/// `kWrongShape` for a ragged feature, for one whose first dimension is not the rows (a pipeline without `batch`), and
+/// where all features are bytes.
 GlobalBatch global_batch(Batch batch);
 
 }  // namespace millrace

@@ -73,6 +73,20 @@ TEST(PipelineSource, LeavesOutFeaturesThatAreNoNumbers) {
   EXPECT_EQ(thrown_by([&] { batch->view.feature("name"); }).substr(0, 16), "missing_feature:");
 }
 
+TEST(PipelineSource, BatchesWithoutANumberAreAnError) {
+  PipelineSource source(Dataset::rows({{"record", std::vector<std::string>{"a", "b"}}}).batch(2).start({.threads = 1}));
+  EXPECT_EQ(thrown_by([&] { source.next(); }),
+            "wrong_shape: the batch has only features of bytes: record; models read numbers");
+}
+
+TEST(PipelineSource, ARaggedFeatureIsAnErrorThatSaysHowToPadIt) {
+  const std::vector<std::vector<int32_t>> words = {{1, 2, 3}, {4}};
+  PipelineSource source(Dataset::rows({{"words", words}}).ragged_batch(2).start({.threads = 1}));
+  EXPECT_EQ(thrown_by([&] { source.next(); }),
+            "wrong_shape: feature 'words' of shape [2,ragged] is ragged; models need rows of one length: call "
+            "`padded_batch` on the dataset");
+}
+
 TEST(PipelineSource, APipelineWithoutBatchIsAnError) {
   PipelineSource source(regression_rows(3).start({.threads = 1}));
   EXPECT_EQ(thrown_by([&] { source.next(); }),

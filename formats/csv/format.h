@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace millrace {
@@ -14,8 +15,8 @@ struct CsvFormat {
   std::string missing = "";                  ///< a field of these bytes is missing, as an empty one is. Default: none
   std::vector<int64_t> select_columns = {};  ///< numbers of the fields that are read, ascending. Default: none, all
 
-  /// Throws `kInvalidArgument` naming what cannot work.
-  void check() const;
+  /// Throws `kInvalidArgument` naming what cannot work. `operator_name` begins the message.
+  void check(std::string_view operator_name) const;
 };
 
 }  // namespace millrace

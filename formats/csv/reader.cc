@@ -33,9 +33,9 @@ std::vector<std::string> column_names(std::string_view header, const CsvFormat& 
 
 }  // namespace
 
-void CsvFormat::check() const {
-  const auto refuse = [](std::string message) {
-    throw ErrorException(ErrorCode::kInvalidArgument, "csv: " + std::move(message));
+void CsvFormat::check(std::string_view operator_name) const {
+  const auto refuse = [&](const std::string& message) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: {}", operator_name, message));
   };
   if (delimiter == '\n' || delimiter == '\r' || (quotes && delimiter == '"')) {
     refuse("the delimiter must be no end of a line and no quote");

@@ -95,11 +95,11 @@ class Rounds {
 
 }  // namespace
 
-void InterleaveOptions::check() const {
-  const auto at_least_one = [](const char* parameter, size_t value) {
+void InterleaveOptions::check(std::string_view operator_name) const {
+  const auto at_least_one = [&](const char* parameter, size_t value) {
     if (value < 1) {
       throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("interleave: {} must be at least 1, not {}", parameter, value));
+                           fmt::format("{}: {} must be at least 1, not {}", operator_name, parameter, value));
     }
   };
   at_least_one("cycle_length", cycle_length);
@@ -405,7 +405,7 @@ InterleaveOperator::InterleaveOperator(JoinedSchema inputs, const InterleaveOpti
       inputs_(std::move(inputs)),
       options_(options),
       needed_(options.of_inputs(inputs_.num_inputs())) {
-  options_.check();
+  options_.check(name());
 }
 
 std::unique_ptr<Stage> InterleaveOperator::open(std::vector<OpenStage> inputs, const StageContext& context) const {

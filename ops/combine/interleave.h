@@ -3,6 +3,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/formats/columnar/block_builder.h"
@@ -19,8 +20,8 @@ struct InterleaveOptions {
   size_t read_ahead = 2;     ///< inputs opened before their turn comes. Changes speed only. Default: 2
   bool ordered = true;       ///< false: whichever input is ready gives its elements first. Default: true
 
-  /// Throws `kInvalidArgument`.
-  void check() const;
+  /// Throws `kInvalidArgument`. `operator_name`: that of whoever takes these options, which begins the message.
+  void check(std::string_view operator_name) const;
   /// The same stream from so many inputs with no more lanes than they need: places without an input are passed over.
   InterleaveOptions of_inputs(size_t num_inputs) const;
   /// Inputs that are open at the same time.

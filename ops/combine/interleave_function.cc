@@ -9,7 +9,7 @@ namespace millrace {
 InterleaveFunctionOperator::InterleaveFunctionOperator(NestedFunction function, const InterleaveOptions& options)
     : StageOperator(function.schema), function_(std::move(function)), options_(options) {
   function_.check(name());
-  options_.check();
+  options_.check(name());
   if (options.cycle_length > kMostLanes || options.read_ahead > kMostLanes - options.cycle_length) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("interleave: cycle_length and read_ahead together must be at most {} with a "

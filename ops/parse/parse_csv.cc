@@ -148,7 +148,7 @@ ParseCsvOperator::ParseCsvOperator(const SchemaPtr& input, std::vector<CsvColumn
       damage_(damage),
       record_(checked_record(*input)),
       line_(input->find("line")) {
-  format_.check();
+  format_.check(name());
   if (format_.header) refuse("header is of files: csv or csv_records leaves it out");
   if (!format_.select_columns.empty() && format_.select_columns.size() != columns_.size()) {
     refuse(fmt::format("select_columns has {} numbers for {} columns", format_.select_columns.size(), columns_.size()));

@@ -16,8 +16,8 @@ SchemaPtr schema_with_lines() {
 }  // namespace
 
 CsvRecordsOperator::CsvRecordsOperator(Shards shards, const CsvFormat& format, const FileReadOptions& options)
-    : FileSourceOperator(schema_with_lines(), std::move(shards), options), format_(format) {
-  format.check();
+    : FileSourceOperator("csv_records", schema_with_lines(), std::move(shards), options), format_(format) {
+  format.check(name());
   if (!format.missing.empty() || !format.select_columns.empty()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          "csv_records: missing and select_columns are parse_csv's, which reads the fields");

@@ -151,13 +151,14 @@ class FileStage final : public Stage {
 
 }  // namespace
 
-FileSourceOperator::FileSourceOperator(SchemaPtr schema, Shards shards, const FileReadOptions& options)
+FileSourceOperator::FileSourceOperator(std::string_view operator_name, SchemaPtr schema, Shards shards,
+                                       const FileReadOptions& options)
     : StageOperator(std::move(schema)),
       shards_(std::move(shards)),
       options_(options),
       interleave_{
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
-  interleave_.check();
+  interleave_.check(operator_name);
   options_.damage.check();
   interleave_ = interleave_.of_inputs(shards_.size());
 }

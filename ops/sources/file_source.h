@@ -55,8 +55,9 @@ class FileSourceOperator : public StageOperator {
   size_t num_lanes() const final { return interleave_.num_lanes(); }
 
  protected:
-  /// `schema`: `record_schema()`, or with an int64 scalar after it the line on which each record begins, from 0.
-  FileSourceOperator(SchemaPtr schema, Shards shards, const FileReadOptions& options);
+  /// `operator_name`: what `name` says, which begins the messages about options. `schema`: `record_schema()`, or with
+  /// an int64 scalar after it the line on which each record begins, from 0.
+  FileSourceOperator(std::string_view operator_name, SchemaPtr schema, Shards shards, const FileReadOptions& options);
   /// What finds the records of one file, in a fresh run. Longer records than `max_record_bytes` are to be the error
   /// `record_too_large`.
   [[nodiscard]] virtual std::unique_ptr<RecordSplitter> splitter(uint64_t max_record_bytes) const = 0;

@@ -6,7 +6,7 @@ namespace millrace {
 
 FixedLengthRecordsOperator::FixedLengthRecordsOperator(Shards shards, const FixedLengthFormat& format,
                                                        const FileReadOptions& options)
-    : FileSourceOperator(record_schema(), std::move(shards), options), format_(format) {
+    : FileSourceOperator("fixed_length_records", record_schema(), std::move(shards), options), format_(format) {
   if (format.record_bytes >= 1 && format.record_bytes <= options.max_record_bytes) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("fixed_length_records: record_bytes must be at least 1 and at most "

@@ -5,7 +5,7 @@
 namespace millrace {
 
 TextLinesOperator::TextLinesOperator(Shards shards, const FileReadOptions& options)
-    : FileSourceOperator(record_schema(), std::move(shards), options) {}
+    : FileSourceOperator("text_lines", record_schema(), std::move(shards), options) {}
 
 std::unique_ptr<RecordSplitter> TextLinesOperator::splitter(uint64_t max_record_bytes) const {
   return std::make_unique<LineSplitter>(max_record_bytes);

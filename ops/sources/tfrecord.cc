@@ -248,7 +248,7 @@ TfrecordOperator::TfrecordOperator(Shards shards, const TfrecordOptions& options
       options_(options),
       interleave_{
           .cycle_length = options.cycle_length, .block_length = options.block_length, .ordered = options.ordered} {
-  interleave_.check();
+  interleave_.check(name());
   options_.damage.check();
   check_reads(options_);
   interleave_ = interleave_.of_inputs(shards_.size());

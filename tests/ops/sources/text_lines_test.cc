@@ -221,7 +221,31 @@ TEST_F(TextLines, BelongToAStateByShardsAndOptions) {
 TEST_F(TextLines, WithoutAnOrderCannotBeSaved) {
   EXPECT_EQ(TextLinesOperator(files({"a"}), {.ordered = false}).traits().checkpoint_blocker,
             "its inputs are not ordered");
-  EXPECT_THROW(TextLinesOperator(files({"a"}), {.cycle_length = 0}), ErrorException);
+}
+
+// And not `interleave`, whose options they pass on.
+TEST_F(TextLines, RefusalsNameTheSourceThatWasCalled) {
+  const auto refusal = [](const auto& source) -> std::string {
+    try {
+      (void)source();
+      return "accepted";
+    } catch (const ErrorException& e) {
+      return e.error().message;
+    }
+  };
+  const Shards shards = files({"a"});
+  EXPECT_EQ(refusal([&] { return Dataset::text_lines(shards, {.cycle_length = 0}); }),
+            "text_lines: cycle_length must be at least 1, not 0");
+  EXPECT_EQ(refusal([&] { return Dataset::fixed_length_records(shards, {.record_bytes = 1}, {.block_length = 0}); }),
+            "fixed_length_records: block_length must be at least 1, not 0");
+  EXPECT_EQ(refusal([&] { return Dataset::csv_records(shards, {}, {.cycle_length = 0}); }),
+            "csv_records: cycle_length must be at least 1, not 0");
+  EXPECT_EQ(refusal([&] { return Dataset::tfrecord(shards, {.cycle_length = 0}); }),
+            "tfrecord: cycle_length must be at least 1, not 0");
+  EXPECT_EQ(refusal([&] { return Dataset::csv_records(shards, {.delimiter = '"'}); }),
+            "csv_records: the delimiter must be no end of a line and no quote");
+  EXPECT_EQ(refusal([&] { return Dataset::text_lines(shards).parse_csv({{.name = "a"}}, {.delimiter = '"'}); }),
+            "parse_csv: the delimiter must be no end of a line and no quote");
 }
 
 }  // namespace

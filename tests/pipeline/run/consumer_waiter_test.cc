@@ -385,7 +385,7 @@ TEST(CallerOfNext, DoesNothingThatMayWaitNorTheWorkOfASingleThread) {
 // Its files would be read by a splitter of its own.
 class RecordsOfAUser final : public FileSourceOperator {
  public:
-  explicit RecordsOfAUser(const Shards& files) : FileSourceOperator(record_schema(), files, {}) {}
+  explicit RecordsOfAUser(const Shards& files) : FileSourceOperator("records_of_a_user", record_schema(), files, {}) {}
   std::string_view name() const override { return "records_of_a_user"; }
 
  private:

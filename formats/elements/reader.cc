@@ -118,8 +118,8 @@ ElementsReader::Step ElementsReader::fail(size_t number, Error error) {
   if (error_.offset < 0) error_.offset = static_cast<int64_t>(block.offset);
   error_.record = static_cast<int64_t>(number - (file_ == 0 ? 0 : index_->files()[file_ - 1].blocks));
   error_.lost_bytes = static_cast<int64_t>(kFrameBytes + block.payload_bytes);
-  error_.message += fmt::format("; elements {} to {} are lost", block.first_element,
-                                block.first_element + index_->block_places(number) - 1);
+  error_.message += fmt::format("; elements {} to {} are lost; delete the folder to have it written anew",
+                                block.first_element, block.first_element + index_->block_places(number) - 1);
   // The file may be another one when it is opened again.
   feed_->close();
   feed_.reset();

@@ -585,6 +585,7 @@ TEST_P(PersistedElementsTest, DamageIsAnErrorWithFileAndOffset) {
     const std::string error = error_of([&] { run(keep(numbers(5000))); });
     EXPECT_THAT(error,
                 HasSubstr(name.ends_with("description") ? "parse: it is damaged; delete the folder" : "payload_crc"));
+    EXPECT_THAT(error, HasSubstr("delete the folder to have it written anew"));
     EXPECT_THAT(error, HasSubstr("shard " + path_ + "/" + name));
     test::write_file(path_ + "/" + name, bytes);
   }

@@ -25,7 +25,11 @@ namespace po = boost::program_options;
 // What --help says above the options.
 std::string about() {
   std::string text = "Measures how fast a dataset delivers its batches.\n\nworkloads\n";
-  for (const Workload& workload : all_workloads()) text += fmt::format("  {:<12} {}\n", workload.name, workload.what);
+  size_t width = 0;
+  for (const Workload& workload : all_workloads()) width = std::max(width, workload.name.size());
+  for (const Workload& workload : all_workloads()) {
+    text += fmt::format("  {:<{}} {}\n", workload.name, width, workload.what);
+  }
   text += "\nrewrites (--no-rewrite)\n";
   for (const Rewrite& rewrite : all_rewrites()) text += fmt::format("  {:<12} {}\n", rewrite.name, rewrite.what);
   text.pop_back();

@@ -37,6 +37,7 @@ std::string to_json(const CheckReport& report) {
                                {"padded", count.padded},
                                {"share", count.share()}});
   }
+  json["without_values"] = report.without_values;
   json["broken"] = report.broken;
   return json_line(json);
 }

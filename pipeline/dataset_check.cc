@@ -49,6 +49,7 @@ std::string shapes_of(const Batch& batch) {
 
 void look_at(const Dataset& dataset, const CheckOptions& options, const StartOptions& start, CheckReport& report) {
   std::unordered_map<std::string, size_t> places;
+  std::vector<bool> has_values(report.spec.size());
   Pipeline pipeline = dataset.start(start);
   while (options.elements == 0 || report.elements < options.elements) {
     const std::optional<Batch> batch = pipeline.next();
@@ -63,9 +64,15 @@ void look_at(const Dataset& dataset, const CheckOptions& options, const StartOpt
       report.shapes.push_back({.shapes = std::move(shapes), .first = report.elements});
     }
     ++(place == places.end() ? report.elements_of_more_shapes : report.shapes[place->second].elements);
+    for (size_t i = 0; i < has_values.size(); ++i) {
+      if (batch->block().column(i).num_values(0) > 0) has_values[i] = true;
+    }
     ++report.elements;
     report.rows += batch->num_rows();
     if (options.on_element) options.on_element(report.elements);
+  }
+  for (size_t i = 0; i < has_values.size(); ++i) {
+    if (report.elements > 0 && !has_values[i]) report.without_values.push_back(report.spec[i].name);
   }
 }
 
@@ -163,6 +170,9 @@ std::string CheckReport::to_string() const {
                         printable(shapes[i].shapes));
   }
   if (shapes.size() > kMostShown) text += fmt::format("  and {} more\n", shapes.size() - kMostShown);
+  for (const std::string& feature : without_values) {
+    text += fmt::format("no value of '{}' in any of them: has a record a feature of this name?\n", printable(feature));
+  }
   text += fmt::format("padding{}\n", padding.empty() ? ": no operator pads" : ", where it is put in");
   for (const PaddingCount& count : padding) {
     text += fmt::format("  {} {}: {:.1f}% of {} values in {} elements\n", count.op, printable(count.feature),

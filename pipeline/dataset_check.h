@@ -47,6 +47,9 @@ struct CheckReport {
   /// How many values the operators that pad put in, sources first: of the first elements that each made, until they had
   /// as many rows as were read. What comes after such an operator does not change it. Empty: no operator pads.
   std::vector<PaddingCount> padding = {};
+  /// Features of which the elements that were read have no value at all, such as a `var_len` whose name is misspelt: it
+  /// is empty where a record has no feature of its name. Padding, and a `default_value`, count as values.
+  std::vector<std::string> without_values = {};
   std::vector<std::string> broken = {};  ///< what was asked for and is not so, a sentence each; empty: all is well
 
   /// A few lines for people.

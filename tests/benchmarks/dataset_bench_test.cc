@@ -545,6 +545,7 @@ TEST_F(DatasetBench, ChecksADataset) {
   const auto json = ordered_json::parse(broken.out);
   EXPECT_EQ(json["distinct_shapes"], 1);
   EXPECT_EQ(json["broken"], ordered_json::array({"the cardinality is infinite"}));
+  EXPECT_EQ(json["without_values"], ordered_json::array());
   EXPECT_EQ(json["padding"], ordered_json::array());
   expect_refused(
       bench_shards({"mlm", "--check", "--max-padding", "attention_mask=0.25"}),
@@ -575,6 +576,9 @@ TEST_F(DatasetBench, PrintsItsHelp) {
   for (const char* word : {"usage: dataset_bench GLOB", "mlm", "read", "defer_parse", "--consumer-us"}) {
     EXPECT_THAT(result.out, HasSubstr(word));
   }
+  // What workloads do begins in one column, after the longest name.
+  EXPECT_THAT(result.out, HasSubstr("\n  read           the records as they are"));
+  EXPECT_THAT(result.out, HasSubstr("\n  global_shuffle the same in one random order"));
 }
 
 TEST_F(DatasetBench, RefusesACommandLineThatCannotWorkInOneLine) {

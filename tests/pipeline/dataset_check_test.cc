@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/example/writer.h"
 #include "millrace/pipeline/dataset.h"
 
 namespace millrace::dataset_check_test {
@@ -36,6 +37,27 @@ TEST(DatasetCheck, SaysWhatThereIs) {
   EXPECT_EQ(report.shapes[2].shapes, "tokens [1,1]");
   EXPECT_THAT(report.broken, IsEmpty());
   EXPECT_THAT(report.to_string(), HasSubstr("  tokens int64 [?,?], not fixed\ncardinality: 4\n"));
+}
+
+// As tf.data has it, a var_len of a misspelt name is empty, and a model would train on nothing.
+TEST(DatasetCheck, NamesFeaturesOfWhichNothingWasThere) {
+  ExampleWriter example;
+  example.add("words", std::vector<int64_t>{1, 2});
+  const std::string record = example.finish();
+  const Dataset records = Dataset::rows({{"record", std::vector<std::string>{record, record}}});
+  const auto parsed = [&](const std::string& name) {
+    return records.parse_example({var_len(name, DType::kInt64), var_len("tags", DType::kBytes)})
+        .padded_batch(2)
+        .check();
+  };
+  EXPECT_THAT(parsed("words").without_values, ElementsAre("tags"));
+  const CheckReport misspelt = parsed("word");
+  EXPECT_THAT(misspelt.without_values, ElementsAre("word", "tags"));
+  EXPECT_THAT(misspelt.broken, IsEmpty());
+  EXPECT_THAT(misspelt.to_string(),
+              HasSubstr("no value of 'word' in any of them: has a record a feature of this name?\n"));
+  EXPECT_THAT(rows(3).ragged_batch(2).check().without_values, IsEmpty());
+  EXPECT_THAT(Dataset::range(0, 3).take(0).check().without_values, IsEmpty()) << "nothing was read";
 }
 
 TEST(DatasetCheck, ReadsNoMoreThanAskedFor) {

@@ -38,7 +38,9 @@ std::string_view to_string(ErrorCode code) {
 
 std::string Error::to_string() const {
   std::vector<std::string> places;
-  if (!shard.empty()) places.push_back(fmt::format("shard {}", shard));
+  // A file of a checkpoint, a tokenizer or a config is no shard: it has neither records nor a stage that reads it.
+  const bool of_records = offset >= 0 || record >= 0 || !stage.empty();
+  if (!shard.empty()) places.push_back(fmt::format("{} {}", of_records ? "shard" : "file", shard));
   if (offset >= 0) places.push_back(fmt::format("offset {}", offset));
   if (record >= 0) places.push_back(fmt::format("record {}", record));
   if (!stage.empty()) places.push_back(fmt::format("stage {}", stage));

@@ -365,7 +365,7 @@ TEST_F(DatasetBench, SaysWhatToDoAboutRecordsOfWhichSomeAreNoExamples) {
                      path("c") + fmt::format(", offset {}, record 1)", record({{"x", {1}}}).size() + kFrame));
   RecordWriter(path("empty"), {}).close();
   expect_refused(bench({path("empty"), "--batches", "3"}),
-                 "invalid_argument: there are no records (shard " + path("empty") + ")");
+                 "invalid_argument: there are no records (file " + path("empty") + ")");
 }
 
 TEST_F(DatasetBench, GivesOneStreamHashWhenAllItsThreadsRan) {
@@ -855,7 +855,7 @@ TEST_F(DatasetBench, AFullDiskLeavesNoPartOfAReportAndTheOneThatWasThere) {
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, StartsWith("dataset_bench: io: cannot write"));
-    EXPECT_THAT(result.err, EndsWith(fmt::format("(shard {})\n", report)));
+    EXPECT_THAT(result.err, EndsWith(fmt::format("(file {})\n", report)));
   };
   for (const char* const option : {"--html", "--trace"}) {
     expect_error(option);

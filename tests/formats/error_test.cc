@@ -28,6 +28,18 @@ TEST(Error, IsMadeOfAnyException) {
   EXPECT_EQ(caught([] { throw 7; }), "user_function: threw something that is no std::exception");
 }
 
+// Files of checkpoints, tokenizers and the like are no shards.
+TEST(Error, CallsAFileAShardWhereAPlaceInItIsKnownOrAStageReadsIt) {
+  const auto said = [](Error error) {
+    error.message = "gone";
+    return error.to_string();
+  };
+  EXPECT_EQ(said({.shard = "config.json"}), "io: gone (file config.json)");
+  EXPECT_EQ(said({.shard = "a", .offset = 0}), "io: gone (shard a, offset 0)");
+  EXPECT_EQ(said({.shard = "a", .record = 0}), "io: gone (shard a, record 0)");
+  EXPECT_EQ(said({.shard = "a", .stage = "tfrecord"}), "io: gone (shard a, stage tfrecord)");
+}
+
 TEST(Error, OfAnExceptionNamesTheStageUnlessItHasOne) {
   EXPECT_EQ(caught([] { throw std::runtime_error("bad luck"); }, "map"), "user_function: bad luck (stage map)");
   EXPECT_EQ(caught([] { throw ErrorException({.code = ErrorCode::kIo, .message = "gone", .stage = "load"}); }, "map"),

@@ -25,7 +25,7 @@ TEST(Printable, IsOneLineThatATerminalTakes) {
 TEST(Printable, NamesInErrorsAndReportsAreSo) {
   const std::string name = "a\n\x1b]0;title\x07\xff";
   EXPECT_EQ((Error{.code = ErrorCode::kIo, .message = "cannot open", .shard = name}.to_string()),
-            "io: cannot open (shard a\\n\\x1b]0;title\\x07\\xff)");
+            "io: cannot open (file a\\n\\x1b]0;title\\x07\\xff)");
   SkippedRegion region;
   region.shard = name;
   EXPECT_TRUE(region.to_string().starts_with("a\\n\\x1b]0;title\\x07\\xff, "));

@@ -152,11 +152,11 @@ TEST(Tokenizer, ReadsTheOlderFormOfMetaspace) {
 TEST(Tokenizer, SaysWhichFileItCannotRead) {
   EXPECT_THAT([] { (void)Tokenizer::load("/nowhere/tokenizer.json"); },
               ::testing::ThrowsMessage<ErrorException>(
-                  "io: cannot read the tokenizer: No such file or directory (shard /nowhere/tokenizer.json)"));
+                  "io: cannot read the tokenizer: No such file or directory (file /nowhere/tokenizer.json)"));
   EXPECT_THAT([] { (void)Tokenizer::from_json("{\"version\": ", "cut.json"); },
               ::testing::ThrowsMessage<ErrorException>("parse: cut.json: not JSON (byte 13)"));
   EXPECT_THAT([] { (void)Tokenizer::load("/"); },
-              ::testing::ThrowsMessage<ErrorException>("io: cannot read the tokenizer: Is a directory (shard /)"));
+              ::testing::ThrowsMessage<ErrorException>("io: cannot read the tokenizer: Is a directory (file /)"));
   EXPECT_THAT([] { (void)Tokenizer::load("/dev/null"); },
               ::testing::ThrowsMessage<ErrorException>("parse: /dev/null: not JSON (byte 1)"));
   EXPECT_THAT([] { (void)Tokenizer::from_json("[]", "list.json"); },

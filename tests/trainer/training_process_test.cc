@@ -184,7 +184,7 @@ TEST_F(InACheckpoint, AFullDiskIsOneLineThatNamesTheFileAndNoCheckpointIsHarmed)
     const ChildResult result = meet("full", failures + 1);
     if (result.exit_code == 0) break;
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, testing::MatchesRegex("toy_training: io: [^\n]+: No space left on device \\(shard " +
+    EXPECT_THAT(result.err, testing::MatchesRegex("toy_training: io: [^\n]+: No space left on device \\(file " +
                                                   folder_ + "/[^\n]*\\)\n"));
     EXPECT_THAT(checkpoints_in(folder_), ElementsAre(1, 2));
     EXPECT_THAT(unfinished_in(folder_), ElementsAre());

@@ -271,7 +271,7 @@ TEST_F(PrepareShards, FullDiskIsOneLineThatNamesTheFileAndTheOldSetStays) {
     if (result.exit_code == 0) break;
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, MatchesRegex("prepare_tfrecord_shards: io: [^\n]+: No space left on device \\(shard " +
+    EXPECT_THAT(result.err, MatchesRegex("prepare_tfrecord_shards: io: [^\n]+: No space left on device \\(file " +
                                          path("out") + "/[^\n]+\\)\n"));
     EXPECT_EQ(files_below(path("out")), before);
     ASSERT_FALSE(HasFailure());

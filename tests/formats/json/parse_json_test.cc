@@ -35,7 +35,7 @@ TEST(ParseJson, RefusesWhatIsNestedTooDeeplyBeforeAnythingWalksThroughIt) {
   EXPECT_EQ(message_of(nested(R"({"a":)", 100, "1", "}")), "nothing thrown");
   for (const int depth : {101, 200'000}) {
     EXPECT_EQ(message_of(nested("[", depth, "1", "]")),
-              "parse: JSON nested too deeply: more than 100 levels (shard x.json)");
+              "parse: JSON nested too deeply: more than 100 levels (file x.json)");
     EXPECT_THAT(message_of(nested(R"({"a":)", depth, "1", "}")), HasSubstr("nested too deeply"));
     EXPECT_THAT(message_of(nested("[", depth, "", "")), HasSubstr("nested too deeply"));
   }
@@ -46,16 +46,16 @@ TEST(ParseJson, RefusesWhatIsNestedTooDeeplyBeforeAnythingWalksThroughIt) {
 }
 
 TEST(ParseJson, SaysWhereItIsNoJson) {
-  EXPECT_EQ(message_of(R"({"a": )"), "parse: not JSON (byte 7) (shard x.json)");
+  EXPECT_EQ(message_of(R"({"a": )"), "parse: not JSON (byte 7) (file x.json)");
   EXPECT_THAT(message_of("1e999"), HasSubstr("not JSON ("));
-  EXPECT_EQ(message_of(""), "parse: not JSON (byte 1) (shard x.json)");
+  EXPECT_EQ(message_of(""), "parse: not JSON (byte 1) (file x.json)");
 }
 
 // Of which the parser would see only what is before it.
 TEST(ParseJson, RefusesAByte0) {
   using std::string_literals::operator""s;
   for (const std::string& rest : {"\0"s, "\0\0\0\0"s, "\0 garbage"s, "\0}"s}) {
-    EXPECT_EQ(message_of("{}" + rest), "parse: not JSON (byte 3 is 0) (shard x.json)");
+    EXPECT_EQ(message_of("{}" + rest), "parse: not JSON (byte 3 is 0) (file x.json)");
   }
   EXPECT_THAT(message_of("\0{}"s), HasSubstr("byte 1 is 0"));
   EXPECT_THAT(message_of("[\0]"s), HasSubstr("byte 2 is 0"));
@@ -67,7 +67,7 @@ TEST(ParseJson, NamesTheEncodingOfATextThatIsNotUtf8) {
   using std::string_literals::operator""s;
   EXPECT_EQ(message_of("\xff\xfe{\0}\0"s),
             "parse: the text is UTF-16LE by its first bytes (ff fe), and UTF-8 is read here: iconv -f UTF-16 -t UTF-8 "
-            "makes it of that (shard x.json)");
+            "makes it of that (file x.json)");
   EXPECT_THAT(message_of("\xfe\xff\0{\0}"s), HasSubstr("UTF-16BE by its first bytes (fe ff)"));
   EXPECT_THAT(message_of("\xff\xfe\0\0{\0\0\0}\0\0\0"s),
               HasSubstr("UTF-32LE by its first bytes (ff fe 00 00), and UTF-8 is read here: iconv -f UTF-32"));

@@ -36,17 +36,17 @@ TEST(WholeFile, NoMemoryIsTakenForAFileThatIsNoText) {
   test::write_file(folder.path("sparse"), "{");
   std::filesystem::resize_file(folder.path("sparse"), uint64_t{1} << 40);
   EXPECT_THAT([&] { (void)read_whole_file(folder.path("sparse"), "tokenizer"); },
-              ThrowsMessage<ErrorException>("io: cannot read the tokenizer: it has more than 1073741824 bytes (shard " +
+              ThrowsMessage<ErrorException>("io: cannot read the tokenizer: it has more than 1073741824 bytes (file " +
                                             folder.path("sparse") + ")"));
 }
 
 TEST(WholeFile, ErrorsSayWhatCouldNotBeReadAndWhy) {
   const test::TemporaryFolder folder;
   EXPECT_THAT([&] { (void)read_whole_file(folder.path("none"), "state"); },
-              ThrowsMessage<ErrorException>("io: cannot read the state: No such file or directory (shard " +
+              ThrowsMessage<ErrorException>("io: cannot read the state: No such file or directory (file " +
                                             folder.path("none") + ")"));
   EXPECT_THAT([&] { (void)read_whole_file(folder.path()); },
-              ThrowsMessage<ErrorException>("io: cannot read the file: Is a directory (shard " + folder.path() + ")"));
+              ThrowsMessage<ErrorException>("io: cannot read the file: Is a directory (file " + folder.path() + ")"));
 }
 
 }  // namespace

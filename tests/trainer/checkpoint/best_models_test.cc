@@ -259,7 +259,7 @@ TEST_F(BestModelsTest, ModelsWithoutAnIdAreNotTouchedEither) {
   write_file(folder_ + "/step-00000010/training.id", "mine");
   BestModels again(folder_, {}, kTraining);
   EXPECT_EQ(thrown_by([&] { again.check_folder(); }),
-            fmt::format("parse: not the id of a training (shard {}/step-00000010/training.id)", folder_));
+            fmt::format("parse: not the id of a training (file {}/step-00000010/training.id)", folder_));
 }
 
 TEST_F(BestModelsTest, ModelsOfAnotherTrainingAreReplacedWhereThatIsAskedFor) {
@@ -367,7 +367,7 @@ TEST_F(BestModelsTest, RefusesACheckpointOfAnotherMetricOrADamagedOne) {
   newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
   write_file(file, newer);
   EXPECT_EQ(thrown_by([&] { best.resume(checkpoint, kTraining); }),
-            fmt::format("parse: version 2; 1 is known (shard {})", file));
+            fmt::format("parse: version 2; 1 is known (file {})", file));
   write_file(file, whole);
   fs::remove_all(checkpoint + "/best/step-00000010");
   EXPECT_THAT(thrown_by([&] { best.resume(checkpoint, kTraining); }),

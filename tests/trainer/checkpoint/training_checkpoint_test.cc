@@ -281,7 +281,7 @@ TEST(TrainingCheckpoint, RefusesAnotherModelWithAListAndChangesNothing) {
   EXPECT_EQ(thrown_by([&] { load_checkpoint(path, model.layout(), state, optimizer, *schedule); }),
             fmt::format("invalid_argument: the file is of another model; missing: third.weight; of another "
                         "shape: first.weight (F32 [7,5], the model has F32 [5,7]); unexpected: second.weight, "
-                        "second.bias (shard {}/model.safetensors)",
+                        "second.bias (file {}/model.safetensors)",
                         path));
   for (const float weight : state.weights.span()) EXPECT_EQ(weight, 0);
 }
@@ -327,7 +327,7 @@ TEST(TrainingCheckpoint, RefusesDamagedFilesNamingThem) {
     json["version"] = version;
     write_file(path + "/training.json", json.dump());
     EXPECT_EQ(thrown_by([&] { fixture.load(path); }),
-              fmt::format("parse: version {}; 1 to 5 are known (shard {}/training.json)", version, path));
+              fmt::format("parse: version {}; 1 to 5 are known (file {}/training.json)", version, path));
   }
   EXPECT_EQ(fixture.everything(), before);
 }
@@ -349,10 +349,10 @@ TEST(TrainingCheckpoint, ANumberThatNoTrainingCanHaveIsRefusedByItsName) {
        {"step", "updates", "micro_batches", "skipped_in_a_row", "epoch", "good_steps", "replicas", "accumulate"}) {
     for (const char* value : {"-5", "1.5", "1.0", "1e300", "4611686018427387905", "9223372036854775807",
                               "18446744073709551615", "\"7\"", "null", "true"}) {
-      EXPECT_EQ(refusal(field, value),
-                fmt::format(
-                    "parse: {} is {}; expected a whole number from {} to 4611686018427387904 (shard {}/training.json)",
-                    field, nlohmann::json::parse(value).dump(), std::string(field) == "accumulate" ? 1 : 0, path));
+      EXPECT_EQ(
+          refusal(field, value),
+          fmt::format("parse: {} is {}; expected a whole number from {} to 4611686018427387904 (file {}/training.json)",
+                      field, nlohmann::json::parse(value).dump(), std::string(field) == "accumulate" ? 1 : 0, path));
     }
   }
   for (const char* value : {"0", "-1", "1e-320", "1e-45", "1e300", "\"inf\"", "null"}) {

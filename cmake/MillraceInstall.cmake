@@ -1,7 +1,11 @@
-# `cmake --install`: the libraries, the public headers under include/millrace, and what find_package(Millrace) reads.
+# `cmake --install`: the libraries, the public headers under include/millrace, what find_package(Millrace) reads, and the
+# programs for data sets.
 include(CMakePackageConfigHelpers)
 get_property(millrace_libraries GLOBAL PROPERTY MILLRACE_LIBRARIES)
 install(TARGETS ${millrace_libraries} EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET dataset_index)
+  install(TARGETS dataset_index dataset_verify RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 include(MillracePublicHeaders)
 millrace_with_included(millrace_headers ${MILLRACE_PUBLIC_HEADERS})
 foreach(header IN LISTS millrace_headers)

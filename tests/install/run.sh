@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a build into an empty folder; builds a user's program, which has folders and files named like ours, the programs
-# of two pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
+# of three pages of docs/, and one for each component and several, against the copy with find_package, and runs them; with
 # --headers compiles each installed header alone.
 # usage: tests/install/run.sh [--headers] BUILD_FOLDER
 set -euo pipefail
@@ -11,25 +11,33 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$1" --prefix "$work/prefix" >/dev/null
 cp -r tests/install/user_program "$work/source"
-# The blocks of C++ of a page, one after the other.
-program_of() { sed -n '/^```cpp$/,/^```$/p' "docs/$1.md" | grep -v '^```' >"$work/source/$1.cc"; }
-program_of write_a_data_set
-program_of own_model
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
-cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" "${launcher[@]}" >/dev/null
-cmake --build "$work/build"
+build_in() {  # SOURCE BUILD [OPTION...]
+  cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" "${launcher[@]}" \
+    "${@:3}" >/dev/null
+  cmake --build "$2"
+}
+build_in "$work/source" "$work/build"
+# The blocks of C++ of a page, one after the other, built with its CMakeLists.txt.
+block_of() { sed -n '/^```'"$2"'$/,/^```$/p' "docs/$1.md" | grep -v '^```'; }
+for page in write_a_data_set own_model classify_texts; do
+  mkdir "$work/$page"
+  block_of "$page" cpp >"$work/$page/$page.cc"
+  block_of "$page" cmake >"$work/$page/CMakeLists.txt"
+  build_in "$work/$page" "$work/$page/build" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Wpedantic -Werror"
+done
 result=$("$work/build/user_program")
 [ "$result" = 499500 ] || { echo "user program printed '$result', expected 499500" >&2; exit 1; }
 echo "a user's program builds against the installed copy and prints $result"
 
-shards=$("$work/build/write_a_data_set" "$work/shards")
+shards=$("$work/write_a_data_set/build/write_a_data_set" "$work/shards")
 [ "$shards" = "600 of 600 records in 3 shards" ] || { echo "write_a_data_set printed '$shards'" >&2; exit 1; }
 # In two parts and in one: the same weights.
 for run in "cut 20" "cut 60" "whole 60"; do
   read -r out steps <<<"$run"
-  said=$("$work/build/own_model" "$work/shards" "$work/$out" "$steps" 2>"$work/$out.log") ||
+  said=$("$work/own_model/build/own_model" "$work/shards" "$work/$out" "$steps" 2>"$work/$out.log") ||
     { cat "$work/$out.log" >&2; exit 1; }
   grep -q "^after $steps steps: spearman " <<<"$said" && grep -q "^predicted 50 rows with the model of step " <<<"$said" ||
     { echo "own_model printed '$said'" >&2; exit 1; }
@@ -44,6 +52,15 @@ for delay in 0.02 0.05 0.1 0.3 1; do
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
 done
 echo "the programs of docs/write_a_data_set.md and docs/own_model.md train, go on and predict: $(tail -n 2 <<<"$said" | tr '\n' ';')"
+said=$("$work/classify_texts/build/classify_texts" "$work/texts") || { echo "classify_texts failed" >&2; exit 1; }
+share=$(sed -n 's/^accuracy 0*\.\([0-9]\).*/\1/p' <<<"$said")
+[ "${share:-0}" -ge 8 ] && grep -q " of 300 rows are right$" <<<"$said" || { echo "classify_texts printed '$said'" >&2; exit 1; }
+echo "the program of docs/classify_texts.md learns and predicts: $(tr '\n' ';' <<<"$said")"
+for program in dataset_index dataset_verify; do
+  "$work/prefix/bin/$program" "$work/shards/train-*.tfrecord" >"$work/$program.log" 2>&1 ||
+    { cat "$work/$program.log" >&2; exit 1; }
+done
+echo "the installed dataset_index and dataset_verify take its shards"
 
 # Every component alone, two and all of them, found by their names; and every public struct with designated initialisers.
 python3 tests/install/designated_initialisers.py "$work/prefix/include" >"$work/designated_initialisers.cc"

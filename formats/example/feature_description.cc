@@ -127,9 +127,9 @@ std::string FeatureDescription::to_string() const {
   return text;
 }
 
-void FeatureDescription::check() const {
-  const auto refuse = [this](const std::string& why) {
-    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("parse_example: feature '{}': {}", key, why));
+void FeatureDescription::check(std::string_view operator_name) const {
+  const auto refuse = [&](const std::string& why) {
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{}: feature '{}': {}", operator_name, key, why));
   };
   const auto check_key = [&](const std::string& text) {
     if (!is_valid_utf8(text)) refuse("a key is not UTF-8, and so in no record");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -74,8 +75,8 @@ struct FeatureDescription {
   /// What `explain()` prints: everything that decides the column.
   std::string to_string() const;
 
-  /// Throws `kInvalidArgument` naming the feature when type, cast, shape or default cannot work.
-  void check() const;
+  /// Throws `kInvalidArgument` naming operator and feature when type, cast, shape or default cannot work.
+  void check(std::string_view operator_name) const;
 };
 
 /// A feature of one shape in every record. `stored`: kInt64, kFloat32 or kBytes.

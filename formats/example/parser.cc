@@ -53,7 +53,7 @@ ExampleParser::ExampleParser(std::vector<FeatureDescription> features)
     : features_(std::move(features)), wanted_(features_, "parse_example") {
   if (features_.empty()) throw ErrorException(ErrorCode::kInvalidArgument, "parse_example: no features are asked for");
   for (const FeatureDescription& feature : features_) {
-    feature.check();
+    feature.check("parse_example");
     if (feature.kind == FeatureDescription::kFixedLenSequence && !feature.allow_missing) {
       throw ErrorException(ErrorCode::kInvalidArgument,
                            fmt::format("parse_example: feature '{}': a sequence in an Example may be missing, as an "

@@ -123,13 +123,13 @@ SequenceExampleParser::SequenceExampleParser(std::vector<FeatureDescription> con
     throw ErrorException(ErrorCode::kInvalidArgument, "parse_sequence_example: no features are asked for");
   }
   for (const FeatureDescription& feature : context_) {
-    feature.check();
+    feature.check("parse_sequence_example");
     if (feature.kind == FeatureDescription::kFixedLenSequence) refuse(feature, "a sequence is a feature list");
     if (feature.kind == FeatureDescription::kSparse) refuse(feature, "sparse features are for Examples");
     for (FeatureSpec& column : feature.columns()) columns_.push_back(std::move(column));
   }
   for (const FeatureDescription& feature : feature_lists_) {
-    feature.check();
+    feature.check("parse_sequence_example");
     if (feature.kind == FeatureDescription::kFixedLen) refuse(feature, "a feature list is a fixed_len_sequence");
     if (feature.kind == FeatureDescription::kSparse) refuse(feature, "sparse features are for Examples");
     if (!std::holds_alternative<std::monostate>(feature.default_values)) {

@@ -120,6 +120,10 @@ TEST(ParseSequenceExample, RefusesDescriptionsThatCannotWork) {
   };
   EXPECT_EQ(refusal({var_len("a", DType::kInt64)}, {}), "a int64 [?]");
   EXPECT_THAT(refusal({}, {}), HasSubstr("no features are asked for"));
+  EXPECT_EQ(
+      refusal({var_len("a", DType::kInt32)}, {}),
+      "invalid_argument: parse_sequence_example: feature 'a': records store int64, float32 or bytes; use kInt64 and "
+      ".as(kInt32)");
   EXPECT_THAT(refusal({fixed_len_sequence("a", {}, DType::kInt64)}, {}), HasSubstr("a sequence is a feature list"));
   EXPECT_THAT(refusal({}, {fixed_len("a", {}, DType::kInt64)}), HasSubstr("a feature list is a fixed_len_sequence"));
   EXPECT_THAT(refusal({}, {sparse("s", {"i"}, "v", DType::kInt64, {9})}),

@@ -304,14 +304,20 @@ void* BufferPool::take(size_t bytes) {
   const auto counted = static_cast<int64_t>(bytes);
   unlimited > 0 ? static_cast<void>(state_->bytes_in_use.fetch_add(counted))
                 : state_->take_bytes(counted, /*is_unlimited=*/false);
+  // Among what is held before room is made for it: free buffers must not stay beside it.
+  if (state_->bytes_held.fetch_add(counted) + counted > state_->limit.load(std::memory_order_relaxed)) {
+    state_->make_room(0);
+  }
   void* memory = bytes >= kMapped ? map_huge_pages(bytes) : ::operator new(bytes, std::nothrow);
   if (memory != nullptr) return memory;
+  state_->bytes_held.fetch_sub(counted);
   state_->give_back_bytes(counted, /*was_unlimited=*/false);
   throw std::bad_alloc();
 }
 
 void BufferPool::give_back(void* memory, size_t bytes) noexcept {
   bytes >= kMapped ? static_cast<void>(::munmap(memory, bytes)) : ::operator delete(memory);
+  state_->bytes_held.fetch_sub(static_cast<int64_t>(bytes));
   state_->give_back_bytes(static_cast<int64_t>(bytes), /*was_unlimited=*/false);
 }
 

@@ -147,7 +147,10 @@ void append_sparse(const FeatureDescription& feature, std::span<const ValueList>
     }
     return false;
   };
-  if (!feature.already_sorted) std::stable_sort(order.begin(), order.end(), before);
+  // Equal ones stay in order. std::stable_sort takes memory that nobody counts.
+  if (!feature.already_sorted) {
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return before(a, b) || (a < b && !before(b, a)); });
+  }
   const int64_t shape[] = {count, static_cast<int64_t>(dimensions)};
   auto* index = reinterpret_cast<int64_t*>(indices_column.append_space(count * shape[1], shape));
   for (size_t i = 0; i < num_values; ++i) {

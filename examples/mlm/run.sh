@@ -6,7 +6,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 # What is given to the programs unless it is set here: a model that learns within minutes on two cores.
 declare -A value=([seed]=42 [vocab-size]=8000 [max-length]=64 [layers]=2 [hidden]=128 [heads]=2 [dropout]=0
-  [global-batch]=32 [steps]=9000 [learning-rate]=3e-3 [warmup-steps]=200 [mask-probability]=0.2 [report-every]=100
+  [global-batch]=32 [steps]=9000 [learning-rate]=3e-3 [warmup-steps]=200 [report-every]=100
   [evaluate-every]=1000 [checkpoint-every]=1000)
 default() { echo "Default: ${value[$1]}"; }
 
@@ -38,12 +38,11 @@ model and training: more about them, and about those without a default here, in 
   --steps N              $(default steps)
   --learning-rate X      $(default learning-rate)
   --warmup-steps N       $(default warmup-steps)
-  --mask-probability P   $(default mask-probability)
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
-  --replicas N  --accumulate N  --weight-decay X  --shuffle N  --keep-checkpoints N  --keep-best N  --clip-norm X
-  --freeze REGEX  --patience N
+  --mask-probability P  --replicas N  --accumulate N  --weight-decay X  --shuffle N  --keep-checkpoints N  --keep-best N
+  --clip-norm X  --freeze REGEX  --patience N
 TEXT
 }
 

@@ -53,7 +53,13 @@ SizeClass size_class(size_t bytes) {
   return {(doubling - first) * kStepsPerDoubling + static_cast<int>(steps), (size_t{1} << doubling) + steps * step};
 }
 
-// Memory with as many huge pages as fit. Null when the system has none.
+// Whole pages of what is mapped: the system unmaps nothing else.
+size_t size_to_map(size_t bytes) {
+  constexpr size_t kPage = size_t{4} << 10;
+  return bytes < kMapped ? bytes : (bytes + kPage - 1) / kPage * kPage;
+}
+
+// Memory with as many huge pages as fit, for whole pages of bytes. Null when the system has none.
 std::byte* map_huge_pages(size_t bytes) {
   const auto map = [](size_t size) {
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -220,16 +226,18 @@ struct BufferBody::PoolState {
     return false;
   }
 
-  // Throws when so many bytes more are too many.
+  // Throws when so many bytes more are too many. Nobody else is refused for bytes that are not given.
+  void count_bytes(int64_t bytes) {
+    const int64_t most = most_counted.load(std::memory_order_relaxed);
+    int64_t before = counted.load(std::memory_order_relaxed);
+    do {
+      if (before > most - bytes) throw MemoryBudgetError(bytes, before, budget.load(std::memory_order_relaxed));
+    } while (!counted.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
+  }
+
   void take_bytes(int64_t bytes, bool is_unlimited) {
+    if (!is_unlimited) count_bytes(bytes);
     const int64_t in_use = bytes_in_use.fetch_add(bytes) + bytes;
-    if (is_unlimited) {
-      unlimited_bytes.fetch_add(bytes, std::memory_order_relaxed);
-    } else if (const int64_t counted = in_use - unlimited_bytes.load(std::memory_order_relaxed);
-               counted > most_in_use.load(std::memory_order_relaxed)) {
-      give_back_bytes(bytes, /*was_unlimited=*/false);
-      throw MemoryBudgetError(bytes, counted - bytes, budget.load(std::memory_order_relaxed));
-    }
     int64_t before = peak.load(std::memory_order_relaxed);
     while (in_use > before && !peak.compare_exchange_weak(before, in_use, std::memory_order_relaxed)) {
     }
@@ -238,7 +246,7 @@ struct BufferBody::PoolState {
   // Sequentially consistent with `expect_room` and the look at the bytes that follows it: one of the two sees the
   // other.
   void give_back_bytes(int64_t bytes, bool was_unlimited) noexcept {
-    if (was_unlimited) unlimited_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    if (!was_unlimited) counted.fetch_sub(bytes, std::memory_order_relaxed);
     const int64_t left = bytes_in_use.fetch_sub(bytes) - bytes;
     if (room_expected.load() && left < room_at.load(std::memory_order_relaxed) && room_expected.exchange(false)) {
       const std::lock_guard lock(room_mutex);
@@ -252,8 +260,8 @@ struct BufferBody::PoolState {
   std::atomic<int64_t> peak{0};
   std::atomic<int64_t> bytes_held{0};  // in use or free
   std::atomic<int64_t> limit{INT64_MAX};
-  std::atomic<int64_t> unlimited_bytes{0};  // of those in use
-  std::atomic<int64_t> most_in_use{INT64_MAX};
+  std::atomic<int64_t> counted{0};  // of those in use: what is not unlimited
+  std::atomic<int64_t> most_counted{INT64_MAX};
   std::atomic<int64_t> budget{INT64_MAX};
   std::atomic<int64_t> room_at{INT64_MAX};
   std::atomic<bool> room_expected{false};
@@ -301,24 +309,26 @@ Buffer BufferPool::allocate(size_t bytes) {
 
 // Whoever gives it back does not know whether it was unlimited: it always counts.
 void* BufferPool::take(size_t bytes) {
-  const auto counted = static_cast<int64_t>(bytes);
-  unlimited > 0 ? static_cast<void>(state_->bytes_in_use.fetch_add(counted))
-                : state_->take_bytes(counted, /*is_unlimited=*/false);
+  const size_t size = size_to_map(bytes);
+  const auto taken = static_cast<int64_t>(size);
+  if (unlimited > 0) state_->counted.fetch_add(taken, std::memory_order_relaxed);
+  state_->take_bytes(taken, unlimited > 0);
   // Among what is held before room is made for it: free buffers must not stay beside it.
-  if (state_->bytes_held.fetch_add(counted) + counted > state_->limit.load(std::memory_order_relaxed)) {
+  if (state_->bytes_held.fetch_add(taken) + taken > state_->limit.load(std::memory_order_relaxed)) {
     state_->make_room(0);
   }
-  void* memory = bytes >= kMapped ? map_huge_pages(bytes) : ::operator new(bytes, std::nothrow);
+  void* memory = size >= kMapped ? map_huge_pages(size) : ::operator new(size, std::nothrow);
   if (memory != nullptr) return memory;
-  state_->bytes_held.fetch_sub(counted);
-  state_->give_back_bytes(counted, /*was_unlimited=*/false);
+  state_->bytes_held.fetch_sub(taken);
+  state_->give_back_bytes(taken, /*was_unlimited=*/false);
   throw std::bad_alloc();
 }
 
 void BufferPool::give_back(void* memory, size_t bytes) noexcept {
-  bytes >= kMapped ? static_cast<void>(::munmap(memory, bytes)) : ::operator delete(memory);
-  state_->bytes_held.fetch_sub(static_cast<int64_t>(bytes));
-  state_->give_back_bytes(static_cast<int64_t>(bytes), /*was_unlimited=*/false);
+  const size_t size = size_to_map(bytes);
+  size >= kMapped ? static_cast<void>(::munmap(memory, size)) : ::operator delete(memory);
+  state_->bytes_held.fetch_sub(static_cast<int64_t>(size));
+  state_->give_back_bytes(static_cast<int64_t>(size), /*was_unlimited=*/false);
 }
 
 BufferPool::Unlimited::Unlimited() noexcept { ++unlimited; }
@@ -333,7 +343,7 @@ void BufferPool::set_limit(int64_t bytes, int64_t room_at, std::function<void()>
 }
 
 void BufferPool::refuse_beyond(int64_t bytes, int64_t budget) {
-  state_->most_in_use.store(bytes);
+  state_->most_counted.store(bytes);
   state_->budget.store(budget);
 }
 

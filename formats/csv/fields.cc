@@ -81,16 +81,17 @@ std::string CsvField::unquoted() const {
   return out;
 }
 
-void split_csv(std::string_view record, const CsvFormat& format, std::vector<CsvField>& fields) {
+size_t split_csv(std::string_view record, const CsvFormat& format, size_t most, std::vector<CsvField>& fields) {
   fields.clear();
-  for (size_t begin = 0;;) {
+  size_t count = 0;
+  for (size_t begin = 0;; ++count) {
     CsvField field;
     size_t end = 0;
     if (format.quotes && begin < record.size() && record[begin] == '"') {
       end = begin + 1;
       while (true) {
         end = record.find('"', end);
-        if (end == std::string_view::npos) refuse(record, fields.size(), "its quote is not closed");
+        if (end == std::string_view::npos) refuse(record, count, "its quote is not closed");
         if (record.substr(end + 1, 1) != "\"") break;
         field.has_quotes = true;
         end += 2;
@@ -98,17 +99,17 @@ void split_csv(std::string_view record, const CsvFormat& format, std::vector<Csv
       field.text = record.substr(begin + 1, end - begin - 1);
       ++end;
       if (end < record.size() && record[end] != format.delimiter) {
-        refuse(record, fields.size(), "something stands after its closing quote");
+        refuse(record, count, "something stands after its closing quote");
       }
     } else {
       end = std::min(record.find(format.delimiter, begin), record.size());
       field.text = record.substr(begin, end - begin);
       if (format.quotes && field.text.find('"') != std::string_view::npos) {
-        refuse(record, fields.size(), "it has a quote inside, and does not begin with one");
+        refuse(record, count, "it has a quote inside, and does not begin with one");
       }
     }
-    fields.push_back(field);
-    if (end == record.size()) return;
+    if (count < most) fields.push_back(field);
+    if (end == record.size()) return count + 1;
     begin = end + 1;
   }
 }

@@ -21,9 +21,10 @@ struct CsvField {
   [[nodiscard]] std::string unquoted() const;
 };
 
-/// The fields of a record, at least one; `fields` keeps its memory. Throws `kParse` where a quote stands in a field
+/// The fields of a record, at least one, and of those the first `most`; `fields` keeps its memory. Gives how many there
+/// are. Throws `kParse` where a quote stands in a field
 /// that does not begin with one, something stands after a closing quote, or a quote is not closed, naming the field.
-void split_csv(std::string_view record, const CsvFormat& format, std::vector<CsvField>& fields);
+size_t split_csv(std::string_view record, const CsvFormat& format, size_t most, std::vector<CsvField>& fields);
 
 /// The number that a field says, as TensorFlow reads it: white space around it is nothing, integers are decimal, floats
 /// may be hexadecimal, `inf` or `nan`; a float that is too large becomes infinite. Nothing when it is no such number,

@@ -24,7 +24,7 @@ uint64_t num_line_ends(std::span<const char> bytes) {
 
 std::vector<std::string> column_names(std::string_view header, const CsvFormat& format) {
   std::vector<CsvField> fields;
-  split_csv(header, format, fields);
+  split_csv(header, format, SIZE_MAX, fields);
   std::vector<std::string> names;
   names.reserve(fields.size());
   for (const CsvField& field : fields) names.push_back(field.unquoted());

@@ -21,6 +21,8 @@ namespace {
 
 // What a row takes of the pool: its entry in the calendar with up to five heads of buckets, and a slot.
 constexpr int64_t kEntryBytes = 64 + 5 * sizeof(uint32_t);
+// An error in the place of a row, with its message and the name of its shard.
+constexpr int64_t kErrorBytes = 512;
 constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, RowSlab::kSmallest); }
 
 // Rows wait in a calendar queue by their keys; where their bytes lie meanwhile:
@@ -288,7 +290,8 @@ class ShuffleStage final : public Stage {
 
   int64_t bytes_taken_by(const Held& row) const {
     if (row.is_in_store != 0) return bytes_with_slot(static_cast<int64_t>(RowStore::kHeaderBytes + row.bytes));
-    const bool has_slot = row.bytes != kError && !labels_[row.label].cached;
+    if (row.bytes == kError) return kEntryBytes + kErrorBytes;
+    const bool has_slot = !labels_[row.label].cached;
     return has_slot ? bytes_with_slot(static_cast<int64_t>(row.bytes)) : kEntryBytes;
   }
 

@@ -170,11 +170,11 @@ Block ParseCsvOperator::apply(Block block, BufferPool& pool) const {
   std::vector<CsvField> fields;
   std::vector<ElementError> errors;
   const auto parse = [&](size_t element) {
-    split_csv(records.values<std::string_view>(element)[0], format_, fields);
     const size_t needed =
         format_.select_columns.empty() ? columns_.size() : static_cast<size_t>(format_.select_columns.back()) + 1;
-    if (fields.size() < needed || (format_.select_columns.empty() && fields.size() > needed)) {
-      throw ErrorException(ErrorCode::kParse, fmt::format("the record has {} fields, {}{} are needed", fields.size(),
+    const size_t found = split_csv(records.values<std::string_view>(element)[0], format_, needed, fields);
+    if (found < needed || (format_.select_columns.empty() && found > needed)) {
+      throw ErrorException(ErrorCode::kParse, fmt::format("the record has {} fields, {}{} are needed", found,
                                                           format_.select_columns.empty() ? "" : "at least ", needed));
     }
     for (size_t c = 0; c < columns_.size(); ++c) {

@@ -19,7 +19,10 @@ class Place {
   // In a `catch`: each element is this error.
   Block failed(const SchemaPtr& schema, std::string_view stage, BufferPool& pool) {
     const BufferPool::Unlimited for_error;
-    const auto error = std::make_shared<const Error>(current_exception_as_error(stage));
+    Error of_all = current_exception_as_error(stage);
+    // Which of them took too much is not known: nobody may drop the others.
+    if (of_all.code == ErrorCode::kMemoryBudget && num_elements_ > 1) of_all.ends_stream = true;
+    const auto error = std::make_shared<const Error>(std::move(of_all));
     BlockBuilder builder(schema, pool);
     for (size_t i = 0; i < num_elements_; ++i) builder.append_error(error);
     Block failed = builder.finish();

@@ -1,7 +1,10 @@
 #include "millrace/formats/columnar/buffer.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -99,6 +102,44 @@ TEST(BufferPool, RefusesWhatIsBeyondTheLimitButNotToWhoeverIsUnlimited) {
   EXPECT_EQ(pool.bytes_in_use(), in_use);
   first = {};
   EXPECT_NO_THROW((void)pool.allocate(9 * kMebibyte));
+}
+
+// Address space, too: what is mapped for a place in huge pages goes with it.
+TEST(BufferPool, GivesBackAllOfWhatIsTaken) {
+  const auto mapped_bytes = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t pages = 0;
+    file >> pages;
+    return pages * ::sysconf(_SC_PAGESIZE);
+  };
+  BufferPool pool;
+  const int64_t before = mapped_bytes();
+  for (int round = 0; round < 100; ++round) {
+    for (const size_t bytes : {(size_t{3} << 20) + 8, (size_t{2} << 20) - 8, (size_t{1} << 20) - 1, size_t{70'000}}) {
+      void* const memory = pool.take(bytes);
+      std::memset(memory, round, bytes);
+      pool.give_back(memory, bytes);
+    }
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 0);
+  EXPECT_LT(mapped_bytes() - before, 20 << 20);
+}
+
+// An enormous request of one thread is in the way of nobody's small one.
+TEST(BufferPool, RefusesNobodyForWhatAnotherDidNotGet) {
+  BufferPool pool;
+  pool.refuse_beyond(8 << 20, 8 << 20);
+  std::atomic<bool> stop{false};
+  std::thread greedy([&] {
+    while (!stop) {
+      EXPECT_THROW((void)pool.allocate(size_t{1} << 40), MemoryBudgetError);
+      const BufferPool::Unlimited unlimited;
+      (void)pool.allocate(64 << 20);
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) EXPECT_NO_THROW((void)pool.allocate(1 << 20));
+  stop = true;
+  greedy.join();
 }
 
 TEST(BufferPool, IsOutlivedByItsBuffers) {

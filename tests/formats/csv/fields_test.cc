@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 std::vector<std::string> fields_of(std::string_view record, const CsvFormat& format = {}) {
   std::vector<CsvField> fields;
   try {
-    split_csv(record, format, fields);
+    split_csv(record, format, SIZE_MAX, fields);
   } catch (const ErrorException& e) {
     return {e.what()};
   }

@@ -23,7 +23,8 @@ namespace {
 
 struct Needs {
   int64_t bytes = 0;
-  std::string text;  // of which operators
+  std::string text;     // of which operators
+  int64_t of_maps = 0;  // of the largest element of the maps at the end, which is in `bytes`
 
   void add(std::string_view name, int64_t needed) {
     if (needed == 0) return;
@@ -41,25 +42,35 @@ Needs needs_of(const PlanNode& plan) {
   Needs needs;
   const bool one_after_the_other = plan.op->traits().opens_one_input;
   std::vector<Cardinality> cardinalities;
+  int64_t of_maps = 0;
   for (const PlanNodePtr& input : plan.inputs) {
     cardinalities.push_back(certain_cardinality(*input));
     Needs of_input = needs_of(*input);
+    of_maps = of_input.of_maps;
     if (!one_after_the_other) {
       needs.add(of_input);
     } else if (of_input.bytes > needs.bytes) {
       needs = std::move(of_input);
     }
   }
-  needs.add(plan.op->name(), plan.op->memory_needed(cardinalities));
+  int64_t own = plan.op->memory_needed(cardinalities);
+  needs.of_maps = 0;
+  if (as_map(plan) != nullptr) {
+    // Maps that follow each other pass on one element, mostly the same values.
+    needs.of_maps = std::max(own, of_maps);
+    own = needs.of_maps - of_maps;
+  }
+  needs.add(plan.op->name(), own);
   return needs;
 }
 
 // What is known to be too much fails before anything is read.
 void check_memory(const PlanNode& plan, int64_t budget) {
-  const auto [bytes, text] = needs_of(plan);
-  if (bytes <= budget) return;
-  throw ErrorException(ErrorCode::kMemoryBudget,
-                       fmt::format("at least {} bytes are needed ({}), the memory budget is {}", bytes, text, budget));
+  const Needs needs = needs_of(plan);
+  if (needs.bytes <= budget) return;
+  throw ErrorException(
+      ErrorCode::kMemoryBudget,
+      fmt::format("at least {} bytes are needed ({}), the memory budget is {}", needs.bytes, needs.text, budget));
 }
 
 bool is_nonblocking(const PlanNode& plan) {

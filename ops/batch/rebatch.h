@@ -24,8 +24,10 @@ class RebatchOperator final : public StageOperator {
   /// As in tf.data unknown, also where the sizes are in the schema.
   Cardinality cardinality(std::span<const Cardinality>) const override { return Cardinality::unknown(); }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  /// One batch, where the elements of the input have rows for it.
-  int64_t memory_needed(std::span<const Cardinality>) const override { return least_bytes(*schema()); }
+  /// One batch.
+  int64_t memory_needed(std::span<const Cardinality>) const override {
+    return least_bytes(*schema(), static_cast<int64_t>(size_));
+  }
 
  private:
   SchemaPtr row_schema_;

@@ -34,6 +34,8 @@ class MapRowsOperator final : public MapOperator {
   MapRowsOperator(const SchemaPtr& input, RowFunction function);
   std::string_view name() const override { return "map"; }
   Block apply(Block block, BufferPool& pool) const override;
+  /// Nothing: what a user's function makes is never refused.
+  int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const override { return 0; }
 
  private:
   // A reference: the features are made of the function before it is moved.
@@ -63,6 +65,8 @@ class MapBlocksOperator final : public MapOperator {
   explicit MapBlocksOperator(BlockFunction function);
   std::string_view name() const override { return "map"; }
   Block apply(Block block, BufferPool& pool) const override;
+  /// Nothing: what a user's function makes is never refused.
+  int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const override { return 0; }
 
  private:
   BlockFunction function_;

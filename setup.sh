@@ -44,12 +44,12 @@ done
 sudo=""
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "setup.sh: needs root (or sudo) to install: ${missing[*]}" >&2; exit 1; }
-  sudo=sudo
+  sudo="sudo DEBIAN_FRONTEND=noninteractive"
 fi
 echo "setup.sh: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp -t millrace-setup.XXXXXX)
-if ! { $sudo apt-get update -q && $sudo apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+if ! { $sudo apt-get update -q && $sudo apt-get install -y -q --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
   tail -n 5 "$log" >&2
   echo "setup.sh: apt-get failed; all that it printed is in $log" >&2
   exit 1

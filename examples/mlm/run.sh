@@ -6,7 +6,7 @@ repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 # What is given to the programs unless it is set here: a model that learns within minutes on two cores.
 declare -A value=([seed]=42 [vocab-size]=8000 [max-length]=64 [layers]=2 [hidden]=128 [heads]=2 [dropout]=0
-  [global-batch]=32 [steps]=9000 [learning-rate]=3e-3 [warmup-steps]=200 [report-every]=100
+  [global-batch]=32 [steps]=9000 [learning-rate]=3e-3 [report-every]=100
   [evaluate-every]=1000 [checkpoint-every]=1000)
 default() { echo "Default: ${value[$1]}"; }
 
@@ -37,7 +37,7 @@ model and training: more about them, and about those without a default here, in 
   --global-batch N       $(default global-batch)
   --steps N              $(default steps)
   --learning-rate X      $(default learning-rate)
-  --warmup-steps N       $(default warmup-steps)
+  --warmup-steps N       Default: 200, or --steps where that is less
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
@@ -95,6 +95,10 @@ fi
 for text in "${fill[@]}"; do
   [[ $text == *"[MASK]"* ]] || fail "no [MASK] in --fill '$text'"
 done
+if [ -z "${value[warmup-steps]+x}" ]; then
+  value[warmup-steps]=200
+  [[ ${value[steps]} =~ ^[0-9]{1,9}$ ]] && [ "${value[steps]}" -lt 200 ] && value[warmup-steps]=${value[steps]}
+fi
 # The options NAMES... that have a value.
 given() {
   local name

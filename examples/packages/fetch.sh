@@ -46,7 +46,7 @@ apt=(-o Acquire::Languages=en -o "Dir::State::Lists=$lists" -o "Dir::Cache=$work
 if [ -z "$given" ]; then
   chmod 755 "$work"
   if ! apt-get "${apt[@]}" -o APT::Update::Error-Mode=any update >"$work/log" 2>&1; then
-    grep -E '^[EW]:' "$work/log" | head -3 >&2
+    { grep -E '^[EW]:' "$work/log" || true; } | head -n 3 >&2
     fail "apt cannot fetch the package lists. Where it can: examples/packages/fetch.sh --out FILE; then give FILE with
   --packages. Or give a text of your own with --text"
   fi
@@ -62,7 +62,7 @@ apt-cache "${apt[@]}" dumpavail >"$work/packages"
 LC_ALL=C awk -v out="$out.new" '
   function field(name) { return index($0, name ": ") == 1 ? substr($0, length(name) + 3) : "" }
   function finish() {
-    if (package != "" && !(package in seen) && (digest in text)) {
+    if (package != "" && section != "" && !(package in seen) && (digest in text)) {
       seen[package] = 1
       if (source == "") source = package
       sub(/ .*/, "", source)

@@ -52,7 +52,7 @@ bool PackageReader::next(Package& package) {
     ++num_lines_;
     const std::string_view line = line_;
     if (line.empty()) {
-      if (package.name.empty() || package.section.empty() || !described) {
+      if (package.name.empty() || package.source.empty() || package.section.empty() || !described) {
         refuse("the end of what is no package: one has Package, Source, Section and Description");
       }
       return true;

@@ -25,7 +25,7 @@ void check_output_folder(const RunOptions& options);
 ///     skipped.jsonl  what was left out of damaged shards (SkippedLog)
 class OutputFolder {
  public:
-  /// Makes the folder. An earlier run there stays, but for its log, until this one's first step. Throws as
+  /// Makes the folder. An earlier run there stays until this one's first step. Throws as
   /// `check_output_folder`, FolderLock and the file system do.
   explicit OutputFolder(const RunOptions& options);
 

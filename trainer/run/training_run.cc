@@ -30,17 +30,23 @@ class TrainingRun::Batches {
       : options_(options), skipped_list_(std::move(skipped_list)) {}
 
   /// Starts them where the trainer is. Throws `kState` when its checkpoint does not say where.
-  BatchSource& start(const Dataset& batches, const Trainer& trainer) {
+  BatchSource& start(const Dataset& batches, const Trainer& trainer, const OutputFolder* folder) {
     const auto& state = trainer.source_state();
     if (trainer.step() > 0 && !state) {
       throw ErrorException({.code = ErrorCode::kState,
                             .message = "the checkpoint has no source.state, so the place in the data is not known",
                             .shard = options_.resume});
     }
-    log_.emplace(skipped_list_, state ? state->skipped().regions : 0);
+    if (folder != nullptr) {
+      folder->take_over_skipped_list();
+      log_.emplace(folder->skipped(), state ? state->skipped().regions : 0);
+    }
     return source_.emplace(batches.start({.threads = options_.threads,
                                           .state = state,
-                                          .on_skip = [this](const SkippedRegion& region) { log_->add(region); },
+                                          .on_skip =
+                                              [this](const SkippedRegion& region) {
+                                                if (log_) log_->add(region);
+                                              },
                                           .watchdog = options_.watchdog,
                                           .on_stall = exit_on_stall}));
   }
@@ -49,7 +55,8 @@ class TrainingRun::Batches {
   std::string skipped_text() const {
     const SkipReport left_out = skipped();
     if (left_out.counts.regions == 0) return {};
-    return fmt::format("{}all of it is listed in {}\n", left_out.to_string(), skipped_list_);
+    return left_out.to_string() +
+           (skipped_list_.empty() ? std::string() : fmt::format("all of it is listed in {}\n", skipped_list_));
   }
 
  private:
@@ -120,13 +127,13 @@ void TrainingRun::add_callbacks(Trainer& trainer) const {
   if (!options_.trace.empty()) {
     trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
   }
+  if (options_.patience >= 0) {
+    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = options_.patience}));
+  }
   if (!folder_) return;
   trainer.add_callback(std::make_unique<JsonlLog>(folder_->log()));
   trainer.add_callback(std::make_unique<TensorboardLog>(TensorboardLogOptions{
       .folder = folder_->tensorboard(), .layout = &trainer.layout(), .weights = trainer.weights()}));
-  if (options_.patience >= 0) {
-    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = options_.patience}));
-  }
 }
 
 int TrainingRun::train(RunModel trained, const RunData& data,
@@ -144,8 +151,7 @@ int TrainingRun::train(RunModel trained, const RunData& data,
                   trainer_options(trained, data));
   if (!options_.resume.empty()) trainer.resume(options_.resume);
   add_callbacks(trainer);
-  if (folder_) folder_->take_over_skipped_list();
-  BatchSource& source = batches.start(data.training, trainer);
+  BatchSource& source = batches.start(data.training, trainer, folder_ ? &*folder_ : nullptr);
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(source, [&] { return signals.requested(); });
   if (signals.requested()) {
@@ -154,7 +160,7 @@ int TrainingRun::train(RunModel trained, const RunData& data,
     std::cerr << "\n";
     return signals.exit_code();
   }
-  RunSummary all{.training = summary, .lines = lines(summary), .threads = threads, .skipped_list = skipped_list};
+  RunSummary all{.training = summary, .threads = threads, .skipped_list = skipped_list};
   if (folder_) {
     all.model = folder_->model();
     AtomicDirectory whole(all.model);
@@ -162,6 +168,7 @@ int TrainingRun::train(RunModel trained, const RunData& data,
     trained.save_description(whole.temporary_path());
     whole.commit();
   }
+  if (lines) all.lines = lines(summary);
   if (options_.damage.action == DamagePolicy::kSkip) all.skipped = batches.skipped();
   print_summary(all, options_.json);
   return 0;

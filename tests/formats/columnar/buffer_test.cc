@@ -115,7 +115,7 @@ TEST(BufferPool, GivesBackAllOfWhatIsTaken) {
   BufferPool pool;
   const int64_t before = mapped_bytes();
   for (int round = 0; round < 100; ++round) {
-    for (const size_t bytes : {(size_t{3} << 20) + 8, (size_t{2} << 20) - 8, (size_t{1} << 20) - 1, size_t{70'000}}) {
+    for (const size_t bytes : {(size_t{3} << 20) + 8, (size_t{2} << 20) + 1, (size_t{1} << 20) + 4095}) {
       void* const memory = pool.take(bytes);
       std::memset(memory, round, bytes);
       pool.give_back(memory, bytes);

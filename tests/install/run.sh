@@ -47,7 +47,7 @@ cmp "$work/cut/$weights" "$work/whole/$weights" || { echo "own_model went on wit
 # Stopped at any moment, also before its first evaluation, it ends with the signal's code and leaves what goes on.
 for delay in 0.02 0.05 0.1 0.3 1; do
   code=0
-  timeout --preserve-status --signal=TERM "$delay" "$work/build/own_model" "$work/shards" "$work/stopped" 1000000 \
+  timeout --preserve-status --signal=TERM "$delay" "$work/own_model/build/own_model" "$work/shards" "$work/stopped" 1000000 \
     >/dev/null 2>"$work/stopped.log" || code=$?
   [ "$code" = 143 ] || { cat "$work/stopped.log" >&2; echo "own_model ended with $code after SIGTERM" >&2; exit 1; }
 done

@@ -48,7 +48,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup.sh: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp -t millrace-setup.XXXXXX)
+log=$(mktemp)
 if ! { $sudo apt-get update -q && $sudo apt-get install -y -q --no-install-recommends "${missing[@]}"; } </dev/null >"$log" 2>&1; then
   tail -n 5 "$log" >&2
   echo "setup.sh: apt-get failed; all that it printed is in $log" >&2

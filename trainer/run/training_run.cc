@@ -26,20 +26,20 @@ namespace millrace {
 /// The training batches, and the list of what they were made without.
 class TrainingRun::Batches {
  public:
-  Batches(const RunOptions& options, std::string skipped_list)
-      : options_(options), skipped_list_(std::move(skipped_list)) {}
+  /// `folder`: where the list is; null: there is none.
+  Batches(const RunOptions& options, const OutputFolder* folder) : options_(options), folder_(folder) {}
 
   /// Starts them where the trainer is. Throws `kState` when its checkpoint does not say where.
-  BatchSource& start(const Dataset& batches, const Trainer& trainer, const OutputFolder* folder) {
+  BatchSource& start(const Dataset& batches, const Trainer& trainer) {
     const auto& state = trainer.source_state();
     if (trainer.step() > 0 && !state) {
       throw ErrorException({.code = ErrorCode::kState,
                             .message = "the checkpoint has no source.state, so the place in the data is not known",
                             .shard = options_.resume});
     }
-    if (folder != nullptr) {
-      folder->take_over_skipped_list();
-      log_.emplace(folder->skipped(), state ? state->skipped().regions : 0);
+    if (folder_ != nullptr) {
+      folder_->take_over_skipped_list();
+      log_.emplace(folder_->skipped(), state ? state->skipped().regions : 0);
     }
     return source_.emplace(batches.start({.threads = options_.threads,
                                           .state = state,
@@ -56,12 +56,12 @@ class TrainingRun::Batches {
     const SkipReport left_out = skipped();
     if (left_out.counts.regions == 0) return {};
     return left_out.to_string() +
-           (skipped_list_.empty() ? std::string() : fmt::format("all of it is listed in {}\n", skipped_list_));
+           (folder_ == nullptr ? std::string() : fmt::format("all of it is listed in {}\n", folder_->skipped()));
   }
 
  private:
   const RunOptions& options_;
-  const std::string skipped_list_;
+  const OutputFolder* const folder_;
   std::optional<SkippedLog> log_;
   std::optional<PipelineSource> source_;
 };
@@ -140,8 +140,7 @@ int TrainingRun::train(RunModel trained, const RunData& data,
                        const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
   const int threads = checked_threads(options_.threads);
   const WorkerLimit limit(threads);
-  const std::string skipped_list = folder_ ? folder_->skipped() : std::string();
-  Batches batches(options_, skipped_list);
+  Batches batches(options_, folder_ ? &*folder_ : nullptr);
   // Before the trainer: an error finds its progress bar gone.
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
   Trainer trainer(trained.model, std::move(trained.optimizer),
@@ -151,7 +150,7 @@ int TrainingRun::train(RunModel trained, const RunData& data,
                   trainer_options(trained, data));
   if (!options_.resume.empty()) trainer.resume(options_.resume);
   add_callbacks(trainer);
-  BatchSource& source = batches.start(data.training, trainer, folder_ ? &*folder_ : nullptr);
+  BatchSource& source = batches.start(data.training, trainer);
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(source, [&] { return signals.requested(); });
   if (signals.requested()) {
@@ -160,9 +159,10 @@ int TrainingRun::train(RunModel trained, const RunData& data,
     std::cerr << "\n";
     return signals.exit_code();
   }
-  RunSummary all{.training = summary, .threads = threads, .skipped_list = skipped_list};
+  RunSummary all{.training = summary, .threads = threads};
   if (folder_) {
     all.model = folder_->model();
+    all.skipped_list = folder_->skipped();
     AtomicDirectory whole(all.model);
     trained.save_weights(whole.temporary_path(), trainer.weights());
     trained.save_description(whole.temporary_path());

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/report_json.h"
 
 namespace millrace {
 namespace {
@@ -46,12 +47,7 @@ void add(Json& json, const TrainingReport& report) {
   json["tokens_per_s"] = report.tokens_per_s;
   json["input_wait_share"] = report.input_wait_share;
   json["after_backward_share"] = report.after_backward_share;
-  json["time"] = {{"input", report.seconds * report.input_wait_share},
-                  {"forward", report.phases.forward},
-                  {"backward", report.phases.backward},
-                  {"reduce", report.phases.reduce},
-                  {"optimizer", report.phases.optimizer},
-                  {"callbacks", report.callback_seconds}};
+  json["time"] = time_to_json(report);
   json["metrics"] = by_name(report.metrics);
   json["skipped_updates"] = report.skipped_updates;
   json["last_skip"] = report.last_skip;

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "millrace/formats/json/names.h"
+#include "millrace/trainer/report_json.h"
 
 namespace millrace {
 namespace {
@@ -39,12 +40,7 @@ void print_json(const RunSummary& summary) {
   json["tokens_per_s"] = whole.tokens_per_s;
   json["input_wait_share"] = whole.input_wait_share;
   json["after_backward_share"] = whole.after_backward_share;
-  json["time"] = {{"input", whole.seconds * whole.input_wait_share},
-                  {"forward", whole.phases.forward},
-                  {"backward", whole.phases.backward},
-                  {"reduce", whole.phases.reduce},
-                  {"optimizer", whole.phases.optimizer},
-                  {"callbacks", whole.callback_seconds}};
+  json["time"] = time_to_json(whole);
   json["limiting_stage"] = whole.limiting_stage;
   json["skipped_updates"] = whole.skipped_updates;
   json["threads"] = summary.threads;

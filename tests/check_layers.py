@@ -40,7 +40,7 @@ MAY_INCLUDE_BELOW = {
 TBB = {
     'pipeline/run/executor.h', 'pipeline/run/executor.cc', 'pipeline/run/segment.cc', 'pipeline/run/worker_arena.h',
     'pipeline/run/worker_arena.cc', 'pipeline/worker_limit.cc',
-    'trainer/step/step_graph.cc', 'tools/each_shard.cc', 'examples/mlm/shard_preparation.cc',
+    'trainer/step/step_graph.cc', 'tools/each_shard.cc', 'trainer/run/ordered_work.cc',
     'benchmarks/pipeline/hand_off_benchmark.cc',
 }
 # A program of a user's, whose folders have names of ours.

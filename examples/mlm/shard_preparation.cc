@@ -5,16 +5,14 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <tbb/parallel_pipeline.h>
-#include <tbb/task_arena.h>
 
-#include "examples/mlm/shard_set_writer.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/writer.h"
 #include "millrace/pipeline/run/executor.h"
-#include "millrace/pipeline/run/tbb_handoff.h"
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/tokenizer/tokenizer.h"
+#include "millrace/trainer/run/ordered_work.h"
+#include "millrace/trainer/run/shard_set_writer.h"
 
 namespace millrace {
 namespace {
@@ -84,64 +82,25 @@ class ShardPreparation {
         threads_(checked_threads(options.threads)),
         ones_(static_cast<size_t>(options.max_length), 1),
         groups_(std::move(rows), options.groups),
-        writer_(folder, options.records_per_shard, options.compression),
-        in_flight_(2 * static_cast<size_t>(threads_)) {
+        writer_(folder, mlm_shard_set(options.records_per_shard, options.compression)) {
     statistics_.vocabulary_size = encoder.vocabulary_size;
     statistics_.max_length = options.max_length;
   }
 
   std::optional<ShardStatistics> run() {
-    tbb::task_arena arena(threads_);
-    arena.execute([&] { run_flow(); });
-    if (stopped_) return std::nullopt;
+    const bool all = work_in_order<GroupInFlight>(
+        threads_, options_.stop_requested, [&](GroupInFlight& work) { return groups_.next(work.group); },
+        [&](GroupInFlight& work) { encode_group(encoder_, ones_, work); },
+        [&](const GroupInFlight& work) { write_group(work); });
+    if (!all) return std::nullopt;
     finish();
     return statistics_;
   }
 
  private:
-  bool must_stop() const { return options_.stop_requested && options_.stop_requested(); }
-
-  // Groups are read in order, encoded side by side, written in order. No more groups are under way than there are
-  // places, and they leave in order, so the place of a group is free when the next one for it is read.
-  void run_flow() {
-    using tbb::filter_mode;
-    size_t num_read = 0;
-    tbb::parallel_pipeline(
-        in_flight_.size(),
-        tbb::make_filter<void, GroupInFlight*>(filter_mode::serial_in_order,
-                                               [&](tbb::flow_control& control) -> GroupInFlight* {
-                                                 handoff_acquire(this);
-                                                 GroupInFlight& work = in_flight_[num_read++ % in_flight_.size()];
-                                                 handoff_acquire(&work);
-                                                 if (must_stop() || !groups_.next(work.group)) {
-                                                   // A text that is waited for ends when it is to stop, too.
-                                                   stopped_ = must_stop();
-                                                   control.stop();
-                                                 }
-                                                 handoff_release(&work);
-                                                 handoff_release(this);
-                                                 return &work;
-                                               }) &
-            tbb::make_filter<GroupInFlight*, GroupInFlight*>(filter_mode::parallel,
-                                                             [&](GroupInFlight* work) {
-                                                               handoff_acquire(work);
-                                                               encode_group(encoder_, ones_, *work);
-                                                               handoff_release(work);
-                                                               return work;
-                                                             }) &
-            tbb::make_filter<GroupInFlight*, void>(filter_mode::serial_in_order, [&](GroupInFlight* work) {
-              handoff_acquire(&writer_);
-              handoff_acquire(work);
-              write_group(*work);
-              handoff_release(work);
-              handoff_release(&writer_);
-            }));
-    handoff_acquire(&writer_);
-  }
-
   void write_group(const GroupInFlight& work) {
     const Split split = work.group.split;
-    for (const std::string& record : work.records) writer_.write(split, record);
+    for (const std::string& record : work.records) writer_.write(static_cast<size_t>(split), record);
     counts(split).add(std::span(work.ids).first(static_cast<size_t>(work.num_tokens)));
     SplitStatistics& statistics = statistics_.of(split);
     statistics.rows += static_cast<int64_t>(work.group.size());
@@ -160,8 +119,8 @@ class ShardPreparation {
     for (const Split split : kSplits) {
       SplitStatistics& statistics = statistics_.of(split);
       ordinary[static_cast<size_t>(split)] = counts(split).ordinary();
-      statistics.shards = writer_.num_shards(split);
-      statistics.records = writer_.num_records(split);
+      statistics.shards = writer_.num_shards(static_cast<size_t>(split));
+      statistics.records = writer_.num_records(static_cast<size_t>(split));
       statistics.ordinary_tokens = sum(ordinary[static_cast<size_t>(split)]);
     }
     const SplitStatistics& train = statistics_.train;
@@ -178,7 +137,12 @@ class ShardPreparation {
     for (size_t token = 0; token < train_counts.size(); ++token) {
       if (train_counts[token] == 0) statistics_.unseen_tokens += validation_counts[token];
     }
-    writer_.commit(statistics_);
+    std::vector<ShardSetFile> files = {{.name = "statistics.json", .text = to_json(statistics_)}};
+    for (const Split split : kSplits) {
+      files.push_back({.name = fmt::format("split-{}-records-count.txt", to_string(split)),
+                       .text = fmt::format("Total {} records: {}\n", to_string(split), statistics_.of(split).records)});
+    }
+    writer_.commit(files);
   }
 
   TokenCounts& counts(Split split) { return counts_[static_cast<size_t>(split)]; }
@@ -188,15 +152,29 @@ class ShardPreparation {
   const int threads_;
   const std::vector<int64_t> ones_;  // an attention mask
   RowGroups groups_;
-  bool stopped_ = false;
   ShardSetWriter writer_;
-  std::vector<GroupInFlight> in_flight_;
   std::array<TokenCounts, kSplits.size()> counts_ = {TokenCounts(encoder_), TokenCounts(encoder_)};
   ShardStatistics statistics_;
   PreparationProgress progress_;
 };
 
 }  // namespace
+
+ShardSetOptions mlm_shard_set(int64_t records_per_shard, Compression compression) {
+  if (records_per_shard < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("records_per_shard is {}, must be at least 1", records_per_shard));
+  }
+  ShardSetOptions options{.shard_names = R"(dataset-\d+-\d+\.tfrecord(\.zst)?)", .compression = compression};
+  const auto name = [ending = compression == Compression::kZstd ? ".zst" : ""](int64_t index, int64_t num_records) {
+    return fmt::format("dataset-{}-{}.tfrecord{}", index, num_records, ending);
+  };
+  for (const Split split : kSplits) {
+    options.splits.push_back(
+        {.folder = std::string(to_string(split)), .records_per_shard = records_per_shard, .file_name = name});
+  }
+  return options;
+}
 
 RowEncoder encoder_of(const Tokenizer& tokenizer, const std::string& path) {
   RowEncoder encoder;

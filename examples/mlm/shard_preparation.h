@@ -10,6 +10,7 @@
 #include "examples/mlm/row_groups.h"
 #include "examples/mlm/shard_statistics.h"
 #include "millrace/formats/compression/compression.h"
+#include "millrace/trainer/run/shard_set_writer.h"
 
 namespace millrace {
 
@@ -54,10 +55,20 @@ struct ShardPreparationOptions {
   std::function<bool()> stop_requested;
 };
 
-/// Turns text into the shards of a masked language model in `folder` (see ShardSetWriter): the ids of each group of
-/// rows are joined and cut into records of `max_length`, what is left of the group is dropped. A record is a
-/// `tensorflow.Example` with the int64 features `input_ids` and `attention_mask` (all 1). The files are the same for
-/// any number of threads. Groups are encoded in parallel; two for each thread are in memory at most.
+/// The set of shards of a masked language model, `kSplits` in this order:
+///
+///     train/dataset-0-1000.tfrecord  train/dataset-1-1000.tfrecord  ...  train/dataset-9-318.tfrecord
+///     validation/dataset-0-604.tfrecord
+///
+/// `dataset-{i}-{n}`: shard i of its split, n records in it; of zstd shards `.tfrecord.zst`. Throws `kInvalidArgument`
+/// for `records_per_shard` below 1.
+ShardSetOptions mlm_shard_set(int64_t records_per_shard, Compression compression);
+
+/// Turns text into the shards of a masked language model in `folder` (`mlm_shard_set`), beside them `statistics.json`
+/// and `split-train-records-count.txt`, which says `Total train records: 9318`, and that of the validation: the ids of
+/// each group of rows are joined and cut into records of `max_length`, what is left of the group is dropped. A record
+/// is a `tensorflow.Example` with the int64 features `input_ids` and `attention_mask` (all 1). The files are the same
+/// for any number of threads. Groups are encoded in parallel; two for each thread are in memory at most.
 ///
 /// Gives nothing when it was asked to stop. Throws `kInvalidArgument` when the text gives no record to train on, and
 /// what the source, the encoder and the writer throw. In all these cases the folder stays as it was.

@@ -18,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "examples/mlm/mlm_data.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/parser.h"
 #include "millrace/formats/records/shards.h"
@@ -149,6 +150,27 @@ TEST(ShardPreparation, FilesHaveTheirNamesAndCounts) {
   EXPECT_EQ(files.at("split-train-records-count.txt"), fmt::format("Total train records: {}\n", num_train));
   EXPECT_EQ(files.at("split-validation-records-count.txt"),
             fmt::format("Total validation records: {}\n", num_validation));
+}
+
+TEST(ShardPreparation, ZstdShardsReplacePlainOnesAndAreFoundByTheTrainer) {
+  const TemporaryFolder folder;
+  const ShardPreparationOptions options{
+      .max_length = 80, .groups = {.rows_per_group = 10}, .records_per_shard = 20, .threads = 1};
+  prepare(numbered_rows(210), folder.path(), options);
+  const MlmShards plain = MlmShards::find(folder.path());
+  ShardPreparationOptions zstd = options;
+  zstd.compression = Compression::kZstd;
+  prepare(numbered_rows(210), folder.path(), zstd);
+  const auto files = files_below(folder.path());
+  EXPECT_TRUE(files.contains("train/dataset-1-20.tfrecord.zst"));
+  EXPECT_FALSE(files.contains("train/dataset-1-20.tfrecord"));
+  EXPECT_EQ(guess_compression(files.at("train/dataset-1-20.tfrecord.zst")).compression, Compression::kZstd);
+  const MlmShards found = MlmShards::find(folder.path());
+  EXPECT_EQ(found.train.size(), plain.train.size());
+  EXPECT_EQ(found.train.num_records(), plain.train.num_records());
+  EXPECT_EQ(found.validation->num_records(), plain.validation->num_records());
+  prepare(numbered_rows(210), folder.path(), options);
+  EXPECT_EQ(MlmShards::find(folder.path()).train, plain.train);
 }
 
 TEST(ShardPreparation, FullLastShardIsNotFollowedByAnEmptyOne) {

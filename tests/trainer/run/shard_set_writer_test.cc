@@ -1,0 +1,194 @@
+#include "millrace/trainer/run/shard_set_writer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/formats/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::shard_set_writer_test {
+namespace {
+
+namespace fs = std::filesystem;
+using test::files_below;
+using test::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+enum Split : size_t { kTrain, kValidation };
+
+ShardSetOptions two_folders(int64_t records_per_shard) {
+  const auto name = [](int64_t index, int64_t num_records) {
+    return "dataset-" + std::to_string(index) + "-" + std::to_string(num_records) + ".tfrecord";
+  };
+  return {.splits = {{.folder = "train", .records_per_shard = records_per_shard, .file_name = name},
+                     {.folder = "validation", .records_per_shard = records_per_shard, .file_name = name}},
+          .shard_names = R"(dataset-\d+-\d+\.tfrecord(\.zst)?)"};
+}
+
+void write_set(const std::string& folder, int num_train, int num_validation) {
+  ShardSetWriter writer(folder, two_folders(10));
+  for (int i = 0; i < num_train; ++i) writer.write(kTrain, "train " + std::to_string(i));
+  for (int i = 0; i < num_validation; ++i) writer.write(kValidation, "validation");
+  writer.finish_shards();
+  writer.commit({{.name = "statistics.json", .text = "{}"}, {.name = "counts.txt", .text = "12"}});
+}
+
+// Three splits, each one file that is named by what is in it, beside what else is in the folder.
+ShardSetOptions files_of_folds() {
+  ShardSetOptions options{.shard_names = R"((train|valid)-\d+-\d+\.tfrec)"};
+  for (const std::string split : {"train-0", "valid-0", "valid-1"}) {
+    options.splits.push_back({.file_name = [split](int64_t index, int64_t num_records) {
+      EXPECT_EQ(index, 0);
+      return split + "-" + std::to_string(num_records) + ".tfrec";
+    }});
+  }
+  return options;
+}
+
+void write_folds(const std::string& folder, int num_train, int num_valid) {
+  ShardSetWriter writer(folder, files_of_folds());
+  for (int i = 0; i < num_train; ++i) writer.write(0, "train " + std::to_string(i));
+  for (int i = 0; i < num_valid; ++i) writer.write(1, "valid");
+  writer.finish_shards();
+  EXPECT_EQ(writer.num_shards(2), 1);
+  EXPECT_EQ(writer.num_records(0), num_train);
+  writer.commit({{.name = "statistics.json", .text = std::to_string(num_train)}});
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : files_below(folder)) names.push_back(name);
+  return names;
+}
+
+std::string message_of(const std::string& folder) {
+  try {
+    write_set(folder, 1, 1);
+    return "no error";
+  } catch (const ErrorException& e) {
+    return e.what();
+  }
+}
+
+TEST(ShardSetWriter, NothingIsInPlaceBeforeCommit) {
+  const TemporaryFolder folder;
+  {
+    ShardSetWriter writer(folder.path("out"), two_folders(2));
+    for (int i = 0; i < 5; ++i) writer.write(kTrain, "record");
+    writer.finish_shards();
+    EXPECT_EQ(writer.num_shards(kTrain), 3);
+    EXPECT_EQ(writer.num_records(kTrain), 5);
+    EXPECT_FALSE(fs::exists(folder.path("out/train")));
+  }
+  EXPECT_FALSE(fs::exists(folder.path("out")));
+}
+
+TEST(ShardSetWriter, NewSetReplacesTheOldOneAsAWhole) {
+  const TemporaryFolder folder;
+  const TemporaryFolder fresh;
+  write_set(folder.path(), 95, 40);
+  std::ofstream(folder.path("tokenizer.json")) << "{}";
+  write_set(folder.path(), 12, 3);
+  write_set(fresh.path(), 12, 3);
+  auto expected = files_below(fresh.path());
+  expected["tokenizer.json"] = "{}";
+  EXPECT_EQ(files_below(folder.path()), expected);
+}
+
+TEST(ShardSetWriter, ShardsBesideOtherFilesAreReplacedAndTheOthersStay) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("tokenizer.json")) << "{}";
+  std::ofstream(folder.path("train-0-notes.txt")) << "notes";
+  write_folds(folder.path(), 7, 2);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("statistics.json", "tokenizer.json", "train-0-7.tfrec",
+                                                   "train-0-notes.txt", "valid-0-2.tfrec", "valid-1-0.tfrec"));
+  write_folds(folder.path(), 5, 3);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("statistics.json", "tokenizer.json", "train-0-5.tfrec",
+                                                   "train-0-notes.txt", "valid-0-3.tfrec", "valid-1-0.tfrec"));
+  EXPECT_EQ(files_below(folder.path()).at("statistics.json"), "5");
+}
+
+TEST(ShardSetWriter, SetThatIsNotCommittedLeavesTheOldOneBesideOtherFiles) {
+  const TemporaryFolder folder;
+  write_folds(folder.path(), 7, 2);
+  const auto before = files_below(folder.path());
+  {
+    ShardSetWriter writer(folder.path(), files_of_folds());
+    writer.write(0, "train");
+    writer.finish_shards();
+  }
+  EXPECT_EQ(files_below(folder.path()), before);
+}
+
+TEST(ShardSetWriter, OptionsThatCannotWorkAreRefused) {
+  const TemporaryFolder folder;
+  const auto message = [&](const ShardSetOptions& options) {
+    try {
+      ShardSetWriter writer(folder.path("out"), options);
+      writer.write(0, "record");
+      return std::string("no error");
+    } catch (const ErrorException& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_THAT(message({}), HasSubstr("has no split"));
+  EXPECT_THAT(message(two_folders(-1)), HasSubstr("records_per_shard is -1, must be at least 0"));
+  ShardSetOptions options = two_folders(10);
+  options.splits[1].file_name = nullptr;
+  EXPECT_THAT(message(options), HasSubstr("no file_name"));
+  options = two_folders(10);
+  options.shard_names = "(";
+  EXPECT_THAT(message(options), HasSubstr("shard_names is '('"));
+  options.shard_names = "data.*";
+  options.splits[0].file_name = [](int64_t, int64_t) { return std::string("other"); };
+  EXPECT_THAT(message(options), HasSubstr("'other' is no name of a shard by 'data.*'"));
+  EXPECT_FALSE(fs::exists(folder.path("out")));
+}
+
+TEST(ShardSetWriter, LeavingsOfAKilledRunAreClearedAway) {
+  const TemporaryFolder folder;
+  const TemporaryFolder fresh;
+  fs::create_directories(folder.path(".incomplete-shards/train"));
+  fs::create_directories(folder.path(".incomplete-shards/old/train"));
+  fs::create_directories(folder.path("train"));
+  std::ofstream(folder.path(".incomplete-shards/train/dataset-0-10.tfrecord.tmp-1-0")) << "half a rec";
+  std::ofstream(folder.path(".incomplete-shards/old/train/dataset-77-10.tfrecord")) << "old";
+  std::ofstream(folder.path("train/dataset-99-10.tfrecord")) << "whole";
+  write_set(folder.path(), 12, 3);
+  write_set(fresh.path(), 12, 3);
+  EXPECT_EQ(files_below(folder.path()), files_below(fresh.path()));
+}
+
+TEST(ShardSetWriter, FilesThatAreNoShardsAreNotTouched) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path("train"));
+  std::ofstream(folder.path("train/thesis.txt")) << "years of work";
+  EXPECT_THAT(message_of(folder.path()), HasSubstr(folder.path("train/thesis.txt") + "' is in the way"));
+  EXPECT_EQ(files_below(folder.path()).size(), 1U);
+  fs::remove_all(folder.path("train"));
+  std::ofstream(folder.path("validation")) << "a file";
+  EXPECT_THAT(message_of(folder.path()), HasSubstr(folder.path("validation") + "' is in the way"));
+}
+
+TEST(ShardSetWriter, SecondWriterOfAFolderIsRefused) {
+  const TemporaryFolder folder;
+  const ShardSetWriter first(folder.path(), two_folders(10));
+  EXPECT_THAT(message_of(folder.path()), HasSubstr("another process is writing shards into"));
+  EXPECT_TRUE(fs::exists(folder.path(".incomplete-shards/train")));  // not taken for leavings
+}
+
+TEST(ShardSetWriter, FileInPlaceOfTheFolderIsOneErrorThatNamesIt) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("out")) << "a file";
+  EXPECT_THAT(message_of(folder.path("out")), HasSubstr(folder.path("out")));
+  EXPECT_THAT(message_of(folder.path("out/below")), HasSubstr("Not a directory"));
+}
+
+}  // namespace
+}  // namespace millrace::shard_set_writer_test

@@ -1,0 +1,186 @@
+#include "millrace/trainer/run/shard_set_writer.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/atomic_file.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path, const std::error_code& error) {
+  throw ErrorException(
+      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, error.message()), .shard = path.string()});
+}
+
+[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail("cannot remove", path, error);
+}
+
+void move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail("cannot put in place", to, error);
+}
+
+void check(const ShardSetOptions& options) {
+  if (options.splits.empty()) refuse("a set of shards has no split");
+  for (const ShardSplit& split : options.splits) {
+    if (split.records_per_shard < 0) {
+      refuse(fmt::format("records_per_shard is {}, must be at least 0", split.records_per_shard));
+    }
+    if (!split.file_name) refuse("a split of a set of shards has no file_name");
+  }
+  if (const RE2 names(options.shard_names, RE2::Quiet); !names.ok()) {
+    refuse(fmt::format("shard_names is '{}': {}", options.shard_names, names.error()));
+  }
+}
+
+}  // namespace
+
+ShardSetWriter::ShardSetWriter(const std::string& folder, ShardSetOptions options)
+    : folder_(folder), incomplete_(folder_ / ".incomplete-shards"), options_(std::move(options)) {
+  check(options_);
+  splits_.resize(options_.splits.size());
+  std::error_code ignored;
+  made_folder_ = !fs::exists(folder_, ignored);
+  make_folder(folder_.string());
+  for (const ShardSplit& split : options_.splits) {
+    if (!split.folder.empty()) require_only_shards(folder_ / split.folder);
+  }
+  lock_.emplace(folder_.string(), "writing shards into");
+  try {
+    remove_tree(incomplete_);  // of a run that was killed
+    for (const ShardSplit& split : options_.splits) make_folder((incomplete_ / split.folder).string());
+  } catch (...) {
+    clear_away();
+    throw;
+  }
+}
+
+ShardSetWriter::~ShardSetWriter() {
+  for (SplitState& split : splits_) split.shard.reset();
+  clear_away();
+}
+
+void ShardSetWriter::clear_away() noexcept {
+  std::error_code ignored;
+  fs::remove_all(incomplete_, ignored);
+  if (made_folder_) fs::remove(folder_, ignored);  // if nothing is in it
+  lock_.reset();
+}
+
+bool ShardSetWriter::is_shard(const std::string& name) const { return RE2::FullMatch(name, options_.shard_names); }
+
+// A folder whose files would be replaced must hold nothing but shards.
+void ShardSetWriter::require_only_shards(const fs::path& folder) const {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(folder, error);
+  if (status.type() == fs::file_type::not_found) return;
+  if (error) fail("cannot look at", folder, error);
+  const auto in_the_way = [](const fs::path& path) {
+    refuse(fmt::format("'{}' is in the way and not a shard of an earlier run: choose another folder, or move it away",
+                       path.string()));
+  };
+  if (status.type() != fs::file_type::directory) in_the_way(folder);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (!is_shard(entry->path().filename().string())) in_the_way(entry->path());
+  }
+  if (error) fail("cannot look into", folder, error);
+}
+
+// The set's folders and the shards that lie beside them, as they are below `folder`; in the order of their names.
+std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
+  std::vector<fs::path> entries;
+  bool has_shards = false;
+  for (const ShardSplit& split : options_.splits) {
+    has_shards = has_shards || split.folder.empty();
+    if (!split.folder.empty() && fs::exists(fs::symlink_status(folder / split.folder))) {
+      entries.emplace_back(split.folder);
+    }
+  }
+  std::error_code error;
+  if (has_shards) {
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (is_shard(entry->path().filename().string())) entries.push_back(entry->path().filename());
+    }
+  }
+  if (error) fail("cannot look into", folder, error);
+  std::ranges::sort(entries);
+  entries.erase(std::ranges::unique(entries).begin(), entries.end());  // splits may share a folder
+  return entries;
+}
+
+std::string ShardSetWriter::shard_path(size_t split, int64_t num_records) const {
+  const ShardSplit& options = options_.splits[split];
+  const std::string name = options.file_name(splits_[split].num_shards, num_records);
+  if (!is_shard(name)) refuse(fmt::format("'{}' is no name of a shard by '{}'", name, options_.shard_names));
+  return (incomplete_ / options.folder / name).string();
+}
+
+void ShardSetWriter::start_shard(size_t split) {
+  // It gets another name when its records are counted.
+  splits_[split].shard.emplace(shard_path(split, options_.splits[split].records_per_shard),
+                               RecordWriterOptions{.compression = options_.compression});
+}
+
+void ShardSetWriter::write(size_t split, std::string_view record) {
+  SplitState& state = splits_.at(split);
+  if (!state.shard) start_shard(split);
+  state.shard->write(record);
+  ++state.num_records;
+  if (state.shard->num_records() == options_.splits[split].records_per_shard) finish_shard(split);
+}
+
+void ShardSetWriter::finish_shard(size_t split) {
+  SplitState& state = splits_[split];
+  if (!state.shard) return;
+  state.shard->set_path(shard_path(split, state.shard->num_records()));
+  state.shard->close();
+  state.shard.reset();
+  ++state.num_shards;
+}
+
+void ShardSetWriter::finish_shards() {
+  for (size_t split = 0; split < splits_.size(); ++split) {
+    const SplitState& state = splits_[split];
+    if (options_.splits[split].records_per_shard == 0 && state.num_shards == 0 && !state.shard) start_shard(split);
+    finish_shard(split);
+  }
+}
+
+void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
+  if (files.empty()) refuse("nothing says that a set of shards is whole");
+  for (const ShardSetFile& file : files) write_atomically((incomplete_ / file.name).string(), file.text);
+  const fs::path old = incomplete_ / "old";
+  make_folder(old.string());
+  const auto put_away = [&](const fs::path& name) {
+    if (fs::exists(fs::symlink_status(folder_ / name))) move(folder_ / name, old / name);
+  };
+  const auto put_in_place = [&](const fs::path& name) { move(incomplete_ / name, folder_ / name); };
+
+  // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
+  // old set is away before the first part of the new one is in place.
+  for (const ShardSetFile& file : files) put_away(file.name);
+  std::ranges::for_each(entries_in(folder_), put_away);
+  lock_->sync();
+  std::ranges::for_each(entries_in(incomplete_), put_in_place);
+  for (size_t i = files.size() - 1; i > 0; --i) put_in_place(files[i].name);
+  lock_->sync();  // the shards must have reached the disk before the file that says so
+  put_in_place(files[0].name);
+  lock_->sync();
+  made_folder_ = false;
+}
+
+}  // namespace millrace

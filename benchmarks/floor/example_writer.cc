@@ -24,7 +24,7 @@ class ExampleBatchWriter final : public BatchWriter {
       places_[c] = out.begin_column(c, shapes_[c]);
     }
     for (size_t i = 0; i < records.size(); ++i) {
-      if (auto error = parser_->parse(records[i], places_, {}, next_of(records, i)))
+      if (auto error = parser_->parse(records[i], pool_, places_, {}, next_of(records, i)))
         throw ErrorException(*std::move(error));
       for (size_t c = 0; c < places_.size(); ++c) places_[c] += row_bytes_[c];
     }
@@ -32,6 +32,7 @@ class ExampleBatchWriter final : public BatchWriter {
 
  private:
   const std::shared_ptr<const ExampleParser> parser_;
+  BufferPool pool_;
   std::vector<std::vector<int64_t>> shapes_;
   std::vector<std::byte*> places_;
   std::vector<size_t> row_bytes_;

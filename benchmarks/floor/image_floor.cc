@@ -85,12 +85,12 @@ void ImageFloor::write_row(size_t row, std::span<std::byte> record, std::vector<
   std::array<std::string_view, 2> messages;
   const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(&messages[0]),
                                             reinterpret_cast<std::byte*>(&messages[1])};
-  if (auto error = parser_.parse(checked_payload(frame.data(), expected, file.path()), places)) {
+  if (auto error = parser_.parse(checked_payload(frame.data(), expected, file.path()), pool_, places)) {
     throw ErrorException(*std::move(error));
   }
   FloorBatch& out = batches_[number % kBatchesAtOnce];
   for (size_t c = 0; c < messages.size(); ++c) {
-    const TensorMessage tensor = TensorMessage::read(messages[c]);
+    const TensorMessage tensor = TensorMessage::read(messages[c], pool_);
     const size_t at = (row - batch.first_row) * static_cast<size_t>(tensor.num_values());
     tensor.copy_to(DType::kFloat32, reinterpret_cast<std::byte*>(out.values<float>(c) + at));
   }

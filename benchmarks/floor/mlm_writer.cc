@@ -31,7 +31,7 @@ class MlmBatchWriter final : public BatchWriter {
       const size_t offset = i * length_;
       const std::array<std::byte*, 2> places = {reinterpret_cast<std::byte*>(original_.data()),
                                                 reinterpret_cast<std::byte*>(attention + offset)};
-      if (auto error = parser_->parse(records[i], places, {}, next_of(records, i)))
+      if (auto error = parser_->parse(records[i], pool_, places, {}, next_of(records, i)))
         throw ErrorException(*std::move(error));
       masker.mask({.number = static_cast<uint64_t>(batch.ordinal) + i,
                    .original = original_,
@@ -49,7 +49,8 @@ class MlmBatchWriter final : public BatchWriter {
   const MaskRule rule_;
   const size_t length_;
   std::vector<int32_t> original_;  // the ids of one row
-  RowMasker<int32_t>::Memory memory_;
+  BufferPool pool_;
+  RowMasker<int32_t>::Memory memory_{pool_};
 };
 
 }  // namespace

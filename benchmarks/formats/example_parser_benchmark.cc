@@ -90,9 +90,10 @@ void parse(benchmark::State& state) {
   FeatureDescription ids_feature = fixed_len("input_ids", {kLength}, DType::kInt64);
   if (sizeof(Id) == 4) ids_feature = ids_feature.as(DType::kInt32);
   const ExampleParser parser({ids_feature, fixed_len("attention_mask", {kLength}, DType::kInt64)});
+  BufferPool pool;
   read_records<Id>(state, made, [&](size_t r, Id* ids, int64_t* attention) {
     std::byte* const destinations[] = {reinterpret_cast<std::byte*>(ids), reinterpret_cast<std::byte*>(attention)};
-    if (parser.parse(made.records[r], destinations)) throw std::logic_error("the record does not parse");
+    if (parser.parse(made.records[r], pool, destinations)) throw std::logic_error("the record does not parse");
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/formats/columnar/ragged_shapes.h"
 #include "millrace/formats/error.h"
 
@@ -157,8 +158,9 @@ Column Column::grouped(size_t rows, BufferPool& pool) const {
   assert(rows > 0 && num_elements_ % rows == 0);
   const size_t groups = num_elements_ / rows;
   const auto inner = static_cast<size_t>(rank_);
-  std::vector<int64_t> offsets(groups + 1);
-  std::vector<int64_t> dims(groups * (inner + 1), 1);
+  const CountedAllocator<int64_t> counted(pool);
+  CountedVector<int64_t> offsets(groups + 1, 0, counted);
+  CountedVector<int64_t> dims(groups * (inner + 1), 1, counted);
   for (size_t g = 0; g <= groups; ++g) offsets[g] = offsets_[g * rows];
   for (size_t g = 0; g < groups; ++g) {
     int64_t* sizes = dims.data() + g * (inner + 1);
@@ -181,11 +183,12 @@ Column Column::grouped(size_t rows, BufferPool& pool) const {
 Column Column::grouped_ragged(size_t rows, const Shape& shape, BufferPool& pool) const {
   assert(rows > 0 && num_elements_ % rows == 0 && static_cast<int>(shape.size()) == rank_ + 1);
   const size_t groups = num_elements_ / rows;
-  std::vector<int64_t> offsets(groups + 1);
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> size_offsets{0};
-  std::vector<std::span<const int64_t>> group(rows);
-  std::vector<int64_t> lengths(rows);  // of vectors, which have no sizes beside their offsets
+  const CountedAllocator<int64_t> counted(pool);
+  CountedVector<int64_t> offsets(groups + 1, 0, counted);
+  CountedVector<int64_t> sizes(counted);
+  CountedVector<int64_t> size_offsets({0}, counted);
+  CountedVector<std::span<const int64_t>> group(rows, {}, counted);
+  CountedVector<int64_t> lengths(rows, 0, counted);  // of vectors, which have no sizes beside their offsets
   for (size_t g = 0; g < groups; ++g) {
     const size_t first = g * rows;
     offsets[g] = begin(first);
@@ -231,8 +234,9 @@ Column Column::ungrouped(size_t first, size_t count, BufferPool& pool) const {
   };
   if (inner_rank == 0) return become_fixed({}, static_cast<size_t>(rows.total_values()));
 
-  std::vector<int64_t> offsets{begin(first)};
-  std::vector<int64_t> sizes;
+  const CountedAllocator<int64_t> counted(pool);
+  CountedVector<int64_t> offsets({begin(first)}, counted);
+  CountedVector<int64_t> sizes(counted);
   if (ragged_ == 0) {
     bool one_shape = true;
     size_t num_rows = 0;
@@ -250,7 +254,7 @@ Column Column::ungrouped(size_t first, size_t count, BufferPool& pool) const {
       }
     }
   } else {
-    std::vector<int64_t> size_offsets{0};
+    CountedVector<int64_t> size_offsets({0}, counted);
     for (size_t e = first; e < first + count; ++e) {
       for (int64_t row = 0; row < sizes_of(e)[0]; ++row) {
         const int64_t values = append_row_sizes(this->sizes(e), static_cast<size_t>(rank_), ragged_, row, sizes);

@@ -49,7 +49,7 @@ std::span<const int64_t> row_splits(std::span<const int64_t> sizes, uint32_t rag
 }
 
 int64_t append_row_sizes(std::span<const int64_t> element, size_t rank, uint32_t ragged, int64_t row,
-                         std::vector<int64_t>& sizes) {
+                         CountedVector<int64_t>& sizes) {
   const int64_t* given = element.data() + 1;
   int64_t all = element[0];  // rows of the element in the dimensions so far; of them the row's:
   int64_t from = row;
@@ -76,12 +76,12 @@ int64_t append_row_sizes(std::span<const int64_t> element, size_t rank, uint32_t
 }
 
 void append_group_sizes(std::span<const std::span<const int64_t>> rows, uint32_t ragged, const Shape& shape,
-                        std::vector<int64_t>& sizes) {
+                        CountedVector<int64_t>& sizes) {
   struct Row {
     const int64_t* sizes;  // of the dimensions to come
     int64_t count = 1;     // of what it has in the dimensions so far
   };
-  std::vector<Row> left;
+  CountedVector<Row> left{CountedAllocator<Row>(sizes.get_allocator())};
   left.reserve(rows.size());
   for (const std::span<const int64_t> row : rows) left.push_back({.sizes = row.data()});
   sizes.push_back(static_cast<int64_t>(rows.size()));

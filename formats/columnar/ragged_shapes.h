@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
@@ -29,7 +30,7 @@ namespace millrace {
 /// Appends to `sizes` those of one row of an element along its first dimension, and returns how many values it has. Its
 /// rank is one less, and what is ragged in it are the dimensions `row_dimensions(ragged)`.
 [[nodiscard]] int64_t append_row_sizes(std::span<const int64_t> element, size_t rank, uint32_t ragged, int64_t row,
-                                       std::vector<int64_t>& sizes);
+                                       CountedVector<int64_t>& sizes);
 
 /// A ragged second dimension is a row's first, of which a row has one size.
 [[nodiscard]] constexpr uint32_t row_dimensions(uint32_t ragged) { return ragged >> 1 & ~1U; }
@@ -38,6 +39,6 @@ namespace millrace {
 /// are ragged; where none is, a row's sizes are its shape. `shape`: that of the feature, with the rows as first
 /// dimension. What differs from row to row must be ragged in it.
 void append_group_sizes(std::span<const std::span<const int64_t>> rows, uint32_t ragged, const Shape& shape,
-                        std::vector<int64_t>& sizes);
+                        CountedVector<int64_t>& sizes);
 
 }  // namespace millrace

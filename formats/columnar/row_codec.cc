@@ -94,11 +94,12 @@ void RowCodec::decode(std::span<const std::byte> row, BlockBuilder& builder) con
   }
   const std::byte* in = row.data();
   std::array<int64_t, 4> few;
-  std::vector<int64_t> many;
   for (size_t c = 0; c < schema_->size(); ++c) {
     const FeatureSpec& feature = (*schema_)[c];
     std::span<const int64_t> shape = feature.shape;
     int64_t count = 0;
+    ColumnBuilder& column = builder.column(c);
+    CountedVector<int64_t> many{CountedAllocator<int64_t>(column.pool())};
     if (!feature.has_fixed_shape()) {
       if (feature.is_ragged()) count = take<int64_t>(in);
       const size_t num_sizes = feature.is_ragged() ? static_cast<size_t>(take<int64_t>(in)) : feature.shape.size();
@@ -108,13 +109,13 @@ void RowCodec::decode(std::span<const std::byte> row, BlockBuilder& builder) con
       shape = sizes;
     }
     if (!feature.is_ragged()) count = num_values(shape);
-    ColumnBuilder& column = builder.column(c);
     if (feature.dtype == DType::kBytes) {
-      std::vector<uint64_t> sizes(static_cast<size_t>(count));
-      for (uint64_t& size : sizes) size = take<uint64_t>(in);
-      std::vector<std::string_view> values;
-      values.reserve(sizes.size());
-      for (const uint64_t size : sizes) {
+      const std::byte* sizes = in;
+      in += static_cast<size_t>(count) * sizeof(uint64_t);
+      CountedVector<std::string_view> values{CountedAllocator<std::string_view>(column.pool())};
+      values.reserve(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        const auto size = take<uint64_t>(sizes);
         values.emplace_back(reinterpret_cast<const char*>(in), size);
         in += size;
       }

@@ -85,6 +85,9 @@ class WantedEntries {
   void set(size_t wanted, const Entry& entry) {
     values_[wanted] = entry.value;
     if (!more_.empty()) std::erase_if(more_, [wanted](const auto& part) { return part.first == wanted; });
+    if (more_.size() + entry.more.size() > kMostParts) {
+      throw Malformed{"features in more parts than are read", entry.value.data()};
+    }
     for (const std::string_view part : entry.more) more_.emplace_back(wanted, part);
   }
   /// Whether any entry has a message of several parts.

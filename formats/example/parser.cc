@@ -122,7 +122,8 @@ void ExampleParser::append_varying(size_t i, const ValueList& list, const Wanted
   }
 }
 
-std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std::byte* const> destinations,
+std::optional<Error> ExampleParser::parse(std::string_view record, BufferPool& pool,
+                                          std::span<std::byte* const> destinations,
                                           std::span<ColumnBuilder* const> builders, std::string_view next) const {
   // Of equal keys the last counts, so values are read when the message has been walked.
   WantedEntries entries(wanted_.size());
@@ -166,7 +167,8 @@ std::optional<Error> ExampleParser::parse(std::string_view record, std::span<std
     }
     walk.key = nullptr;
     size_t different = 0;
-    if (walk.readers_may_differ && wire::tensorflow_reads_otherwise(record, features_, wanted_, entries, different)) {
+    if (walk.readers_may_differ &&
+        wire::tensorflow_reads_otherwise(record, features_, wanted_, entries, pool, different)) {
       walk.key = &wanted_[different].key;
       const std::string_view place = entries.has(different) ? entries.first_part(different) : record;
       throw Malformed{"TensorFlow's reader and protobuf's find different values", place.data()};

@@ -63,8 +63,13 @@ struct Map {
   // A step of two bytes takes more than fifty here.
   CountedVector<ValueList> steps(size_t list, BufferPool& pool) const {
     CountedVector<ValueList> all{CountedAllocator<ValueList>(pool)};
+    size_t parts = 0;
     entries.for_each_part(list, [&](std::string_view part) {
-      for_each_step(part, [&](ValueList step) { all.push_back(std::move(step)); });
+      for_each_step(part, [&](ValueList step) {
+        parts += step.more.size();
+        if (parts > wire::kMostParts) throw Malformed{"lists in more parts than are read", step.piece.data()};
+        all.push_back(std::move(step));
+      });
     });
     return all;
   }
@@ -139,7 +144,8 @@ SequenceExampleParser::SequenceExampleParser(std::vector<FeatureDescription> con
   }
 }
 
-std::optional<Error> SequenceExampleParser::parse(std::string_view record, std::span<std::byte* const> destinations,
+std::optional<Error> SequenceExampleParser::parse(std::string_view record, BufferPool& pool,
+                                                  std::span<std::byte* const> destinations,
                                                   std::span<ColumnBuilder* const> builders,
                                                   std::string_view next) const {
   RecordAhead(next, 1).ask_for_part();
@@ -147,10 +153,7 @@ std::optional<Error> SequenceExampleParser::parse(std::string_view record, std::
   std::optional<Error> error = parse_fields(record, destinations, builders, overlong);
   // TensorFlow takes an overlong tag at the top for an unknown field, and so gets another answer.
   if (error || !overlong.has_wanted) return error;
-  // Without columns that vary there is no more to read than the schema says.
-  BufferPool own;
-  const auto varying = std::ranges::find_if(builders, [](const ColumnBuilder* builder) { return builder != nullptr; });
-  if (!parses_without_overlong(record, varying == builders.end() ? own : (*varying)->pool())) return error;
+  if (!parses_without_overlong(record, pool)) return error;
   return Error{.code = ErrorCode::kParse,
                .message = "an overlong field tag, which TensorFlow takes for an unknown field"};
 }

@@ -34,7 +34,8 @@ class SequenceExampleParser {
   const std::vector<FeatureSpec>& columns() const { return columns_; }
 
   /// Parses one record: see ExampleParser::parse.
-  [[nodiscard]] std::optional<Error> parse(std::string_view record, std::span<std::byte* const> destinations,
+  [[nodiscard]] std::optional<Error> parse(std::string_view record, BufferPool& pool,
+                                           std::span<std::byte* const> destinations,
                                            std::span<ColumnBuilder* const> builders, std::string_view next = {}) const;
 
  private:

@@ -198,11 +198,12 @@ uint32_t wire_type(ListOf of) {
 
 }  // namespace
 
-TensorMessage TensorMessage::read(std::string_view bytes) {
-  TensorMessage tensor;
+TensorMessage TensorMessage::read(std::string_view bytes, BufferPool& pool) {
+  TensorMessage tensor(pool);
   try {
     // The type decides which field counts, and may come last.
-    std::vector<std::pair<uint32_t, std::string_view>> lists;
+    using List = std::pair<uint32_t, std::string_view>;
+    CountedVector<List> lists{CountedAllocator<List>(pool)};
     Wire wire(bytes, 0);
     while (!wire.done()) {
       const uint32_t field_tag = wire.read_tag();
@@ -323,14 +324,14 @@ void TensorMessage::copy_strings(std::string_view* values) const {
   }
   // All lengths, then all strings.
   Wire lengths(content_, 1);
-  std::vector<uint64_t> sizes;
-  sizes.reserve(static_cast<size_t>(num_values_));
-  for (int64_t i = 0; i < num_values_; ++i) sizes.push_back(lengths.varint());
+  for (int64_t i = 0; i < num_values_; ++i) lengths.varint();
   const char* at = lengths.at();
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] > static_cast<uint64_t>(lengths.end() - at)) throw Malformed{"a string is cut off", at};
-    values[i] = {at, static_cast<size_t>(sizes[i])};
-    at += sizes[i];
+  Wire again(content_, 1);
+  for (int64_t i = 0; i < num_values_; ++i) {
+    const uint64_t size = again.varint();
+    if (size > static_cast<uint64_t>(lengths.end() - at)) throw Malformed{"a string is cut off", at};
+    values[i] = {at, static_cast<size_t>(size)};
+    at += size;
   }
   if (at != lengths.end()) throw Malformed{"bytes after the last string", at};
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/formats/columnar/schema.h"
 
 namespace millrace {
@@ -11,14 +11,15 @@ namespace millrace {
 /// A serialized `tensorflow.TensorProto` (tensorflow/core/framework/tensor.proto): type, shape, and where the values
 /// are. Views point into the message.
 ///
-///     const TensorMessage tensor = TensorMessage::read(bytes);
+///     const TensorMessage tensor = TensorMessage::read(bytes, pool);
 ///     std::vector<float> values(tensor.num_values());
 ///     if (tensor.fits(DType::kFloat32)) tensor.copy_to(DType::kFloat32, reinterpret_cast<std::byte*>(values.data()));
 class TensorMessage {
  public:
   /// Throws ErrorException with `kParse`: bytes that are no such message, a type that no column has (see `dtype`), an
   /// unknown rank, content of another size than type and shape need. Values are not looked at yet.
-  [[nodiscard]] static TensorMessage read(std::string_view bytes);
+  /// `pool`, which must outlive it: for the places of values that are listed one by one.
+  [[nodiscard]] static TensorMessage read(std::string_view bytes, BufferPool& pool);
 
   /// TensorFlow's name of the type: `float32`, `float64`, `uint8`, `bfloat16`; of strings `bytes`.
   std::string_view type_name() const;
@@ -40,6 +41,7 @@ class TensorMessage {
   void copy_to(DType dtype, std::byte* values) const;
 
  private:
+  explicit TensorMessage(BufferPool& pool) : fields_(CountedAllocator<std::string_view>(pool)) {}
   template <typename Stored, typename To>
   void copy_numbers(To* values) const;
   template <typename To>
@@ -50,8 +52,8 @@ class TensorMessage {
   Shape shape_;
   int64_t num_values_ = 1;
   int64_t num_stored_ = 0;
-  std::string_view content_;              // all values as they lie in memory, of strings their lengths first
-  std::vector<std::string_view> fields_;  // runs of the list of this type's values: packed, or one alone
+  std::string_view content_;                // all values as they lie in memory, of strings their lengths first
+  CountedVector<std::string_view> fields_;  // runs of the list of this type's values: packed, or one alone
 };
 
 }  // namespace millrace

@@ -4,6 +4,8 @@
 #include <optional>
 #include <variant>
 
+#include "millrace/formats/columnar/counted_allocator.h"
+
 namespace millrace::wire {
 namespace {
 
@@ -21,8 +23,9 @@ struct TensorflowEntry {
 };
 
 // The wanted entries, or nothing when TensorFlow refuses the record.
-std::optional<std::vector<TensorflowEntry>> read_entries(std::string_view record, const WantedLists& wanted) {
-  std::vector<TensorflowEntry> entries;
+std::optional<CountedVector<TensorflowEntry>> read_entries(std::string_view record, const WantedLists& wanted,
+                                                           BufferPool& pool) {
+  CountedVector<TensorflowEntry> entries{CountedAllocator<TensorflowEntry>(pool)};
   Wire example(record, 0);
   while (!example.done()) {
     if (!next_is(example, kMessage)) {
@@ -52,13 +55,18 @@ std::optional<std::vector<TensorflowEntry>> read_entries(std::string_view record
   return entries;
 }
 
-using Values = std::variant<std::vector<uint64_t>, std::vector<uint32_t>, std::vector<std::string_view>>;
+using Values = std::variant<CountedVector<uint64_t>, CountedVector<uint32_t>, CountedVector<std::string_view>>;
+
+template <typename T>
+CountedVector<T> none_of(BufferPool& pool) {
+  return CountedVector<T>(CountedAllocator<T>(pool));
+}
 
 // The values that TensorFlow takes of a list, whose message `wire` is about to read, or nothing when it refuses it.
-std::optional<Values> read_list(Wire& wire, DType kind) {
+std::optional<Values> read_list(Wire& wire, DType kind, BufferPool& pool) {
   Wire list(wire.delimited(), 4);
   if (kind == DType::kBytes) {
-    std::vector<std::string_view> strings;
+    auto strings = none_of<std::string_view>(pool);
     while (!list.done()) {
       if (!next_is(list, kMessage)) return std::nullopt;
       list.read_tag();
@@ -67,8 +75,8 @@ std::optional<Values> read_list(Wire& wire, DType kind) {
     return strings;
   }
   const bool is_int = kind == DType::kInt64;
-  std::vector<uint64_t> ints;
-  std::vector<uint32_t> floats;
+  auto ints = none_of<uint64_t>(pool);
+  auto floats = none_of<uint32_t>(pool);
   const auto read_one = [&](Wire& from) {
     if (is_int) {
       ints.push_back(from.varint());
@@ -96,10 +104,10 @@ std::optional<Values> read_list(Wire& wire, DType kind) {
   return is_int ? Values(std::move(ints)) : Values(std::move(floats));
 }
 
-Values none(DType kind) {
-  if (kind == DType::kInt64) return std::vector<uint64_t>();
-  if (kind == DType::kFloat32) return std::vector<uint32_t>();
-  return std::vector<std::string_view>();
+Values none(DType kind, BufferPool& pool) {
+  if (kind == DType::kInt64) return none_of<uint64_t>(pool);
+  if (kind == DType::kFloat32) return none_of<uint32_t>(pool);
+  return none_of<std::string_view>(pool);
 }
 
 size_t count(const Values& values) {
@@ -107,19 +115,19 @@ size_t count(const Values& values) {
 }
 
 // What the entries of our own reader hold, or nothing where there is no list.
-std::optional<Values> protobuf_values(const WantedEntries& entries, size_t wanted, DType stored) {
+std::optional<Values> protobuf_values(const WantedEntries& entries, size_t wanted, DType stored, BufferPool& pool) {
   ValueList list;
   entries.for_each_part(wanted, [&list](std::string_view part) { read_feature(part, 3, list); });
   if (!list.kind) return std::nullopt;
   const int64_t size = count_values(list);
-  const auto read = [&]<typename T>(std::vector<T> values) {
+  const auto read = [&]<typename T>(CountedVector<T> values) {
     values.resize(static_cast<size_t>(size));
     read_values(list, stored, size, reinterpret_cast<std::byte*>(values.data()));
     return Values(std::move(values));
   };
-  if (stored == DType::kInt64) return read(std::vector<uint64_t>());
-  if (stored == DType::kFloat32) return read(std::vector<uint32_t>());
-  return read(std::vector<std::string_view>());
+  if (stored == DType::kInt64) return read(none_of<uint64_t>(pool));
+  if (stored == DType::kFloat32) return read(none_of<uint32_t>(pool));
+  return read(none_of<std::string_view>(pool));
 }
 
 // Whether a feature of this many values passes.
@@ -132,8 +140,9 @@ bool takes_count(const FeatureDescription& feature, size_t values) {
 }  // namespace
 
 bool tensorflow_reads_otherwise(std::string_view record, const std::vector<FeatureDescription>& features,
-                                const WantedLists& wanted, const WantedEntries& entries, size_t& different) {
-  const auto found = read_entries(record, wanted);
+                                const WantedLists& wanted, const WantedEntries& entries, BufferPool& pool,
+                                size_t& different) {
+  const auto found = read_entries(record, wanted, pool);
   if (!found) return false;
   std::vector<std::optional<Values>> values(wanted.size());
   std::vector<bool> taken(wanted.size(), false);
@@ -158,7 +167,7 @@ bool tensorflow_reads_otherwise(std::string_view record, const std::vector<Featu
     if (taken[list]) continue;
     taken[list] = true;
     if (kind != wanted[list].stored) return false;
-    values[list] = read_list(wire, kind);
+    values[list] = read_list(wire, kind, pool);
     if (!values[list]) return false;
   }
   for (size_t f = 0; f < features.size(); ++f) {
@@ -171,11 +180,11 @@ bool tensorflow_reads_otherwise(std::string_view record, const std::vector<Featu
   }
   for (size_t list = 0; list < wanted.size(); ++list) {
     const DType stored = wanted[list].stored;
-    std::optional<Values> ours = protobuf_values(entries, list, stored);
+    std::optional<Values> ours = protobuf_values(entries, list, stored, pool);
     std::optional<Values>& theirs = values[list];
     // An empty list is no other value than none, but where a default takes its place.
-    if (!wanted[list].fixed_len && !ours) ours = none(stored);
-    if (!wanted[list].fixed_len && !theirs) theirs = none(stored);
+    if (!wanted[list].fixed_len && !ours) ours = none(stored, pool);
+    if (!wanted[list].fixed_len && !theirs) theirs = none(stored, pool);
     if (ours != theirs) {
       different = list;
       return true;

@@ -20,7 +20,7 @@ constexpr uint32_t tag(uint32_t field, WireType type) { return field << 3 | type
 constexpr int kMaxDepth = 100;
 
 // Parts that one message of a record may be cut into where they are read together: each takes memory.
-constexpr size_t kMostParts = size_t{1} << 20;
+constexpr size_t kMostParts = size_t{1} << 18;
 
 // A message without fields; its data() is not null, as that of a value that was not found is.
 constexpr std::string_view kEmptyMessage = "";

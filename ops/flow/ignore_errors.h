@@ -5,7 +5,8 @@
 
 namespace millrace {
 
-/// Drops error elements and goes on with what follows. The stage's statistics count what it dropped: `errors`, and the
+/// Drops error elements and goes on with what follows. An error after which nothing follows (`Error::ends_stream`)
+/// stays: what is missing would be missing silently. The stage's statistics count what it dropped: `errors`, and the
 /// bytes of shards that were lost to them.
 class IgnoreErrorsOperator final : public MapOperator {
  public:

@@ -13,6 +13,7 @@
 #include "millrace/ops/place_checks.h"
 #include "millrace/ops/row_memory/cached_rows.h"
 #include "millrace/ops/row_memory/calendar_queue.h"
+#include "millrace/ops/row_memory/error_bytes.h"
 #include "millrace/ops/row_memory/row_slab.h"
 #include "millrace/ops/row_memory/row_store.h"
 
@@ -21,8 +22,6 @@ namespace {
 
 // What a row takes of the pool: its entry in the calendar with up to five heads of buckets, and a slot.
 constexpr int64_t kEntryBytes = 64 + 5 * sizeof(uint32_t);
-// An error in the place of a row, with its message and the name of its shard.
-constexpr int64_t kErrorBytes = 512;
 constexpr int64_t bytes_with_slot(int64_t row) { return kEntryBytes + std::max<int64_t>(row, RowSlab::kSmallest); }
 
 // Rows wait in a calendar queue by their keys; where their bytes lie meanwhile:

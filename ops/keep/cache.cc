@@ -11,6 +11,7 @@
 #include "millrace/formats/columnar/row_codec.h"
 #include "millrace/ops/keep/reported_notes.h"
 #include "millrace/ops/row_memory/cached_rows.h"
+#include "millrace/ops/row_memory/error_bytes.h"
 #include "millrace/ops/row_memory/packed_rows.h"
 
 namespace millrace {
@@ -192,6 +193,7 @@ class FillStage final : public Stage {
     } else {
       builder_.append_copied(block, 0, block.num_elements());
     }
+    error_bytes_ += static_cast<int64_t>(block.errors().size()) * kErrorBytes;
     check_bytes();
   }
 
@@ -206,7 +208,7 @@ class FillStage final : public Stage {
   }
 
   // Memory of the elements; of those in `builder_`, one block at most, what is used of it.
-  int64_t kept_bytes() const { return bytes_ + (rows_ ? rows_->kept_bytes() : builder_.byte_size()); }
+  int64_t kept_bytes() const { return error_bytes_ + bytes_ + (rows_ ? rows_->kept_bytes() : builder_.byte_size()); }
 
   void keep_block() {
     num_elements_ += builder_.num_elements();
@@ -234,6 +236,7 @@ class FillStage final : public Stage {
   std::vector<Block> blocks_;
   size_t num_elements_ = 0;  // of `blocks_`, like the bytes
   int64_t bytes_ = 0;
+  int64_t error_bytes_ = 0;          // of all elements
   std::optional<EncodedRows> rows_;  // where they come out as bytes
   BlockBuilder builder_;
   Block like_;  // epoch, rows per element and place of the elements in `builder_`

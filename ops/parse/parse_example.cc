@@ -15,9 +15,8 @@ Block ParseExampleOperator::apply(Block block, BufferPool& pool) const {
   const ExampleParser& parser = **parser_;
   return parse_records(
       block, schema(), columns_, name(),
-      [&parser](std::string_view record, std::span<std::byte* const> destinations,
-                std::span<ColumnBuilder* const> builders,
-                std::string_view next) { return parser.parse(record, destinations, builders, next); },
+      [&](std::string_view record, std::span<std::byte* const> destinations, std::span<ColumnBuilder* const> builders,
+          std::string_view next) { return parser.parse(record, pool, destinations, builders, next); },
       parser_, pool);
 }
 

@@ -73,9 +73,9 @@ std::shared_ptr<const MapOperator> ParseTensorOperator::fused(std::span<const st
   return ParseTensorsOperator::of(run, input);
 }
 
-TensorMessage ParseTensorOperator::read(std::string_view bytes) const {
+TensorMessage ParseTensorOperator::read(std::string_view bytes, BufferPool& pool) const {
   const FeatureSpec& feature = (*schema())[column_];
-  TensorMessage tensor = TensorMessage::read(bytes);
+  TensorMessage tensor = TensorMessage::read(bytes, pool);
   if (!tensor.fits(feature.dtype)) {
     throw ErrorException(ErrorCode::kParse,
                          fmt::format("the tensor holds {}, expected {}", tensor.type_name(), to_string(feature.dtype)));
@@ -89,7 +89,7 @@ TensorMessage ParseTensorOperator::read(std::string_view bytes) const {
 Block ParseTensorOperator::apply(Block block, BufferPool& pool) const {
   const DType dtype = (*schema())[column_].dtype;
   return decode_column(block, schema(), column_, name(), pool, [&](std::string_view bytes, ColumnBuilder& decoded) {
-    const TensorMessage tensor = read(bytes);
+    const TensorMessage tensor = read(bytes, pool);
     tensor.copy_to(dtype, decoded.append_space(tensor.num_values(), tensor.shape()));
   });
 }

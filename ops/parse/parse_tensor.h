@@ -53,7 +53,7 @@ class ParseTensorOperator final : public MapOperator {
   Block apply(Block block, BufferPool& pool) const override;
   size_t column() const { return column_; }
   /// A message that is of the type and shape. Throws ErrorException.
-  [[nodiscard]] TensorMessage read(std::string_view bytes) const;
+  [[nodiscard]] TensorMessage read(std::string_view bytes, BufferPool& pool) const;
 
  private:
   size_t column_;

@@ -38,6 +38,7 @@ class TensorWriter {
   // `rows` for each element of `messages`.
   TensorWriter(const ParseTensorOperator& tensor, Column messages, size_t rows, BufferPool& pool)
       : tensor_(tensor),
+        pool_(pool),
         messages_(std::move(messages), rows),
         feature_((*tensor.schema())[tensor.column()]),
         row_bytes_(static_cast<size_t>(num_values(feature_.shape)) * size_of(feature_.dtype)),
@@ -46,7 +47,7 @@ class TensorWriter {
 
   std::optional<Error> write(size_t row) {
     try {
-      tensor_.read(messages_[row]).copy_to(feature_.dtype, begin_ + row * row_bytes_);
+      tensor_.read(messages_[row], pool_).copy_to(feature_.dtype, begin_ + row * row_bytes_);
     } catch (const ErrorException& failed) {
       return decoding_error(feature_, tensor_.name(), failed);
     }
@@ -62,6 +63,7 @@ class TensorWriter {
 
  private:
   const ParseTensorOperator& tensor_;
+  BufferPool& pool_;
   ViewsByRow messages_;
   const FeatureSpec& feature_;
   size_t row_bytes_;

@@ -103,13 +103,13 @@ SpanNoise::Counts SpanNoise::counts(int64_t length) const {
   return {tokens, std::clamp<int64_t>(spans, 1, std::min(tokens, length - tokens))};
 }
 
-void SpanNoise::draw(const CounterRng& rng, uint64_t row, int64_t length, std::vector<int64_t>& span_lengths) const {
+void SpanNoise::draw(const CounterRng& rng, uint64_t row, int64_t length, CountedVector<int64_t>& span_lengths) const {
   span_lengths.clear();
   const Counts counts = this->counts(length);
   if (counts.spans == 0) return;
   span_lengths.resize(2 * static_cast<size_t>(counts.spans));
   const auto num_words = static_cast<size_t>(length - 2);
-  std::vector<uint32_t> words((num_words + 3) / 4 * 4);
+  CountedVector<uint32_t> words((num_words + 3) / 4 * 4, 0, span_lengths.get_allocator());
   philox_words(rng, row, words.size() / 4, words);
   const std::span<const uint32_t> all(words);
   cut(all, counts.tokens, counts.spans, span_lengths.data() + 1);
@@ -152,7 +152,7 @@ Block CorruptSpansOperator::corrupt(const Block& block, BufferPool& pool) const 
   ColumnBuilder labels(pool, schema()->features().back());
   const CounterRng rng(options_.seed, operator_id("corrupt_spans", occurrence_), block.iteration);
   std::vector<ElementError> errors;
-  std::vector<int64_t> span_lengths;
+  CountedVector<int64_t> span_lengths{CountedAllocator<int64_t>(pool)};
   for (size_t element = 0; element < block.num_elements(); ++element) {
     if (!block.errors().empty() && block.error_at(element) != nullptr) {
       inputs.append_nothing();

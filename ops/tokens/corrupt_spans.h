@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/ops/arguments.h"
 #include "millrace/ops/operator.h"
 
@@ -56,8 +57,9 @@ class SpanNoise {
 
   /// The lengths of the spans of a row in order: one that stays, one that is left out, and so on. None below two
   /// tokens. Draws of a row, which states rely on: the words from draw 0 on, one after the other, for each token that
-  /// is left out but the last whether a span ends after it, then the same for those that stay.
-  void draw(const CounterRng& rng, uint64_t row, int64_t length, std::vector<int64_t>& span_lengths) const;
+  /// is left out but the last whether a span ends after it, then the same for those that stay. What
+  /// is needed on the way is taken from the pool of `span_lengths`.
+  void draw(const CounterRng& rng, uint64_t row, int64_t length, CountedVector<int64_t>& span_lengths) const;
 
  private:
   float density_;

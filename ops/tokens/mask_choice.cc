@@ -21,18 +21,19 @@ MaskChoice::MaskChoice(double probability, const std::optional<MaskSpans>& spans
   for (const double up_to : sums) length_below_.push_back(chance(up_to / sum));
 }
 
-void MaskChoice::choose(const CounterRng& rng, uint64_t row, size_t num_units, std::vector<Span>& chosen) const {
+void MaskChoice::choose(const CounterRng& rng, uint64_t row, size_t num_units, CountedVector<Span>& chosen) const {
   chosen.clear();
   if (num_units == 0) return;
   if (!length_below_.empty()) return choose_spans(rng, row, num_units, chosen);
-  std::vector<uint32_t> words((num_units + 3) / 4 * 4);
+  CountedVector<uint32_t> words((num_units + 3) / 4 * 4, 0, chosen.get_allocator());
   philox_words(rng, row, words.size() / 4, words);
   for (size_t unit = 0; unit < num_units; ++unit) {
     if (words[unit] < chosen_below_) chosen.push_back({unit, 1});
   }
 }
 
-void MaskChoice::choose_spans(const CounterRng& rng, uint64_t row, size_t num_units, std::vector<Span>& chosen) const {
+void MaskChoice::choose_spans(const CounterRng& rng, uint64_t row, size_t num_units,
+                              CountedVector<Span>& chosen) const {
   const CounterRng::Words rounding = rng.words(row, kShareDraw);
   const auto share = static_cast<size_t>((chosen_below_ * num_units + rounding[0]) >> 32);
   if (share == 0) return;
@@ -50,7 +51,7 @@ void MaskChoice::choose_spans(const CounterRng& rng, uint64_t row, size_t num_un
   std::swap(chosen.back(), chosen[uniform_below(rounding[1], num_spans)]);
   // One unit more than is left out makes as many places, of which each takes one span at most.
   const size_t num_places = num_units - share + 1;
-  std::vector<uint32_t> words((num_places + 3) / 4 * 4);
+  CountedVector<uint32_t> words((num_places + 3) / 4 * 4, 0, chosen.get_allocator());
   philox_words(rng, row, words.size() / 4, words);
   size_t span = 0;
   size_t before = 0;  // units in the spans so far

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/ops/arguments.h"
 
 namespace millrace {
@@ -44,11 +45,12 @@ class MaskChoice {
   MaskChoice(double probability, const std::optional<MaskSpans>& spans);
 
   /// What is chosen of a row, in order; without spans each unit is one. Spans do not touch each other. The number of
-  /// units in spans is the share of the row, rounded up or down at random so that it is right on average.
-  void choose(const CounterRng& rng, uint64_t row, size_t num_units, std::vector<Span>& chosen) const;
+  /// units in spans is the share of the row, rounded up or down at random so that it is right on average. What is
+  /// needed on the way is taken from the pool of `chosen`.
+  void choose(const CounterRng& rng, uint64_t row, size_t num_units, CountedVector<Span>& chosen) const;
 
  private:
-  void choose_spans(const CounterRng& rng, uint64_t row, size_t num_units, std::vector<Span>& chosen) const;
+  void choose_spans(const CounterRng& rng, uint64_t row, size_t num_units, CountedVector<Span>& chosen) const;
 
   uint64_t chosen_below_;               // of 2^32
   std::vector<uint64_t> length_below_;  // by length from 1: a word below gives at most that length; empty: no spans

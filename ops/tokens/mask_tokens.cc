@@ -128,8 +128,9 @@ Block MaskTokensOperator::apply(Block block, BufferPool& pool) const {
   // Memory that nobody else can see is written again: fresh memory would have to come into the cache first.
   Column ids = original.is_only_owner() ? original : Column::like(pool, original.dtype(), original);
   Column labels = Column::like(pool, original.dtype(), original);
-  const std::vector<ElementError> errors = original.dtype() == DType::kInt32 ? mask_rows<int32_t>(block, ids, labels)
-                                                                             : mask_rows<int64_t>(block, ids, labels);
+  const std::vector<ElementError> errors = original.dtype() == DType::kInt32
+                                               ? mask_rows<int32_t>(block, ids, labels, pool)
+                                               : mask_rows<int64_t>(block, ids, labels, pool);
 
   Block::Columns columns = std::move(block.mutable_columns());
   columns[static_cast<size_t>(input_column_)] = std::move(ids);
@@ -153,13 +154,17 @@ struct MaskTokensOperator::Scratch {
     uint32_t begin;
     uint32_t end;
   };
+  explicit Scratch(BufferPool& pool)
+      : rows(pool), units(CountedAllocator<Unit>(pool)), chosen(CountedAllocator<MaskChoice::Span>(pool)) {}
+
   typename RowMasker<Id>::Memory rows;
-  std::vector<Unit> units;
-  std::vector<MaskChoice::Span> chosen;
+  CountedVector<Unit> units;
+  CountedVector<MaskChoice::Span> chosen;
 };
 
 template <typename Id>
-std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels) const {
+std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Column& ids, Column& labels,
+                                                        BufferPool& pool) const {
   const Column& original = block.column(static_cast<size_t>(input_column_));
   const auto column_or_null = [&block](int column) {
     return column < 0 ? nullptr : &block.column(static_cast<size_t>(column));
@@ -168,7 +173,7 @@ std::vector<ElementError> MaskTokensOperator::mask_rows(const Block& block, Colu
   const Column* starts = column_or_null(word_starts_column_);
   const CounterRng rng(options_.seed, operator_id("mask_tokens", occurrence_), block.iteration);
   std::vector<ElementError> errors;
-  Scratch<Id> scratch;
+  Scratch<Id> scratch(pool);
   RowMasker<Id> masker(rule_, rng, scratch.rows);
   for (size_t element = 0; element < block.num_elements(); ++element) {
     const Shape shape = original.shape(element);

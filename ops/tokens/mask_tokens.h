@@ -79,7 +79,7 @@ class MaskTokensOperator final : public MapOperator {
   struct Scratch;
 
   template <typename Id>
-  std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels) const;
+  std::vector<ElementError> mask_rows(const Block& block, Column& ids, Column& labels, BufferPool& pool) const;
   // Words and spans.
   template <typename Id>
   void mask_choice(const CounterRng& rng, const Row<Id>& row, Scratch<Id>& scratch) const;

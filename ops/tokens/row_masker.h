@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "millrace/formats/columnar/counted_allocator.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/random/philox_words.h"
 #include "millrace/ops/tokens/mask_row.h"
@@ -42,6 +43,15 @@ class RowMasker {
  public:
   /// What one RowMasker may leave to the next.
   class Memory {
+   public:
+    /// Where it comes from, where rows are long. Must outlive it.
+    explicit Memory(BufferPool& pool)
+        : words_(CountedAllocator<uint32_t>(pool)),
+          drawn_(CountedAllocator<uint8_t>(pool)),
+          positions_(CountedAllocator<uint32_t>(pool)),
+          draws_(CountedAllocator<Draw>(pool)) {}
+
+   private:
     friend class RowMasker;
     struct Row {
       uint64_t number;
@@ -49,11 +59,11 @@ class RowMasker {
       size_t drawn_end;  // of its part of `drawn_`
       size_t draws_end;  // of its part of `draws_`
     };
-    std::vector<uint32_t> words_;
-    std::vector<Row> rows_;       // that lack their random ids
-    std::vector<uint8_t> drawn_;  // as of mask_row, of one row after the other
-    std::vector<uint32_t> positions_;
-    std::vector<Draw> draws_;
+    CountedVector<uint32_t> words_;
+    std::vector<Row> rows_;         // that lack their random ids
+    CountedVector<uint8_t> drawn_;  // as of mask_row, of one row after the other
+    CountedVector<uint32_t> positions_;
+    CountedVector<Draw> draws_;
   };
 
   /// `rule`, `rng` and `memory` must outlive it.

@@ -64,7 +64,7 @@ class LoweredPlan::LaneSet final : public Lanes {
       const StageContext inner = lane_context.with(lane_context.waker, inline_);
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
-      return std::make_unique<MeteredStage>(std::move(stage), reading_);
+      return std::make_unique<MeteredStage>(std::move(stage), *reading_, /*counts=*/true);
     };
     return open_at([&](const StageContext& at) { return segments_[lane]->open(chain, at); }, context, place);
   }
@@ -114,7 +114,7 @@ LoweredPlan::OperatorRecord& LoweredPlan::record_operator(std::string_view name,
 }
 
 std::unique_ptr<Stage> LoweredPlan::metered(std::unique_ptr<Stage> stage, StageStatistics& statistics) const {
-  return std::make_unique<MeteredStage>(std::move(stage), options_.statistics ? &statistics : nullptr);
+  return std::make_unique<MeteredStage>(std::move(stage), statistics, options_.statistics);
 }
 
 void LoweredPlan::number(SegmentRecord& segment) {

@@ -5,18 +5,21 @@
 
 namespace millrace {
 
-/// Asks a stage as often as the chain's turn allows. Counts what it delivers and the time inside it, and tells the
-/// stage that polls it in the same chain how much of its time that was.
+/// Asks a stage as often as the chain's turn allows, and says in errors which one it is. Counts what it delivers and
+/// the time inside it, and tells the stage that polls it in the same chain how much of its time that was.
 class MeteredStage final : public Stage {
  public:
-  /// `statistics`: null counts nothing.
-  MeteredStage(std::unique_ptr<Stage> stage, StageStatistics* statistics)
-      : stage_(std::move(stage)), statistics_(statistics) {}
+  /// `counts`: otherwise only the name in `statistics` is used.
+  MeteredStage(std::unique_ptr<Stage> stage, StageStatistics& statistics, bool counts)
+      : stage_(std::move(stage)), statistics_(statistics), counts_(counts) {}
   Poll next(Block& out) override;
 
  private:
+  Poll count_next(Block& out);
+
   std::unique_ptr<Stage> stage_;
-  StageStatistics* const statistics_;
+  StageStatistics& statistics_;
+  const bool counts_;
 };
 
 }  // namespace millrace

@@ -19,6 +19,7 @@ namespace millrace::attacked_memory_test {
 namespace {
 
 using test::ChildResult;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr int64_t kMebibyte = 1 << 20;
@@ -76,7 +77,8 @@ class AttackedMemory : public testing::Test {
         const bool ended = result.exit_code == 0 || result.err.find("cardinality: the data ends") != std::string::npos;
         if (!ended) {
           EXPECT_THAT(result.err, HasSubstr("memory_budget: "));
-          EXPECT_THAT(result.err, HasSubstr(std::to_string(budget_mb * kMebibyte)));
+          const int64_t budget = budget_mb * kMebibyte;
+          EXPECT_THAT(result.err, AnyOf(HasSubstr(std::to_string(budget)), HasSubstr(std::to_string(budget / 4 * 3))));
         }
         const std::string end = ended ? "" : result.err;
         if (threads == std::string("1") && rewrites) first = end;
@@ -178,6 +180,61 @@ TEST_F(AttackedMemory, ALineOfMillionsOfFields) {
   const Dataset rows = Dataset::csv(Shards::files({folder_.path("x.csv")}),
                                     {{.name = "a", .dtype = DType::kInt64}, {.name = "b", .dtype = DType::kInt64}});
   EXPECT_EQ(expect_bounded(rows.ignore_errors(), 200), "");
+}
+
+// Where TensorFlow's reader may find something else, the record is read as it does, too.
+TEST_F(AttackedMemory, ARecordThatIsReadTwice) {
+  const Shards shards = write(8, example(entry("x", numbers(7'000'000) + numbers(7'000'000))));
+  const Dataset rows = Dataset::tfrecord(shards).parse_example({var_len("x", DType::kInt64)});
+  EXPECT_THAT(expect_bounded(rows, 200), HasSubstr("parse_example"));
+}
+
+TEST_F(AttackedMemory, RowsOfMillionsOfTokens) {
+  const Shards shards = write(8, example(entry("input_ids", numbers(8'000'000))));
+  const Dataset rows = Dataset::tfrecord(shards).parse_example({var_len("input_ids", DType::kInt64)});
+  EXPECT_THAT(expect_bounded(rows.mask_tokens({.vocab_size = 100,
+                                               .mask_token = 4,
+                                               .probability = 0.5,
+                                               .attention_mask = "",
+                                               .spans = MaskSpans{.stop = 1}}),
+                             200),
+              HasSubstr("mask_tokens"));
+  EXPECT_THAT(
+      expect_bounded(
+          rows.corrupt_spans(
+              {.vocab_size = 5'000'000, .noise_density = 0.5, .mean_span_length = 1, .num_sentinels = 4'500'000}),
+          200),
+      HasSubstr("corrupt_spans"));
+}
+
+TEST_F(AttackedMemory, RowsOfMillionsOfStringsOnTheirWayOutOfAShuffle) {
+  const Shards shards = write(8, example(entry("x", empty_strings(2'000'000))));
+  const Dataset rows = Dataset::tfrecord(shards).parse_example({var_len("x", DType::kBytes)});
+  EXPECT_EQ(expect_bounded(rows.shuffle(2, {.seed = 1}), 200), "");
+}
+
+TEST_F(AttackedMemory, ElementsThatAreCutIntoMillionsOfRows) {
+  const Shards shards = write(8, example(entry("x", numbers(5'000'000)) + entry("i", numbers(5'000'000))));
+  const Dataset rows =
+      Dataset::tfrecord(shards).parse_example({ragged("x", DType::kInt64, {row_lengths("i")})}).unbatch();
+  EXPECT_THAT(expect_bounded(rows, 200), HasSubstr("unbatch"));
+}
+
+TEST_F(AttackedMemory, ATensorWhoseValuesAreListedOneByOne) {
+  const std::string values = times(20'000'000, std::string("\x50\1", 2));
+  const std::string shape = field(2, field(2, std::string("\x08") + varint(20'000'000)));
+  const std::string tensor = std::string("\x08\x09") + shape + values;
+  const Shards shards = write(8, example(entry("x", field(1, field(1, tensor)))));
+  const Dataset rows = Dataset::tfrecord(shards)
+                           .parse_example({fixed_len("x", {}, DType::kBytes)})
+                           .parse_tensor("x", DType::kInt64, {kVaries});
+  EXPECT_THAT(expect_bounded(rows, 200), HasSubstr("parse_tensor"));
+}
+
+TEST_F(AttackedMemory, MillionsOfErrorsInACache) {
+  const Shards shards = write(2'000'000, std::string(16, 'x'));
+  const Dataset rows = Dataset::tfrecord(shards).parse_example({fixed_len("x", {}, DType::kInt64)});
+  EXPECT_THAT(expect_bounded(rows.cache().ignore_errors(), 100), HasSubstr("cache"));
 }
 
 TEST_F(AttackedMemory, MillionsOfErrorsInAShuffle) {

@@ -104,6 +104,35 @@ TEST_P(Threads, AnErrorIsThrownOnceInItsPlaceAndEndsTheData) {
   EXPECT_EQ(pipeline.next(), std::nullopt);
 }
 
+TEST(Pipeline, AnErrorOfAStageNamesItAlsoWithoutStatistics) {
+  for (const bool statistics : {true, false}) {
+    Pipeline pipeline =
+        Dataset::range(0, 4 << 20).cache().start({.threads = 1, .memory_budget = 16 << 20, .statistics = statistics});
+    try {
+      while (pipeline.next()) {
+      }
+      FAIL() << "no error";
+    } catch (const PipelineError& e) {
+      EXPECT_EQ(e.error().code, ErrorCode::kMemoryBudget);
+      EXPECT_EQ(e.error().stage, "cache");
+    }
+  }
+}
+
+// The elements after it are missing: an end that nobody is told of would be silent loss.
+TEST(Pipeline, IgnoreErrorsDoesNotDropTheErrorThatEndsTheData) {
+  Pipeline pipeline =
+      Dataset::range(0, 4 << 20).cache().ignore_errors().start({.threads = 1, .memory_budget = 16 << 20});
+  int64_t delivered = 0;
+  try {
+    while (pipeline.next()) ++delivered;
+    FAIL() << "no error after " << delivered << " elements";
+  } catch (const PipelineError& e) {
+    EXPECT_EQ(e.error().stage, "cache");
+  }
+  EXPECT_GT(delivered, 0);
+}
+
 // The data is endless: a destructor that drained it instead of cancelling would never return.
 TEST_P(Threads, DroppedAtAnyMomentCancelsEndlessDataAndLeavesNoBodyRunning) {
   const WorkerLimit limit(GetParam());
@@ -317,7 +346,7 @@ TEST_P(Threads, AStageThatThrowsIsOneErrorBehindWhatItHadGiven) {
   // In a lane: the other lane goes on until its turn comes.
   EXPECT_EQ(end_of(Dataset::interleave({Dataset::range(0, 7), throws_in_its_stage(other)}, {.cycle_length = 2})),
             "107 rows, user_function: no such stage (stage throws)");
-  EXPECT_EQ(end_of(throws_in_its_stage(no_memory).ignore_errors().repeat(3)), "300 rows");
+  EXPECT_EQ(end_of(throws_in_its_stage(no_memory).ignore_errors().repeat(3)), "100 rows, " + out_of_memory);
 }
 
 TEST(Pipeline, AMapWithoutMemoryIsOneError) {

@@ -60,7 +60,7 @@ ParsedRecord parse(const Parser& parser, std::string_view record) {
     builder_of.push_back(fixed ? nullptr : &builders.emplace_back(pool, column));
   }
   ParsedRecord parsed;
-  if (auto error = parser.parse({exact.data(), exact.size()}, destinations, builder_of)) {
+  if (auto error = parser.parse({exact.data(), exact.size()}, pool, destinations, builder_of)) {
     parsed.refused = error->to_string();
   }
   for (size_t c = 0; c < columns.size(); ++c) {

@@ -93,7 +93,7 @@ std::vector<Ids> read_split(const std::string& folder, const std::string& split,
       Ids mask(length);
       const std::array<std::byte*, 2> destinations = {reinterpret_cast<std::byte*>(ids.data()),
                                                       reinterpret_cast<std::byte*>(mask.data())};
-      const std::optional<Error> error = parser.parse(record.payload, destinations);
+      const std::optional<Error> error = parser.parse(record.payload, pool, destinations);
       EXPECT_FALSE(error) << error->to_string();
       EXPECT_EQ(mask, Ids(length, 1));
       records.push_back(ids);

@@ -1,6 +1,7 @@
 #include "millrace/formats/columnar/ragged_shapes.h"
 
 #include <array>
+#include <functional>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -11,6 +12,16 @@ namespace {
 
 using ::testing::ElementsAre;
 using Sizes = std::vector<int64_t>;
+
+BufferPool pool;
+
+// What `append` appends to sizes that are there already, which stay.
+Sizes appended(const std::function<void(CountedVector<int64_t>&)>& append) {
+  CountedVector<int64_t> sizes({-7}, CountedAllocator<int64_t>(pool));
+  append(sizes);
+  EXPECT_EQ(sizes.front(), -7);
+  return {sizes.begin() + 1, sizes.end()};
+}
 
 constexpr uint32_t kSecond = 1U << 1;
 constexpr uint32_t kThird = 1U << 2;
@@ -46,11 +57,7 @@ TEST(RaggedShapes, OfARowBeginAtZeroAgain) {
   EXPECT_EQ(row_dimensions(kSecond), 0U);
   EXPECT_EQ(row_dimensions(kSecond | kThird), kSecond);
   const auto of_row = [](const Sizes& element, size_t rank, uint32_t ragged, int64_t row, int64_t values) {
-    Sizes sizes = {-7};  // what is there already stays
-    EXPECT_EQ(append_row_sizes(element, rank, ragged, row, sizes), values);
-    EXPECT_EQ(sizes.front(), -7);
-    sizes.erase(sizes.begin());
-    return sizes;
+    return appended([&](auto& sizes) { EXPECT_EQ(append_row_sizes(element, rank, ragged, row, sizes), values); });
   };
   EXPECT_THAT(of_row(kVectors, 2, kSecond, 0, 2), ElementsAre(2));
   EXPECT_THAT(of_row(kVectors, 2, kSecond, 2, 0), ElementsAre(0));
@@ -63,39 +70,35 @@ TEST(RaggedShapes, OfARowBeginAtZeroAgain) {
 TEST(RaggedShapes, OfAGroupOfVectorsAreTheirLengths) {
   const std::array<Sizes, 3> lengths = {{{2}, {1}, {0}}};
   const std::vector<std::span<const int64_t>> rows(lengths.begin(), lengths.end());
-  Sizes sizes;
-  append_group_sizes(rows, 0, {3, kRagged}, sizes);
-  EXPECT_EQ(sizes, kVectors);
-  // One after the other, as for the elements of a column.
-  append_group_sizes({}, 0, {0, kRagged}, sizes);
-  EXPECT_THAT(Sizes(sizes.begin() + 5, sizes.end()), ElementsAre(0, 0));
+  EXPECT_EQ(appended([&](auto& sizes) { append_group_sizes(rows, 0, {3, kRagged}, sizes); }), kVectors);
+  EXPECT_THAT(appended([&](auto& sizes) { append_group_sizes({}, 0, {0, kRagged}, sizes); }), ElementsAre(0, 0));
 }
 
 TEST(RaggedShapes, OfAGroupHaveOneSizeWhereAllRowsHaveIt) {
   const std::array<Sizes, 2> shapes = {{{3, 2}, {1, 2}}};
   const std::vector<std::span<const int64_t>> rows(shapes.begin(), shapes.end());
-  Sizes sizes;
-  append_group_sizes(rows, 0, {2, kRagged, 2}, sizes);
-  EXPECT_THAT(sizes, ElementsAre(2, 0, 3, 4, 2));
+  const auto grouped = [&](const Shape& shape) {
+    return appended([&](auto& sizes) { append_group_sizes(rows, 0, shape, sizes); });
+  };
+  EXPECT_THAT(grouped({2, kRagged, 2}), ElementsAre(2, 0, 3, 4, 2));
   // The second dimension may be ragged although these rows do not differ in it.
-  sizes.clear();
-  append_group_sizes(rows, 0, {2, kRagged, kRagged}, sizes);
-  EXPECT_THAT(sizes, ElementsAre(2, 0, 3, 4, 0, 2, 4, 6, 8));
+  EXPECT_THAT(grouped({2, kRagged, kRagged}), ElementsAre(2, 0, 3, 4, 0, 2, 4, 6, 8));
 }
 
 // Cutting a group gives the rows that it was made of.
 TEST(RaggedShapes, OfRowsComeBackFromTheirGroup) {
   const std::array<Sizes, 3> elements = {{{1, 0, 1, 2}, {0, 0, 2}, {2, 0, 2, 3, 2}}};
   const std::vector<std::span<const int64_t>> rows(elements.begin(), elements.end());
-  Sizes group;
-  append_group_sizes(rows, kSecond, {3, kRagged, kRagged, 2}, group);
+  const Sizes group = appended([&](auto& sizes) {
+    append_group_sizes(rows, kSecond, {3, kRagged, kRagged, 2}, sizes);
+  });
   EXPECT_THAT(group, ElementsAre(3, 0, 1, 1, 3, 0, 1, 3, 4, 2));
   const std::array<int64_t, 3> values = {2, 0, 6};
   for (int64_t row = 0; row < 3; ++row) {
-    Sizes sizes;
     const auto at = static_cast<size_t>(row);
-    EXPECT_EQ(append_row_sizes(group, 4, kSecond | kThird, row, sizes), values[at]);
-    EXPECT_EQ(sizes, elements[at]);
+    EXPECT_EQ(
+        appended([&](auto& sizes) { EXPECT_EQ(append_row_sizes(group, 4, kSecond | kThird, row, sizes), values[at]); }),
+        elements[at]);
   }
 }
 

@@ -116,7 +116,8 @@ TEST(ParseTensor, AListThatIsTooShortEndsWithItsLastValueAndOneThatIsTooLongIsCu
 // Shape and values of a message as the golden cases have them, or that it is refused.
 nlohmann::json read_as(const std::string& message, const std::string& dtype) {
   try {
-    const TensorMessage tensor = TensorMessage::read(message);
+    BufferPool pool;
+    const TensorMessage tensor = TensorMessage::read(message, pool);
     const DType as = dtype == "float32" ? DType::kFloat32
                      : dtype == "bytes" ? DType::kBytes
                      : dtype == "int32" ? DType::kInt32

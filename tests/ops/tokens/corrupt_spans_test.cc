@@ -45,7 +45,8 @@ TEST(SpanNoise, LeavesOutAsManyTokensAndSpansAsT5) {
 
 TEST(SpanNoise, CutsARowIntoSpansOfBothKindsInTurn) {
   const CounterRng rng(3, operator_id("corrupt_spans"));
-  std::vector<int64_t> lengths;
+  BufferPool pool;
+  CountedVector<int64_t> lengths{CountedAllocator<int64_t>(pool)};
   for (const double density : {0.05, 0.15, 0.5, 0.85}) {
     const SpanNoise noise(density, 2);
     for (int64_t length = 0; length < 300; ++length) {
@@ -69,11 +70,12 @@ TEST(SpanNoise, DrawsEveryCutAlike) {
   const SpanNoise noise(0.5, 2);
   const CounterRng rng(11, operator_id("corrupt_spans"));
   std::map<std::vector<int64_t>, int> seen;
-  std::vector<int64_t> lengths;
+  BufferPool pool;
+  CountedVector<int64_t> lengths{CountedAllocator<int64_t>(pool)};
   constexpr int kRows = 40000;
   for (uint64_t row = 0; row < kRows; ++row) {
     noise.draw(rng, row, 12, lengths);
-    ++seen[lengths];
+    ++seen[{lengths.begin(), lengths.end()}];
   }
   ASSERT_EQ(seen.size(), 100u);
   double chi_squared = 0;
@@ -84,7 +86,8 @@ TEST(SpanNoise, DrawsEveryCutAlike) {
 
 // Checkpoints rely on it.
 TEST(SpanNoise, IsPinned) {
-  std::vector<int64_t> lengths;
+  BufferPool pool;
+  CountedVector<int64_t> lengths{CountedAllocator<int64_t>(pool)};
   SpanNoise(0.15, 3).draw(CounterRng(7, operator_id("corrupt_spans")), 5, 40, lengths);
   EXPECT_THAT(lengths, ElementsAre(27, 3, 7, 3));
 }

@@ -17,6 +17,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Span = MaskChoice::Span;
 
+BufferPool scratch;
+
 constexpr int32_t kMask = 4;
 // A right implementation fails a comparison with p = 7e-6; the seeds are fixed.
 constexpr double kBound = 4.5;
@@ -57,7 +59,7 @@ TEST(MaskChoiceTest, SpansHaveTheLengthsAndTheShareThatTheoryGives) {
     std::vector<double> counts(expected.size());
     std::vector<double> squares(expected.size());
     double unit_sum = 0;
-    std::vector<Span> chosen;
+    CountedVector<Span> chosen{CountedAllocator<Span>(scratch)};
     for (uint64_t row = 0; row < kRows; ++row) {
       choice.choose(rng, row, kUnits, chosen);
       std::vector<double> of_row(expected.size());
@@ -91,7 +93,7 @@ TEST(MaskChoiceTest, AShareThatIsNoWholeNumberIsRightOnAverage) {
   constexpr size_t kRows = 40000;
   const MaskChoice choice(0.15, MaskSpans{});
   const CounterRng rng(1, 2);
-  std::vector<Span> chosen;
+  CountedVector<Span> chosen{CountedAllocator<Span>(scratch)};
   for (const size_t units : {1, 3, 7, 10}) {
     const double share = 0.15 * static_cast<double>(units);
     double more = 0;  // rows with one unit more than the whole part
@@ -113,7 +115,7 @@ TEST(MaskChoiceTest, AllPlacesOfSpansAreEquallyLikely) {
   const MaskChoice choice(0.25, MaskSpans{.stop = 1, .max_length = 1});
   const CounterRng rng(5, 6);
   std::map<std::pair<size_t, size_t>, double> pairs;
-  std::vector<Span> chosen;
+  CountedVector<Span> chosen{CountedAllocator<Span>(scratch)};
   for (uint64_t row = 0; row < kRows; ++row) {
     choice.choose(rng, row, 8, chosen);
     ASSERT_EQ(chosen.size(), 2u);
@@ -133,7 +135,7 @@ TEST(MaskChoiceTest, TheSpanThatIsCutStandsAnywhere) {
   const CounterRng rng(8, 6);
   std::array<double, 3> cut{};
   double rows = 0;
-  std::vector<Span> chosen;
+  CountedVector<Span> chosen{CountedAllocator<Span>(scratch)};
   for (uint64_t row = 0; row < kRows; ++row) {
     choice.choose(rng, row, 20, chosen);
     if (chosen.size() != 3) continue;  // spans of 1 were drawn
@@ -148,7 +150,7 @@ TEST(MaskChoiceTest, TheSpanThatIsCutStandsAnywhere) {
 TEST(MaskChoiceTest, AtHalfOfARowThereIsJustRoomEnough) {
   const MaskChoice choice(0.5, MaskSpans{.stop = 1, .max_length = 1});
   const CounterRng rng(3, 4);
-  std::vector<Span> chosen;
+  CountedVector<Span> chosen{CountedAllocator<Span>(scratch)};
   for (size_t units = 0; units < 20; ++units) {
     for (uint64_t row = 0; row < 50; ++row) {
       choice.choose(rng, row, units, chosen);

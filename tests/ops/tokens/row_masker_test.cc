@@ -14,7 +14,8 @@ TEST(RowMasker, RowsOfOneThatDidNotFinishAreLeftAlone) {
   std::vector<int32_t> first(20, -1);
   std::vector<int32_t> second(20, -1);
   std::vector<int32_t> labels(20);
-  RowMasker<int32_t>::Memory memory;
+  BufferPool pool;
+  RowMasker<int32_t>::Memory memory{pool};
   RowMasker<int32_t>(all_random, rng, memory)
       .mask({.number = 0, .original = original, .attention = nullptr, .ids = first.data(), .labels = labels.data()});
   RowMasker<int32_t> next(all_random, rng, memory);

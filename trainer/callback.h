@@ -31,6 +31,16 @@ struct TrainingStart {
   std::function<void(const std::string& name)> need_evaluation_value = nullptr;
 };
 
+/// A phase that begins (`Trainer::add_phase`); the first one is what `TrainingStart` says.
+struct PhaseStart {
+  int64_t number = 0;       ///< from 1 for the second
+  int64_t num_phases = 0;   ///< of the training
+  int64_t step = 0;         ///< steps made before it
+  int64_t num_trained = 0;  ///< elements that are not frozen
+  std::string optimizer = {};
+  std::string schedule = {};
+};
+
 /// A stretch of steps: since the last report, or the whole training. Times are of the steps and of waiting for their
 /// batches; evaluations, checkpoints and callbacks are not in them.
 struct TrainingReport {
@@ -118,11 +128,11 @@ struct TrainingSummary {
   std::vector<BestModel> best_models = {};               ///< the best first; empty unless they are kept
 };
 
-/// Is told what happens in a training, in this order: the training starts; each batch comes in; each step ends, and
-/// when one is due the report over the steps since the last one; an evaluation ends; its model is kept as one of the
-/// best; an epoch ends; a checkpoint is written; the training ends. Called on the thread that trains; what it throws
-/// ends the training. Callbacks are told in the order in which they were added. A training that ends by an error tells
-/// nobody: the error reaches the caller of `train`.
+/// Is told what happens in a training, in this order: the training starts; a phase begins; each batch comes in; each
+/// step ends, and when one is due the report over the steps since the last one; an evaluation ends; its model is kept
+/// as one of the best; an epoch ends; a checkpoint is written; the training ends. Called on the thread that trains;
+/// what it throws ends the training. Callbacks are told in the order in which they were added. A training that ends by
+/// an error tells nobody: the error reaches the caller of `train`.
 ///
 /// A callback with a state (the best value so far, ...) has a name and gives the state to checkpoints; it gets it back
 /// before `train_starts` when a training goes on.
@@ -130,6 +140,7 @@ class Callback {
  public:
   virtual ~Callback() = default;
   virtual void train_starts(const TrainingStart&) {}
+  virtual void phase_begins(const PhaseStart&) {}
   /// A batch that is about to be trained on, which may be changed for another of the same model (mixup, ...): `view`,
   /// and `owner`, which keeps its values alive. A pure function of the batch and its number keeps a training
   /// repeatable.

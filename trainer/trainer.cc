@@ -29,6 +29,26 @@ std::unique_ptr<T> needed(std::unique_ptr<T> part, std::string_view name) {
   return part;
 }
 
+std::vector<TrainingPhase> first_phase(std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule) {
+  std::vector<TrainingPhase> phases;
+  phases.push_back({.optimizer = needed(std::move(optimizer), "an optimizer"),
+                    .schedule = needed(std::move(schedule), "a schedule")});
+  return phases;
+}
+
+// A checkpoint is compared by what it says: one of a phase that began elsewhere has other updates behind it.
+class ScheduleOfPhase final : public Schedule {
+ public:
+  ScheduleOfPhase(int64_t first_step, std::unique_ptr<Schedule> schedule)
+      : first_step_(first_step), schedule_(std::move(schedule)) {}
+  double learning_rate(int64_t update) const override { return schedule_->learning_rate(update); }
+  std::string describe() const override { return fmt::format("{} from step {}", schedule_->describe(), first_step_); }
+
+ private:
+  int64_t first_step_;
+  std::unique_ptr<Schedule> schedule_;
+};
+
 bool has_state(const std::vector<std::unique_ptr<Callback>>& callbacks, const std::string& name) {
   return std::ranges::any_of(callbacks, [&](const auto& callback) { return callback->state_name() == name; });
 }
@@ -64,14 +84,14 @@ class Trainer::Run {
                                                    .replicas = options_.step.replicas,
                                                    .accumulate = options_.accumulate,
                                                    .seed = options_.step.seed,
-                                                   .optimizer = t_.optimizer_->describe(),
-                                                   .schedule = t_.schedule_->describe(),
+                                                   .optimizer = t_.optimizer().describe(),
+                                                   .schedule = t_.schedule().describe(),
                                                    .need_evaluation_value = [this](const std::string& name) {
                                                      t_.need_evaluation_value(name);
                                                    }});
     if (t_.checkpoints_) t_.source_state_ = source_.save();
     if (progress_.evaluation_due) evaluate();  // the run before was stopped in front of it, or within
-    t_.graph_.discard();                       // what a training that ended by an error has left
+    t_.graph_->discard();                      // what a training that ended by an error has left
     // Whether to stop is asked between steps only: a checkpoint holds no part of one.
     while (in_step_.batches > 0 || !done()) {
       const auto begin = Clock::now();
@@ -94,6 +114,7 @@ class Trainer::Run {
       }
       progress_.epoch = batch->epoch;
       progress_.in_epoch = true;
+      if (in_step_.batches == 0) begin_due_phase();
       t_.tell(&Callback::batch_inputs, *batch, progress_.micro_batches + in_step_.batches);
       take(*batch);
     }
@@ -104,7 +125,7 @@ class Trainer::Run {
     callbacks_before_ = callbacks_at_start_;
     summary_.whole = make_report(whole_);
     summary_.whole.limiting_stage = source_.limiting_stage();
-    summary_.threads = t_.graph_.threads_seen();
+    summary_.threads = std::max(t_.threads_seen_, t_.graph_->threads_seen());
     summary_.last_checkpoint = t_.last_checkpoint_;
     if (t_.best_) summary_.best_models = t_.best_->models();
     t_.tell(&Callback::train_ends, summary_);
@@ -112,6 +133,16 @@ class Trainer::Run {
   }
 
  private:
+  void begin_due_phase() {
+    if (!t_.begin_due_phase()) return;
+    t_.tell(&Callback::phase_begins, PhaseStart{.number = static_cast<int64_t>(t_.phase_),
+                                                .num_phases = static_cast<int64_t>(t_.phases_.size()),
+                                                .step = progress_.step,
+                                                .num_trained = t_.state_.num_trained(t_.model_.layout()),
+                                                .optimizer = t_.optimizer().describe(),
+                                                .schedule = t_.schedule().describe()});
+  }
+
   void restore_callbacks() {
     std::map<std::string, std::string>& states = progress_.callbacks;
     for (const auto& callback : t_.callbacks_) {
@@ -161,7 +192,7 @@ class Trainer::Run {
       return;
     }
     const auto begin = Clock::now();
-    t_.graph_.accumulate(batch.view, numbers());
+    t_.graph_->accumulate(batch.view, numbers());
     in_step_.duration += Clock::now() - begin;
   }
 
@@ -175,10 +206,10 @@ class Trainer::Run {
 
   // `last`: its last batch; null when all of them have been accumulated.
   void step(const GlobalBatch* last) {
-    learning_rate_ = t_.schedule_->learning_rate(progress_.updates);
+    learning_rate_ = t_.schedule().learning_rate(progress_.updates);
     const auto begin = Clock::now();
-    const StepReport report = last != nullptr ? t_.graph_.train(last->view, numbers(), learning_rate_)
-                                              : t_.graph_.update(numbers(), learning_rate_);
+    const StepReport report = last != nullptr ? t_.graph_->train(last->view, numbers(), learning_rate_)
+                                              : t_.graph_->update(numbers(), learning_rate_);
     in_step_.duration += Clock::now() - begin;
     ++progress_.step;
     progress_.evaluation_due = options_.evaluate_every > 0 && progress_.step % options_.evaluate_every == 0;
@@ -223,11 +254,12 @@ class Trainer::Run {
   }
 
   void end_epoch() {
-    if (options_.evaluate_every == 0) evaluate();
+    const int64_t ended = progress_.epoch + 1;
+    if (options_.evaluate_every == 0 && ended % options_.evaluate_every_epochs == 0) evaluate();
     if (stopping()) return;  // a resumed training ends the epoch
     t_.tell(&Callback::epoch_ends, EpochEnd{.epoch = progress_.epoch, .step = progress_.step});
     progress_.in_epoch = false;
-    if (options_.checkpoint_every == 0) checkpoint();
+    if (options_.checkpoint_every == 0 && ended % options_.checkpoint_every_epochs == 0) checkpoint();
   }
 
   TrainingReport make_report(const ReportWindow& window) const {
@@ -317,12 +349,12 @@ class Trainer::Run {
 Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
                  TrainerOptions options)
     : model_(model),
-      optimizer_(needed(std::move(optimizer), "an optimizer")),
-      schedule_(needed(std::move(schedule), "a schedule")),
+      phases_(first_phase(std::move(optimizer), std::move(schedule))),
       options_((options.check(), std::move(options))),
-      state_(model.layout(), *optimizer_, options_.frozen),
-      graph_(model, *optimizer_, state_, options_.step),
+      state_(model.layout(), *phases_[0].optimizer, options_.frozen),
+      graph_(std::in_place, model, *phases_[0].optimizer, state_, options_.step),
       training_id_(new_training_id()) {
+  phases_[0].frozen = options_.frozen;
   if (const auto& keep_best = options_.keep_best) best_.emplace(keep_best->folder, keep_best->models, training_id_);
   CheckpointFolder::Options checkpoints = options_.checkpoints;
   checkpoints.more_files = [this, more = std::move(checkpoints.more_files)](const std::string& directory) {
@@ -334,7 +366,7 @@ Trainer::Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::
   progress_.accumulate = options_.accumulate;
   progress_.replicas = options_.step.replicas;
   progress_.model = model_.describe();
-  progress_.gradients = options_.describe_gradients();
+  progress_.gradients = options_.describe_gradients(options_.frozen);
   if (options_.loss_scaling) progress_.loss_scale.scale = options_.loss_scaling->initial;
   model.initialize(state_.weights.span(), progress_.seed);
 }
@@ -348,8 +380,49 @@ void Trainer::add_callback(std::unique_ptr<Callback> callback) {
   callbacks_.push_back(std::move(callback));
 }
 
+void Trainer::add_phase(TrainingPhase phase) {
+  const int64_t before = phases_.back().first_step;
+  if (phase.first_step <= before || (options_.total_steps > 0 && phase.first_step >= options_.total_steps)) {
+    throw ErrorException(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a phase begins after {} steps; that must be after {} and before {}", phase.first_step, before,
+                    options_.total_steps > 0 ? fmt::to_string(options_.total_steps) : "the end"));
+  }
+  phase.optimizer = needed(std::move(phase.optimizer), "an optimizer for each phase");
+  phase.schedule = std::make_unique<ScheduleOfPhase>(phase.first_step,
+                                                     needed(std::move(phase.schedule), "a schedule for each phase"));
+  (void)TrainedState(model_.layout(), *phase.optimizer, phase.frozen);  // what it refuses is said before the first step
+  phases_.push_back(std::move(phase));
+}
+
+size_t Trainer::phase_at(int64_t step) const {
+  size_t phase = 0;
+  while (phase + 1 < phases_.size() && step > phases_[phase + 1].first_step) ++phase;
+  return phase;
+}
+
+// `rule`: what is trained, and slots.
+void Trainer::enter_phase(size_t phase, TrainedState rule) {
+  threads_seen_ = std::max(threads_seen_, graph_->threads_seen());
+  graph_.reset();
+  phase_ = phase;
+  options_.frozen = phases_[phase].frozen;
+  state_.take_rule_of(std::move(rule));
+  progress_.updates = 0;
+  progress_.gradients = options_.describe_gradients(options_.frozen);
+  graph_.emplace(model_, optimizer(), state_, options_.step);
+}
+
+bool Trainer::begin_due_phase() {
+  const size_t next = phase_ + 1;
+  if (next == phases_.size() || progress_.step < phases_[next].first_step) return false;
+  enter_phase(next, TrainedState(model_.layout(), *phases_[next].optimizer, phases_[next].frozen));
+  return true;
+}
+
 void Trainer::resume(const std::string& checkpoint) {
   const TrainingProgress there = read_progress(checkpoint);
+  const size_t phase = phase_at(there.step);
   const auto need_same = [&](std::string_view what, const auto& before, const auto& now) {
     need_same_as_checkpoint(checkpoint, what, fmt::to_string(before), fmt::to_string(now));
   };
@@ -358,15 +431,28 @@ void Trainer::resume(const std::string& checkpoint) {
   // Earlier versions do not say.
   if (there.replicas != 0) need_same("replicas", there.replicas, int64_t{options_.step.replicas});
   if (!there.model.empty()) need_same("the model", there.model, model_.describe());
-  if (!there.gradients.empty()) need_same("gradients", there.gradients, options_.describe_gradients());
+  if (!there.gradients.empty())
+    need_same("gradients", there.gradients, options_.describe_gradients(phases_[phase].frozen));
   std::optional<PipelineState> source_state = read_source_state(checkpoint);
   std::string training_id = read_training_id(checkpoint).value_or(training_id_);
   std::optional<BestModels> best = best_;
   if (best) best->resume(checkpoint, training_id);
-  progress_ = load_checkpoint(checkpoint, model_.layout(), state_, *optimizer_, *schedule_, options_.batches);
+  const TrainingPhase& of = phases_[phase];
+  const auto load_into = [&](TrainedState& state) {
+    return load_checkpoint(checkpoint, model_.layout(), state, *of.optimizer, *of.schedule, options_.batches);
+  };
+  if (phase == phase_) {
+    progress_ = load_into(state_);
+  } else {
+    TrainedState loaded(model_.layout(), *of.optimizer, of.frozen);
+    const TrainingProgress progress = load_into(loaded);
+    std::ranges::copy(loaded.weights.span(), state_.weights.data());
+    enter_phase(phase, std::move(loaded));
+    progress_ = progress;
+  }
   progress_.replicas = options_.step.replicas;
   progress_.model = model_.describe();
-  progress_.gradients = options_.describe_gradients();
+  progress_.gradients = options_.describe_gradients(options_.frozen);
   source_state_ = std::move(source_state);
   best_ = std::move(best);
   training_id_ = std::move(training_id);
@@ -391,7 +477,7 @@ void Trainer::need_evaluation_value(const std::string& name) {
   while (measured.metrics.empty()) {
     const std::optional<GlobalBatch> batch = source->next();
     if (!batch) break;
-    measured = options_.metrics ? graph_.predict(batch->view).result : graph_.evaluate(batch->view);
+    measured = options_.metrics ? graph_->predict(batch->view).result : graph_->evaluate(batch->view);
   }
   append_metrics(measured, known.metrics);
   (void)known.value(name);
@@ -419,13 +505,13 @@ EvaluationReport Trainer::evaluate(BatchSource& source) { return *evaluate_until
 std::optional<EvaluationReport> Trainer::evaluate_until(BatchSource& source, const std::function<bool()>& stop) {
   std::vector<std::unique_ptr<Metric>> metrics;
   if (options_.metrics) metrics = options_.metrics();
-  std::optional<EvaluationReport> report = millrace::evaluate(graph_, source, metrics, stop);
+  std::optional<EvaluationReport> report = millrace::evaluate(*graph_, source, metrics, stop);
   if (report) report->step = progress_.step;
   return report;
 }
 
 void Trainer::predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take) {
-  while (const std::optional<GlobalBatch> batch = source.next()) take(*batch, graph_.predict(batch->view));
+  while (const std::optional<GlobalBatch> batch = source.next()) take(*batch, graph_->predict(batch->view));
 }
 
 void Trainer::offer_model(const EvaluationReport& report) {
@@ -474,12 +560,12 @@ void Trainer::save_checkpoint(const std::map<std::string, std::string>& callback
   };
   need_finite("the weights", parameter_not_finite(model_.layout(), state_.weights));
   for (size_t slot = 0; slot < state_.slots.size(); ++slot) {
-    need_finite(fmt::format("the optimizer's values '{}'", optimizer_->slot_names()[slot]),
+    need_finite(fmt::format("the optimizer's values '{}'", optimizer().slot_names()[slot]),
                 parameter_not_finite(model_.layout(), state_.slots[slot], state_.trainable));
   }
   for (const auto& [name, state] : callback_states) progress_.callbacks[name] = state;
   last_checkpoint_ =
-      checkpoints_->save(progress_, model_.layout(), state_, *optimizer_, *schedule_, options_.batches, source_state_);
+      checkpoints_->save(progress_, model_.layout(), state_, optimizer(), schedule(), options_.batches, source_state_);
   tell(&Callback::checkpoint_written, last_checkpoint_);
 }
 

@@ -20,6 +20,14 @@
 
 namespace millrace {
 
+/// A stretch of a training, up to the next one or the end, in which weights are updated in a way of its own.
+struct TrainingPhase {
+  int64_t first_step = 0;  ///< steps of the training before it; more than before the phase before
+  std::unique_ptr<Optimizer> optimizer = nullptr;
+  std::unique_ptr<Schedule> schedule = nullptr;  ///< counts the updates of the phase
+  std::string frozen = {};                       ///< as `TrainerOptions::frozen`. Default: empty, none
+};
+
 /// Trains a model on the batches of a source: steps, evaluations, checkpoints, reports.
 ///
 /// A step is one attempt to update the weights, on `accumulate` global batches; everything that is counted in steps
@@ -45,6 +53,13 @@ class Trainer {
   /// `kInvalidArgument` for options out of range, and without an optimizer or schedule.
   Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
           TrainerOptions options);
+
+  /// A further phase, behind those that there are: when `first_step` steps have been made the next one is of this
+  /// phase, with slots that are 0 and a schedule at its beginning; everything else goes on. A checkpoint after
+  /// `first_step` steps is of the phase before. To be called before `resume` and `train`. Throws `kInvalidArgument` for
+  /// steps that are not after those of the phase before and before `total_steps`, without an optimizer or schedule, and
+  /// for what is frozen as TrainedState does.
+  void add_phase(TrainingPhase phase);
 
   /// Throws `kInvalidArgument` when there is one with the same `state_name` already.
   void add_callback(std::unique_ptr<Callback> callback);
@@ -84,14 +99,18 @@ class Trainer {
   /// In the model's layout. May be written to between trainings.
   std::span<float> weights() { return state_.weights.span(); }
   const ParameterLayout& layout() const { return model_.layout(); }
-  const Optimizer& optimizer() const { return *optimizer_; }
-  const Schedule& schedule() const { return *schedule_; }
+  /// Those of the phase that the last step was of.
+  const Optimizer& optimizer() const { return *phases_[phase_].optimizer; }
+  const Schedule& schedule() const { return *phases_[phase_].schedule; }
 
  private:
   class Run;
 
   std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
   void need_evaluation_value(const std::string& name);
+  size_t phase_at(int64_t step) const;
+  void enter_phase(size_t phase, TrainedState rule);
+  bool begin_due_phase();
   void need_place_of_checkpoint(const BatchSource& source) const;
   void add_own_files(const std::string& checkpoint);
   std::map<std::string, std::string> callback_states() const;
@@ -107,11 +126,12 @@ class Trainer {
   }
 
   const Model& model_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Schedule> schedule_;
-  TrainerOptions options_;
+  std::vector<TrainingPhase> phases_;
+  size_t phase_ = 0;        // of the last step
+  TrainerOptions options_;  // `frozen` is that of the phase
   TrainedState state_;
-  StepGraph graph_;
+  std::optional<StepGraph> graph_;  // of the phase
+  int threads_seen_ = 0;            // by graphs of phases before
   std::optional<BestModels> best_;
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;

@@ -33,6 +33,10 @@ void TrainerOptions::check() const {
        fmt::format("total_steps is {}; 0 to {} are possible", total_steps, kMostSteps));
   need(report_every >= 1, fmt::format("report_every is {}; at least 1 is needed", report_every));
   need(evaluate_every >= 0, fmt::format("evaluate_every is {}; at least 0 is needed", evaluate_every));
+  need(evaluate_every_epochs >= 1,
+       fmt::format("evaluate_every_epochs is {}; at least 1 is needed", evaluate_every_epochs));
+  need(checkpoint_every_epochs >= 1,
+       fmt::format("checkpoint_every_epochs is {}; at least 1 is needed", checkpoint_every_epochs));
   need(evaluate_every == 0 || evaluation, "evaluate_every is set, but there is nothing to evaluate on");
   need(!keep_best || evaluation, "keep_best is set, but there is nothing to evaluate on");
   need(checkpoint_every >= 0, fmt::format("checkpoint_every is {}; at least 0 is needed", checkpoint_every));
@@ -44,7 +48,7 @@ void TrainerOptions::check() const {
        fmt::format("most_skipped_in_a_row is {}; at least 0 is needed", most_skipped_in_a_row));
 }
 
-std::string TrainerOptions::describe_gradients() const {
+std::string TrainerOptions::describe_gradients(const std::string& frozen_parameters) const {
   const GradientNormalization& normalization = step.normalization;
   std::string text = to_string(normalization.mode);
   if (normalization.mode == Normalization::kScaled) text += fmt::format("({})", normalization.scale);
@@ -52,7 +56,7 @@ std::string TrainerOptions::describe_gradients() const {
     text += fmt::format(", clipped to {} ({}{})", clipping->norm, clipping->form == ClipForm::kTf ? "tf" : "torch",
                         clipping->per_replica ? ", each replica" : "");
   }
-  if (!frozen.empty()) text += fmt::format(", without '{}'", frozen);
+  if (!frozen_parameters.empty()) text += fmt::format(", without '{}'", frozen_parameters);
   if (step.activations == ActivationStorage::kBfloat16) text += ", activations in bfloat16";
   if (loss_scaling) text += ", " + loss_scaling->describe();
   return text;

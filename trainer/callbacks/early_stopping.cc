@@ -22,7 +22,7 @@ void EarlyStopping::train_starts(const TrainingStart& start) {
 }
 
 void EarlyStopping::evaluation_ends(const EvaluationReport& report) {
-  if (report.step <= evaluated_at_) return;
+  if (report.step <= evaluated_at_ || report.step <= options_.after_step) return;
   evaluated_at_ = report.step;
   const double value = report.value(options_.metric);
   const double gain = !best_ ? 0 : options_.better == Better::kLower ? *best_ - value : value - *best_;

@@ -9,6 +9,7 @@ struct EarlyStoppingOptions {
   Better better = Better::kLower;  ///< Default: kLower
   int64_t patience = 3;            ///< evaluations without an improvement that are put up with. Default: 3
   double least_improvement = 0;    ///< what counts as one must be more than this. Default: 0
+  int64_t after_step = -1;         ///< evaluations at this step or before do not count. Default: -1, all do
 };
 
 /// Ends a training when its evaluations have stopped getting better: after more than `patience` of them in a row that

@@ -89,6 +89,15 @@ void JsonlLog::train_starts(const TrainingStart& start) {
                  {"schedule", start.schedule}}));
 }
 
+void JsonlLog::phase_begins(const PhaseStart& start) {
+  write(line_of({{"event", "phase"},
+                 {"step", start.step},
+                 {"phase", start.number},
+                 {"num_trained", start.num_trained},
+                 {"optimizer", start.optimizer},
+                 {"schedule", start.schedule}}));
+}
+
 void JsonlLog::step_ends(const StepEnd& end) {
   if (end.step.updated) return;
   write(line_of(

@@ -6,10 +6,10 @@
 
 namespace millrace {
 
-/// Writes one JSON object a line: `event` is `start`, `skip` (an update that was not finite), `report`, `evaluation`,
-/// `epoch`, `checkpoint` or `end`; the other names are those of the structs in callback.h. Each line is one write, so a
-/// process that is killed leaves whole lines (a full disk or a crash of the machine may tear the last one); a training
-/// that is resumed appends. Numbers that are not finite are null.
+/// Writes one JSON object a line: `event` is `start`, `phase`, `skip` (an update that was not finite), `report`,
+/// `evaluation`, `epoch`, `checkpoint` or `end`; the other names are those of the structs in callback.h. Each line is
+/// one write, so a process that is killed leaves whole lines (a full disk or a crash of the machine may tear the last
+/// one); a training that is resumed appends. Numbers that are not finite are null.
 ///
 ///     {"event":"report","step":10,"epoch":0,"loss":9.21,"learning_rate":0.0004,...,"input_wait_share":0.003,...}
 class JsonlLog final : public Callback {
@@ -21,6 +21,7 @@ class JsonlLog final : public Callback {
   JsonlLog& operator=(const JsonlLog&) = delete;
 
   void train_starts(const TrainingStart& start) override;
+  void phase_begins(const PhaseStart& start) override;
   void step_ends(const StepEnd& end) override;
   void report(const TrainingReport& report) override;
   void evaluation_ends(const EvaluationReport& report) override;

@@ -109,6 +109,11 @@ void ProgressBar::train_starts(const TrainingStart& start) {
                          start.step > 0 ? fmt::format(", from step {}", start.step) : ""));
 }
 
+void ProgressBar::phase_begins(const PhaseStart& start) {
+  print_line(fmt::format("phase {} of {} from step {}: {} parameters, {}, {}", start.number + 1, start.num_phases,
+                         start.step, grouped(static_cast<double>(start.num_trained)), start.optimizer, start.schedule));
+}
+
 void ProgressBar::step_ends(const StepEnd& end) {
   if (!end.step.skip_reason.empty()) print_line(end.step.skip_reason);
   if (!terminal_ || Clock::now() < redraw_at_) return;

@@ -24,6 +24,7 @@ class ProgressBar final : public Callback {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void train_starts(const TrainingStart& start) override;
+  void phase_begins(const PhaseStart& start) override;
   void step_ends(const StepEnd& end) override;
   void report(const TrainingReport& report) override;
   void evaluation_ends(const EvaluationReport& report) override;

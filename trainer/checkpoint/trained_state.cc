@@ -1,6 +1,7 @@
 #include "millrace/trainer/checkpoint/trained_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "millrace/trainer/name_pattern.h"
 
@@ -22,6 +23,11 @@ int64_t TrainedState::num_trained(const ParameterLayout& layout) const {
     if (trainable[id] != 0) count += layout.parameters()[id].size;
   }
   return count;
+}
+
+void TrainedState::take_rule_of(TrainedState other) {
+  trainable = std::move(other.trainable);
+  slots = std::move(other.slots);
 }
 
 }  // namespace millrace

@@ -18,6 +18,8 @@ struct TrainedState {
 
   /// Elements of the parameters that are trained.
   int64_t num_trained(const ParameterLayout& layout) const;
+  /// What is trained and the slots become those of `other`, a state of the same layout; weights stay.
+  void take_rule_of(TrainedState other);
 
   /// By parameter id: 0 for those that are frozen.
   std::vector<uint8_t> trainable = {};

@@ -22,7 +22,7 @@ struct TrainingProgress {
   int64_t step = 0;  ///< updates done or skipped
   /// Global batches taken: `step` times `accumulate`, or fewer when ends of epochs have cut steps short.
   int64_t micro_batches = 0;
-  int64_t updates = 0;           ///< updates done: `step` less those that were skipped
+  int64_t updates = 0;           ///< updates done in the phase: of one, `step` less those that were skipped
   int64_t skipped_in_a_row = 0;  ///< updates skipped since the last one that was done
   uint64_t seed = 0;
   int64_t accumulate = 1;       ///< global batches of a step

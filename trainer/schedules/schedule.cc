@@ -43,13 +43,15 @@ class LinearWarmupDecay final : public Schedule {
     const auto s = static_cast<double>(step);
     const auto w = static_cast<double>(o_.warmup_steps);
     const auto n = static_cast<double>(o_.total_steps);
-    if (step < o_.warmup_steps) return o_.learning_rate * (s / w);
+    if (step < o_.warmup_steps) return o_.start_rate + (o_.learning_rate - o_.start_rate) * (s / w);
     if (o_.total_steps == o_.warmup_steps) return o_.end_rate;
     return (o_.learning_rate - o_.end_rate) * (1 - std::min(s - w, n - w) / (n - w)) + o_.end_rate;
   }
   std::string describe() const override {
-    return fmt::format("linear_warmup_decay(learning_rate={}, warmup_steps={}, total_steps={}, end_rate={})",
-                       o_.learning_rate, o_.warmup_steps, o_.total_steps, o_.end_rate);
+    // Without a start rate as versions before there was one say it: checkpoints are compared by it.
+    return fmt::format("linear_warmup_decay(learning_rate={}, warmup_steps={}, total_steps={}, end_rate={}{})",
+                       o_.learning_rate, o_.warmup_steps, o_.total_steps, o_.end_rate,
+                       o_.start_rate > 0 ? fmt::format(", start_rate={}", o_.start_rate) : "");
   }
 
  private:
@@ -129,6 +131,7 @@ std::unique_ptr<Schedule> constant_rate(double learning_rate) {
 std::unique_ptr<Schedule> linear_warmup_decay(WarmupDecayOptions options) {
   check_rate("learning_rate", options.learning_rate);
   check_rate("end_rate", options.end_rate);
+  check_rate("start_rate", options.start_rate);
   check_steps(options.warmup_steps, options.total_steps);
   return std::make_unique<LinearWarmupDecay>(options);
 }

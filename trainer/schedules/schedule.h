@@ -25,10 +25,11 @@ struct WarmupDecayOptions {
   int64_t warmup_steps = 0;     ///< W: the rate rises linearly from 0. Default: 0
   int64_t total_steps = 0;      ///< N: the rate stays at the end from here on; at least W, and 1
   double end_rate = 0;          ///< Default: 0
+  double start_rate = 0;        ///< at step 0 when there is a warm-up. Default: 0
 };
 
-/// Hugging Face's linear decay with warm-up: `lr s / W` below W, then linear from lr at W to the end rate at N.
-/// The rate of the first step is 0 when there is a warm-up.
+/// Hugging Face's linear decay with warm-up: `lr s / W` below W (from the start rate, where one is given), then linear
+/// from lr at W to the end rate at N. The rate of the first step is 0 when there is a warm-up and no start rate.
 ///
 ///     auto schedule = linear_warmup_decay({.learning_rate = 1e-4, .warmup_steps = 12, .total_steps = 250});
 std::unique_ptr<Schedule> linear_warmup_decay(WarmupDecayOptions options);

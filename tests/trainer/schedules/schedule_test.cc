@@ -11,6 +11,9 @@ namespace {
 TEST(Schedules, SayWhatTheyAre) {
   EXPECT_EQ(linear_warmup_decay({.learning_rate = 0.001, .warmup_steps = 12, .total_steps = 250})->describe(),
             "linear_warmup_decay(learning_rate=0.001, warmup_steps=12, total_steps=250, end_rate=0)");
+  EXPECT_EQ(
+      linear_warmup_decay({.learning_rate = 1, .warmup_steps = 2, .total_steps = 4, .start_rate = 0.5})->describe(),
+      "linear_warmup_decay(learning_rate=1, warmup_steps=2, total_steps=4, end_rate=0, start_rate=0.5)");
   EXPECT_EQ(constant_rate(0.5)->learning_rate(1000000), 0.5);
 }
 
@@ -39,6 +42,9 @@ TEST(Schedules, HoldAtTheEndsOfTheirNumbers) {
   EXPECT_EQ(rates(*models_repo_warmup_decay(
                 {.learning_rate = 5, .warmup_steps = 5, .total_steps = 3, .end_rate = 1, .power = 2})),
             (std::vector<double>{0, 1, 2, 3, 4, 1, 1, 1}));
+  EXPECT_EQ(rates(*linear_warmup_decay(
+                {.learning_rate = 3, .warmup_steps = 4, .total_steps = 6, .end_rate = 2, .start_rate = 1})),
+            (std::vector<double>{1, 1.5, 2, 2.5, 3, 2.5, 2, 2}));
 }
 
 }  // namespace

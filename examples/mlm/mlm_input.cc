@@ -32,7 +32,7 @@ MlmInput::MlmInput(const TrainMlmOptions& options)
 
 void MlmInput::read_files() {
   shards_ = MlmShards::find(options_.shards);
-  const Tokenizer tokenizer = Tokenizer::load(options_.tokenizer);
+  const Tokenizer& tokenizer = tokenizer_.emplace(Tokenizer::load(options_.tokenizer));
   data_.vocab_size = options_.vocab_size == 0 ? tokenizer.size() : options_.vocab_size;
   if (data_.vocab_size < tokenizer.size()) {
     refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", data_.vocab_size, tokenizer.size()));
@@ -48,18 +48,18 @@ void MlmInput::read_files() {
     refuse(fmt::format("the training shards have {} rows, less than one global batch of {}", rows,
                        options_.run.global_batch));
   }
-  check_statistics(tokenizer);
+  check_statistics();
   if (shards_->validation) return;
   for (const auto& [option, given] :
        {std::pair{"keep-best", options_.run.keep_best > 0}, std::pair{"patience", options_.run.patience >= 0},
-        std::pair{"evaluate-every", options_.run.evaluate_every > 0}}) {
+        std::pair{"evaluate-every", to_string(options_.run.evaluate_every) != "0"}}) {
     if (given) refuse(fmt::format("--{} needs validation shards, and {} has none", option, options_.shards));
   }
   std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
 }
 
 // The set is the one that prepare_tfrecord_shards wrote, for this tokenizer and length, and all of it is there.
-void MlmInput::check_statistics(const Tokenizer& tokenizer) const {
+void MlmInput::check_statistics() const {
   if (!shards_->statistics) {
     std::cerr << "train_mlm: no statistics.json in " << options_.shards << ": whether the set is whole is not known\n";
     return;
@@ -69,9 +69,9 @@ void MlmInput::check_statistics(const Tokenizer& tokenizer) const {
     refuse(fmt::format("--max-length is {}, but the records of {} have {} tokens", options_.max_length, options_.shards,
                        statistics.max_length));
   }
-  if (statistics.vocabulary_size != tokenizer.size()) {
+  if (statistics.vocabulary_size != tokenizer_->size()) {
     refuse(fmt::format("the shards in {} were written with a tokenizer of {} tokens, {} has {}", options_.shards,
-                       statistics.vocabulary_size, options_.tokenizer, tokenizer.size()));
+                       statistics.vocabulary_size, options_.tokenizer, tokenizer_->size()));
   }
   const auto check_split = [&](Split split, const std::optional<Shards>& there) {
     const SplitStatistics& expected = statistics.of(split);
@@ -100,10 +100,18 @@ std::optional<double> MlmInput::unigram_entropy() const {
 RunData MlmInput::data() const {
   RunData data{.training = shards_ ? mlm_training_batches(*shards_, data_) : mlm_synthetic_batches(data_),
                .description = describe(),
-               .token_feature = "input_ids"};
-  if (!shards_ || !shards_->validation) return data;
+               .token_feature = "input_ids",
+               .masks = {"attention_mask"}};
+  if (!shards_) return data;
+  data.rows_per_epoch = static_cast<int64_t>(shards_->train.num_records().value());
+  data.batches_per_epoch = data.rows_per_epoch / options_.run.global_batch;
+  data.look = [this](const BatchView& row) -> std::vector<std::string> {
+    return {"text: " + tokenizer_->decode(row.feature("input_ids").values<int32_t>(), /*skip_special_tokens=*/false)};
+  };
+  if (!shards_->validation) return data;
   data.evaluation = mlm_evaluation_batches(*shards_, data_);
   data.metrics = [] { return metrics_of(Accuracy()); };
+  data.higher_is_better = {"accuracy"};
   return data;
 }
 

@@ -24,15 +24,17 @@ class MlmInput {
   int32_t sep_token() const { return sep_token_; }
   /// Nothing when nobody counted it.
   std::optional<double> unigram_entropy() const;
+  /// It must not outlive this.
   RunData data() const;
 
  private:
   void read_files();
-  void check_statistics(const Tokenizer& tokenizer) const;
+  void check_statistics() const;
   std::string describe() const;
 
   const TrainMlmOptions options_;
-  std::optional<MlmShards> shards_;  // none: synthetic
+  std::optional<MlmShards> shards_;     // none: synthetic
+  std::optional<Tokenizer> tokenizer_;  // none: synthetic
   MlmDataOptions data_;
   int32_t pad_token_ = 3;
   int32_t cls_token_ = 0;

@@ -1,5 +1,6 @@
 // Trains a masked language model on TFRecord shards; see train_mlm --help and docs/training.md.
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -8,7 +9,7 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/trainer/models/roberta.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
-#include "millrace/trainer/optimizers/adam.h"
+#include "millrace/trainer/run/run_spec.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 #include "millrace/trainer/run/training_run.h"
 
@@ -40,28 +41,44 @@ std::vector<SummaryLine> losses_of_ignorance(const MlmInput& input) {
           {"unigram entropy", entropy ? fmt::format("{:.4f}", *entropy) : "", "unigram_entropy", entropy}};
 }
 
-// As AutoModelForMaskedLM and PreTrainedTokenizerFast load it.
-RunModel written_as_hugging_face(const RobertaForMaskedLm& model, const TrainMlmOptions& options) {
-  return {.model = model,
-          .optimizer = std::make_unique<Adam>(model.layout(), adam_weight_decay(options.run.weight_decay)),
-          .save_description =
-              [&](const std::string& directory) {
-                save_roberta_config(directory, model.config());
-                save_tokenizer_files(directory, options.tokenizer, options.max_length);
-              },
-          .save_weights = [&](const std::string& directory,
-                              std::span<const float> weights) { save_roberta_weights(directory, model, weights); }};
-}
+// What is trained, and on what.
+class MlmTraining {
+ public:
+  explicit MlmTraining(const TrainMlmOptions& options)
+      : options_(options), input_(options), model_(config_of(options, input_)) {}
+
+  const MlmInput& input() const { return input_; }
+  // It must not outlive this. Written as AutoModelForMaskedLM and PreTrainedTokenizerFast load it.
+  RunParts parts() const {
+    return {.trained = {.model = model_,
+                        .save_description =
+                            [this](const std::string& directory) {
+                              save_roberta_config(directory, model_.config());
+                              save_tokenizer_files(directory, options_.tokenizer, options_.max_length);
+                            },
+                        .save_weights =
+                            [this](const std::string& directory, std::span<const float> weights) {
+                              save_roberta_weights(directory, model_, weights);
+                            }},
+            .data = input_.data()};
+  }
+
+ private:
+  const TrainMlmOptions& options_;
+  const MlmInput input_;
+  const RobertaForMaskedLm model_;
+};
 
 int run(int argc, char** argv) {
   const auto options = parse_train_mlm_options(argc, argv);
   if (!options) return 0;
-  if (options->run.check) return check_output_folder(options->run), 0;
-  const MlmInput input(*options);
+  std::optional<MlmTraining> mlm;
+  const auto make = [&] { return mlm.emplace(*options).parts(); };
+  if (options->run.check) return check_run(options->run, make);
+  const RunParts parts = make();
   TrainingRun training("train_mlm", options->run);
-  const RobertaForMaskedLm model(config_of(*options, input));
-  return training.train(written_as_hugging_face(model, *options), input.data(),
-                        [&](const TrainingSummary&) { return losses_of_ignorance(input); });
+  return training.train(parts.trained, parts.data,
+                        [&](const TrainingSummary&) { return losses_of_ignorance(mlm->input()); });
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ void check_synthetic(const TrainMlmOptions& options, const po::variables_map& gi
   }
   require(options.run.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");
   require(options.run.patience < 0, "--synthetic evaluates nothing, so --patience has nothing to wait for");
-  require(options.run.evaluate_every == 0, "--synthetic evaluates nothing, also not every so many steps");
+  require(given["evaluate-every"].as<std::string>() == "0",
+          "--synthetic evaluates nothing, also not every so many steps");
   require(options.vocab_size == 0 || options.vocab_size >= 6,
           fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",
                       options.vocab_size));

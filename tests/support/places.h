@@ -27,6 +27,7 @@ extern const char* const kSavedElementsBench;
 extern const char* const kSavingElements;
 extern const char* const kShardStorageBench;
 extern const char* const kSideBySide;
+extern const char* const kToyRun;
 extern const char* const kToyTraining;
 extern const char* const kTrainMlm;
 extern const char* const kTrainMlmWithHangingReads;

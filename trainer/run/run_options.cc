@@ -1,13 +1,12 @@
 #include "millrace/trainer/run/run_options.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "millrace/command_line/damage_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
+#include "millrace/trainer/run/run_phases.h"
 #include "millrace/trainer/trainer_options.h"
 
 namespace millrace {
@@ -17,6 +16,7 @@ namespace po = boost::program_options;
 
 // An option whose default is the value that is there.
 auto value(std::string& variable) { return po::value(&variable)->default_value(variable); }
+auto interval(const Interval& value) { return po::value<std::string>()->default_value(to_string(value)); }
 
 void require(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
@@ -38,18 +38,14 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
       ("replicas", whole_number(options.replicas, {1, kMostReplicas}), "parts that a batch is split into")
       ("accumulate", whole_number(options.accumulate, {1, kMostAccumulate}),
        "global batches whose gradients make one step, as if they were one batch; an epoch's last step may have fewer")
-      ("steps", whole_number(options.steps, {1, kMostSteps}),
-       "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
-      ("learning-rate", real_number(options.learning_rate, {1e-12, 1e6}),
-       "the highest; falls linearly to 0 at the last step")
-      ("warmup-steps", whole_number(options.warmup_steps, {0, kMostSteps}),
-       "steps in which the learning rate rises from 0; not given, at most --steps")
-      ("weight-decay", real_number(options.weight_decay, {0, 1e6}),
-       "of all parameters but layer norms and biases")
+      ;
+  add_phase_options(options.phase, training);
+  training.add_options()
+      ("phase", po::value<std::vector<std::string>>(),
+       "a phase of the training, with an optimizer and a schedule that begin anew; may be repeated: NAME=VALUE of those above from "
+       "--steps to --freeze, with commas between them and freeze last; what is not there is as given beside it")
       ("clip-norm", real_number(options.clip_norm, {0, 1e30}),
        "the largest norm of the gradient, larger ones are scaled down to it; 0: any")
-      ("freeze", po::value(&options.freeze),
-       "parameters whose names match this regular expression are not trained, such as '^roberta\\.embeddings'")
       ("activations", value(options.activations),
        "how values wait for the backward pass, float32 or bfloat16; the latter takes less memory and rounds gradients")
       ("seed", whole_number(options.seed, {0, limits::kAny}), seeded.c_str())
@@ -63,15 +59,16 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
       ("report-every", whole_number(options.report_every, {1, limits::kCount}), "steps")
       ("trace", po::value(&options.trace),
        "write what each thread does in the first 100 steps to this file, for chrome://tracing or ui.perfetto.dev")
-      ("evaluate-every", whole_number(options.evaluate_every, {0, limits::kCount}),
-       "steps; 0: when an epoch ends; always at the end")
+      ("evaluate-every", interval(options.evaluate_every),
+       "steps; 0: when an epoch ends; 2epochs: when each second one ends; always at the end")
       ("patience", whole_number(options.patience, {-1, limits::kCount}),
-       "end the training after more than so many evaluations in a row that did not lower the loss; -1: never")
+       "end the training, in its last phase, after more than so many evaluations in a row that were not better; -1: never")
       ("keep-best", whole_number(options.keep_best, {0, limits::kFew}),
-       "models with the lowest evaluation loss that stay, as OUT/best/step-00000120; 0: none, those of a run that goes on "
+       "models with the best evaluations that stay, as OUT/best/step-00000120; 0: none, those of a run that goes on "
        "stay as they are")
-      ("checkpoint-every", whole_number(options.checkpoint_every, {0, limits::kCount}),
-       "steps; 0: when an epoch ends; always at the end")
+      ("keep-best-by", value(options.keep_best_by),
+       "the loss, or the metric of the evaluations, by which --keep-best and --patience say what is better")
+      ("checkpoint-every", interval(options.checkpoint_every), "as --evaluate-every")
       ("keep-checkpoints", whole_number(options.keep_checkpoints, {1, limits::kFew}), "the newest that stay")
       ("json", "print a summary as one JSON object on standard output");
   // clang-format on
@@ -83,12 +80,20 @@ void take_run_options(RunOptions& options, const po::variables_map& given) {
   options.check = given.contains("check");
   options.json = given.contains("json");
   require(!options.out.empty(), "--out is empty");
-  if (given["warmup-steps"].defaulted()) options.warmup_steps = std::min(options.warmup_steps, options.steps);
+  take_phase_options(options.phase, given);
+  if (given.contains("phase")) {
+    for (const auto& text : given["phase"].as<std::vector<std::string>>()) {
+      options.phases.push_back(parse_phase(text, options.phase));
+    }
+  }
+  options.evaluate_every = parse_interval("evaluate-every", given["evaluate-every"].as<std::string>());
+  options.checkpoint_every = parse_interval("checkpoint-every", given["checkpoint-every"].as<std::string>());
+  require(given["keep-best-by"].defaulted() || options.keep_best > 0 || options.patience >= 0,
+          "--keep-best-by says nothing without --keep-best or --patience");
   require(options.activations == "float32" || options.activations == "bfloat16",
           fmt::format("--activations is {}, must be float32 or bfloat16", options.activations));
-  require(
-      options.warmup_steps <= options.steps,
-      fmt::format("--warmup-steps is {}, must be at most --steps, which is {}", options.warmup_steps, options.steps));
+  // What can be known before the data are.
+  if (!counts_epochs(options)) (void)phases_of(options, 0);
 }
 
 }  // namespace millrace

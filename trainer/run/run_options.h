@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <boost/program_options.hpp>
 
 #include "millrace/formats/records/damage_policy.h"
 #include "millrace/pipeline/stall.h"
+#include "millrace/trainer/run/phase_options.h"
 
 namespace millrace {
 
@@ -21,23 +23,21 @@ struct RunOptions {
   int64_t global_batch = 128;
   int replicas = 8;
   int64_t accumulate = 1;
-  int64_t steps = 250;
-  double learning_rate = 1e-3;
-  int64_t warmup_steps = 50;
-  double weight_decay = 1e-3;
-  double clip_norm = 0;                 ///< 0: gradients are not clipped
-  std::string freeze = {};              ///< a regular expression over parameters; empty: none
-  std::string activations = "float32";  ///< or bfloat16
+  PhaseOptions phase = {};                ///< of the training, and of `phases` what they do not say
+  std::vector<PhaseOptions> phases = {};  ///< one after the other; empty: `phase` alone
+  double clip_norm = 0;                   ///< 0: gradients are not clipped
+  std::string activations = "float32";    ///< or bfloat16
   int64_t seed = 42;
   int threads = 0;  ///< 0: one for each core
   DamagePolicy damage = {};
   double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
   int64_t report_every = 10;                  ///< steps
   std::string trace = {};                     ///< a file; empty: none
-  int64_t evaluate_every = 0;                 ///< steps; 0: when an epoch ends
+  Interval evaluate_every = {};
   int64_t patience = -1;  ///< evaluations without an improvement that are put up with; -1: any number
   int keep_best = 0;
-  int64_t checkpoint_every = 100;  ///< steps; 0: when an epoch ends
+  std::string keep_best_by = "loss";  ///< a number of the evaluations, also for `patience`
+  Interval checkpoint_every = {.steps = 100};
   int keep_checkpoints = 3;
 };
 
@@ -47,7 +47,8 @@ void add_run_options(RunOptions& options, const std::string& seeded, boost::prog
                      boost::program_options::options_description& training,
                      boost::program_options::options_description& reports);
 
-/// Takes what was given. Throws `kInvalidArgument` with one line for what cannot be together.
+/// Takes what was given, each of `phases` in the order in which they come. Throws `kInvalidArgument` with one line for
+/// what cannot be together.
 void take_run_options(RunOptions& options, const boost::program_options::variables_map& given);
 
 }  // namespace millrace

@@ -42,12 +42,13 @@ void print_json(const RunSummary& summary) {
   json["after_backward_share"] = whole.after_backward_share;
   json["time"] = time_to_json(whole);
   json["limiting_stage"] = whole.limiting_stage;
+  json["distinct_shapes"] = summary.num_shapes;
   json["skipped_updates"] = whole.skipped_updates;
   json["threads"] = summary.threads;
   json["peak_rss_mb"] = peak_rss_mb();
   json["model"] = summary.model.empty() ? Json() : Json(summary.model);
   for (const BestModel& best : training.best_models) {
-    json["best"].push_back({{"step", best.step}, {"evaluation_loss", best.value}, {"model", best.path}});
+    json["best"].push_back({{"step", best.step}, {"evaluation_" + summary.best_by, best.value}, {"model", best.path}});
   }
   if (summary.skipped) {
     const SkipCounts& counts = summary.skipped->counts;
@@ -85,10 +86,11 @@ void print_table(const RunSummary& summary) {
   row("time in a step", fmt::format("forward {:.1f}%, backward {:.1f}%, reduce {:.1f}%, optimizer {:.1f}%",
                                     100 * whole.phases.forward / all, 100 * whole.phases.backward / all,
                                     100 * whole.phases.reduce / all, 100 * whole.phases.optimizer / all));
+  if (summary.num_shapes > 1) row("distinct shapes", fmt::format("{}", summary.num_shapes));
   row("peak RSS", fmt::format("{:.0f} MB", peak_rss_mb()));
   if (!summary.model.empty()) row("model", summary.model);
   for (const BestModel& best : training.best_models) {
-    row("best model", fmt::format("{}  evaluation loss {:.4f}", best.path, best.value));
+    row("best model", fmt::format("{}  evaluation {} {:.4f}", best.path, summary.best_by, best.value));
   }
   if (summary.skipped) std::cout << summary.skipped->to_string();
 }

@@ -20,6 +20,8 @@ struct SummaryLine {
 /// What a training program says at its end.
 struct RunSummary {
   TrainingSummary training = {};
+  std::string best_by = "loss";  ///< of the best models
+  int64_t num_shapes = 0;        ///< of the batches
   std::vector<SummaryLine> lines = {};
   int threads = 0;
   std::string model = {};                  ///< its folder; empty when none was written

@@ -1,6 +1,8 @@
 #include "millrace/trainer/run/training_run.h"
 
+#include <algorithm>
 #include <iostream>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,7 +19,7 @@
 #include "millrace/trainer/callbacks/step_trace.h"
 #include "millrace/trainer/callbacks/tensorboard_log.h"
 #include "millrace/trainer/pipeline_source.h"
-#include "millrace/trainer/schedules/schedule.h"
+#include "millrace/trainer/run/shape_limit.h"
 #include "millrace/trainer/stop_signals.h"
 #include "millrace/trainer/trainer.h"
 
@@ -66,6 +68,15 @@ class TrainingRun::Batches {
   std::optional<PipelineSource> source_;
 };
 
+namespace {
+
+Better direction(const std::string& metric, const RunData& data) {
+  return std::ranges::find(data.higher_is_better, metric) == data.higher_is_better.end() ? Better::kLower
+                                                                                         : Better::kHigher;
+}
+
+}  // namespace
+
 TrainingRun::TrainingRun(std::string program, RunOptions options)
     : program_(std::move(program)), options_(std::move(options)) {
   if (!options_.out.empty()) folder_.emplace(options_);
@@ -77,8 +88,6 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
                                   .seed = static_cast<uint64_t>(options_.seed),
                                   .watchdog = options_.watchdog},
                          .accumulate = options_.accumulate,
-                         .frozen = options_.freeze,
-                         .total_steps = options_.steps,
                          .report_every = options_.report_every,
                          .token_feature = data.token_feature,
                          .batches = data.description};
@@ -95,7 +104,8 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
                                                                            .on_stall = exit_on_stall}] {
       return std::make_unique<PipelineSource>(batches.start(start));
     };
-    options.evaluate_every = options_.evaluate_every;
+    options.evaluate_every = options_.evaluate_every.steps;
+    options.evaluate_every_epochs = options_.evaluate_every.epochs;
     options.metrics = data.metrics;
   }
   if (!folder_) return options;
@@ -107,10 +117,14 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
                                folder_->save_skipped_list(to);
                              },
                          .replace_others = options_.overwrite};
-  options.checkpoint_every = options_.checkpoint_every;
+  options.checkpoint_every = options_.checkpoint_every.steps;
+  options.checkpoint_every_epochs = options_.checkpoint_every.epochs;
   if (data.evaluation && options_.keep_best > 0) {
     options.keep_best = {.folder = folder_->best(),
-                         .models = {.keep = options_.keep_best, .replace_others = options_.overwrite},
+                         .models = {.keep = options_.keep_best,
+                                    .metric = options_.keep_best_by,
+                                    .better = direction(options_.keep_best_by, data),
+                                    .replace_others = options_.overwrite},
                          .write = [&](const std::string& directory, std::span<const float> weights) {
                            trained.save_weights(directory, weights);
                            trained.save_description(directory);
@@ -119,16 +133,21 @@ TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunDa
   return options;
 }
 
-void TrainingRun::add_callbacks(Trainer& trainer) const {
+void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, const RunData& data) const {
   if (folder_) {
     if (auto remover = folder_->earlier_run_remover()) trainer.add_callback(std::move(remover));
   }
   trainer.add_callback(std::make_unique<ProgressBar>());
+  if (options_.resume.empty() && !options_.json) trainer.add_callback(std::make_unique<DataLook>(data.look));
   if (!options_.trace.empty()) {
     trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
   }
   if (options_.patience >= 0) {
-    trainer.add_callback(std::make_unique<EarlyStopping>(EarlyStoppingOptions{.patience = options_.patience}));
+    EarlyStoppingOptions stopping{.metric = options_.keep_best_by,
+                                  .better = direction(options_.keep_best_by, data),
+                                  .patience = options_.patience};
+    if (last_phase.first_step > 0) stopping.after_step = last_phase.first_step;
+    trainer.add_callback(std::make_unique<EarlyStopping>(std::move(stopping)));
   }
   if (!folder_) return;
   trainer.add_callback(std::make_unique<JsonlLog>(folder_->log()));
@@ -136,20 +155,30 @@ void TrainingRun::add_callbacks(Trainer& trainer) const {
       .folder = folder_->tensorboard(), .layout = &trainer.layout(), .weights = trainer.weights()}));
 }
 
-int TrainingRun::train(RunModel trained, const RunData& data,
+int TrainingRun::train(const RunModel& trained, const RunData& data,
                        const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
   const int threads = checked_threads(options_.threads);
   const WorkerLimit limit(threads);
   Batches batches(options_, folder_ ? &*folder_ : nullptr);
   // Before the trainer: an error finds its progress bar gone.
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
-  Trainer trainer(trained.model, std::move(trained.optimizer),
-                  linear_warmup_decay({.learning_rate = options_.learning_rate,
-                                       .warmup_steps = options_.warmup_steps,
-                                       .total_steps = options_.steps}),
-                  trainer_options(trained, data));
+  const std::vector<RunPhase> phases = phases_of(options_, data.batches_per_epoch);
+  TrainerOptions how = trainer_options(trained, data);
+  how.frozen = phases[0].options.freeze;
+  how.total_steps = phases.back().first_step + phases.back().steps;
+  const ParameterLayout& layout = trained.model.layout();
+  Trainer trainer(trained.model, phases[0].optimizer(layout), phases[0].schedule(), std::move(how));
+  for (const RunPhase& phase : std::span(phases).subspan(1)) {
+    trainer.add_phase({.first_step = phase.first_step,
+                       .optimizer = phase.optimizer(layout),
+                       .schedule = phase.schedule(),
+                       .frozen = phase.options.freeze});
+  }
   if (!options_.resume.empty()) trainer.resume(options_.resume);
-  add_callbacks(trainer);
+  add_callbacks(trainer, phases.back(), data);
+  auto shape_limit = std::make_unique<ShapeLimit>(data.max_shapes);
+  const ShapeLimit& shapes = *shape_limit;
+  trainer.add_callback(std::move(shape_limit));
   BatchSource& source = batches.start(data.training, trainer);
   const StopSignals signals;
   const TrainingSummary summary = trainer.train(source, [&] { return signals.requested(); });
@@ -159,7 +188,8 @@ int TrainingRun::train(RunModel trained, const RunData& data,
     std::cerr << "\n";
     return signals.exit_code();
   }
-  RunSummary all{.training = summary, .threads = threads};
+  RunSummary all{
+      .training = summary, .best_by = options_.keep_best_by, .num_shapes = shapes.num_shapes(), .threads = threads};
   if (folder_) {
     all.model = folder_->model();
     all.skipped_list = folder_->skipped();

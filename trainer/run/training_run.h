@@ -10,9 +10,10 @@
 #include "millrace/pipeline/dataset.h"
 #include "millrace/trainer/metrics/metric.h"
 #include "millrace/trainer/model.h"
-#include "millrace/trainer/optimizers/optimizer.h"
+#include "millrace/trainer/run/data_look.h"
 #include "millrace/trainer/run/output_folder.h"
 #include "millrace/trainer/run/run_options.h"
+#include "millrace/trainer/run/run_phases.h"
 #include "millrace/trainer/run/run_summary.h"
 #include "millrace/trainer/trainer_options.h"
 
@@ -25,14 +26,20 @@ struct RunData {
   Dataset training;                        ///< batches, forever
   std::optional<Dataset> evaluation = {};  ///< batches, all of them once. Default: no evaluation
   std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;  ///< `TrainerOptions::metrics`
-  std::string description = {};    ///< `TrainerOptions::batches`: what a run that goes on must have in common
-  std::string token_feature = {};  ///< `TrainerOptions::token_feature`
+  std::vector<std::string> higher_is_better = {};                           ///< those of an evaluation that are no loss
+  std::string description = {};         ///< `TrainerOptions::batches`: what a run that goes on must have in common
+  std::string token_feature = {};       ///< `TrainerOptions::token_feature`
+  int64_t batches_per_epoch = 0;        ///< of `training`. Default: 0, nobody knows
+  int64_t rows_per_epoch = 0;           ///< those of a last batch that is dropped included. Default: 0, nobody knows
+  std::vector<std::string> masks = {};  ///< features that are 0 where there is padding. Default: none
+  /// Shapes that the batches may have (ShapeLimit). Default: 0, they are alike but for a short last one
+  int64_t max_shapes = 0;
+  RowText look = nullptr;  ///< what a look at the first row says beside its numbers. Default: nothing
 };
 
 /// What a run trains, and how it is written.
 struct RunModel {
   const Model& model;
-  std::unique_ptr<Optimizer> optimizer;
   /// Writes what is beside the weights (config.json, tokenizer) into a directory that exists: into checkpoints, and
   /// into the model's folder.
   std::function<void(const std::string& directory)> save_description;
@@ -54,14 +61,14 @@ class TrainingRun {
   /// Trains until the end or a signal (StopSignals), writes the model and prints a summary with `lines` of the program.
   /// Gives the exit code: 0, or that of the signal, after which it has said how the training goes on. Throws as Trainer
   /// and Pipeline do; what was skipped of damaged shards has been printed then.
-  int train(RunModel trained, const RunData& data,
+  int train(const RunModel& trained, const RunData& data,
             const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines);
 
  private:
   class Batches;
 
   TrainerOptions trainer_options(const RunModel& trained, const RunData& data) const;
-  void add_callbacks(Trainer& trainer) const;
+  void add_callbacks(Trainer& trainer, const RunPhase& last_phase, const RunData& data) const;
 
   const std::string program_;
   const RunOptions options_;

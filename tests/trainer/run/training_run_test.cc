@@ -1,0 +1,264 @@
+// The layer of a training run, by a program of a toy model that is made of it.
+#include "millrace/trainer/run/training_run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "tests/support/child_process.h"
+#include "tests/support/places.h"
+#include "tests/trainer/training_files.h"
+
+namespace millrace::training_run_test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::ChildResult;
+using test::run_child;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_models::training_files;
+
+class ToyRun : public testing::Test {
+ protected:
+  std::vector<std::string> command(const std::string& out, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {test::kToyRun, "--out", folder_.path(out)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  ChildResult run(const std::string& out, const std::vector<std::string>& more) const {
+    return run_child(command(out, more));
+  }
+  json summary(const std::string& out, std::vector<std::string> more) const {
+    more.emplace_back("--json");
+    const ChildResult result = run(out, more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out);
+  }
+  std::string refusal(const std::vector<std::string>& more) const {
+    const ChildResult result = run("refused", more);
+    EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+    const size_t line = result.err.rfind("toy_run: ");
+    return line == std::string::npos ? result.err : result.err.substr(line);
+  }
+  std::vector<json> log(const std::string& out, const std::string& event) const {
+    std::vector<json> events;
+    std::istringstream lines(test::read_file(folder_.path(out + "/log.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      json parsed = json::parse(line);
+      if (parsed.at("event") == event) events.push_back(std::move(parsed));
+    }
+    return events;
+  }
+  std::vector<int64_t> steps_of(const std::string& out, const std::string& event) const {
+    std::vector<int64_t> steps;
+    for (const json& line : log(out, event)) steps.push_back(line.at("step"));
+    return steps;
+  }
+  std::vector<std::string> checkpoints(const std::string& out) const {
+    return checkpoints_in(folder_.path(out + "/checkpoints"));
+  }
+
+  const test::TemporaryFolder folder_;
+};
+
+const std::vector<std::string> kPhases = {
+    "--phase",          "steps=10,optimizer=radam,learning-rate=0.01,freeze=^first",
+    "--phase",          "epochs=2,start-rate=1e-4,warmup-steps=10%,decay=cosine",
+    "--phase",          "steps=5,optimizer=lamb,end-rate=1e-3",
+    "--evaluate-every", "3",
+    "--keep-best",      "2",
+    "--report-every",   "1"};
+
+// Losses and rates by step; those of one step must be equal.
+std::map<int64_t, std::string> curve_of(const std::vector<json>& reports) {
+  std::map<int64_t, std::string> curve;
+  for (const json& line : reports) {
+    const std::string values = line.at("loss").dump() + " " + line.at("learning_rate").dump();
+    EXPECT_EQ(curve.emplace(line.at("step").get<int64_t>(), values).first->second, values);
+  }
+  return curve;
+}
+
+// With an epoch of 5 batches of 8 rows: steps 1 to 10, 11 to 20, 21 to 25, and a checkpoint at each fifth, so that one
+// is where a phase begins.
+TEST_F(ToyRun, OfPhasesKilledAroundTheirBeginningsItEndsWithTheFilesOfOneThatWasNot) {
+  ASSERT_EQ(run("straight", kPhases).exit_code, 0);
+  const auto expected = training_files(checkpoints("straight").back());
+  const auto best = training_files(folder_.path("straight/best"));
+  const auto curve = curve_of(log("straight", "report"));
+  ASSERT_EQ(curve.size(), 25U);
+  EXPECT_THAT(steps_of("straight", "phase"), ElementsAre(10, 20));
+  ASSERT_EQ(best.size(), 2 * 3U);
+
+  // Around the beginnings of phases, and checkpoints.
+  for (const int64_t batch : {0, 5, 9, 10, 11, 14, 19, 20, 21, 24}) {
+    const std::string out = fmt::format("killed{}", batch);
+    std::vector<std::string> options = kPhases;
+    options.insert(options.end(), {"--kill-at-batch", std::to_string(batch)});
+    ASSERT_EQ(run(out, options).signal, SIGKILL);
+    options = kPhases;
+    const std::vector<std::string> left = checkpoints(out);
+    EXPECT_EQ(left.empty(), batch < 5);
+    if (left.empty()) {
+      options.emplace_back("--overwrite");
+    } else {
+      options.insert(options.end(), {"--resume", left.back()});
+    }
+    const ChildResult result = run(out, options);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(training_files(checkpoints(out).back()) == expected) << "killed before batch " << batch;
+    EXPECT_TRUE(training_files(folder_.path(out + "/best")) == best) << "killed before batch " << batch;
+    EXPECT_TRUE(test::read_file(folder_.path(out + "/model/model.safetensors")) ==
+                test::read_file(folder_.path("straight/model/model.safetensors")));
+    EXPECT_EQ(curve_of(log(out, "report")), curve);
+  }
+}
+
+TEST_F(ToyRun, WithoutAFolderWritesNothingAlsoInPhases) {
+  std::vector<std::string> arguments = {test::kToyRun};
+  arguments.insert(arguments.end(), kPhases.begin(), kPhases.begin() + 6);
+  arguments.insert(arguments.end(), {"--in-memory", "--json"});
+  const ChildResult result =
+      run_child({"/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", folder_.path(), arguments[0], arguments[1], arguments[2],
+                 arguments[3], arguments[4], arguments[5], arguments[6], arguments[7], arguments[8]});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json summary = json::parse(result.out);
+  EXPECT_EQ(summary.at("steps"), 25);
+  EXPECT_TRUE(summary.at("model").is_null());
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+TEST_F(ToyRun, CountsEpochsOfWhichTheLastStepMayHaveFewerBatches) {
+  // 5 batches an epoch, two in a step: 3 steps.
+  EXPECT_EQ(summary("run", {"--epochs", "4", "--accumulate", "2", "--evaluate-every", "2epochs", "--checkpoint-every",
+                            "3epochs", "--keep-checkpoints", "9"})
+                .at("steps"),
+            12);
+  EXPECT_THAT(steps_of("run", "epoch"), ElementsAre(3, 6, 9));
+  EXPECT_THAT(steps_of("run", "evaluation"), ElementsAre(6, 12));
+  EXPECT_THAT(checkpoints("run"), ElementsAre(testing::EndsWith("-00000009"), testing::EndsWith("-00000012")));
+  EXPECT_EQ(summary("fewer", {"--epochs", "4", "--steps", "11"}).at("steps"), 11);
+}
+
+TEST_F(ToyRun, KeepsTheBestByAMetricAndStopsByTheSame) {
+  const std::vector<std::string> options = {"--steps", "12", "--evaluate-every", "2", "--learning-rate", "0.05"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), options.begin(), options.end());
+    return more;
+  };
+  const json kept = summary("best", with({"--keep-best", "1", "--keep-best-by", "spearman"})).at("best");
+  double highest = -2;
+  for (const json& line : log("best", "evaluation")) {
+    highest = std::max(highest, line.at("metrics").at("spearman").get<double>());
+  }
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_EQ(kept[0].at("evaluation_spearman"), highest);
+  EXPECT_THAT(refusal(with({"--patience", "1", "--keep-best-by", "accuracy"})),
+              HasSubstr("an evaluation has no metric 'accuracy'; there are: loss, spearman"));
+  EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
+  EXPECT_THAT(refusal({"--keep-best-by", "spearman"}), HasSubstr("--keep-best-by says nothing without"));
+}
+
+// At a rate of next to nothing no evaluation is better by more than rounding.
+TEST_F(ToyRun, StopsEarlyInItsLastPhaseOnly) {
+  const json stopped = summary(
+      "run", {"--phase", "steps=10,learning-rate=1e-12", "--phase", "steps=10,learning-rate=1e-12", "--warmup-steps",
+              "0", "--evaluate-every", "1", "--patience", "2", "--keep-best", "1", "--keep-best-by", "spearman"});
+  EXPECT_EQ(stopped.at("steps"), 14) << "one evaluation to compare with, and three that are not better";
+}
+
+TEST_F(ToyRun, ShowsTheFirstRowOnceAndLeavesTheBatchWhereItIs) {
+  const ChildResult result = run("shown", {"--steps", "6", "--checkpoint-every", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the first row of the training:\n  x float32 [5]: "),
+                                HasSubstr("\n  ids int32 [1]: 7\n  a row of 1\\x1b ids\n")));
+  const ChildResult silent = run("silent", {"--steps", "6", "--checkpoint-every", "3", "--json"});
+  ASSERT_EQ(silent.exit_code, 0) << silent.err;
+  EXPECT_THAT(silent.err, testing::Not(HasSubstr("the first row")));
+  EXPECT_TRUE(training_files(checkpoints("shown").back()) == training_files(checkpoints("silent").back()));
+  const ChildResult resumed =
+      run("shown", {"--steps", "6", "--checkpoint-every", "3", "--resume", checkpoints("shown")[0]});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, testing::Not(HasSubstr("the first row")));
+}
+
+TEST_F(ToyRun, EndsWhenMoreShapesComeThanAreAllowed) {
+  EXPECT_EQ(summary("alike", {"--steps", "6"}).at("distinct_shapes"), 1);
+  EXPECT_EQ(summary("short", {"--steps", "6", "--rows", "12", "--keep-remainder"}).at("distinct_shapes"), 1);
+  EXPECT_EQ(summary("three", {"--steps", "9", "--widths", "3", "--max-shapes", "3"}).at("distinct_shapes"), 3);
+  const std::string message =
+      "batch 2 has the shapes x [8,5], y [8], ids [8,3]; the training has had 2 others, and at most 2 are allowed";
+  EXPECT_THAT(refusal({"--steps", "9", "--widths", "3", "--max-shapes", "2"}), HasSubstr(message));
+  EXPECT_THAT(refusal({"--steps", "9", "--widths", "3", "--max-shapes", "2", "--check"}), HasSubstr(message));
+  EXPECT_THAT(refusal({"--steps", "9", "--widths", "2", "--overwrite"}), HasSubstr("at most 1 are allowed"));
+  // What came before a checkpoint counts.
+  const std::vector<std::string> cut = {"--steps", "9", "--widths", "3", "--checkpoint-every", "2"};
+  std::vector<std::string> killed = cut;
+  killed.insert(killed.end(), {"--max-shapes", "3", "--kill-at-batch", "2"});
+  ASSERT_EQ(run("cut", killed).signal, SIGKILL);
+  std::vector<std::string> resumed = cut;
+  resumed.insert(resumed.end(), {"--max-shapes", "2", "--resume", checkpoints("cut").back()});
+  EXPECT_THAT(run("cut", resumed).err, HasSubstr(message));
+}
+
+TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {
+  std::vector<std::string> options = kPhases;
+  options.insert(options.end(), {"--check", "--rows", "43", "--replicas", "3", "--keep-remainder", "--widths", "2",
+                                 "--max-shapes", "2"});
+  const ChildResult table = run("none", options);
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_FALSE(fs::exists(folder_.path("none")));
+  for (const char* line :
+       {"model                 regression\n", "parameters            50\n",
+        "phase 1               steps 1 to 10, 8 trained without '^first': radam(",
+        "phase 2               steps 11 to 22, 50 trained: adam(", "steps                 27, 4.50 epochs\n",
+        "an epoch              6 batches in 6 steps, the last batch has 3 rows\n",
+        "a batch               x float32 [8,5], y float32 [8], ids int32 [8,1]\n",
+        "distinct shapes       2 in the first 10 batches\n",
+        "padding               0.0% by ids, of the first 10 batches\n", "rows of a replica     3 in 2, 2 in 1\n",
+        "  of the last batch   1 in each of 3\n", "memory                weights 0.0 MB, "}) {
+    EXPECT_THAT(table.out, HasSubstr(line));
+  }
+  const json spec =
+      summary("none", {"--check", "--rows", "43", "--replicas", "3", "--epochs", "2", "--warmup-steps", "3"});
+  EXPECT_EQ(spec.at("dropped_rows"), 3);
+  EXPECT_EQ(spec.at("short_batch"), 0);
+  EXPECT_EQ(spec.at("steps"), 10);
+  EXPECT_EQ(spec.at("rows_per_replica"), json::array({3, 3, 2}));
+  EXPECT_TRUE(spec.at("rows_per_replica_of_short_batch").is_null());
+  EXPECT_EQ(spec.at("phases")[0].at("trained"), 50);
+  EXPECT_GT(spec.at("memory").at("slots"), 2 * 50 * 4 - 1);
+  EXPECT_GT(spec.at("memory").at("pipeline"), 0);
+}
+
+TEST_F(ToyRun, SaysOfMissingDataThatTheyAreNotKnown) {
+  const ChildResult table = run("none", {"--check", "--no-data", "--epochs", "2"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("model                 not known\n"), HasSubstr("steps                 not known\n"),
+                    HasSubstr("a batch               not known\n"),
+                    HasSubstr("why not known         invalid_argument: there are no rows\n")));
+  const json spec = summary("none", {"--check", "--no-data", "--steps", "20", "--warmup-steps", "2"});
+  EXPECT_EQ(spec.at("steps"), 20);
+  EXPECT_TRUE(spec.at("model").is_null());
+  EXPECT_TRUE(spec.at("memory").is_null());
+  EXPECT_THAT(refusal({"--check", "--no-data", "--freeze", "nosuchname", "--warmup-steps", "300"}),
+              HasSubstr("must be at most --steps"));
+  EXPECT_THAT(refusal({"--check", "--freeze", "nosuchname"}), HasSubstr("nosuchname"));
+}
+
+}  // namespace
+}  // namespace millrace::training_run_test

@@ -1,0 +1,144 @@
+#include "millrace/trainer/run/run_spec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <variant>
+
+#include "millrace/formats/error.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/pipeline/stall.h"
+#include "millrace/trainer/checkpoint/trained_state.h"
+#include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/run/shape_limit.h"
+
+namespace millrace {
+namespace {
+
+constexpr int64_t kBatchesToLookAt = 10;
+
+// Values of a feature, and how many of them are 0.
+struct Zeros {
+  int64_t values = 0;
+  int64_t zeros = 0;
+};
+
+void count_zeros(const FeatureView& feature, Zeros& count) {
+  std::visit(
+      [&](auto values) {
+        count.values += static_cast<int64_t>(values.size());
+        count.zeros += std::ranges::count(values, 0);
+      },
+      feature.any_values());
+}
+
+std::vector<FeatureSpec> specs_of(const BatchView& batch) {
+  std::vector<FeatureSpec> specs;
+  for (const FeatureView& feature : batch.features()) {
+    const DType dtype =
+        std::visit([]<typename T>(std::span<const T>) { return DTypeOf<T>::value; }, feature.any_values());
+    specs.push_back(
+        {.name = feature.name(), .dtype = dtype, .shape = Shape(feature.shape().begin(), feature.shape().end())});
+  }
+  return specs;
+}
+
+void look_at_batches(const RunOptions& options, const RunData& data, RunSpec& spec, RunSpec::Memory& memory) {
+  PipelineSource source(
+      data.training.start({.threads = options.threads, .watchdog = options.watchdog, .on_stall = exit_on_stall}));
+  ShapeLimit shapes(data.max_shapes);
+  std::vector<Zeros> zeros(data.masks.size());
+  for (; spec.batches_looked_at < kBatchesToLookAt; ++spec.batches_looked_at) {
+    std::optional<GlobalBatch> batch = source.next();
+    if (!batch) break;
+    if (spec.features.empty()) spec.features = specs_of(batch->view);
+    shapes.batch_inputs(*batch, spec.batches_looked_at);
+    for (size_t i = 0; i < zeros.size(); ++i) count_zeros(batch->view.feature(data.masks[i]), zeros[i]);
+  }
+  spec.num_shapes = shapes.num_shapes();
+  for (size_t i = 0; i < zeros.size(); ++i) {
+    if (zeros[i].values == 0) continue;
+    spec.padding.emplace_back(data.masks[i],
+                              static_cast<double>(zeros[i].zeros) / static_cast<double>(zeros[i].values));
+  }
+  const Statistics statistics = source.pipeline().stats();
+  memory.pipeline = statistics.peak_buffer_bytes;
+  memory.pipeline_budget = statistics.memory_budget;
+}
+
+// As Distributor divides them.
+std::vector<int64_t> divided(int64_t rows, int replicas) {
+  std::vector<int64_t> parts;
+  for (int replica = 0; replica < replicas; ++replica) {
+    parts.push_back(rows / replicas + (replica < rows % replicas ? 1 : 0));
+  }
+  return parts;
+}
+
+void add_epoch(const RunOptions& options, const RunData& data, RunSpec& spec) {
+  if (data.batches_per_epoch == 0) return;
+  spec.batches_per_epoch = data.batches_per_epoch;
+  spec.steps_per_epoch = steps_of(data.batches_per_epoch, options.accumulate);
+  if (data.rows_per_epoch == 0) return;
+  const int64_t more = data.rows_per_epoch - data.batches_per_epoch * options.global_batch;
+  spec.dropped_rows = std::max<int64_t>(0, more);
+  spec.short_batch = more < 0 ? options.global_batch + more : 0;
+  if (more < 0) spec.rows_per_replica_of_short_batch = divided(*spec.short_batch, options.replicas);
+}
+
+// As AllReduce keeps them, and one more for the sum over several batches.
+int64_t gradient_buffers(const RunOptions& options) {
+  const int groups = std::max(1, (options.replicas + 3) / 4);
+  const int levels = std::bit_width(static_cast<unsigned>(groups - 1));
+  const int live = std::min(options.replicas, checked_threads(options.threads) + 3 + levels);
+  return live + (options.accumulate > 1 ? 1 : 0);
+}
+
+void add_model(const RunOptions& options, const Model& model, RunSpec& spec, RunSpec::Memory& memory) {
+  const ParameterLayout& layout = model.layout();
+  spec.model = model.describe();
+  spec.num_parameters = layout.num_elements();
+  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+  memory.weights = kFloat * layout.size();
+  memory.gradient_buffers = gradient_buffers(options);
+  for (RunSpec::Phase& phase : spec.phases) {
+    const auto optimizer = phase.phase.optimizer(layout);
+    phase.optimizer = optimizer->describe();
+    phase.num_trained = TrainedState(layout, *optimizer, phase.phase.options.freeze).num_trained(layout);
+    memory.slots =
+        std::max(memory.slots, kFloat * *phase.num_trained * static_cast<int64_t>(optimizer->slot_names().size()));
+    memory.gradients = std::max(memory.gradients, kFloat * *phase.num_trained * memory.gradient_buffers);
+  }
+}
+
+}  // namespace
+
+RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make) {
+  RunSpec spec{.rows_per_replica = divided(options.global_batch, options.replicas)};
+  std::optional<RunParts> parts;
+  try {
+    parts.emplace(make());
+  } catch (const ErrorException& error) {
+    spec.why_not_known = error.what();
+  }
+  if (parts || !counts_epochs(options)) {
+    for (RunPhase& phase : phases_of(options, parts ? parts->data.batches_per_epoch : 0)) {
+      spec.phases.push_back({.phase = phase, .optimizer = phase.options.optimizer});
+    }
+  }
+  if (!parts) return spec;
+  RunSpec::Memory memory;
+  add_epoch(options, parts->data, spec);
+  add_model(options, parts->trained.model, spec, memory);
+  look_at_batches(options, parts->data, spec, memory);
+  spec.memory = memory;
+  return spec;
+}
+
+int check_run(const RunOptions& options, const std::function<RunParts()>& make) {
+  if (!options.out.empty()) check_output_folder(options);
+  print_run_spec(run_spec(options, make), options.json);
+  return 0;
+}
+
+}  // namespace millrace

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/formats/columnar/schema.h"
+#include "millrace/trainer/run/run_phases.h"
+#include "millrace/trainer/run/training_run.h"
+
+namespace millrace {
+
+/// What a run trains, and on what.
+struct RunParts {
+  RunModel trained;
+  RunData data;
+};
+
+/// What a run is, as far as it is known before it starts.
+struct RunSpec {
+  struct Phase {
+    RunPhase phase = {};
+    std::string optimizer = {};               ///< its options where the model is known, else its name
+    std::optional<int64_t> num_trained = {};  ///< elements
+  };
+  struct Memory {
+    int64_t weights = 0;           ///< bytes, as all of these
+    int64_t slots = 0;             ///< of the phase that has most
+    int64_t gradients = 0;         ///< at most
+    int64_t gradient_buffers = 0;  ///< which these are
+    int64_t pipeline = 0;          ///< the most that its buffers took for the first batches
+    int64_t pipeline_budget = 0;   ///< that they may take
+  };
+
+  std::string why_not_known = {};  ///< what was wrong with the data; then there are neither model nor batches
+  std::optional<std::string> model = {};
+  std::optional<int64_t> num_parameters = {};
+  std::vector<Phase> phases = {};  ///< empty where their steps follow from epochs of a length that is not known
+  std::optional<int64_t> batches_per_epoch = {};
+  std::optional<int64_t> steps_per_epoch = {};
+  std::vector<FeatureSpec> features = {};  ///< of the first batch; empty: not known
+  int64_t batches_looked_at = 0;
+  int64_t num_shapes = 0;                                     ///< of these
+  std::vector<std::pair<std::string, double>> padding = {};   ///< share of zeros in these, of the masks
+  std::optional<int64_t> dropped_rows = {};                   ///< of an epoch
+  std::optional<int64_t> short_batch = {};                    ///< rows of an epoch's last batch; 0: it is a whole one
+  std::vector<int64_t> rows_per_replica = {};                 ///< of a whole batch
+  std::vector<int64_t> rows_per_replica_of_short_batch = {};  ///< empty: there is none, or it is not known
+  std::optional<Memory> memory = {};
+};
+
+/// `make`: model and data; what it throws says that they are not known yet. Reads the first batches. Throws as
+/// `phases_of`, as the data do, for what is frozen as TrainedState does, and for more shapes than there may be as
+/// ShapeLimit does.
+[[nodiscard]] RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make);
+
+/// On standard output, as a table or as one JSON object on a line, in which null is not known.
+void print_run_spec(const RunSpec& spec, bool json);
+
+/// `--check` of a program: sees whether options and folder allow the run, and prints its spec. Gives the exit code.
+int check_run(const RunOptions& options, const std::function<RunParts()>& make);
+
+}  // namespace millrace

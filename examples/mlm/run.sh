@@ -36,20 +36,22 @@ model and training: more about them, and about those without a default here, in 
   --initializer-range X
   --global-batch N       $(default global-batch)
   --steps N              $(default steps)
+  --epochs N             in place of --steps
   --learning-rate X      $(default learning-rate)
-  --warmup-steps N       Default: 200, or --steps where that is less
+  --warmup-steps N       Default: 200, or --steps where that is less; 5% with --epochs
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
   --mask-probability P  --replicas N  --accumulate N  --weight-decay X  --shuffle N  --keep-checkpoints N  --keep-best N
-  --clip-norm X  --freeze REGEX  --patience N
+  --keep-best-by METRIC  --clip-norm X  --freeze REGEX  --patience N  --optimizer NAME  --decay FORM  --start-rate X
+  --end-rate X  --phase SPEC (may be repeated)
 TEXT
 }
 
 fail() { echo "run.sh: $*; see examples/mlm/run.sh --help" >&2; exit 2; }
 
 out="$repository/examples/mlm/out"
-fill=() corpus=() flags=() json=()
+fill=() corpus=() flags=() json=() steps=default
 while [ $# -gt 0 ]; do
   option=$1
   shift
@@ -72,7 +74,8 @@ while [ $# -gt 0 ]; do
     --out | --fill | --resume | --packages | --invalid-utf8 | --seed | --threads | --vocab-size | --max-length | --layers | \
       --hidden | --heads | --dropout | --initializer-range | --global-batch | --replicas | --accumulate | --steps | \
       --learning-rate | --warmup-steps | --mask-probability | --weight-decay | --shuffle | --report-every | \
-      --evaluate-every | --checkpoint-every | --keep-checkpoints | --keep-best | --clip-norm | --freeze | --patience) ;;
+      --evaluate-every | --checkpoint-every | --keep-checkpoints | --keep-best | --keep-best-by | --clip-norm | --freeze | \
+      --patience | --epochs | --optimizer | --decay | --start-rate | --end-rate | --phase) ;;
     *) fail "unknown option '$option'" ;;
   esac
   [ $# -gt 0 ] || fail "$option needs a value"
@@ -81,7 +84,11 @@ while [ $# -gt 0 ]; do
     --fill) fill+=("$1") ;;
     --packages) corpus+=(--packages "$1") ;;
     --invalid-utf8) corpus+=(--invalid-utf8 "$1") ;;
-    *) value[${option#--}]=$1 ;;
+    --phase) flags+=(--phase "$1") ;;
+    *)
+      [ "$option" = --steps ] && steps=given
+      value[${option#--}]=$1
+      ;;
   esac
   shift
 done
@@ -95,6 +102,10 @@ fi
 for text in "${fill[@]}"; do
   [[ $text == *"[MASK]"* ]] || fail "no [MASK] in --fill '$text'"
 done
+if [ -n "${value[epochs]+x}" ] && [ $steps = default ]; then
+  unset 'value[steps]'
+  value[warmup-steps]=${value[warmup-steps]-5%}
+fi
 if [ -z "${value[warmup-steps]+x}" ]; then
   value[warmup-steps]=200
   [[ ${value[steps]} =~ ^[0-9]{1,9}$ ]] && [ "${value[steps]}" -lt 200 ] && value[warmup-steps]=${value[steps]}
@@ -110,7 +121,8 @@ arguments=() && given seed threads vocab-size && tokenizer=("${arguments[@]}")
 arguments=() && given threads max-length && shards=("${arguments[@]}")
 arguments=() && given seed threads resume max-length layers hidden heads dropout initializer-range global-batch replicas \
   accumulate steps learning-rate warmup-steps mask-probability weight-decay shuffle report-every evaluate-every \
-  checkpoint-every keep-checkpoints keep-best clip-norm freeze patience && training=("${arguments[@]}")
+  checkpoint-every keep-checkpoints keep-best keep-best-by clip-norm freeze patience epochs optimizer decay start-rate \
+  end-rate && training=("${arguments[@]}")
 
 echo "== setting up" >&2
 "$repository/setup.sh"
@@ -122,8 +134,9 @@ cmake -S "$repository" -B "$build" -DMILLRACE_BUILD_BENCHMARKS=OFF -DMILLRACE_BU
 cmake --build "$build" --parallel "$(nproc)" --target train_unigram prepare_tfrecord_shards train_mlm fill_mask >&2
 programs="$build/examples/mlm"
 
-# Before hours of work: options and folder are such that the training can run.
-"$programs/train_mlm" --check --out "$out" "${flags[@]}" "${training[@]}"
+# Before hours of work: options and folder are such that the training can run, and what is known of it.
+check() { "$programs/train_mlm" --check --out "$out" "${flags[@]}" "${training[@]}" >&2; }
+check
 
 if [ -z "${value[resume]+x}" ]; then
   if [[ " ${corpus[*]-} " != *" --text "* && " ${corpus[*]-} " != *" --packages "* ]]; then
@@ -140,6 +153,7 @@ if [ -z "${value[resume]+x}" ]; then
   echo "== writing shards" >&2
   "$programs/prepare_tfrecord_shards" --tokenizer "$out/tokenizer.json" --out "$out/shards" "${corpus[@]}" \
     "${shards[@]}" "${json[@]}"
+  check
 fi
 echo "== training the model" >&2
 "$programs/train_mlm" --out "$out" "${flags[@]}" "${training[@]}" "${json[@]}"

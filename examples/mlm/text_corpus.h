@@ -6,13 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace millrace {
+#include "millrace/command_line/text_files.h"
 
-/// What happens to bytes of a text that are not UTF-8.
-enum class InvalidUtf8 {
-  kRefuse,   ///< an error with file and byte offset
-  kReplace,  ///< U+FFFD in place of each maximal ill-formed sequence, as Unicode recommends and Python does
-};
+namespace millrace {
 
 /// The default corpus: dict-gcide, a dictionary of English with 40 MB of prose, from the Debian package of that name.
 inline constexpr const char* kDefaultCorpus = "/usr/share/dictd/gcide.dict.dz";

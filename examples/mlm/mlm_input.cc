@@ -1,53 +1,35 @@
 #include "examples/mlm/mlm_input.h"
 
+#include <algorithm>
 #include <iostream>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/random/counter_rng.h"
+#include "millrace/pipeline/dataset.h"
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/trainer/metrics/accuracy.h"
 
 namespace millrace {
 namespace {
 
-// Of a vocabulary that no tokenizer gives.
+// Of a vocabulary that no tokenizer gives, of which the first ones are special.
 constexpr int64_t kSyntheticVocabulary = 10048;
+constexpr uint32_t kSyntheticSpecialTokens = 5;
 
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
 }  // namespace
 
 MlmInput::MlmInput(const TrainMlmOptions& options)
-    : options_(options),
-      data_{.max_length = options.max_length,
-            .global_batch = options.run.global_batch,
-            .shuffle = options.shuffle,
-            .vocab_size = options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary,
-            .mask_probability = options.mask_probability,
-            .seed = static_cast<uint64_t>(options.run.seed),
-            .damage = options.run.damage} {
-  if (!options.synthetic) read_files();
-}
-
-void MlmInput::read_files() {
+    : options_(options), vocab_size_(options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary) {
+  if (options_.synthetic) return;
   shards_ = MlmShards::find(options_.shards);
-  const Tokenizer& tokenizer = tokenizer_.emplace(Tokenizer::load(options_.tokenizer));
-  data_.vocab_size = options_.vocab_size == 0 ? tokenizer.size() : options_.vocab_size;
-  if (data_.vocab_size < tokenizer.size()) {
-    refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", data_.vocab_size, tokenizer.size()));
-  }
-  const SpecialTokens special = SpecialTokens::find(tokenizer, options_.tokenizer);
-  pad_token_ = special.id_of(tokenizer, "pad_token");
-  cls_token_ = special.id_of(tokenizer, "cls_token");
-  sep_token_ = special.id_of(tokenizer, "sep_token");
-  data_.mask_token = special.id_of(tokenizer, "mask_token");
-  data_.special_tokens = {cls_token_, sep_token_};
-  const uint64_t rows = shards_->train.num_records().value();
-  if (rows < static_cast<uint64_t>(options_.run.global_batch)) {
-    refuse(fmt::format("the training shards have {} rows, less than one global batch of {}", rows,
-                       options_.run.global_batch));
-  }
+  tokenizer_ = Tokenizer::load(options_.tokenizer);
+  find_tokens();
+  check_rows();
   check_statistics();
   if (shards_->validation) return;
   for (const auto& [option, given] :
@@ -56,6 +38,26 @@ void MlmInput::read_files() {
     if (given) refuse(fmt::format("--{} needs validation shards, and {} has none", option, options_.shards));
   }
   std::cerr << "train_mlm: no validation shards, so there is no evaluation\n";
+}
+
+void MlmInput::find_tokens() {
+  const Tokenizer& tokenizer = *tokenizer_;
+  if (options_.vocab_size == 0) vocab_size_ = tokenizer.size();
+  if (vocab_size_ < tokenizer.size()) {
+    refuse(fmt::format("--vocab-size is {}, but the tokenizer has {} tokens", vocab_size_, tokenizer.size()));
+  }
+  const SpecialTokens special = SpecialTokens::find(tokenizer, options_.tokenizer);
+  pad_token_ = special.id_of(tokenizer, "pad_token");
+  cls_token_ = special.id_of(tokenizer, "cls_token");
+  sep_token_ = special.id_of(tokenizer, "sep_token");
+  mask_token_ = special.id_of(tokenizer, "mask_token");
+}
+
+void MlmInput::check_rows() const {
+  const uint64_t rows = shards_->train.num_records().value();
+  if (rows >= static_cast<uint64_t>(options_.run.global_batch)) return;
+  refuse(fmt::format("the training shards have {} rows, less than one global batch of {}", rows,
+                     options_.run.global_batch));
 }
 
 // The set is the one that prepare_tfrecord_shards wrote, for this tokenizer and length, and all of it is there.
@@ -89,7 +91,7 @@ std::string MlmInput::describe() const {
   if (!shards_) return "synthetic";
   return fmt::format("{} rows of {} tokens in {} shards, global batch {}, shuffle {}, vocabulary {}, dropout {}",
                      shards_->train.num_records().value(), options_.max_length, shards_->train.size(),
-                     options_.run.global_batch, options_.shuffle, data_.vocab_size, options_.dropout);
+                     options_.run.global_batch, options_.shuffle, vocab_size_, options_.dropout);
 }
 
 std::optional<double> MlmInput::unigram_entropy() const {
@@ -97,8 +99,55 @@ std::optional<double> MlmInput::unigram_entropy() const {
   return shards_->statistics->unigram_entropy;
 }
 
+Dataset MlmInput::rows_of(const Shards& shards, TfrecordOptions reading) const {
+  reading.damage = options_.run.damage;
+  return Dataset::tfrecord(shards, reading)
+      .parse_example({fixed_len("input_ids", {options_.max_length}, DType::kInt64).as(DType::kInt32),
+                      fixed_len("attention_mask", {options_.max_length}, DType::kInt64)});
+}
+
+Dataset MlmInput::synthetic_rows() const {
+  const auto draw = [length = options_.max_length,
+                     num_ordinary = static_cast<uint32_t>(vocab_size_) - kSyntheticSpecialTokens,
+                     rng = CounterRng(static_cast<uint64_t>(options_.run.seed), operator_id("synthetic_tokens"))](
+                        const RowView& row, RowWriter& out) {
+    const auto number = static_cast<uint64_t>(row.value<int64_t>("row"));
+    const auto ids = out.make<int32_t>("input_ids", {{length}});
+    for (int64_t i = 0; i < length; ++i) {
+      const uint32_t random = rng.words(number, static_cast<uint64_t>(i))[0];
+      ids[static_cast<size_t>(i)] = static_cast<int32_t>(kSyntheticSpecialTokens + uniform_below(random, num_ordinary));
+    }
+    std::ranges::fill(out.make<int64_t>("attention_mask", {{length}}), 1);
+  };
+  return Dataset::range(0, std::numeric_limits<int64_t>::max(), 1, "row")
+      .map({.name = "synthetic_tokens",
+            .writes = {{.name = "input_ids", .dtype = DType::kInt32, .shape = {options_.max_length}},
+                       {.name = "attention_mask", .dtype = DType::kInt64, .shape = {options_.max_length}}},
+            .function = draw,
+            .keep_others = false});
+}
+
+Dataset MlmInput::masked(const Dataset& batches) const {
+  return batches
+      .mask_tokens({.vocab_size = vocab_size_,
+                    .mask_token = mask_token_,
+                    .special_tokens = {cls_token_, sep_token_},
+                    .probability = options_.mask_probability,
+                    .seed = static_cast<uint64_t>(options_.run.seed)})
+      .prefetch(2);
+}
+
+Dataset MlmInput::training_batches() const {
+  const BatchOptions whole = {.drop_remainder = true};
+  if (!shards_) return masked(synthetic_rows().batch(options_.run.global_batch, whole));
+  const auto seed = static_cast<uint64_t>(options_.run.seed);
+  const Dataset rows =
+      rows_of(shards_->train, {.shuffle_shards = true, .seed = seed}).shuffle(options_.shuffle, {.seed = seed});
+  return masked(rows.batch(options_.run.global_batch, whole)).repeat();
+}
+
 RunData MlmInput::data() const {
-  RunData data{.training = shards_ ? mlm_training_batches(*shards_, data_) : mlm_synthetic_batches(data_),
+  RunData data{.training = training_batches(),
                .description = describe(),
                .token_feature = "input_ids",
                .masks = {"attention_mask"}};
@@ -106,10 +155,11 @@ RunData MlmInput::data() const {
   data.rows_per_epoch = static_cast<int64_t>(shards_->train.num_records().value());
   data.batches_per_epoch = data.rows_per_epoch / options_.run.global_batch;
   data.look = [this](const BatchView& row) -> std::vector<std::string> {
-    return {"text: " + tokenizer_->decode(row.feature("input_ids").values<int32_t>(), /*skip_special_tokens=*/false)};
+    const auto ids = row.feature("input_ids").values<int32_t>();
+    return {"text: " + tokenizer_->decode(ids, /*skip_special_tokens=*/false)};
   };
   if (!shards_->validation) return data;
-  data.evaluation = mlm_evaluation_batches(*shards_, data_);
+  data.evaluation = masked(rows_of(*shards_->validation, {.cycle_length = 1}).batch(options_.run.global_batch));
   data.metrics = [] { return metrics_of(Accuracy()); };
   data.higher_is_better = {"accuracy"};
   return data;

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/mlm/row_groups.h"
 #include "examples/mlm/shard_statistics.h"
 #include "millrace/formats/compression/compression.h"
+#include "millrace/trainer/run/row_groups.h"
 #include "millrace/trainer/run/shard_set_writer.h"
 
 namespace millrace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "examples/mlm/split.h"
+#include "millrace/trainer/run/split.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "examples/mlm/row_groups.h"
+#include "millrace/trainer/run/row_groups.h"
 
 #include <string>
 #include <vector>

@@ -18,7 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "examples/mlm/mlm_data.h"
+#include "examples/mlm/mlm_shards.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/parser.h"
 #include "millrace/formats/records/shards.h"

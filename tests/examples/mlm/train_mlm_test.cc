@@ -175,6 +175,34 @@ TEST_F(TrainMlm, TrainsEvaluatesAndSavesAModelThatFillMaskReads) {
   EXPECT_LE(sum, 1.0);
 }
 
+TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
+  const ChildResult known = run_child(command("run", {"--check", "--epochs", "2", "--warmup-steps", "10%"}));
+  EXPECT_EQ(known.exit_code, 0) << known.err;
+  EXPECT_THAT(known.out, AllOf(HasSubstr("model                 roberta(num_attention_heads=2, "),
+                               ContainsRegex("\nan epoch              [0-9]+ batches in [0-9]+ steps, [0-9]+ rows are "
+                                             "dropped\n"),
+                               HasSubstr("\na batch               input_ids int32 [8,16], attention_mask int64 [8,16], "
+                                         "labels int32 [8,16]\n"),
+                               HasSubstr("\npadding               0.0% by attention_mask, of the first 10 batches\n"),
+                               HasSubstr("\nrows of a replica     1 in each of 8\n")));
+  const ChildResult missing = run_child(command("run", {"--check", "--shards", folder_.path("none"), "--json"}));
+  EXPECT_EQ(missing.exit_code, 0) << missing.err;
+  const nlohmann::json spec = nlohmann::json::parse(missing.out);
+  EXPECT_THAT(spec.at("why_not_known").get<std::string>(), HasSubstr("no shards in " + folder_.path("none")));
+  EXPECT_EQ(spec.at("steps"), 30);
+  EXPECT_TRUE(spec.at("features").is_null());
+  EXPECT_FALSE(fs::exists(folder_.path("run")));
+
+  std::vector<std::string> phases = command("run", {"--mask-probability", "1"});
+  phases.insert(phases.end(),
+                {"--phase", "steps=2,optimizer=radam,freeze=^roberta\\.embeddings", "--phase", "epochs=1"});
+  const ChildResult trained = run_child(phases);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.err,
+              AllOf(HasSubstr("the first row of the training:\n  input_ids int32 [16]: "),
+                    ContainsRegex("\n  text: [^\n]*\\[MASK\\]"), HasSubstr("\nphase 2 of 2 from step 2: ")));
+}
+
 // Of the start weights themselves: a rate of 1e-12 does not move them.
 TEST_F(TrainMlm, StartsWithWeightsAsWideAsTheModelOrTheOptionSays) {
   const auto deviation = [&](const std::string& out, const std::vector<std::string>& more) {

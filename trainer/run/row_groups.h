@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/mlm/split.h"
+#include "millrace/trainer/run/split.h"
 
 namespace millrace {
 

@@ -1,14 +1,10 @@
 #include "millrace/command_line/skipped_log.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "millrace/formats/json/names.h"
 
@@ -16,11 +12,11 @@ namespace millrace {
 
 SkippedLog::SkippedLog(std::string path, int64_t num_regions) : path_(std::move(path)), num_regions_(num_regions) {
   int64_t lines = 0;
-  off_t end = 0;  // of the lines to keep
+  uint64_t end = 0;  // of the lines to keep
   {
     std::ifstream stream(path_, std::ios::binary);
     for (std::string line; lines < num_regions && std::getline(stream, line) && !stream.eof(); ++lines) {
-      end += static_cast<off_t>(line.size()) + 1;
+      end += line.size() + 1;
     }
   }
   if (lines < num_regions) {
@@ -30,27 +26,14 @@ SkippedLog::SkippedLog(std::string path, int64_t num_regions) : path_(std::move(
                           .shard = path_});
   }
   std::error_code code;
-  if (!std::filesystem::exists(path_, code)) return;
-  if (num_regions == 0) {
-    if (::unlink(path_.c_str()) != 0) fail("cannot remove it");
-    return;
+  if (num_regions > 0) {
+    std::filesystem::resize_file(path_, end, code);
+  } else {
+    std::filesystem::remove(path_, code);
   }
-  open(0);
-  if (::ftruncate(descriptor_, end) != 0) fail("cannot cut the file");
-}
-
-SkippedLog::~SkippedLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void SkippedLog::fail(const char* what) const {
+  if (!code) return;
   throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(errno)), .shard = path_});
-}
-
-void SkippedLog::open(int flags) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
-  if (descriptor_ < 0) fail("cannot open the file");
+      {.code = ErrorCode::kIo, .message = fmt::format("cannot cut the file: {}", code.message()), .shard = path_});
 }
 
 void SkippedLog::add(const SkippedRegion& region) {
@@ -66,13 +49,8 @@ void SkippedLog::add(const SkippedRegion& region) {
   if (region.end_is_known) json["end"] = region.end;
   if (region.records) json["records"] = *region.records;
   const std::string line = json_line(json) + "\n";
-  if (descriptor_ < 0) open(O_CREAT);
-  const ssize_t count = ::write(descriptor_, line.data(), line.size());
-  if (count < 0) fail("cannot write the file");
-  if (static_cast<size_t>(count) != line.size()) {
-    errno = ENOSPC;
-    fail("cannot write a whole line");
-  }
+  if (!file_) file_.emplace(path_, GrowingFrom::kEnd);
+  file_->write(line);
   ++num_regions_;
 }
 

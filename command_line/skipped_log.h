@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "millrace/formats/records/skipped_region.h"
+#include "millrace/formats/storage/growing_file.h"
 
 namespace millrace {
 
@@ -18,20 +20,14 @@ class SkippedLog {
  public:
   /// `num_regions`: the lines to keep of a file that is there. Throws `kIo`, and `kState` when it has fewer.
   SkippedLog(std::string path, int64_t num_regions);
-  ~SkippedLog();
-  SkippedLog(const SkippedLog&) = delete;
-  SkippedLog& operator=(const SkippedLog&) = delete;
 
   /// Throws `kIo`.
   void add(const SkippedRegion& region);
 
  private:
-  [[noreturn]] void fail(const char* what) const;
-  void open(int flags);
-
   const std::string path_;
   int64_t num_regions_;
-  int descriptor_ = -1;  // -1: not made yet
+  std::optional<GrowingFile> file_;  // none: not made yet
 };
 
 }  // namespace millrace

@@ -7,9 +7,10 @@
 
 namespace millrace {
 
-GrowingFile::GrowingFile(std::string path) : OutputFile(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail("cannot create the file");
+GrowingFile::GrowingFile(std::string path, GrowingFrom from) : OutputFile(std::move(path)) {
+  const int start = from == GrowingFrom::kEmpty ? O_TRUNC : O_APPEND;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | start, 0666);
+  if (descriptor_ < 0) fail(from == GrowingFrom::kEmpty ? "cannot create the file" : "cannot open the file");
 }
 
 GrowingFile::~GrowingFile() { discard(); }

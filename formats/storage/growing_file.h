@@ -6,10 +6,16 @@
 
 namespace millrace {
 
-/// A file that has its name from the start, for logs that are read while they grow. What was there before is lost.
+/// What becomes of a file that is there already.
+enum class GrowingFrom {
+  kEmpty,  ///< it is lost
+  kEnd,    ///< it stays, and what is written comes behind it, also where others write to it
+};
+
+/// A file that has its name from the start, for logs that are read while they grow.
 class GrowingFile final : public OutputFile {
  public:
-  explicit GrowingFile(std::string path);
+  explicit GrowingFile(std::string path, GrowingFrom from = GrowingFrom::kEmpty);
   /// Keeps what was written.
   ~GrowingFile() override;
 

@@ -1,27 +1,15 @@
 #include "millrace/trainer/callbacks/jsonl_log.h"
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
-#include "millrace/formats/error.h"
 #include "millrace/trainer/report_json.h"
 
 namespace millrace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-[[noreturn]] void fail(const std::string& path, std::string_view what) {
-  const int number = errno;
-  throw ErrorException(
-      {.code = ErrorCode::kIo, .message = fmt::format("{}: {}", what, std::strerror(number)), .shard = path});
-}
 
 // Names in it (paths, stages) may be any bytes; JSON is UTF-8.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -56,24 +44,10 @@ void add(Json& json, const TrainingReport& report) {
 
 }  // namespace
 
-JsonlLog::JsonlLog(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail(path_, "cannot open the log");
+JsonlLog::JsonlLog(const std::string& path) : file_(path, GrowingFrom::kEnd) {
   // A torn last line must not swallow the next one.
-  std::ifstream there(path_, std::ios::binary | std::ios::ate);
+  std::ifstream there(path, std::ios::binary | std::ios::ate);
   if (there && there.tellg() > 0 && there.seekg(-1, std::ios::end) && there.get() != '\n') write("\n");
-}
-
-JsonlLog::~JsonlLog() { ::close(descriptor_); }
-
-void JsonlLog::write(const std::string& line) {
-  std::string_view left = line;
-  while (!left.empty()) {
-    const ssize_t count = ::write(descriptor_, left.data(), left.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(path_, "cannot write to the log");
-    left.remove_prefix(static_cast<size_t>(count));
-  }
 }
 
 void JsonlLog::train_starts(const TrainingStart& start) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "millrace/formats/storage/growing_file.h"
 #include "millrace/trainer/callback.h"
 
 namespace millrace {
@@ -15,10 +16,7 @@ namespace millrace {
 class JsonlLog final : public Callback {
  public:
   /// Throws `kIo` naming the file when it cannot be opened.
-  explicit JsonlLog(std::string path);
-  ~JsonlLog() override;
-  JsonlLog(const JsonlLog&) = delete;
-  JsonlLog& operator=(const JsonlLog&) = delete;
+  explicit JsonlLog(const std::string& path);
 
   void train_starts(const TrainingStart& start) override;
   void phase_begins(const PhaseStart& start) override;
@@ -31,10 +29,9 @@ class JsonlLog final : public Callback {
   void train_ends(const TrainingSummary& summary) override;
 
  private:
-  void write(const std::string& line);
+  void write(const std::string& line) { file_.write(line); }
 
-  std::string path_;
-  int descriptor_ = -1;
+  GrowingFile file_;
 };
 
 }  // namespace millrace

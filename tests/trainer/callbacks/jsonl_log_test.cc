@@ -149,10 +149,9 @@ TEST(JsonlLog, AppendsToALogThatIsThereAlsoBehindATornLine) {
 TEST(JsonlLog, AFileThatCannotBeOpenedOrWrittenIsNamed) {
   const TemporaryFolder folder;
   EXPECT_EQ(thrown_by([&] { const JsonlLog log(folder.path("missing/log.jsonl")); }),
-            "io: cannot open the log: No such file or directory (file " + (folder.path("missing/log.jsonl")) + ")");
+            "io: cannot open the file: No such file or directory (file " + (folder.path("missing/log.jsonl")) + ")");
   JsonlLog full("/dev/full");
-  EXPECT_EQ(thrown_by([&] { full.epoch_ends({}); }),
-            "io: cannot write to the log: No space left on device (file /dev/full)");
+  EXPECT_EQ(thrown_by([&] { full.epoch_ends({}); }), "io: cannot write: No space left on device (file /dev/full)");
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct ToyOptions {
   int64_t max_shapes = 0;
   int64_t kill_at_batch = -1;
   bool keep_remainder = false;
+  bool no_evaluation = false;
   bool no_data = false;
   bool in_memory = false;
 };
@@ -45,6 +46,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
       ("kill-at-batch", whole_number(options.kill_at_batch, {-1, limits::kCount}), "before it is trained on")
       ("keep-remainder", "of an epoch, as a short batch")
       ("in-memory", "without a folder")
+      ("no-evaluation", "there are no rows for it")
       ("no-data", "there are none");
   // clang-format on
   po::options_description all;
@@ -53,6 +55,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
   if (!given) return std::nullopt;
   take_run_options(options.run, *given);
   options.keep_remainder = given->contains("keep-remainder");
+  options.no_evaluation = given->contains("no-evaluation");
   options.no_data = given->contains("no-data");
   if (given->contains("in-memory")) options.run.out.clear();
   return options;
@@ -95,6 +98,7 @@ RunParts parts_of(const ToyOptions& options, const testing_models::Regression& m
       .look = [](const BatchView& row) -> std::vector<std::string> {
         return {fmt::format("a row of {}\x1b ids", row.feature("ids").row_size())};
       }};
+  if (options.no_evaluation) data.evaluation.reset();
   return {.trained = {.model = model,
                       .save_description =
                           [](const std::string& directory) { write_atomically(directory + "/config.json", "{}\n"); },

@@ -69,6 +69,7 @@ void look_at_batches(const RunOptions& options, const RunData& data, RunSpec& sp
 // As Distributor divides them.
 std::vector<int64_t> divided(int64_t rows, int replicas) {
   std::vector<int64_t> parts;
+  parts.reserve(static_cast<size_t>(replicas));
   for (int replica = 0; replica < replicas; ++replica) {
     parts.push_back(rows / replicas + (replica < rows % replicas ? 1 : 0));
   }
@@ -127,6 +128,7 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
     }
   }
   if (!parts) return spec;
+  check_evaluation(options, parts->data);
   RunSpec::Memory memory;
   add_epoch(options, parts->data, spec);
   add_model(options, parts->trained.model, spec, memory);

@@ -53,8 +53,8 @@ struct RunSpec {
 };
 
 /// `make`: model and data; what it throws says that they are not known yet. Reads the first batches. Throws as
-/// `phases_of`, as the data do, for what is frozen as TrainedState does, and for more shapes than there may be as
-/// ShapeLimit does.
+/// `phases_of`, `check_evaluation` and the data do, for what is frozen as TrainedState does, and for more shapes than
+/// there may be as ShapeLimit does.
 [[nodiscard]] RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make);
 
 /// On standard output, as a table or as one JSON object on a line, in which null is not known.

@@ -77,6 +77,17 @@ Better direction(const std::string& metric, const RunData& data) {
 
 }  // namespace
 
+void check_evaluation(const RunOptions& options, const RunData& data) {
+  if (data.evaluation) return;
+  for (const auto& [option, given] :
+       {std::pair{"keep-best", options.keep_best > 0}, std::pair{"patience", options.patience >= 0},
+        std::pair{"evaluate-every", to_string(options.evaluate_every) != "0"}}) {
+    if (!given) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("--{} is given, but there is nothing to evaluate on", option));
+  }
+}
+
 TrainingRun::TrainingRun(std::string program, RunOptions options)
     : program_(std::move(program)), options_(std::move(options)) {
   if (!options_.out.empty()) folder_.emplace(options_);
@@ -157,6 +168,7 @@ void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, co
 
 int TrainingRun::train(const RunModel& trained, const RunData& data,
                        const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines) {
+  check_evaluation(options_, data);
   const int threads = checked_threads(options_.threads);
   const WorkerLimit limit(threads);
   Batches batches(options_, folder_ ? &*folder_ : nullptr);

@@ -47,6 +47,9 @@ struct RunModel {
   std::function<void(const std::string& directory, std::span<const float> weights)> save_weights;
 };
 
+/// Throws `kInvalidArgument` naming the option where evaluations are asked for and there is nothing to evaluate on.
+void check_evaluation(const RunOptions& options, const RunData& data);
+
 /// One training of a program, with its options and its folder: data, model, trainer and files come together here
 /// (checkpoints, going on from them, logs, damaged shards, signals), and a program says what is its own.
 ///

@@ -170,6 +170,12 @@ TEST_F(ToyRun, KeepsTheBestByAMetricAndStopsByTheSame) {
               HasSubstr("an evaluation has no metric 'accuracy'; there are: loss, spearman"));
   EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
   EXPECT_THAT(refusal({"--keep-best-by", "spearman"}), HasSubstr("--keep-best-by says nothing without"));
+  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{
+           {"--keep-best", "1"}, {"--patience", "0"}, {"--evaluate-every", "2epochs"}}) {
+    const std::string message = option + " is given, but there is nothing to evaluate on";
+    EXPECT_THAT(refusal({"--no-evaluation", option, value}), HasSubstr(message));
+    EXPECT_THAT(refusal({"--no-evaluation", "--check", option, value}), HasSubstr(message));
+  }
 }
 
 // At a rate of next to nothing no evaluation is better by more than rounding.

@@ -118,7 +118,7 @@ std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
   }
   if (error) fail("cannot look into", folder, error);
   std::ranges::sort(entries);
-  entries.erase(std::ranges::unique(entries).begin(), entries.end());  // splits may share a folder
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());  // splits may share a folder
   return entries;
 }
 

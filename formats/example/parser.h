@@ -42,9 +42,8 @@ class ExampleParser {
   /// (std::string_views for bytes, which point into `record` or into this parser's defaults); elsewhere `builders[c]`
   /// is given one element more. Returns the error, if there is one: `parse` with feature and byte, `missing_feature`,
   /// or `wrong_shape` with the counts; the destinations then hold nothing of meaning, and of the builders some have the
-  /// element already. `pool`: for what
-  /// is read beside the values, where the record has as much of that as it likes. `next`: a record that will be parsed
-  /// soon after this one, or nothing; its memory is asked for.
+  /// element already. `pool`: for what is read beside the values, of which a record may have any amount. `next`: a
+  /// record that will be parsed soon after this one, or nothing; its memory is asked for.
   [[nodiscard]] std::optional<Error> parse(std::string_view record, BufferPool& pool,
                                            std::span<std::byte* const> destinations,
                                            std::span<ColumnBuilder* const> builders = {},

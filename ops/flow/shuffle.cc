@@ -289,7 +289,7 @@ class ShuffleStage final : public Stage {
 
   int64_t bytes_taken_by(const Held& row) const {
     if (row.is_in_store != 0) return bytes_with_slot(static_cast<int64_t>(RowStore::kHeaderBytes + row.bytes));
-    if (row.bytes == kError) return kEntryBytes + kErrorBytes;
+    if (row.bytes == kError) return kEntryBytes + bytes_of_error(*errors_[row.slot.index]);
     const bool has_slot = !labels_[row.label].cached;
     return has_slot ? bytes_with_slot(static_cast<int64_t>(row.bytes)) : kEntryBytes;
   }

@@ -193,7 +193,7 @@ class FillStage final : public Stage {
     } else {
       builder_.append_copied(block, 0, block.num_elements());
     }
-    error_bytes_ += static_cast<int64_t>(block.errors().size()) * kErrorBytes;
+    for (const ElementError& entry : block.errors()) error_bytes_ += bytes_of_error(*entry.error);
     check_bytes();
   }
 

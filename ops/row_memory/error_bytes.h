@@ -2,9 +2,15 @@
 
 #include <cstdint>
 
+#include "millrace/formats/error.h"
+
 namespace millrace {
 
-/// What an error takes that is kept in the place of a row, with its message and the name of its shard: about as much.
-inline constexpr int64_t kErrorBytes = 512;
+/// Bytes that an error takes which is kept in the place of a row, with what its pointers and texts need beside them.
+inline int64_t bytes_of_error(const Error& error) {
+  constexpr int64_t kAllocations = 4 * 16;
+  return static_cast<int64_t>(sizeof(Error) + error.message.size() + error.shard.size() + error.stage.size()) +
+         kAllocations;
+}
 
 }  // namespace millrace

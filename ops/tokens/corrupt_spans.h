@@ -57,8 +57,8 @@ class SpanNoise {
 
   /// The lengths of the spans of a row in order: one that stays, one that is left out, and so on. None below two
   /// tokens. Draws of a row, which states rely on: the words from draw 0 on, one after the other, for each token that
-  /// is left out but the last whether a span ends after it, then the same for those that stay. What
-  /// is needed on the way is taken from the pool of `span_lengths`.
+  /// is left out but the last whether a span ends after it, then the same for those that stay. Memory
+  /// on the way is of the pool of `span_lengths`.
   void draw(const CounterRng& rng, uint64_t row, int64_t length, CountedVector<int64_t>& span_lengths) const;
 
  private:

@@ -44,10 +44,10 @@ bool leaves_work_to_body(const PlanNode& node) {
 /// The segments of one operator's lanes, made once and opened again for each nested input.
 class LoweredPlan::LaneSet final : public Lanes {
  public:
-  /// `reading`: counts what the stages of the lanes do, when they are no operators of the plan; or null.
+  /// `reading`: the stages of the lanes, when they are no operators of the plan; or null. `counts`: what they do.
   LaneSet(Executor& executor, size_t num_lanes, const SchemaPtr& schema, SegmentRecord& record,
-          StageStatistics* reading)
-      : reading_(reading) {
+          StageStatistics* reading, bool counts)
+      : reading_(reading), counts_(counts) {
     for (size_t lane = 0; lane < num_lanes; ++lane) {
       segments_.push_back(std::make_unique<Segment>(executor, Segment::Options{.credits = kLaneCredits,
                                                                                .large = {.bytes = kLaneBytes},
@@ -64,7 +64,7 @@ class LoweredPlan::LaneSet final : public Lanes {
       const StageContext inner = lane_context.with(lane_context.waker, inline_);
       std::unique_ptr<Stage> stage = open(inner);
       if (reading_ == nullptr) return stage;
-      return std::make_unique<MeteredStage>(std::move(stage), *reading_, /*counts=*/true);
+      return std::make_unique<MeteredStage>(std::move(stage), *reading_, counts_);
     };
     return open_at([&](const StageContext& at) { return segments_[lane]->open(chain, at); }, context, place);
   }
@@ -76,6 +76,7 @@ class LoweredPlan::LaneSet final : public Lanes {
  private:
   InlineLanes inline_;
   StageStatistics* reading_;
+  bool counts_;
   std::vector<std::unique_ptr<Segment>> segments_;
 };
 
@@ -217,7 +218,7 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
       OperatorRecord& entry = record_operator(
           fmt::format("{}.{}", op->name(), node->inputs.empty() ? "read" : op->work_in_lanes()), *lane_segment);
       lane_segment->chain.push_back(entry.statistics.name);
-      if (options_.statistics) reading = &entry.statistics;
+      reading = &entry.statistics;
     }
   }
   std::vector<OpenStage> inputs;
@@ -234,7 +235,8 @@ OpenStage LoweredPlan::lower_stage(const PlanNodePtr& node, SegmentRecord& segme
   if (lane_segment != nullptr) {
     number(*lane_segment);
     segment.inputs.push_back(lane_segment->number);
-    lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading));
+    lane_sets_.push_back(std::make_unique<LaneSet>(executor_, op->num_lanes(), op->schema(), *lane_segment, reading,
+                                                   options_.statistics));
     lanes = lane_sets_.back().get();
   }
   OperatorRecord& entry = record_operator(op->name(), segment);

@@ -1,55 +1,62 @@
 #include "millrace/trainer/run/ordered_work.h"
 
+#include <fmt/format.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
+#include "millrace/formats/error.h"
 #include "millrace/pipeline/run/tbb_handoff.h"
 
 namespace millrace {
 
-// No more pieces are under way than there are places, and they leave in order, so the place of a piece is free when the
+// No more items are in flight than there are slots, and they leave in order, so the slot of an item is free when the
 // next one for it is read.
-bool work_in_order(int threads, size_t places, const std::function<bool()>& stop, const OrderedWork& functions) {
+bool work_in_order(int threads, size_t slots, const std::function<bool()>& stop, const OrderedWork& functions) {
   using tbb::filter_mode;
+  if (threads < 1 || slots < 1) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("threads are {} and slots {}, must be at least 1", threads, slots));
+  }
   bool stopped = false;
   size_t num_read = 0;
-  // What a place is handed over by, from filter to filter.
-  std::vector<char> marks(places);
+  // What a slot is handed over by from filter to filter, and what is written from item to item.
+  std::vector<char> slot_handoff(slots);
+  const char write_handoff = 0;
   const auto read = [&](tbb::flow_control& control) -> size_t {
     handoff_acquire(&num_read);
-    const size_t place = num_read++ % places;
-    handoff_acquire(&marks[place]);
+    const size_t slot = num_read++ % slots;
+    handoff_acquire(&slot_handoff[slot]);
     const auto must_stop = [&] { return stop && stop(); };
-    if (must_stop() || !functions.read(place)) {
+    if (must_stop() || !functions.read(slot)) {
       // What waits for more to read ends when it is to stop, too.
       stopped = must_stop();
       control.stop();
     }
-    handoff_release(&marks[place]);
+    handoff_release(&slot_handoff[slot]);
     handoff_release(&num_read);
-    return place;
+    return slot;
   };
-  const auto work = [&](size_t place) {
-    handoff_acquire(&marks[place]);
-    functions.work(place);
-    handoff_release(&marks[place]);
-    return place;
+  const auto work = [&](size_t slot) {
+    handoff_acquire(&slot_handoff[slot]);
+    functions.work(slot);
+    handoff_release(&slot_handoff[slot]);
+    return slot;
   };
-  const auto write = [&](size_t place) {
-    handoff_acquire(&stopped);
-    handoff_acquire(&marks[place]);
-    functions.write(place);
-    handoff_release(&marks[place]);
-    handoff_release(&stopped);
+  const auto write = [&](size_t slot) {
+    handoff_acquire(&write_handoff);
+    handoff_acquire(&slot_handoff[slot]);
+    functions.write(slot);
+    handoff_release(&slot_handoff[slot]);
+    handoff_release(&write_handoff);
   };
   tbb::task_arena arena(threads);
   arena.execute([&] {
-    tbb::parallel_pipeline(places, tbb::make_filter<void, size_t>(filter_mode::serial_in_order, read) &
-                                       tbb::make_filter<size_t, size_t>(filter_mode::parallel, work) &
-                                       tbb::make_filter<size_t, void>(filter_mode::serial_in_order, write));
+    tbb::parallel_pipeline(slots, tbb::make_filter<void, size_t>(filter_mode::serial_in_order, read) &
+                                      tbb::make_filter<size_t, size_t>(filter_mode::parallel, work) &
+                                      tbb::make_filter<size_t, void>(filter_mode::serial_in_order, write));
   });
   handoff_acquire(&num_read);
-  handoff_acquire(&stopped);
+  handoff_acquire(&write_handoff);
   return !stopped;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -14,6 +15,9 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kIncomplete = ".incomplete-shards";
+constexpr const char* kOld = "old";  // in it
 
 [[noreturn]] void fail(std::string_view what, const fs::path& path, const std::error_code& error) {
   throw ErrorException(
@@ -28,11 +32,39 @@ void remove_tree(const fs::path& path) {
   if (error) fail("cannot remove", path, error);
 }
 
-void move(const fs::path& from, const fs::path& to) {
+bool is_there(const fs::path& path) {
   std::error_code error;
-  fs::rename(from, to, error);
-  if (error) fail("cannot put in place", to, error);
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  if (type == fs::file_type::none) fail("cannot look at", path, error);
+  return type != fs::file_type::not_found;
 }
+
+// Of an entry of the set's folder.
+void check_name(const std::string& name) {
+  const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+  if (!is_plain || name == kOld || name == kIncomplete) refuse(fmt::format("'{}' is no name in a set of shards", name));
+}
+
+/// Renames, one after the other, that are undone unless all were made.
+class Moves {
+ public:
+  ~Moves() {
+    std::error_code ignored;
+    for (; !made_.empty(); made_.pop_back()) fs::rename(made_.back().second, made_.back().first, ignored);
+  }
+  void move(const fs::path& from, const fs::path& to, std::string_view what) {
+    made_.emplace_back(from, to);  // before it is moved: afterwards nothing throws
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (!error) return;
+    made_.pop_back();
+    fail(what, from, error);
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::pair<fs::path, fs::path>> made_;
+};
 
 void check(const ShardSetOptions& options) {
   if (options.splits.empty()) refuse("a set of shards has no split");
@@ -41,6 +73,7 @@ void check(const ShardSetOptions& options) {
       refuse(fmt::format("records_per_shard is {}, must be at least 0", split.records_per_shard));
     }
     if (!split.file_name) refuse("a split of a set of shards has no file_name");
+    if (!split.folder.empty()) check_name(split.folder);
   }
   if (const RE2 names(options.shard_names, RE2::Quiet); !names.ok()) {
     refuse(fmt::format("shard_names is '{}': {}", options.shard_names, names.error()));
@@ -50,15 +83,13 @@ void check(const ShardSetOptions& options) {
 }  // namespace
 
 ShardSetWriter::ShardSetWriter(const std::string& folder, ShardSetOptions options)
-    : folder_(folder), incomplete_(folder_ / ".incomplete-shards"), options_(std::move(options)) {
+    : folder_(folder), incomplete_(folder_ / kIncomplete), options_(std::move(options)) {
   check(options_);
   splits_.resize(options_.splits.size());
   std::error_code ignored;
   made_folder_ = !fs::exists(folder_, ignored);
   make_folder(folder_.string());
-  for (const ShardSplit& split : options_.splits) {
-    if (!split.folder.empty()) require_only_shards(folder_ / split.folder);
-  }
+  require_only_shards();
   lock_.emplace(folder_.string(), "writing shards into");
   try {
     remove_tree(incomplete_);  // of a run that was killed
@@ -76,19 +107,25 @@ ShardSetWriter::~ShardSetWriter() {
 
 void ShardSetWriter::clear_away() noexcept {
   std::error_code ignored;
-  fs::remove_all(incomplete_, ignored);
+  // What could not be put back stays.
+  if (fs::is_empty(incomplete_ / kOld, ignored) || ignored) fs::remove_all(incomplete_, ignored);
   if (made_folder_) fs::remove(folder_, ignored);  // if nothing is in it
   lock_.reset();
 }
 
 bool ShardSetWriter::is_shard(const std::string& name) const { return RE2::FullMatch(name, options_.shard_names); }
 
+void ShardSetWriter::require_only_shards() const {
+  for (const ShardSplit& split : options_.splits) {
+    if (!split.folder.empty()) require_only_shards(folder_ / split.folder);
+  }
+}
+
 // A folder whose files would be replaced must hold nothing but shards.
 void ShardSetWriter::require_only_shards(const fs::path& folder) const {
+  if (!is_there(folder)) return;
   std::error_code error;
   const fs::file_status status = fs::symlink_status(folder, error);
-  if (status.type() == fs::file_type::not_found) return;
-  if (error) fail("cannot look at", folder, error);
   const auto in_the_way = [](const fs::path& path) {
     refuse(fmt::format("'{}' is in the way and not a shard of an earlier run: choose another folder, or move it away",
                        path.string()));
@@ -106,14 +143,13 @@ std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
   bool has_shards = false;
   for (const ShardSplit& split : options_.splits) {
     has_shards = has_shards || split.folder.empty();
-    if (!split.folder.empty() && fs::exists(fs::symlink_status(folder / split.folder))) {
-      entries.emplace_back(split.folder);
-    }
+    if (!split.folder.empty() && is_there(folder / split.folder)) entries.emplace_back(split.folder);
   }
   std::error_code error;
   if (has_shards) {
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      if (is_shard(entry->path().filename().string())) entries.push_back(entry->path().filename());
+      const bool is_file = entry->symlink_status(error).type() == fs::file_type::regular;
+      if (is_file && is_shard(entry->path().filename().string())) entries.push_back(entry->path().filename());
     }
   }
   if (error) fail("cannot look into", folder, error);
@@ -137,16 +173,23 @@ void ShardSetWriter::start_shard(size_t split) {
 
 void ShardSetWriter::write(size_t split, std::string_view record) {
   SplitState& state = splits_.at(split);
+  if (!state.shard && state.num_shards > 0 && options_.splits[split].records_per_shard == 0) {
+    refuse("a record after the end of the one file of its split");
+  }
+  failed_ = true;  // until the record is in
   if (!state.shard) start_shard(split);
   state.shard->write(record);
   ++state.num_records;
   if (state.shard->num_records() == options_.splits[split].records_per_shard) finish_shard(split);
+  failed_ = false;
 }
 
 void ShardSetWriter::finish_shard(size_t split) {
   SplitState& state = splits_[split];
   if (!state.shard) return;
-  state.shard->set_path(shard_path(split, state.shard->num_records()));
+  const std::string path = shard_path(split, state.shard->num_records());
+  if (is_there(path)) refuse(fmt::format("two shards of a set have the name '{}'", path));
+  state.shard->set_path(path);
   state.shard->close();
   state.shard.reset();
   ++state.num_shards;
@@ -162,13 +205,23 @@ void ShardSetWriter::finish_shards() {
 
 void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
   if (files.empty()) refuse("nothing says that a set of shards is whole");
-  for (const ShardSetFile& file : files) write_atomically((incomplete_ / file.name).string(), file.text);
-  const fs::path old = incomplete_ / "old";
+  if (failed_) refuse("a set of shards that lacks a record cannot be put in place");
+  finish_shards();
+  for (const ShardSetFile& file : files) {
+    check_name(file.name);
+    if (is_shard(file.name)) refuse(fmt::format("'{}' is a name of a shard", file.name));
+    write_atomically((incomplete_ / file.name).string(), file.text);
+  }
+  const fs::path old = incomplete_ / kOld;
   make_folder(old.string());
+  require_only_shards();  // others may have come since
+  Moves moves;
   const auto put_away = [&](const fs::path& name) {
-    if (fs::exists(fs::symlink_status(folder_ / name))) move(folder_ / name, old / name);
+    if (is_there(folder_ / name)) moves.move(folder_ / name, old / name, "cannot put away");
   };
-  const auto put_in_place = [&](const fs::path& name) { move(incomplete_ / name, folder_ / name); };
+  const auto put_in_place = [&](const fs::path& name) {
+    moves.move(incomplete_ / name, folder_ / name, "cannot put in place");
+  };
 
   // From here on nothing needs room on the disk. First what says that a set is whole goes, last it comes; and the whole
   // old set is away before the first part of the new one is in place.
@@ -180,6 +233,8 @@ void ShardSetWriter::commit(const std::vector<ShardSetFile>& files) {
   lock_->sync();  // the shards must have reached the disk before the file that says so
   put_in_place(files[0].name);
   lock_->sync();
+  moves.keep();
+  remove_tree(old);
   made_folder_ = false;
 }
 

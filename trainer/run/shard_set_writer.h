@@ -16,10 +16,10 @@ namespace millrace {
 
 /// A part of a data set that is read by itself.
 struct ShardSplit {
-  std::string folder = {};        ///< of its files, below the set's: `train`. Default: empty, the set's own
+  std::string folder = {};        ///< of its files, in the set's: `train`. Default: empty, the set's own
   int64_t records_per_shard = 0;  ///< Default: 0, all in one file, which is there also without a record
   /// The name of a file: its number in the split, from 0, and how many records are in it.
-  std::function<std::string(int64_t index, int64_t num_records)> file_name = nullptr;
+  std::function<std::string(int64_t index, int64_t num_records)> file_name = nullptr;  // no default
 };
 
 struct ShardSetOptions {
@@ -64,8 +64,9 @@ class ShardSetWriter {
   void finish_shards();
   int64_t num_records(size_t split) const { return splits_.at(split).num_records; }
   int64_t num_shards(size_t split) const { return splits_.at(split).num_shards; }
-  /// Puts the whole set in place. After `finish_shards`. `files`: the first says that the set is whole; those of these
-  /// names that an earlier set has are replaced.
+  /// Ends the last shards and puts the whole set in place, or throws `kIo` naming the file, and the earlier set is
+  /// where it was. `files`: the first says that the set is whole; those of these names that an earlier set has are
+  /// replaced.
   void commit(const std::vector<ShardSetFile>& files);
 
  private:
@@ -76,6 +77,7 @@ class ShardSetWriter {
   };
 
   bool is_shard(const std::string& name) const;
+  void require_only_shards() const;
   void require_only_shards(const std::filesystem::path& folder) const;
   std::vector<std::filesystem::path> entries_in(const std::filesystem::path& folder) const;
   void start_shard(size_t split);
@@ -87,6 +89,7 @@ class ShardSetWriter {
   const std::filesystem::path incomplete_;
   const ShardSetOptions options_;
   bool made_folder_ = false;
+  bool failed_ = false;  // a record is not in its shard
   std::optional<FolderLock> lock_;
   std::vector<SplitState> splits_;
 };

@@ -10,30 +10,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/formats/error.h"
+
 namespace millrace::ordered_work_test {
 namespace {
 
-struct Piece {
+struct Item {
   int number = 0;
   int square = 0;
 };
 
-// The squares of 0, 1, ... below `count`, where early pieces take the longest.
+// The squares of 0, 1, ... below `count`, where early items take the longest.
 std::vector<int> squares(int threads, int count, const std::function<bool()>& stop = nullptr, bool* all = nullptr) {
   std::vector<int> written;
   int next = 0;
-  const bool finished = work_in_order<Piece>(
+  const bool finished = work_in_order<Item>(
       threads, stop,
-      [&](Piece& piece) {
+      [&](Item& item) {
         if (next == count) return false;
-        piece = {.number = next++};
+        item = {.number = next++};
         return true;
       },
-      [&](Piece& piece) {
-        std::this_thread::sleep_for(std::chrono::microseconds(500 * (7 - piece.number % 8)));
-        piece.square = piece.number * piece.number;
+      [&](Item& item) {
+        std::this_thread::sleep_for(std::chrono::microseconds(500 * (7 - item.number % 8)));
+        item.square = item.number * item.number;
       },
-      [&](const Piece& piece) { written.push_back(piece.square); });
+      [&](const Item& item) { written.push_back(item.square); });
   if (all != nullptr) *all = finished;
   return written;
 }
@@ -63,29 +65,33 @@ TEST(WorkInOrder, WhatWasReadBeforeAStopIsWritten) {
   EXPECT_FALSE(all);
 }
 
-// Reading that waits ends without a piece when it is to stop.
+// Reading that waits ends without a item when it is to stop.
 TEST(WorkInOrder, EndOfReadingAtAStopIsAStop) {
   bool stop = false;
-  const bool all = work_in_order<Piece>(
-      2, [&] { return stop; }, [&](Piece&) { return stop = true, false; }, [](Piece&) {}, [](Piece&) {});
+  const bool all = work_in_order<Item>(
+      2, [&] { return stop; }, [&](Item&) { return stop = true, false; }, [](Item&) {}, [](Item&) {});
   EXPECT_FALSE(all);
+}
+
+TEST(WorkInOrder, NeedsAThread) {
+  for (const int threads : {0, -1}) EXPECT_THROW((void)squares(threads, 3), ErrorException);
 }
 
 TEST(WorkInOrder, ErrorOfEachFunctionReachesTheCaller) {
   for (const std::string failing : {"read", "work", "write"}) {
-    const auto fail_in = [&](const std::string& name, const Piece& piece) {
-      if (name == failing && piece.number == 5) throw std::runtime_error(name);
+    const auto fail_in = [&](const std::string& name, const Item& item) {
+      if (name == failing && item.number == 5) throw std::runtime_error(name);
     };
     int next = 0;
     try {
-      work_in_order<Piece>(
+      work_in_order<Item>(
           3, nullptr,
-          [&](Piece& piece) {
-            piece.number = next++;
-            fail_in("read", piece);
+          [&](Item& item) {
+            item.number = next++;
+            fail_in("read", item);
             return next < 50;
           },
-          [&](Piece& piece) { fail_in("work", piece); }, [&](const Piece& piece) { fail_in("write", piece); });
+          [&](Item& item) { fail_in("work", item); }, [&](const Item& item) { fail_in("write", item); });
       ADD_FAILURE() << failing;
     } catch (const std::runtime_error& e) {
       EXPECT_EQ(e.what(), failing);

@@ -126,6 +126,65 @@ TEST(ShardSetWriter, SetThatIsNotCommittedLeavesTheOldOneBesideOtherFiles) {
   EXPECT_EQ(files_below(folder.path()), before);
 }
 
+// A folder that cannot be moved: its parent may not be written to.
+TEST(ShardSetWriter, SetThatCannotBePutInPlaceLeavesTheOldOne) {
+  const TemporaryFolder folder;
+  write_set(folder.path(), 25, 3);
+  const auto before = files_below(folder.path());
+  ShardSetWriter writer(folder.path(), two_folders(10));
+  writer.write(kTrain, "record");
+  writer.finish_shards();
+  // A folder that is not empty stands where one of the new set's is put away to, and one where it is put.
+  for (const char* in_the_way : {".incomplete-shards/old/train/x", ".incomplete-shards/old/counts.txt/x"}) {
+    fs::create_directories(folder.path(in_the_way));
+    EXPECT_THROW(writer.commit({{.name = "statistics.json", .text = "{1}"}, {.name = "counts.txt", .text = "1"}}),
+                 ErrorException);
+    fs::remove_all(folder.path(".incomplete-shards/old"));
+    auto now = files_below(folder.path());
+    std::erase_if(now, [](const auto& file) { return file.first.starts_with(".incomplete-shards/"); });
+    EXPECT_EQ(now, before) << in_the_way;
+  }
+  writer.commit({{.name = "statistics.json", .text = "{1}"}, {.name = "counts.txt", .text = "1"}});
+  EXPECT_EQ(files_below(folder.path()).at("statistics.json"), "{1}");
+}
+
+TEST(ShardSetWriter, CommitEndsTheLastShards) {
+  const TemporaryFolder folder;
+  {
+    ShardSetWriter writer(folder.path(), two_folders(10));
+    writer.write(kTrain, "record");
+    writer.commit({{.name = "statistics.json", .text = "{}"}});
+    EXPECT_EQ(writer.num_shards(kTrain), 1);
+  }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("statistics.json", "train/dataset-0-1.tfrecord"));
+}
+
+TEST(ShardSetWriter, WhatComesBesideTheShardsMeanwhileStays) {
+  const TemporaryFolder folder;
+  write_set(folder.path(), 5, 3);
+  ShardSetWriter writer(folder.path(), two_folders(10));
+  writer.write(kTrain, "record");
+  std::ofstream(folder.path("train/thesis.txt")) << "years of work";
+  EXPECT_THROW(writer.commit({{.name = "statistics.json", .text = "{}"}}), ErrorException);
+  EXPECT_TRUE(fs::exists(folder.path("train/thesis.txt")));
+  EXPECT_TRUE(fs::exists(folder.path("train/dataset-0-5.tfrecord")));
+}
+
+TEST(ShardSetWriter, ShardsOfOneNameAreRefused) {
+  const TemporaryFolder folder;
+  ShardSetOptions options = files_of_folds();
+  options.splits[1].file_name = options.splits[0].file_name;
+  ShardSetWriter writer(folder.path(), options);
+  EXPECT_THROW(writer.finish_shards(), ErrorException);
+}
+
+TEST(ShardSetWriter, RecordAfterTheOneFileOfASplitIsRefused) {
+  const TemporaryFolder folder;
+  ShardSetWriter writer(folder.path(), files_of_folds());
+  writer.finish_shards();
+  EXPECT_THROW(writer.write(0, "record"), ErrorException);
+}
+
 TEST(ShardSetWriter, OptionsThatCannotWorkAreRefused) {
   const TemporaryFolder folder;
   const auto message = [&](const ShardSetOptions& options) {
@@ -142,6 +201,11 @@ TEST(ShardSetWriter, OptionsThatCannotWorkAreRefused) {
   ShardSetOptions options = two_folders(10);
   options.splits[1].file_name = nullptr;
   EXPECT_THAT(message(options), HasSubstr("no file_name"));
+  for (const char* name : {"fold/train", "..", "old", "/train", ".incomplete-shards"}) {
+    options = two_folders(10);
+    options.splits[0].folder = name;
+    EXPECT_THAT(message(options), HasSubstr(std::string("'") + name + "' is no name in a set of shards"));
+  }
   options = two_folders(10);
   options.shard_names = "(";
   EXPECT_THAT(message(options), HasSubstr("shard_names is '('"));

@@ -23,7 +23,8 @@ if(MILLRACE_BUILD_TRAINER)
       tokenizer/tokenizer.h tokenizer/training/unigram_trainer.h trainer/trainer.h trainer/predictor.h trainer/model.h
       trainer/callback.h trainer/pipeline_source.h trainer/stop_signals.h trainer/step/device_worker.h
       trainer/tape_model.h trainer/gradient_check.h trainer/checkpoint/parameter_file.h
-      trainer/models/normal_weights.h trainer/models/roberta.h trainer/models/roberta_pretrained.h
+      trainer/models/normal_weights.h trainer/models/question_answer_roberta.h trainer/models/roberta.h
+      trainer/models/roberta_pretrained.h
       trainer/models/t5.h trainer/models/t5_pretrained.h)
   foreach(folder optimizers schedules callbacks metrics tensor)
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/trainer/${folder}/*.h)

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/dataset.h"
+
+namespace millrace {
+
+/// A text of a row: a vector of int32 ids, and one of int64 that is 1 where they are no padding.
+struct TextFeatures {
+  std::string ids = {};
+  std::string mask = {};
+  int64_t limit = 0;  ///< ids at most
+};
+
+/// Batches of rows of any lengths, in few different shapes: each text of a batch is padded to a multiple of one number,
+/// so that no more shapes than `max_shapes` are possible.
+///
+///     const SimilarLengths lengths({{"question_ids", "question_mask", 96}}, pad_token, 16);
+///     const Dataset batches = lengths.batches(lengths.without_padding(rows).shuffle(2048).repeat(), 64);
+class SimilarLengths {
+ public:
+  SimilarLengths(std::vector<TextFeatures> texts, int32_t pad_token, int64_t max_shapes);
+
+  /// The smallest multiple of 32 that allows no more shapes.
+  int64_t multiple() const { return multiple_; }
+  /// Rows whose padding, if they have some, is cut off.
+  Dataset without_padding(const Dataset& rows) const;
+  /// Batches of rows of similar lengths, by the longest text (`bucket_by_sequence_length`); features that are no texts
+  /// have a fixed size.
+  Dataset batches(const Dataset& rows, int64_t batch_size) const;
+  /// Batches in the order of the rows.
+  Dataset batches_in_order(const Dataset& rows, int64_t batch_size) const;
+
+ private:
+  PaddedBatchOptions padding(const Dataset& rows) const;
+
+  const std::vector<TextFeatures> texts_;
+  const int32_t pad_token_;
+  int64_t multiple_ = 32;
+};
+
+}  // namespace millrace

@@ -1,6 +1,9 @@
 #include "examples/packages/package_list.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -89,6 +92,17 @@ bool PackageReader::next(Package& package) {
   }
   if (begun) refuse("the list is cut off in a package");
   return false;
+}
+
+std::vector<Package> read_packages(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the packages in {}: {}", path, std::strerror(errno)));
+  }
+  PackageReader reader([&](std::string& line) { return static_cast<bool>(std::getline(file, line)); }, path);
+  std::vector<Package> packages;
+  for (Package package; reader.next(package);) packages.push_back(std::move(package));
+  return packages;
 }
 
 }  // namespace millrace

@@ -35,4 +35,7 @@ class PackageReader {
   int64_t num_lines_ = 0;
 };
 
+/// All packages of a file. Throws as well `kIo`.
+[[nodiscard]] std::vector<Package> read_packages(const std::string& path);
+
 }  // namespace millrace

@@ -20,6 +20,8 @@ extern const char* const kDatasetVerify;
 extern const char* const kFillMask;
 extern const char* const kGemmShareBench;
 extern const char* const kGlobalShuffleBench;
+extern const char* const kPredictQuest;
+extern const char* const kPrepareQuest;
 extern const char* const kPrepareShards;
 extern const char* const kPrepareShardsWithFaults;
 extern const char* const kReadEvents;
@@ -31,6 +33,7 @@ extern const char* const kToyRun;
 extern const char* const kToyTraining;
 extern const char* const kTrainMlm;
 extern const char* const kTrainMlmWithHangingReads;
+extern const char* const kTrainQuest;
 extern const char* const kTrainUnigram;
 extern const char* const kTrainingSoak;
 

@@ -1,0 +1,165 @@
+#include "examples/quest/quest_set.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "examples/csv/csv_table.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/example/writer.h"
+#include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/storage/whole_file.h"
+#include "millrace/pipeline/run/executor.h"
+#include "millrace/trainer/run/cross_validation.h"
+#include "millrace/trainer/run/ordered_work.h"
+#include "millrace/trainer/run/shard_set_writer.h"
+
+namespace millrace {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(Head, {{Head::kQuestion, kHeadNames[0]},
+                                    {Head::kAnswer, kHeadNames[1]},
+                                    {Head::kJoint, kHeadNames[2]}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestTarget, name, head)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SequenceLimits, question, answer, title)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestFormat, targets, limits, vocabulary_size, tokenizer_digest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestStatistics, format, padded, rows, groups, fold_rows, question_tokens,
+                                   answer_tokens, cut_rows)
+
+namespace {
+
+template <typename T>
+T read_json(const std::string& path, const char* what) {
+  try {
+    return parse_json<nlohmann::json>(read_whole_file(path, what), path).template get<T>();
+  } catch (const nlohmann::json::exception& e) {
+    throw ErrorException({.code = ErrorCode::kParse, .message = e.what(), .shard = path});
+  }
+}
+
+std::string digest_of(const std::string& tokenizer_file) {
+  const std::string bytes = read_whole_file(tokenizer_file, "tokenizer");
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+// A row on its way through the preparation. Its memory is used again.
+struct RowInFlight {
+  size_t row = 0;
+  Sequences sequences = {};
+  std::string record = {};
+};
+
+}  // namespace
+
+QuestionAnswerTargets QuestFormat::by_head() const {
+  QuestionAnswerTargets result;
+  for (int64_t i = 0; i < std::ssize(targets); ++i) {
+    const Head head = targets[static_cast<size_t>(i)].head;
+    (head == Head::kQuestion ? result.question : head == Head::kAnswer ? result.answer : result.joint).push_back(i);
+  }
+  return result;
+}
+
+void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const {
+  if (digest_of(tokenizer_file) == tokenizer_digest) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("{} is another tokenizer than that of {} tokens which {} was made with",
+                                   tokenizer_file, vocabulary_size, made_by));
+}
+
+std::string QuestStatistics::shard_name(bool train, int64_t fold) const {
+  const int64_t valid_rows = fold_rows.at(static_cast<size_t>(fold));
+  return fmt::format("{}-{}-{}-{}-{}.tfrec", train ? "train" : "valid", fold, train ? rows - valid_rows : valid_rows,
+                     format.limits.question, format.limits.answer);
+}
+
+std::string to_json(const QuestFormat& format) { return nlohmann::json(format).dump(2) + "\n"; }
+std::string to_json(const QuestStatistics& statistics) { return nlohmann::json(statistics).dump(2) + "\n"; }
+
+std::string quest_record(const Sequences& sequences, std::span<const float> labels, const SequenceEncoder& encoder,
+                         bool padded) {
+  ExampleWriter example;
+  const auto add = [&](const std::string& name, std::vector<int32_t> ids, int64_t limit) {
+    std::vector<int32_t> mask(ids.size(), 1);
+    ids.resize(padded ? static_cast<size_t>(limit) : ids.size(), encoder.tokens().pad);
+    mask.resize(ids.size());
+    example.add("input_ids_" + name, std::span<const int32_t>(ids));
+    example.add("input_mask_" + name, std::span<const int32_t>(mask));
+  };
+  add("question", sequences.question, encoder.limits().question);
+  add("answer", sequences.answer, encoder.limits().answer);
+  example.add("labels", labels);
+  return example.finish();
+}
+
+std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
+                                               const std::string& tokenizer_file, const std::string& folder,
+                                               const QuestSetOptions& options) {
+  std::vector<std::string> groups;
+  for (const QuestRow& row : rows.rows) groups.push_back(row.group);
+  const std::vector<int> folds = folds_of(groups, options.folds);
+  QuestStatistics statistics{.format = {.targets = rows.targets,
+                                        .limits = encoder.limits(),
+                                        .vocabulary_size = encoder.tokens().vocabulary_size,
+                                        .tokenizer_digest = digest_of(tokenizer_file)},
+                             .padded = options.padded,
+                             .rows = std::ssize(rows.rows),
+                             .groups = std::ssize(std::unordered_set<std::string>(groups.begin(), groups.end()))};
+  for (int fold = 0; fold < options.folds; ++fold) statistics.fold_rows.push_back(std::ranges::count(folds, fold));
+  ShardSetOptions shards = {.shard_names = "(train|valid)-[0-9]+-[0-9]+-[0-9]+-[0-9]+\\.tfrec"};
+  for (int split = 0; split < 2 * options.folds; ++split) {  // of each fold those to train on, then its own
+    const std::string name = statistics.shard_name(split % 2 == 0, split / 2);
+    shards.splits.push_back({.file_name = [name](int64_t, int64_t) { return name; }});
+  }
+  ShardSetWriter writer(folder, std::move(shards));
+  size_t num_read = 0;
+  const bool finished = work_in_order<RowInFlight>(
+      checked_threads(options.threads), options.stop_requested,
+      [&](RowInFlight& work) {
+        work.row = num_read++;
+        return work.row < rows.rows.size();
+      },
+      [&](RowInFlight& work) {
+        encoder.encode(rows.rows[work.row], work.sequences);
+        work.record = quest_record(work.sequences, rows.rows[work.row].labels, encoder, options.padded);
+      },
+      [&](RowInFlight& work) {
+        for (int fold = 0; fold < options.folds; ++fold) {
+          writer.write(2 * static_cast<size_t>(fold) + (folds[work.row] == fold ? 1 : 0), work.record);
+        }
+        statistics.question_tokens += std::ssize(work.sequences.question);
+        statistics.answer_tokens += std::ssize(work.sequences.answer);
+        statistics.cut_rows += work.sequences.cut ? 1 : 0;
+      });
+  if (!finished) return std::nullopt;
+  writer.finish_shards();
+  std::string fold_of_row = "qa_id,fold\n";
+  for (size_t i = 0; i < folds.size(); ++i) {
+    fold_of_row += fmt::format("{},{}\n", csv_field(rows.rows[i].id), folds[i]);
+  }
+  writer.commit({{.name = "statistics.json", .text = to_json(statistics)},
+                 {.name = "folds.csv", .text = std::move(fold_of_row)}});
+  return statistics;
+}
+
+QuestFormat read_quest_format(const std::string& folder) {
+  return read_json<QuestFormat>(folder + "/quest.json", "format of a question quality model");
+}
+
+QuestStatistics read_quest_set(const std::string& folder) {
+  const auto statistics = read_json<QuestStatistics>(folder + "/statistics.json", "statistics of a set of shards");
+  for (int64_t i = 0; i < 2 * std::ssize(statistics.fold_rows); ++i) {
+    const std::string shard = folder + "/" + statistics.shard_name(i % 2 == 0, i / 2);
+    if (std::filesystem::is_regular_file(shard)) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("fold {} is not whole: {} is missing", i / 2, shard));
+  }
+  return statistics;
+}
+
+}  // namespace millrace

@@ -1,0 +1,440 @@
+// prepare_quest, train_quest and predict_quest as processes, on a table of letters.
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "examples/csv/csv_table.h"
+#include "millrace/formats/safetensors/reader.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "tests/examples/mlm/preparation_text.h"
+#include "tests/examples/quest/quest_table.h"
+#include "tests/support/child_process.h"
+#include "tests/support/killed_runs.h"
+#include "tests/support/places.h"
+#include "tests/support/soak.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::quest_programs_test {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ChildProcess;
+using test::ChildResult;
+using test::run_child;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using Command = std::vector<std::string>;
+
+// What is given later counts.
+Command operator+(Command command, const Command& more) {
+  for (size_t i = 0; i < more.size(); ++i) {
+    const auto found = std::ranges::find(command, more[i]);
+    if (more[i].starts_with("--") && found != command.end() && i + 1 < more.size()) {
+      *(found + 1) = more[++i];
+    } else {
+      command.push_back(more[i]);
+    }
+  }
+  return command;
+}
+
+// The numbers of a CSV of predictions, without its ids.
+std::vector<double> numbers_of(const std::string& csv) {
+  std::vector<double> numbers;
+  for (size_t line = csv.find('\n') + 1; line < csv.size(); line = csv.find('\n', line) + 1) {
+    for (size_t at = csv.find(',', line); at < csv.find('\n', line); at = csv.find(',', at + 1)) {
+      numbers.push_back(std::stod(csv.substr(at + 1)));
+    }
+  }
+  return numbers;
+}
+
+// Shards of two folds, and a tiny model trained on both, made once.
+class Quest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = new test::TemporaryFolder;
+    test::write_file(data_->path("tokenizer.json"), test::letter_tokenizer_json());
+    test::write_file(data_->path("table.csv"), test::quest_csv(16));
+    succeed(prepare("shards"));
+    succeed(train("run"));
+  }
+  static void TearDownTestSuite() {
+    delete data_;
+    data_ = nullptr;
+  }
+  static std::string path(const std::string& name) { return data_->path(name); }
+
+  static Command prepare(const std::string& out, const Command& more = {}) {
+    return Command{test::kPrepareQuest,
+                   "--csv",
+                   path("table.csv"),
+                   "--tokenizer",
+                   path("tokenizer.json"),
+                   "--out",
+                   path(out),
+                   "--question-targets",
+                   "q_.*",
+                   "--answer-targets",
+                   "a_.*",
+                   "--joint-targets",
+                   "both_.*",
+                   "--folds",
+                   "2",
+                   "--max-question",
+                   "44",
+                   "--max-answer",
+                   "30",
+                   "--max-title",
+                   "10",
+                   "--threads",
+                   "2"} +
+           more;
+  }
+  static Command train(const std::string& out, const Command& more = {}) {
+    return Command{test::kTrainQuest,
+                   "--out",
+                   path(out),
+                   "--shards",
+                   path("shards"),
+                   "--tokenizer",
+                   path("tokenizer.json"),
+                   "--layers",
+                   "1",
+                   "--hidden",
+                   "16",
+                   "--heads",
+                   "2",
+                   "--global-batch",
+                   "8",
+                   "--steps",
+                   "12",
+                   "--warmup-steps",
+                   "2",
+                   "--evaluate-every",
+                   "6",
+                   "--report-every",
+                   "1",
+                   "--checkpoint-every",
+                   "4",
+                   "--learning-rate",
+                   "0.01",
+                   "--threads",
+                   "2"} +
+           more;
+  }
+  static Command predict(const std::string& csv, const std::string& out, const Command& more = {}) {
+    return Command{test::kPredictQuest, "--models",  path("run"), "--csv", path(csv), "--out",
+                   path(out),           "--threads", "2"} +
+           more;
+  }
+  static ChildResult succeed(const Command& command) {
+    ChildResult result = run_child(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result;
+  }
+  // The error of a command that must fail, which is one line.
+  static std::string refusal(const Command& command) {
+    const ChildResult result = run_child(command);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    const std::string name = fs::path(command.front()).filename().string() + ": ";
+    const size_t last = result.err.rfind(name);
+    EXPECT_NE(last, std::string::npos) << result.err;
+    EXPECT_EQ(std::ranges::count(result.err.substr(last), '\n'), 1) << result.err;
+    return last == std::string::npos ? result.err : result.err.substr(last);
+  }
+
+  static test::TemporaryFolder* data_;
+};
+
+test::TemporaryFolder* Quest::data_ = nullptr;
+
+TEST_F(Quest, TrainsEachFoldIntoAFolderOfItsOwnWithItsBestModel) {
+  for (const char* fold : {"fold-0", "fold-1"}) {
+    const std::string run = path("run") + "/" + fold;
+    EXPECT_THAT(test::read_file(run + "/log.jsonl"),
+                AllOf(HasSubstr("\"spearman\""), HasSubstr("\"constant_columns\"")));
+    for (const char* file :
+         {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "quest.json"}) {
+      EXPECT_TRUE(fs::exists(run + "/model/" + file)) << file;
+    }
+    EXPECT_FALSE(fs::is_empty(run + "/best"));
+    const SafetensorsFile weights(run + "/model/model.safetensors");
+    EXPECT_NE(weights.find("roberta.embeddings.word_embeddings.weight"), nullptr);
+    EXPECT_NE(weights.find("heads.joint.gate.reduce.weight"), nullptr);
+  }
+}
+
+TEST_F(Quest, PredictsEachRowOnceInTheirOrderWithTheNamesOfTheTargets) {
+  for (const int questions : {1, 7}) {
+    test::write_file(path("new.csv"), test::quest_csv(questions));
+    const ChildResult result = succeed(predict("new.csv", "new-said.csv", {"--show", "2"}));
+    EXPECT_THAT(result.out, AllOf(HasSubstr("\n100: "), HasSubstr("\n101: "), HasSubstr("rows predicted: ")));
+    EXPECT_THAT(result.out, testing::Not(HasSubstr("\n102: ")));
+    const std::string csv = test::read_file(path("new-said.csv"));
+    EXPECT_THAT(csv, testing::StartsWith("qa_id,a_long,q_short,both_fit,q_far,a_even\n100,"));
+    EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + 3 * questions);
+    for (int row = 0; row < 3 * questions; ++row) EXPECT_THAT(csv, HasSubstr(fmt::format("\n{},", 100 + row)));
+    EXPECT_THAT(numbers_of(csv),
+                AllOf(SizeIs(15 * questions), testing::Each(testing::AllOf(testing::Ge(0), testing::Le(1)))));
+    succeed(predict("new.csv", "again.csv", {"--threads", "1"}));
+    EXPECT_EQ(test::read_file(path("again.csv")), csv);
+    // Sums of other batches are rounded elsewhere.
+    succeed(predict("new.csv", "again.csv", {"--global-batch", "5"}));
+    EXPECT_THAT(numbers_of(test::read_file(path("again.csv"))),
+                testing::Pointwise(testing::DoubleNear(1e-5), numbers_of(csv)));
+  }
+}
+
+TEST_F(Quest, PredictsByLogitsProbabilitiesOrRanks) {
+  std::vector<std::vector<double>> said;
+  for (const char* kind : {"logits", "probabilities", "ranks"}) {
+    succeed(predict("table.csv", "said.csv", {"--ensemble", kind}));
+    said.push_back(numbers_of(test::read_file(path("said.csv"))));
+  }
+  EXPECT_NE(said[0], said[1]);
+  for (size_t i = 0; i < said[0].size(); ++i) EXPECT_NEAR(said[0][i], said[1][i], 0.1);
+  // Ranks of a column are spread evenly over all rows.
+  double sum = 0;
+  for (size_t i = 0; i < said[2].size(); i += 5) sum += said[2][i];
+  EXPECT_NEAR(sum, 24, 1e-4);
+}
+
+TEST_F(Quest, PrintsTheRankCorrelationOfEachFoldAndTarget) {
+  const ChildResult result =
+      succeed({test::kPredictQuest, "--models", path("run"), "--shards", path("shards"), "--json"});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_THAT(json.at("targets"), ElementsAre("a_long", "q_short", "both_fit", "q_far", "a_even"));
+  ASSERT_THAT(json.at("spearman"), SizeIs(2));
+  for (const char* kind : {"spearman", "binned_spearman"}) {
+    for (const auto& fold : json.at(kind)) {
+      ASSERT_THAT(fold, SizeIs(5));
+      EXPECT_TRUE(fold[3].is_null());  // q_far is the same for all
+    }
+  }
+  EXPECT_EQ(json.at("bins")[3], 0);
+  // The mean of the evaluation of the best model is that of these columns.
+  for (const int fold : {0, 1}) {
+    double sum = 0;
+    for (const int column : {0, 1, 2, 4}) sum += json.at("spearman")[fold][column].get<double>();
+    double best = -1;
+    std::istringstream log(test::read_file(path(fmt::format("run/fold-{}/log.jsonl", fold))));
+    std::vector<double> evaluations;
+    for (std::string line; std::getline(log, line);) {
+      const auto report = nlohmann::json::parse(line);
+      if (report.at("event") == "evaluation") evaluations.push_back(report.at("metrics").at("spearman").get<double>());
+    }
+    ASSERT_THAT(evaluations, SizeIs(2));
+    best = *std::ranges::min_element(evaluations, {}, [&](double value) { return std::abs(value - sum / 4); });
+    EXPECT_NEAR(sum / 4, best, 1e-5);
+  }
+  EXPECT_THAT(succeed({test::kPredictQuest, "--models", path("run"), "--shards", path("shards")}).out,
+              AllOf(HasSubstr("rank correlation by fold"), HasSubstr("both_fit "), HasSubstr("mean")));
+}
+
+TEST_F(Quest, BinsPredictionsAsTheFoldsChooseUnlessToldOtherwise) {
+  succeed(predict("table.csv", "raw.csv", {"--shards", path("shards"), "--no-binning"}));
+  succeed(predict("table.csv", "none.csv"));
+  EXPECT_EQ(test::read_file(path("raw.csv")), test::read_file(path("none.csv")));
+  const auto json =
+      nlohmann::json::parse(succeed(predict("table.csv", "bins.csv", {"--shards", path("shards"), "--json"})).out);
+  const std::vector<double> raw = numbers_of(test::read_file(path("raw.csv")));
+  const std::vector<double> bins = numbers_of(test::read_file(path("bins.csv")));
+  int binned_columns = 0;
+  for (size_t column = 0; column < 5; ++column) {
+    const int k = json.at("bins")[column].get<int>();
+    binned_columns += k > 0 ? 1 : 0;
+    for (size_t i = column; i < raw.size(); i += 5) {
+      if (k == 0) {
+        EXPECT_EQ(raw[i], bins[i]);
+      } else {
+        EXPECT_NEAR(bins[i] * k, std::round(bins[i] * k), 1e-3);
+      }
+    }
+  }
+  EXPECT_GT(binned_columns, 0);
+}
+
+TEST_F(Quest, TrainsOnRowsOfAnyLengthInFewShapes) {
+  succeed(prepare("unpadded", {"--unpadded"}));
+  EXPECT_THAT(refusal(train("x", {"--shards", path("unpadded")})), HasSubstr("which need --dynamic"));
+  const auto shapes = [](const Command& command) {
+    return nlohmann::json::parse(succeed(command + Command{"--json"}).out).at("distinct_shapes").get<int>();
+  };
+  EXPECT_EQ(shapes(train("dynamic", {"--dynamic", "--fold", "0"})), 1);  // of 64 and 32
+  succeed(prepare("short", {"--max-title", "2"}));
+  EXPECT_EQ(shapes(train("short-run", {"--dynamic", "--fold", "0", "--shards", path("short")})), 2);
+  succeed(train("dynamic-unpadded", {"--dynamic", "--fold", "0", "--shards", path("unpadded")}));
+  const std::string weights = test::read_file(path("dynamic/fold-0/model/model.safetensors"));
+  EXPECT_TRUE(weights == test::read_file(path("dynamic-unpadded/fold-0/model/model.safetensors")));
+  EXPECT_EQ(shapes(train("one-shape", {"--dynamic", "--max-shapes", "1", "--fold", "1"})), 1);
+  EXPECT_THAT(refusal(train("x", {"--max-shapes", "3"})), HasSubstr("--max-shapes is of --dynamic"));
+}
+
+TEST_F(Quest, StartsFromATrainedEncoder) {
+  const Command from_model = {test::kTrainQuest,
+                              "--out",
+                              path("tuned"),
+                              "--shards",
+                              path("shards"),
+                              "--model",
+                              path("run/fold-0/model"),
+                              "--fold",
+                              "0",
+                              "--global-batch",
+                              "8",
+                              "--steps",
+                              "2",
+                              "--warmup-steps",
+                              "0",
+                              "--learning-rate",
+                              "1e-12",
+                              "--threads",
+                              "2"};
+  succeed(from_model);
+  const SafetensorsFile before(path("run/fold-0/model/model.safetensors"));
+  const SafetensorsFile after(path("tuned/fold-0/model/model.safetensors"));
+  const char* words = "roberta.embeddings.word_embeddings.weight";
+  EXPECT_TRUE(std::ranges::equal(before.find(words)->bytes, after.find(words)->bytes));
+  const char* head = "heads.question.output.weight";
+  EXPECT_FALSE(std::ranges::equal(before.find(head)->bytes, after.find(head)->bytes));
+  EXPECT_THAT(refusal(from_model + Command{"--overwrite", "--hidden", "32"}),
+              HasSubstr("--hidden is what --model has"));
+  // More tokens than the encoder has positions for.
+  succeed(prepare("longer", {"--max-answer", "45"}));
+  EXPECT_THAT(refusal(from_model + Command{"--overwrite", "--shards", path("longer")}),
+              HasSubstr("is a model for 44 tokens, rows have 45"));
+}
+
+TEST_F(Quest, GoesOnWithAFoldBitForBit) {
+  ChildProcess child(train("stopped", {"--fold", "0", "--steps", "12"}));
+  while (!fs::exists(path("stopped/fold-0/checkpoints/step-00000004")) && child.running()) std::this_thread::yield();
+  child.signal(SIGKILL);
+  child.wait();
+  const auto checkpoint = newest_checkpoint(path("stopped/fold-0/checkpoints"));
+  ASSERT_TRUE(checkpoint);
+  succeed(train("stopped", {"--fold", "0", "--resume", *checkpoint}));
+  for (const char* file : {"model.safetensors", "quest.json", "config.json"}) {
+    EXPECT_TRUE(test::read_file(path("stopped/fold-0/model/") + file) ==
+                test::read_file(path("run/fold-0/model/") + file));
+  }
+  EXPECT_THAT(refusal(train("stopped", {"--resume", *checkpoint})), HasSubstr("--fold is missing"));
+}
+
+TEST_F(Quest, KilledPreparationsAndPredictionsLeaveNothingHalfWritten) {
+  const auto shards = test::files_below(path("shards"));
+  succeed(predict("table.csv", "whole.csv"));
+  const std::string csv = test::read_file(path("whole.csv"));
+  const int kills = test::soaking() ? 50 : 2;
+  for (int kill = 0; kill < kills; ++kill) {
+    const auto delay = std::chrono::milliseconds((test::seed_of_this_run() + 37 * static_cast<uint64_t>(kill)) % 120);
+    for (const Command& command : {prepare("killed"), predict("table.csv", "killed.csv")}) {
+      ChildProcess child(command);
+      std::this_thread::sleep_for(delay);
+      child.signal(SIGKILL);
+      child.wait();
+    }
+    const std::string said = test::read_file(path("killed.csv"));
+    EXPECT_TRUE(said.empty() || said == csv);
+    succeed(prepare("killed"));
+    EXPECT_TRUE(test::files_below(path("killed")) == shards);
+    succeed(predict("table.csv", "killed.csv"));
+    EXPECT_EQ(test::read_file(path("killed.csv")), csv);
+    fs::remove(path("killed.csv"));
+  }
+}
+
+TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
+  const auto before = test::files_below(path("shards"));
+  EXPECT_THAT(refusal(prepare("shards", {"--folds", "17"})),
+              HasSubstr("48 rows in 16 groups cannot be cut into 17 folds"));
+  test::write_file(path("bad.csv"), "question_title,question_body,answer,q_a,a_a,both_a\nt,b,a,2,0,0\n");
+  Command bad = prepare("shards");
+  bad[2] = path("bad.csv");
+  EXPECT_THAT(refusal(bad), AllOf(HasSubstr("line 2"), HasSubstr("2 is outside [0, 1]")));
+  EXPECT_TRUE(test::files_below(path("shards")) == before);
+  EXPECT_THAT(refusal(prepare("x", {"--packages", path("table.csv")})), HasSubstr("one of --csv and --packages"));
+  EXPECT_THAT(refusal(prepare("x", {"--rows", "5"})), HasSubstr("--rows is of --packages"));
+  EXPECT_THAT(refusal(prepare("x", {"--preset", "original"})), HasSubstr("--max-question is of --preset"));
+
+  EXPECT_THAT(refusal(train("x", {"--fold", "2"})), HasSubstr("has the folds 0 to 1, and no fold 2"));
+  test::write_file(path("other.json"), test::letter_tokenizer_json() + "\n");
+  EXPECT_THAT(refusal(train("x", {"--tokenizer", path("other.json")})),
+              HasSubstr("is another tokenizer than that of 32"));
+  EXPECT_THAT(refusal(train("run")), HasSubstr("run/fold-0"));
+  EXPECT_THAT(refusal(train("x", {"--shards", path("nothing")})), HasSubstr("nothing/statistics.json"));
+
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("shards")})), HasSubstr("fold-0 is not there"));
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--ensemble", "votes"})),
+              HasSubstr("must be logits, probabilities or ranks"));
+  succeed(prepare("three", {"--folds", "3"}));
+  EXPECT_THAT(refusal({test::kPredictQuest, "--models", path("run"), "--shards", path("three")}),
+              HasSubstr("has 3 folds, and models are there for 2"));
+  succeed(prepare("wide", {"--max-answer", "40"}));
+  EXPECT_THAT(refusal({test::kPredictQuest, "--models", path("run"), "--shards", path("wide")}),
+              HasSubstr("has other targets, limits or tokenizer than"));
+  fs::create_directories(path("mixed"));
+  fs::copy(path("run/fold-0"), path("mixed/fold-0"), fs::copy_options::recursive);
+  fs::create_directories(path("mixed/fold-1/best"));
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("mixed")})), HasSubstr("fold 1 has no model in"));
+  succeed(train("mixed", {"--fold", "1", "--shards", path("wide"), "--overwrite"}));
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("mixed")})),
+              HasSubstr("is a model of other targets, limits or tokenizer than"));
+  EXPECT_FALSE(fs::exists(path("x.csv")));
+}
+
+TEST_F(Quest, PreparesPackagesWithTestRowsAndTextsOfOtherSources) {
+  std::string list;
+  for (int i = 0; i < 40; ++i) {
+    list += fmt::format(
+        "Package: p{}\nSource: s{}\nSection: misc\n{}Description: thing {}\n first {} part\n .\n second part\n\n", i,
+        i / 2, i % 10 == 9 ? "" : fmt::format("Tag: a, b, c, d, e{}, f\n", i % 3 == 0 ? ", g" : ""), i, i);
+  }
+  test::write_file(path("packages"), list);
+  const Command command = {test::kPrepareQuest,
+                           "--packages",
+                           path("packages"),
+                           "--tokenizer",
+                           path("tokenizer.json"),
+                           "--out",
+                           path("of-packages"),
+                           "--rows",
+                           "20",
+                           "--tags",
+                           "6",
+                           "--folds",
+                           "2",
+                           "--test-rows",
+                           "3",
+                           "--test-csv",
+                           path("test.csv"),
+                           "--other-texts",
+                           path("other.txt")};
+  EXPECT_THAT(succeed(command).out,
+              AllOf(HasSubstr("left out: 4 packages without tags, 0 without a second paragraph, 13 not drawn"),
+                    HasSubstr("20 rows in")));
+  const QuestRows test_rows = read_csv_rows(path("test.csv"), std::nullopt);
+  EXPECT_THAT(test_rows.rows, SizeIs(3));
+  EXPECT_THAT(test::read_file(path("other.txt")), AllOf(HasSubstr("thing "), testing::EndsWith("part\n")));
+  const auto json = nlohmann::json::parse(succeed(command + Command{"--json"}).out);
+  EXPECT_EQ(json.at("not_drawn"), 13);
+  EXPECT_EQ(json.at("rows"), 20);
+  EXPECT_GT(json.at("padding_share"), 0.1);
+  EXPECT_THAT(refusal(command + Command{"--q-targets", "x"}), HasSubstr("q-targets"));
+  EXPECT_THAT(refusal(command + Command{"--question-targets", "x"}), HasSubstr("--question-targets is of --csv"));
+  test::write_file(path("packages"), list.substr(0, list.size() - 30));
+  EXPECT_THAT(refusal(command), HasSubstr("the list is cut off"));
+}
+
+}  // namespace
+}  // namespace millrace::quest_programs_test

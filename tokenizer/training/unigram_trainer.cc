@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "millrace/tokenizer/pre_tokenizers/pre_tokenizer.h"
 #include "millrace/tokenizer/training/embedded_program.h"
 #include "millrace/tokenizer/training/message_fields.h"
+#include "millrace/tokenizer/training/unigram_layout.h"
 #include "millrace/tokenizer/training/word_counts.h"
 
 namespace millrace {
@@ -31,10 +33,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr auto& kSpecialTokens = UnigramTrainer::kSpecialTokens;
-constexpr int32_t kNumSpecialTokens = std::size(kSpecialTokens);
-constexpr int32_t kUnknownId = 2;
-constexpr int32_t kMaskId = 4;
 constexpr std::string_view kWordBegin = "\u2581";
 
 // sentencepiece gives each of its threads a share of the words and adds up what they found, so another number of them
@@ -75,67 +73,13 @@ std::string without_stand_ins(std::string text) {
   return text;
 }
 
-ordered_json template_json(bool pair) {
-  const auto special = [](const char* token, int type_id) {
-    return ordered_json{{"SpecialToken", {{"id", token}, {"type_id", type_id}}}};
-  };
-  const auto text = [](const char* name, int type_id) {
-    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type_id}}}};
-  };
-  ordered_json pieces = {special("[CLS]", 0), text("A", 0), special("[SEP]", 0)};
-  if (pair) {
-    pieces.push_back(text("B", 1));
-    pieces.push_back(special("[SEP]", 1));
-  }
-  return pieces;
-}
-
-// The file but for its vocabulary.
-ordered_json layout_json() {
-  ordered_json added_tokens = ordered_json::array();
-  for (int32_t id = 0; id < kNumSpecialTokens; ++id) {
-    added_tokens.push_back({{"id", id},
-                            {"content", kSpecialTokens[id]},
-                            {"single_word", false},
-                            // A mask stands for a word with the space before it, as words are cut.
-                            {"lstrip", id == kMaskId},
-                            {"rstrip", false},
-                            {"normalized", false},
-                            {"special", true}});
-  }
-  const auto replace_by_quote = [](const char* pattern) {
-    return ordered_json{{"type", "Replace"}, {"pattern", {{"String", pattern}}}, {"content", "\""}};
-  };
-  const auto template_token = [](int32_t id) {
-    const char* token = kSpecialTokens[id];
-    return ordered_json{{"id", token}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({token})}};
-  };
-  const ordered_json metaspace = {
-      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
-  return {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added_tokens},
-      {"normalizer",
-       {{"type", "Sequence"}, {"normalizers", ordered_json::array({replace_by_quote("``"), replace_by_quote("''")})}}},
-      {"pre_tokenizer", metaspace},
-      {"post_processor",
-       {{"type", "TemplateProcessing"},
-        {"single", template_json(/*pair=*/false)},
-        {"pair", template_json(/*pair=*/true)},
-        {"special_tokens", {{"[CLS]", template_token(0)}, {"[SEP]", template_token(1)}}}}},
-      {"decoder", metaspace},
-      {"model",
-       {{"type", "Unigram"}, {"unk_id", kUnknownId}, {"vocab", ordered_json::array()}, {"byte_fallback", false}}}};
-}
-
-AddedTokenMatcher special_token_matcher() {
+AddedTokenMatcher special_token_matcher(const UnigramFile& file) {
+  std::vector<std::string> contents = file.first;
+  contents.insert(contents.end(), file.last.begin(), file.last.end());
   std::vector<AddedToken> tokens;
-  std::vector<std::string> contents;
-  for (int32_t id = 0; id < kNumSpecialTokens; ++id) {
-    tokens.push_back({.id = id, .content = kSpecialTokens[id], .special = true});
-    contents.emplace_back(kSpecialTokens[id]);
+  tokens.reserve(contents.size());
+  for (const std::string& content : contents) {
+    tokens.push_back({.id = static_cast<int32_t>(tokens.size()), .content = content, .special = true});
   }
   return {std::move(tokens), contents};
 }
@@ -222,9 +166,9 @@ void add_covered_parts(std::string_view word, int64_t count, const std::set<std:
 
 [[noreturn]] void refuse(const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, why); }
 
-// What sentencepiece makes of the message, in order of ids. The answer counts only where it is whole, whatever the
-// program ended with.
-std::vector<std::pair<std::string, float>> learned_pieces(std::string_view message, int32_t vocab_size) {
+// What sentencepiece makes of the message, in order of ids; `num_last` tokens follow them. The answer counts only where
+// it is whole, whatever the program ended with.
+std::vector<UnigramPiece> learned_pieces(std::string_view message, int32_t num_learned, int32_t num_last) {
   const ProgramResult result = run_embedded_program("learn_unigram", kLearnUnigram, message);
   std::string_view answer = result.output;
   const std::string_view kind = take_field(answer).value_or("");
@@ -232,12 +176,12 @@ std::vector<std::pair<std::string, float>> learned_pieces(std::string_view messa
   if (kind == "refused") {
     const std::string_view why = take_field(answer).value_or("");
     if (const auto largest = number_after(why, "Please set it to a value <= ")) {
-      refuse(
-          fmt::format("a vocabulary of {} is too large for this text: at most {} are possible", vocab_size, *largest));
+      refuse(fmt::format("a vocabulary of {} is too large for this text: at most {} are possible",
+                         num_learned + num_last, *largest + num_last));
     }
     refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", why));
   }
-  std::vector<std::pair<std::string, float>> pieces;
+  std::vector<UnigramPiece> pieces;
   while (const auto piece = take_field(answer)) {
     if (piece->empty()) return pieces;
     const std::string_view digits = take_field(answer).value_or("");
@@ -248,12 +192,63 @@ std::vector<std::pair<std::string, float>> learned_pieces(std::string_view messa
   throw ErrorException(ErrorCode::kIo, fmt::format("the process of sentencepiece {} without a result", result.ending));
 }
 
+Tokenizer tokenizer_of(const UnigramFile& file, std::span<const UnigramPiece> pieces) {
+  ordered_json document = file.json;
+  ordered_json& vocabulary = document["model"]["vocab"];
+  for (const auto& [piece, score] : pieces) vocabulary.push_back({piece, static_cast<double>(score)});
+  for (const std::string& token : file.last) vocabulary.push_back({token, 0.0});
+  return Tokenizer::from_json(document.dump(2) + "\n");
+}
+
+// The least likely piece that may go, as a word's characters and parts that are needed must not.
+size_t least_likely(std::span<const UnigramPiece> pieces, size_t num_first, const std::set<std::string>& needed) {
+  size_t least = pieces.size();
+  for (size_t i = num_first; i < pieces.size(); ++i) {
+    const std::string& piece = pieces[i].first;
+    if (character_end(piece, 0) == piece.size() || needed.contains(piece)) continue;
+    if (least == pieces.size() || pieces[i].second <= pieces[least].second) least = i;
+  }
+  return least;
+}
+
+std::vector<int32_t> parts_of(const Tokenizer& tokenizer, const std::string& word) {
+  std::vector<int32_t> parts;
+  tokenizer.encode_ids(word, /*add_special_tokens=*/false, parts);
+  return parts;
+}
+
+bool is_one_token(std::span<const int32_t> parts) { return parts.size() == 1 && parts[0] != kUnigramUnknownId; }
+
+// A word that is cut becomes a piece that is somewhat more likely than its parts together, so hardly another word is
+// cut otherwise.
+void add_whole_words(std::span<const std::string> words, const UnigramFile& file, std::vector<UnigramPiece>& pieces) {
+  std::set<std::string> needed;
+  for (const std::string& word : words) needed.insert(std::string(kWordBegin) + word);
+  for (const std::string& word : words) {
+    const std::vector<int32_t> parts = parts_of(tokenizer_of(file, pieces), word);
+    if (is_one_token(parts)) continue;
+    float score = 0;
+    for (const int32_t part : parts) score += pieces.at(static_cast<size_t>(part)).second;
+    const size_t place = least_likely(pieces, file.first.size(), needed);
+    if (place == pieces.size()) refuse(fmt::format("the vocabulary is too small for '{}' to be a token", word));
+    pieces[place] = {std::string(kWordBegin) + word, score + std::min(1.0F, -score / 2)};
+  }
+  const Tokenizer tokenizer = tokenizer_of(file, pieces);
+  for (const std::string& word : words) {
+    const std::vector<int32_t> parts = parts_of(tokenizer, word);
+    if (is_one_token(parts)) continue;
+    refuse(fmt::format("'{}' cannot be one token: the tokenizer makes {} of it", word, parts.size()));
+  }
+}
+
 }  // namespace
 
 struct UnigramTrainer::State {
-  explicit State(UnigramTrainerOptions given)
-      : options(given), layout(layout_json()), special_tokens(special_token_matcher()) {
-    const auto document = nlohmann::json::parse(layout.dump());
+  explicit State(const UnigramTrainerOptions& given)
+      : options(given),
+        file(unigram_file(given.layout, given.vocab_size)),
+        special_tokens(special_token_matcher(file)) {
+    const auto document = nlohmann::json::parse(file.json.dump());
     const JsonNode root(document, "tokenizer.json");
     normalizer = read_normalizer(root.member("normalizer"));
     pre_tokenizer = read_pre_tokenizer(root.member("pre_tokenizer"));
@@ -283,7 +278,7 @@ struct UnigramTrainer::State {
   }
 
   UnigramTrainerOptions options;
-  ordered_json layout;
+  UnigramFile file;
   AddedTokenMatcher special_tokens;
   std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
@@ -292,9 +287,10 @@ struct UnigramTrainer::State {
   WordedText spare;
 };
 
-UnigramTrainer::UnigramTrainer(UnigramTrainerOptions options) {
-  if (options.vocab_size <= kNumSpecialTokens) {
-    refuse(fmt::format("vocab_size is {}, must be above the {} special tokens", options.vocab_size, kNumSpecialTokens));
+UnigramTrainer::UnigramTrainer(const UnigramTrainerOptions& options) {
+  const int32_t num_special = unigram_file(options.layout, options.vocab_size).num_special();
+  if (options.vocab_size <= num_special) {
+    refuse(fmt::format("vocab_size is {}, must be above the {} special tokens", options.vocab_size, num_special));
   }
   if (!(options.character_coverage > 0 && options.character_coverage <= 1)) {
     refuse(fmt::format("character_coverage is {}, must be above 0 and at most 1", options.character_coverage));
@@ -331,10 +327,12 @@ Tokenizer UnigramTrainer::train() const {
   const UnigramTrainerOptions& options = state_->options;
   if (state_->counts.total() == 0) refuse("there is no text to learn a vocabulary from");
   const Alphabet alphabet = covered_characters(state_->counts, options.character_coverage);
-  const int64_t smallest = static_cast<int64_t>(alphabet.characters.size()) + kNumSpecialTokens;
+  const UnigramFile& file = state_->file;
+  const int32_t num_special = file.num_special();
+  const int64_t smallest = static_cast<int64_t>(alphabet.characters.size()) + num_special;
   if (options.vocab_size < smallest) {
     refuse(fmt::format("a vocabulary of {} is too small for this text: its {} characters and {} special tokens need {}",
-                       options.vocab_size, alphabet.characters.size(), kNumSpecialTokens, smallest));
+                       options.vocab_size, alphabet.characters.size(), num_special, smallest));
   }
   WordRows rows;
   for (const auto& [word, count] : state_->counts.sample(static_cast<size_t>(options.max_words), options.seed)) {
@@ -345,18 +343,12 @@ Tokenizer UnigramTrainer::train() const {
   const int64_t noticed = alphabet.num_occurrences / (int64_t{1} << 23) + 1;
   for (const std::string& character : alphabet.characters) rows.add(character, noticed);
 
-  const std::pair<std::string_view, std::string> arguments[] = {
+  const auto num_last = static_cast<int32_t>(file.last.size());
+  const int32_t num_learned = options.vocab_size - num_last;
+  std::vector<std::pair<std::string, std::string>> arguments = {
       {"model_type", "unigram"},
-      {"vocab_size", std::to_string(options.vocab_size)},
-      {"bos_id", "0"},
-      {"eos_id", "1"},
-      {"unk_id", std::to_string(kUnknownId)},
-      {"pad_id", "3"},
-      {"bos_piece", kSpecialTokens[0]},
-      {"eos_piece", kSpecialTokens[1]},
-      {"unk_piece", kSpecialTokens[2]},
-      {"pad_piece", kSpecialTokens[3]},
-      {"control_symbols", kSpecialTokens[4]},
+      {"vocab_size", std::to_string(num_learned)},
+      {"unk_id", std::to_string(kUnigramUnknownId)},
       // The words come ready: normalised, with a U+2581 where the tokenizer puts one, and counted.
       {"input_format", "tsv"},
       {"normalization_rule_name", "identity"},
@@ -367,6 +359,7 @@ Tokenizer UnigramTrainer::train() const {
       // Nothing on standard error: what went wrong is in the status.
       {"minloglevel", "3"},
   };
+  arguments.insert(arguments.end(), file.learning.begin(), file.learning.end());
   std::string message;
   append_field(message, std::to_string(::getpid()));
   append_field(message, std::to_string(options.threads));
@@ -375,12 +368,10 @@ Tokenizer UnigramTrainer::train() const {
     append_field(message, value);
   }
   append_field(message, "");
-  ordered_json document = state_->layout;
-  ordered_json& vocabulary = document["model"]["vocab"];
-  for (const auto& [piece, score] : learned_pieces(message.append(rows.fields()), options.vocab_size)) {
-    vocabulary.push_back({without_stand_ins(piece), static_cast<double>(score)});
-  }
-  return Tokenizer::from_json(document.dump(2) + "\n");
+  std::vector<UnigramPiece> pieces = learned_pieces(message.append(rows.fields()), num_learned, num_last);
+  for (auto& [piece, score] : pieces) piece = without_stand_ins(piece);
+  add_whole_words(options.whole_words, file, pieces);
+  return tokenizer_of(file, pieces);
 }
 
 }  // namespace millrace

@@ -4,13 +4,30 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
 
+/// What a learnt vocabulary's tokenizer.json is like.
+enum class UnigramLayout {
+  /// Of the masked language model example: `[CLS]` 0, `[SEP]` 1, `<unk>` 2, `<pad>` 3, `[MASK]` 4 (with the white space
+  /// before it); two grave accents and '' become ", nothing else is normalised; a word begins at each space, other
+  /// white space is an ordinary character; a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP].
+  kMaskedLm,
+  /// Of a T5: `<pad>` 0, `</s>` 1, `<unk>` 2, and at the end `<extra_id_99>` to `<extra_id_0>`; NFKC; words are what
+  /// stands between white space; a text is A </s>, a pair A </s> B </s>.
+  kT5,
+};
+
 struct UnigramTrainerOptions {
-  /// Tokens in the vocabulary, the five special ones included. Default: 10,048.
+  /// Default: kMaskedLm.
+  UnigramLayout layout = UnigramLayout::kMaskedLm;
+  /// Words that must be one token each, also where the text does not have them: the least likely pieces make room.
+  /// Default: none.
+  std::vector<std::string> whole_words = {};
+  /// Tokens in the vocabulary, the special ones included. Default: 10,048.
   int32_t vocab_size = 10048;
   /// Share of the text's characters that must have a piece of their own; the rarest may be left out below 1, and are
   /// then unknown. Default: 1.
@@ -25,10 +42,7 @@ struct UnigramTrainerOptions {
 };
 
 /// Learns a unigram vocabulary (Kudo 2018, https://arxiv.org/abs/1804.10959) from text, with sentencepiece, and gives
-/// it the layout of the Hugging Face masked language model example: special tokens `[CLS]` 0, `[SEP]` 1, `<unk>` 2,
-/// `<pad>` 3, `[MASK]` 4 (with the white space before it); two grave accents and '' become "; a word begins at each
-/// space; a text is [CLS] A [SEP], a pair [CLS] A [SEP] B [SEP]. Nothing else is normalised. Pieces do not cross from
-/// one script or number into another; white space other than the space is an ordinary character.
+/// it the layout that is asked for. Pieces do not cross from one script or number into another.
 ///
 /// The result is a pure function of the words with their counts and of the options but for `threads`.
 ///
@@ -39,11 +53,13 @@ struct UnigramTrainerOptions {
 /// One thread at a time.
 class UnigramTrainer {
  public:
-  /// The special tokens, in order of their ids.
+  /// The special tokens of `kMaskedLm`, in order of their ids.
   static constexpr const char* kSpecialTokens[] = {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"};
+  /// `<extra_id_N>` in `kT5`.
+  static constexpr int kNumExtraIds = 100;
 
   /// Throws `kInvalidArgument` naming the option and its limit.
-  explicit UnigramTrainer(UnigramTrainerOptions options = {});
+  explicit UnigramTrainer(const UnigramTrainerOptions& options = {});
   ~UnigramTrainer();
   UnigramTrainer(UnigramTrainer&&) noexcept;
   UnigramTrainer& operator=(UnigramTrainer&&) noexcept;
@@ -55,7 +71,8 @@ class UnigramTrainer {
   int64_t num_distinct_words() const;
 
   /// Learns the vocabulary. Throws `kInvalidArgument` when there is no text, or when `vocab_size` is smaller or larger
-  /// than the text allows, with the smallest or the largest size that it does; `kOutOfMemory`; `kIo` where the process
+  /// than the text allows, with the smallest or the largest size that it does, or when one of `whole_words` cannot be
+  /// one token; `kOutOfMemory`; `kIo` where the process
   /// that sentencepiece runs in (docs/decisions/sentencepiece_in_its_own_process.md) cannot be started or is killed.
   [[nodiscard]] Tokenizer train() const;
 

@@ -43,7 +43,7 @@ std::vector<std::string> sentences() {
   return all;
 }
 
-UnigramTrainer trained_on(const std::vector<std::string>& texts, UnigramTrainerOptions options) {
+UnigramTrainer trained_on(const std::vector<std::string>& texts, const UnigramTrainerOptions& options) {
   UnigramTrainer trainer(options);
   for (const std::string& text : texts) trainer.add(text);
   return trainer;
@@ -68,6 +68,46 @@ TEST(UnigramTrainer, GivesTheLayoutOfTheMaskedLanguageModelExample) {
   EXPECT_THAT(tokenizer.encode("the miller turns", false).tokens, ElementsAre("▁the", "▁miller", "▁turns"));
   EXPECT_EQ(tokenizer.id_of("`"), std::nullopt);
   EXPECT_TRUE(tokenizer.id_of("\"").has_value());
+}
+
+TEST(UnigramTrainer, GivesTheLayoutOfAT5) {
+  const Tokenizer tokenizer = trained_on(sentences(), {.layout = UnigramLayout::kT5, .vocab_size = 165}).train();
+  EXPECT_EQ(tokenizer.size(), 165);
+  EXPECT_EQ(tokenizer.token_of(0), "<pad>");
+  EXPECT_EQ(tokenizer.token_of(1), "</s>");
+  EXPECT_EQ(tokenizer.token_of(2), "<unk>");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(tokenizer.id_of("<extra_id_" + std::to_string(i) + ">"), 164 - i);
+  // White space is between words, whichever it is; NFKC is the normal form; a text ends with </s>.
+  EXPECT_THAT(tokenizer.encode("the\n\tmiller  ｔurns").tokens, ElementsAre("▁the", "▁miller", "▁turns", "</s>"));
+  EXPECT_THAT(tokenizer.encode("the</s>mill<extra_id_1>", false).tokens,
+              ElementsAre("▁the", "</s>", "▁mill", "<extra_id_1>"));
+  EXPECT_THAT(tokenizer.encode_pair("", "").ids, ElementsAre(1, 1));
+}
+
+TEST(UnigramTrainer, MakesWholeWordsTokensAtTheCostOfTheLeastLikelyPieces) {
+  const UnigramTrainerOptions plain{.layout = UnigramLayout::kT5, .vocab_size = 165};
+  UnigramTrainerOptions options = plain;
+  options.whole_words = {"wheel", "low", "unheard"};
+  const Tokenizer before = trained_on(sentences(), plain).train();
+  const Tokenizer tokenizer = trained_on(sentences(), options).train();
+  EXPECT_EQ(tokenizer.size(), 165);
+  for (const std::string& word : options.whole_words) {
+    EXPECT_EQ(tokenizer.encode(word, false).ids.size(), 1U) << word;
+  }
+  EXPECT_GT(before.encode("low", false).ids.size(), 1U);
+  EXPECT_GT(before.encode("unheard", false).ids.size(), 1U);
+  // The text's own words are cut as before.
+  const std::string text = "the miller slows the old wheel";
+  EXPECT_EQ(tokenizer.encode(text).tokens, before.encode(text).tokens);
+}
+
+TEST(UnigramTrainer, RefusesAWholeWordThatCannotBeOneToken) {
+  for (const std::string word : {"two words", "</s>x", ""}) {
+    const UnigramTrainer trainer =
+        trained_on(sentences(), {.layout = UnigramLayout::kT5, .whole_words = {word}, .vocab_size = 165});
+    EXPECT_THAT([&] { (void)trainer.train(); },
+                ThrowsMessage<ErrorException>(::testing::HasSubstr("'" + word + "' cannot be one token")));
+  }
 }
 
 TEST(UnigramTrainer, AMaskStandsForAWordWithTheSpaceBeforeIt) {

@@ -18,6 +18,7 @@ packages=(
   nlohmann-json3-dev                        # safetensors headers, config and tokenizer files, JSON output
   libicu-dev libonig-dev                    # tokenizers: Unicode, regular expressions
   libsentencepiece-dev                      # training subword tokenizers
+  libgumbo-dev                              # texts that are HTML, of examples/text_to_text
 )
 if [ "${1:-}" = --dictionary ]; then
   packages+=(dict-gcide)

@@ -45,7 +45,7 @@ add() {  # PROGRAM FILTER
 # The program of a test file: that of the longest folder which has one.
 program_of() {
   case $1 in
-    tests/examples/mlm/*) echo examples_mlm_tests ;;
+    tests/examples/*/*) echo "examples_$(cut -d/ -f3 <<<"$1")_tests" ;;
     tests/support/*) echo support_tests ;;
     *) echo "$(cut -d/ -f2 <<<"$1")_tests" ;;
   esac

@@ -24,6 +24,7 @@ extern const char* const kPredictQuest;
 extern const char* const kPrepareQuest;
 extern const char* const kPrepareShards;
 extern const char* const kPrepareShardsWithFaults;
+extern const char* const kPrepareTextToText;
 extern const char* const kReadEvents;
 extern const char* const kSavedElementsBench;
 extern const char* const kSavingElements;

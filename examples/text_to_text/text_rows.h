@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <boost/program_options.hpp>
+
+#include "examples/packages/drawn_packages.h"
+#include "examples/text_to_text/text_task.h"
+#include "millrace/pipeline/dataset.h"
+
+namespace millrace {
+
+/// Of a row without a class.
+inline constexpr int64_t kNoClass = -1;
+
+/// The names of a CSV's columns, and the options that say others.
+struct TextColumns {
+  std::string id = "Id";
+  std::string title = "Title";
+  std::string body = "Body";
+  std::string label = "Y";
+
+  void add_to(boost::program_options::options_description& options);
+};
+
+/// The rows of a CSV, as bytes `id`, `group` (its id), `title` and `body`, of which HTML is stripped where the task
+/// says so, and int64 `class`: its number, or `kNoClass` where there is no such column or nothing in it. Throws as
+/// CsvTable. An error of a row names file, line and column: a class that is none, text that is empty or not UTF-8, and
+/// with `needs_class` no class.
+[[nodiscard]] Dataset csv_rows(const std::string& path, const TextColumns& columns, const TextTask& task,
+                               bool needs_class);
+
+/// The same rows of packages: the synopsis is the title, the description the body, the source package the group.
+[[nodiscard]] Dataset package_rows(const DrawnPackages& drawn, const TextTask& task);
+
+}  // namespace millrace

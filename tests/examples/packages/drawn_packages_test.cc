@@ -1,0 +1,92 @@
+#include "examples/packages/drawn_packages.h"
+
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "millrace/formats/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::drawn_packages_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+std::string paragraph(const std::string& name, const std::string& section, const std::string& text) {
+  return fmt::format("Package: {}\nSource: {}-source\nSection: {}\nDescription: {}\n {} of {}\n\n", name, name, section,
+                     text, text, name);
+}
+
+// 6 packages of `utils`, 4 of `libs`, one of `games`; a text that comes twice, and one that is nothing but its name.
+class DrawnPackagesOf : public testing::Test {
+ protected:
+  DrawnPackagesOf() {
+    std::string list;
+    for (int i = 0; i < 6; ++i) list += paragraph(fmt::format("tool{}", i), "utils", fmt::format("utility {}", i));
+    for (int i = 0; i < 4; ++i) list += paragraph(fmt::format("lib{}", i), "libs", fmt::format("library {}", i));
+    list += paragraph("game", "games", "a Game");
+    list += paragraph("tool9", "libs", "utility 0");
+    list += "Package: nothing\nSource: nothing\nSection: utils\nDescription: Nothing\n\n";
+    test::write_file(folder_.path("packages.txt"), list);
+  }
+
+  DrawnPackages draw(DrawnPackagesOptions options) {
+    options.path = folder_.path("packages.txt");
+    return drawn_packages(options);
+  }
+
+  static std::string names(const DrawnPackages& drawn) {
+    std::string names;
+    for (const PackageText& package : drawn.packages) names += package.name + " ";
+    return names;
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(DrawnPackagesOf, TakesTheMostFrequentSectionsAndCountsWhatItLeavesOut) {
+  const DrawnPackages drawn = draw({.num_sections = 2, .packages_per_section = 5});
+  EXPECT_THAT(drawn.sections, ElementsAre("utils", "libs"));
+  EXPECT_THAT(drawn.left_out, ElementsAre(Pair("of other sections", 1), Pair("more than are wanted of a section", 1),
+                                          Pair("with the text of another package", 1),
+                                          Pair("without synopsis or description, but for the name", 1)));
+  ASSERT_EQ(drawn.packages.size(), 9U);
+  const PackageText& last = drawn.packages.back();
+  EXPECT_EQ(last.name, "lib3");
+  EXPECT_EQ(last.source, "lib3-source");
+  EXPECT_EQ(last.synopsis, "library 3");
+  EXPECT_EQ(last.description, "library 3 of");
+}
+
+TEST_F(DrawnPackagesOf, DrawsByTheSeed) {
+  std::set<std::string> draws;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const DrawnPackagesOptions options{.sections = {"utils"}, .packages_per_section = 3, .seed = seed};
+    draws.insert(names(draw(options)));
+    EXPECT_EQ(names(draw(options)), names(draw(options)));
+  }
+  EXPECT_GT(draws.size(), 3U);
+}
+
+TEST_F(DrawnPackagesOf, RefusesASectionThatNoPackageIsIn) {
+  EXPECT_THAT(
+      [&] {
+        draw({.sections = {"utils", "kitchen"}});
+      },
+      testing::ThrowsMessage<ErrorException>(testing::HasSubstr("of section 'kitchen'")));
+}
+
+TEST(WithoutName, LeavesTheNameOutWhereItIsAWord) {
+  EXPECT_EQ(without_name("Foo is a tool; foo-data has data for FOO.", "foo"), "is a tool; foo-data has data for .");
+  EXPECT_EQ(without_name("libfoo and (foo)", "foo"), "libfoo and ()");
+  EXPECT_EQ(without_name("foo", "foo"), "");
+  EXPECT_EQ(without_name("made with g++ 12", "g++"), "made with 12");
+}
+
+}  // namespace
+}  // namespace millrace::drawn_packages_test

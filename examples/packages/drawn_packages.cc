@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "examples/mlm/text_corpus.h"
 #include "examples/packages/package_list.h"
+#include "millrace/command_line/text_files.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
 
@@ -26,7 +26,7 @@ bool is_of_word(char c) {
 
 // Those that have a text of their own.
 std::vector<PackageText> read_texts(const std::string& path, int64_t& num_empty, int64_t& num_repeated) {
-  TextCorpus lines({.files = {path}});
+  TextFiles lines({.files = {path}});
   PackageReader reader([&](std::string& line) { return lines.next(line); }, path);
   std::vector<PackageText> texts;
   std::set<std::string> seen;

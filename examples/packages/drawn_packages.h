@@ -31,7 +31,7 @@ struct DrawnPackages {
 };
 
 /// Packages of some sections, drawn by their names, with texts that do not say the package's name. Each text comes
-/// once. Throws `kInvalidArgument` for a section that no package is in, and as TextCorpus and PackageReader do.
+/// once. Throws `kInvalidArgument` for a section that no package is in, and as TextFiles and PackageReader do.
 [[nodiscard]] DrawnPackages drawn_packages(const DrawnPackagesOptions& options);
 
 /// A text without the words that are `name`, in small letters or large ones, and without double spaces.

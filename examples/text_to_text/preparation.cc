@@ -78,34 +78,21 @@ std::string tokenizer_json(const PreparationOptions& options, const TextTask& ta
   return trainer.train().to_json();
 }
 
-// `record`, `class`, `split`, and the tokens of the text, `length`, before it was cut.
-Dataset encoded(const Dataset& rows, const TextEncoder& encoder) {
-  const auto encode = [encoder](const RowView& row, RowWriter& out) {
-    const auto number = row.value<int64_t>("class");
-    std::vector<int32_t> ids;
-    const int64_t full_length =
-        encoder.encode(row.value<std::string_view>("title"), row.value<std::string_view>("body"), ids);
-    const int64_t length = std::min(full_length, encoder.task().max_length);
-    std::vector<int32_t> mask(ids.size(), 0);
-    std::fill_n(mask.begin(), length, 1);
-    ExampleWriter example;
-    example.add("input_ids", std::span<const int32_t>(ids));
-    example.add("attention_mask", std::span<const int32_t>(mask));
-    example.add("labels", encoder.labels_of(number));
-    example.add("decoder_attention_mask", std::span<const int32_t>(std::array<int32_t, 2>{1, 1}));
-    example.add("class", std::span<const int64_t>(&number, 1));
-    out.set("record", example.finish());
-    out.set("class", number);
-    out.set("split", row.value<int64_t>("split"));
-    out.set("length", full_length);
-  };
-  return rows.map({.name = "encode",
-                   .writes = {{.name = "record", .dtype = DType::kBytes, .shape = {}},
-                              {.name = "class", .dtype = DType::kInt64, .shape = {}},
-                              {.name = "split", .dtype = DType::kInt64, .shape = {}},
-                              {.name = "length", .dtype = DType::kInt64, .shape = {}}},
-                   .function = encode,
-                   .keep_others = false});
+// Adds `record`, a `tensorflow.Example`.
+Dataset with_records(const Dataset& rows, const TextEncoder& encoder) {
+  return rows.map({.name = "record",
+                   .writes = {{.name = "record", .dtype = DType::kBytes, .shape = {}}},
+                   .function = [encoder](const RowView& row, RowWriter& out) {
+                     constexpr std::array<int64_t, 2> kBoth = {1, 1};
+                     const std::span<const int64_t> number = row.values<int64_t>("class");
+                     ExampleWriter example;
+                     example.add("input_ids", row.values<int32_t>("input_ids"));
+                     example.add("attention_mask", row.values<int64_t>("attention_mask"));
+                     example.add("labels", encoder.labels_of(number[0]));
+                     example.add("decoder_attention_mask", std::span(kBoth));
+                     example.add("class", number);
+                     out.set("record", example.finish());
+                   }});
 }
 
 void check_report(const PreparationReport& report) {
@@ -140,7 +127,7 @@ std::optional<PreparationReport> prepare(const PreparationOptions& options,
     report.splits[split].of_class.resize(report.task.classes.size());
   }
   ShardSetWriter writer(options.out, std::move(set));
-  Pipeline pipeline = encoded(rows, encoder).start({.threads = options.threads});
+  Pipeline pipeline = with_records(encoder.encoded(rows), encoder).start({.threads = options.threads});
   int64_t num_rows = 0;
   while (const std::optional<Batch> row = pipeline.next()) {
     if (stop && stop()) return std::nullopt;
@@ -156,26 +143,21 @@ std::optional<PreparationReport> prepare(const PreparationOptions& options,
   }
   check_report(report);
   writer.finish_shards();
-  writer.commit({{.name = "statistics.json", .text = to_json(report).dump(2) + "\n"},
+  writer.commit({{.name = "statistics.json", .text = nlohmann::ordered_json(report).dump(2) + "\n"},
                  {.name = "tokenizer.json", .text = tokenizer_text}});
   return report;
 }
 
-nlohmann::ordered_json to_json(const PreparationReport& report) {
-  nlohmann::ordered_json json = {{"vocabulary_size", report.vocab_size}, {"task", to_json(report.task)}};
+void to_json(nlohmann::ordered_json& json, const PreparationReport& report) {
+  json = {{"vocabulary_size", report.vocab_size}, {"task", report.task}};
   for (size_t i = 0; i < kSplits.size(); ++i) {
     const SplitReport& split = report.splits[i];
-    nlohmann::ordered_json classes;
-    for (size_t c = 0; c < split.of_class.size(); ++c) classes[report.task.classes[c].name] = split.of_class[c];
-    json[kSplits[i]] = {{"file", split_file(i, split.rows)},
-                        {"rows", split.rows},
-                        {"truncated_rows", split.truncated},
-                        {"tokens", split.tokens},
-                        {"classes", std::move(classes)}};
+    json[kSplits[i]] = {{"rows", split.rows}, {"truncated_rows", split.truncated}, {"tokens", split.tokens}};
+    for (size_t c = 0; c < split.of_class.size(); ++c) {
+      json[kSplits[i]]["classes"][report.task.classes[c].name] = split.of_class[c];
+    }
   }
-  json["left_out"] = nlohmann::ordered_json::object();
   for (const auto& [why, count] : report.left_out) json["left_out"][why] = count;
-  return json;
 }
 
 }  // namespace millrace

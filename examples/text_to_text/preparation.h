@@ -10,9 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "examples/text_to_text/splits.h"
 #include "examples/text_to_text/text_rows.h"
-#include "examples/text_to_text/text_task.h"
+#include "millrace/trainer/run/row_split.h"
 
 namespace millrace {
 
@@ -30,6 +29,7 @@ struct PreparationOptions {
   SplitShares shares = {};    ///< of the rows of the first CSV, or of the packages
   uint64_t seed = 42;         ///< of what is drawn. Default: 42
   int threads = 0;            ///< Default: 0, one for each core. The files do not depend on it
+  bool json = false;          ///< of the program: it prints its report so
 };
 
 struct SplitReport {
@@ -49,17 +49,20 @@ struct PreparationReport {
 /// The name of a split's file: `train-6410.tfrecord`, 6,410 rows.
 [[nodiscard]] std::string split_file(size_t split, int64_t num_rows);
 
-/// Writes `train-N.tfrecord`, `validation-N.tfrecord`, `test-N.tfrecord`, `statistics.json` and `tokenizer.json` into a
-/// folder, whole or not at all (ShardSetWriter): a `tensorflow.Example` a row with the int64 features `input_ids` and
-/// `attention_mask`, `[max_length]`, `labels` and `decoder_attention_mask`, `[2]`, and `class`, `[1]`. The bytes are a
-/// function of the input and the options but for `threads`. `on_progress` is told how many rows are written; `stop` is
-/// asked now and then: true ends it without a result. Both may be null. Throws `kInvalidArgument` when there is no row
-/// to train on, also of one class; what the tokenizer, the rows and the writer throw. Then the folder is as it was.
+/// Writes the splits' files, `statistics.json` and `tokenizer.json` into a folder, whole or not at all
+/// (ShardSetWriter): an Example a row with the int64 features `input_ids` and `attention_mask`, `[max_length]`,
+/// `labels` and `decoder_attention_mask`, `[2]`, and `class`, `[1]`. `on_progress` is told how many rows are written;
+/// where `stop` says true it ends without a result. Both may be null. Throws `kInvalidArgument` when there is no row to
+/// train on, also of one class; what the tokenizer, the rows and the writer throw. Then the folder is as it was.
 [[nodiscard]] std::optional<PreparationReport> prepare(const PreparationOptions& options,
                                                        const std::function<void(int64_t)>& on_progress,
                                                        const std::function<bool()>& stop);
 
 /// `statistics.json`.
-[[nodiscard]] nlohmann::ordered_json to_json(const PreparationReport& report);
+void to_json(nlohmann::ordered_json& json, const PreparationReport& report);
+
+/// The command line of `prepare_text_to_text`; nothing when `--help` was asked for and printed. Throws
+/// `kInvalidArgument` with one line that says what is wrong.
+[[nodiscard]] std::optional<PreparationOptions> parse_preparation_options(int argc, const char* const* argv);
 
 }  // namespace millrace

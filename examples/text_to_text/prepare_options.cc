@@ -1,7 +1,7 @@
-#include "examples/text_to_text/prepare_options.h"
 
 #include <fmt/format.h>
 
+#include "examples/text_to_text/preparation.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
@@ -38,9 +38,8 @@ std::vector<TextClass> classes_of(std::vector<std::string> names, std::vector<st
 
 }  // namespace
 
-std::optional<PrepareTextToTextOptions> parse_prepare_options(int argc, const char* const* argv) {
-  PrepareTextToTextOptions options;
-  PreparationOptions& preparation = options.preparation;
+std::optional<PreparationOptions> parse_preparation_options(int argc, const char* const* argv) {
+  PreparationOptions preparation;
   TextTask& task = preparation.task;
   std::vector<std::string> names;
   std::vector<std::string> words;
@@ -104,8 +103,8 @@ std::optional<PrepareTextToTextOptions> parse_prepare_options(int argc, const ch
   if (preset == "original" && (*given)["max-length"].defaulted()) task.max_length = 512;
   if ((*given)["head"].defaulted()) task.head = task.max_length / 2 - 1;
   task.classes = classes_of(std::move(names), std::move(words), is_csv);
-  options.json = given->contains("json");
-  return options;
+  preparation.json = given->contains("json");
+  return preparation;
 }
 
 }  // namespace millrace

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "examples/text_to_text/prepare_options.h"
+#include "examples/text_to_text/preparation.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/json/names.h"
@@ -34,25 +34,22 @@ std::string to_text(const PreparationReport& report) {
 }
 
 int run(int argc, char** argv) {
-  const auto options = parse_prepare_options(argc, argv);
+  const auto options = parse_preparation_options(argc, argv);
   if (!options) return 0;
-  const WorkerLimit limit(checked_threads(options->preparation.threads));
+  const WorkerLimit limit(checked_threads(options->threads));
   const StopSignals signals;
   std::optional<TerminalLine> line(std::in_place);
   const auto show = [&](int64_t rows) {
     if (line->due()) line->show(fmt::format("{} rows", rows));
   };
-  const auto report = prepare(options->preparation, show, [&] { return signals.requested(); });
+  const auto report = prepare(*options, show, [&] { return signals.requested(); });
   line.reset();
   if (!report) {
-    std::cerr << "prepare_text_to_text: interrupted; '" << options->preparation.out << "' is as it was\n";
+    std::cerr << "prepare_text_to_text: interrupted; '" << options->out << "' is as it was\n";
     return signals.exit_code();
   }
-  if (options->json) {
-    std::cout << json_line(to_json(*report)) << std::endl;
-  } else {
-    std::cout << to_text(*report) << "written to " << options->preparation.out << std::endl;
-  }
+  const std::string text = to_text(*report) + "written to " + options->out;
+  std::cout << (options->json ? json_line(nlohmann::ordered_json(*report)) : text) << std::endl;
   return 0;
 }
 

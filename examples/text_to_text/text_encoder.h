@@ -1,15 +1,45 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "examples/text_to_text/text_task.h"
+#include <nlohmann/json_fwd.hpp>
+
+#include "millrace/pipeline/dataset.h"
 #include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
+
+/// A class, and the word that the model says for it.
+struct TextClass {
+  std::string name = {};
+  std::string word = {};
+};
+
+/// What a model is asked and may answer: in `statistics.json` and, of a model, in `text_to_text.json`.
+struct TextTask {
+  std::string prefix = "quality: ";     ///< in front of the title
+  int64_t max_length = 128;             ///< tokens of an input
+  int64_t head = 63;                    ///< of a longer one so many stay in front of `<extra_id_1>`, the others behind
+  bool html = false;                    ///< whether bodies are HTML
+  std::vector<TextClass> classes = {};  ///< their numbers are their places
+
+  /// The number of a class by its name.
+  std::optional<int64_t> number_of(std::string_view name) const;
+  std::vector<std::string> names() const;
+  /// Throws `kInvalidArgument` for fewer than two classes, one that is there twice, and lengths that cannot work.
+  void check() const;
+};
+void to_json(nlohmann::ordered_json& json, const TextTask& task);
+void from_json(const nlohmann::ordered_json& json, TextTask& task);
+
+/// Of a model's folder. Reading throws `kIo`, `kParse` for another document, and as `check`.
+[[nodiscard]] TextTask load_text_task(const std::string& directory);
+void save_text_task(const std::string& directory, const TextTask& task);
 
 /// Texts and classes as a T5 reads and says them. An input is
 ///
@@ -25,8 +55,13 @@ class TextEncoder {
 
   /// The ids of an input, cut and padded to `max_length`. Gives how many tokens the text has.
   int64_t encode(std::string_view title, std::string_view body, std::vector<int32_t>& ids) const;
+  /// Adds what the model reads of `title` and `body`, int32 `input_ids` and int64 `attention_mask` `[max_length]`, and
+  /// int64 `length`, the tokens of the text.
+  [[nodiscard]] Dataset encoded(const Dataset& rows) const;
   /// What the model is to say: `[2]`.
   std::span<const int32_t> labels_of(int64_t number) const;
+  /// What tokens say, with the special ones but for padding.
+  [[nodiscard]] std::string text_of(std::span<const int32_t> ids) const;
   /// The token of each class.
   const std::vector<int32_t>& class_tokens() const { return class_tokens_; }
 

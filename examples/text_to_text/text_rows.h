@@ -6,7 +6,7 @@
 #include <boost/program_options.hpp>
 
 #include "examples/packages/drawn_packages.h"
-#include "examples/text_to_text/text_task.h"
+#include "examples/text_to_text/text_encoder.h"
 #include "millrace/pipeline/dataset.h"
 
 namespace millrace {
@@ -25,9 +25,8 @@ struct TextColumns {
 };
 
 /// The rows of a CSV, as bytes `id`, `group` (its id), `title` and `body`, of which HTML is stripped where the task
-/// says so, and int64 `class`: its number, or `kNoClass` where there is no such column or nothing in it. Throws as
-/// CsvTable. An error of a row names file, line and column: a class that is none, text that is empty or not UTF-8, and
-/// with `needs_class` no class.
+/// says so, and int64 `class`, or `kNoClass` where there is none. Throws as CsvTable. An error of a row names file,
+/// line and column: a class that is none, text that is empty or not UTF-8, and with `needs_class` no class.
 [[nodiscard]] Dataset csv_rows(const std::string& path, const TextColumns& columns, const TextTask& task,
                                bool needs_class);
 

@@ -90,7 +90,10 @@ std::vector<Program> all_programs() {
           {"shard_storage_bench", asking_process(test::kShardStorageBench)},
           {"saved_elements_bench", asking_process(test::kSavedElementsBench)},
           {"gemm_share_bench", asking_process(test::kGemmShareBench)},
-          {"training_soak", asking_process(test::kTrainingSoak)}};
+          {"training_soak", asking_process(test::kTrainingSoak)},
+          {"prepare_text_to_text", asking_process(test::kPrepareTextToText)},
+          {"train_text_to_text", asking_process(test::kTrainTextToText)},
+          {"predict_text_to_text", asking_process(test::kPredictTextToText)}};
 }
 
 // An option as the help shows it.

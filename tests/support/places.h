@@ -22,6 +22,7 @@ extern const char* const kGemmShareBench;
 extern const char* const kGlobalShuffleBench;
 extern const char* const kPredictQuest;
 extern const char* const kPrepareQuest;
+extern const char* const kPredictTextToText;
 extern const char* const kPrepareShards;
 extern const char* const kPrepareShardsWithFaults;
 extern const char* const kPrepareTextToText;
@@ -35,6 +36,7 @@ extern const char* const kToyTraining;
 extern const char* const kTrainMlm;
 extern const char* const kTrainMlmWithHangingReads;
 extern const char* const kTrainQuest;
+extern const char* const kTrainTextToText;
 extern const char* const kTrainUnigram;
 extern const char* const kTrainingSoak;
 

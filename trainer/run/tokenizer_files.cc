@@ -1,9 +1,12 @@
 #include "millrace/trainer/run/tokenizer_files.h"
 
+#include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/tokenizer/special_tokens.h"
@@ -24,6 +27,23 @@ void save_tokenizer_files(const std::string& directory, const std::string& token
   json["model_max_length"] = model_max_length;
   json["clean_up_tokenization_spaces"] = false;
   write_atomically(directory + "/tokenizer_config.json", json.dump(2) + "\n");
+}
+
+bool is_same_tokenizer(const std::string& file, const std::string& other) {
+  return Tokenizer::load(file).to_json() == Tokenizer::load(other).to_json();
+}
+
+void check_tokenizer_of(const std::string& directory, int64_t vocab_size, const std::string& tokenizer_file) {
+  const int32_t size = Tokenizer::load(tokenizer_file).size();
+  if (size > vocab_size) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("the model in {} has a vocabulary of {}, the tokenizer {} one of {}", directory,
+                                     vocab_size, tokenizer_file, size));
+  }
+  const std::string own = directory + "/tokenizer.json";
+  if (!std::filesystem::exists(own) || is_same_tokenizer(own, tokenizer_file)) return;
+  throw ErrorException(ErrorCode::kInvalidArgument,
+                       fmt::format("{} is another tokenizer than that of the model in {}", tokenizer_file, directory));
 }
 
 }  // namespace millrace

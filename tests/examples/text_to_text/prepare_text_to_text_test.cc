@@ -81,7 +81,7 @@ TEST_F(PrepareTextToText, WritesAFileASplitWithTheFeaturesOfTheTask) {
   for (const std::string split : {"train", "validation", "test"}) {
     const std::vector<QuestionRow> rows = rows_in(file_of(path("out"), split), 64);
     EXPECT_EQ(json[split]["rows"], rows.size());
-    EXPECT_THAT(file_of(path("out"), split), EndsWith(json[split]["file"].get<std::string>()));
+    EXPECT_THAT(file_of(path("out"), split), EndsWith(fmt::format("/{}-{}.tfrecord", split, rows.size())));
     num_rows += std::ssize(rows);
     std::map<int64_t, int64_t> classes;
     int64_t tokens = 0;

@@ -90,7 +90,7 @@ TEST(TextTask, ComesBackFromItsFile) {
   written.html = true;
   save_text_task(folder.path(), written);
   const TextTask read = load_text_task(folder.path());
-  EXPECT_EQ(to_json(read), to_json(written));
+  EXPECT_EQ(nlohmann::ordered_json(read), nlohmann::ordered_json(written));
   EXPECT_TRUE(read.html);
   EXPECT_EQ(read.number_of("EDIT"), 1);
   EXPECT_EQ(read.number_of("low"), std::nullopt);

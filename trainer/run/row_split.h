@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// The parts of a data set, by their numbers.
+/// The parts of a data set, by their numbers: what rows are drawn into where nobody has split them.
 inline constexpr std::array<const char*, 3> kSplits = {"train", "validation", "test"};
 
 struct SplitShares {
@@ -16,7 +16,8 @@ struct SplitShares {
   double test = 0.1;        ///< Default: 0.1
 };
 
-/// The split of all rows that have a key in common: a pure function of seed and key.
+/// The split of all rows that have a key in common (an id, a group that must not be in two splits): a pure function of
+/// seed and key, so the shares are about those.
 inline int64_t split_of(std::string_view key, uint64_t seed, const SplitShares& shares) {
   const double drawn = static_cast<double>(CounterRng(seed, operator_id("split")).words(operator_id(key))[0]) * 0x1p-32;
   if (drawn < shares.test) return 2;

@@ -58,8 +58,8 @@ std::string to_text(const BinningGain& gain, std::span<const std::string> column
   for (const std::string& column : columns) width = std::max(width, column.size());
   std::string text = "rank correlation by fold, and mean\n";
   const auto add = [&](std::string_view name, const std::vector<double>& figures, const std::string& end) {
-    text +=
-        fmt::format("{:<{}} {:>7.4f}  {:>7.4f}{}\n", name, width, fmt::join(figures, " "), mean_of_defined(figures), end);
+    text += fmt::format("{:<{}} {:>7.4f}  {:>7.4f}{}\n", name, width, fmt::join(figures, " "), mean_of_defined(figures),
+                        end);
   };
   for (size_t column = 0; column < columns.size(); ++column) {
     std::vector<double> figures;

@@ -30,8 +30,8 @@ void ShapeLimit::batch_inputs(GlobalBatch& batch, int64_t number) {
   if (++num_shapes_ <= most_) return;
   throw ErrorException(
       ErrorCode::kWrongShape,
-      fmt::format("batch {} has the shapes {}; the training has had {} others, and at most {} are allowed", number,
-                  shapes_of(batch.view, /*rows=*/true), num_shapes_ - 1, most_));
+      fmt::format("batch {} has the shapes {}; that makes {} different shapes of batches, at most {} allowed", number,
+                  shapes_of(batch.view, /*rows=*/true), num_shapes_, most_));
 }
 
 std::string ShapeLimit::save_state() const {

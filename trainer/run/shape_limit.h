@@ -10,7 +10,7 @@ namespace millrace {
 
 /// Counts the shapes of a training's batches, all features together, and ends it with `kWrongShape` when one more comes
 /// than are allowed: each is compiled anew where shapes are fixed. A batch of fewer rows than another of the same
-/// features is a short one and no shape of its own. A checkpoint holds what was seen, where more than one is allowed.
+/// features is a short one and no shape of its own. A checkpoint holds what was seen.
 class ShapeLimit final : public Callback {
  public:
   /// `most`: 0 as 1, all batches must be alike.
@@ -19,7 +19,7 @@ class ShapeLimit final : public Callback {
   int64_t num_shapes() const { return num_shapes_; }
 
   void batch_inputs(GlobalBatch& batch, int64_t number) override;
-  std::string state_name() const override { return most_ > 1 ? "shape_limit" : ""; }
+  std::string state_name() const override { return "shape_limit"; }
   std::string save_state() const override;
   void restore_state(const std::string& state) override;
 

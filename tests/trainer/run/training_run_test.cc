@@ -74,6 +74,11 @@ class ToyRun : public testing::Test {
   const test::TemporaryFolder folder_;
 };
 
+std::vector<std::string> with(std::vector<std::string> options, const std::vector<std::string>& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
 const std::vector<std::string> kPhases = {
     "--phase",          "steps=10,optimizer=radam,learning-rate=0.01,freeze=^first",
     "--phase",          "epochs=2,start-rate=1e-4,warmup-steps=10%,decay=cosine",
@@ -155,18 +160,14 @@ TEST_F(ToyRun, CountsEpochsOfWhichTheLastStepMayHaveFewerBatches) {
 
 TEST_F(ToyRun, KeepsTheBestByAMetricAndStopsByTheSame) {
   const std::vector<std::string> options = {"--steps", "12", "--evaluate-every", "2", "--learning-rate", "0.05"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.end(), options.begin(), options.end());
-    return more;
-  };
-  const json kept = summary("best", with({"--keep-best", "1", "--keep-best-by", "spearman"})).at("best");
+  const json kept = summary("best", with(options, {"--keep-best", "1", "--keep-best-by", "spearman"})).at("best");
   double highest = -2;
   for (const json& line : log("best", "evaluation")) {
     highest = std::max(highest, line.at("metrics").at("spearman").get<double>());
   }
   ASSERT_EQ(kept.size(), 1U);
   EXPECT_EQ(kept[0].at("evaluation_spearman"), highest);
-  EXPECT_THAT(refusal(with({"--patience", "1", "--keep-best-by", "accuracy"})),
+  EXPECT_THAT(refusal(with(options, {"--patience", "1", "--keep-best-by", "accuracy"})),
               HasSubstr("an evaluation has no metric 'accuracy'; there are: loss, spearman"));
   EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
   EXPECT_THAT(refusal({"--keep-best-by", "spearman"}), HasSubstr("--keep-best-by says nothing without"));
@@ -206,10 +207,10 @@ TEST_F(ToyRun, EndsWhenMoreShapesComeThanAreAllowed) {
   EXPECT_EQ(summary("short", {"--steps", "6", "--rows", "12", "--keep-remainder"}).at("distinct_shapes"), 1);
   EXPECT_EQ(summary("three", {"--steps", "9", "--widths", "3", "--max-shapes", "3"}).at("distinct_shapes"), 3);
   const std::string message =
-      "batch 2 has the shapes x [8,5], y [8], ids [8,3]; the training has had 2 others, and at most 2 are allowed";
+      "batch 2 has the shapes x [8,5], y [8], ids [8,3]; that makes 3 different shapes of batches, at most 2 allowed";
   EXPECT_THAT(refusal({"--steps", "9", "--widths", "3", "--max-shapes", "2"}), HasSubstr(message));
   EXPECT_THAT(refusal({"--steps", "9", "--widths", "3", "--max-shapes", "2", "--check"}), HasSubstr(message));
-  EXPECT_THAT(refusal({"--steps", "9", "--widths", "2", "--overwrite"}), HasSubstr("at most 1 are allowed"));
+  EXPECT_THAT(refusal({"--steps", "9", "--widths", "2", "--overwrite"}), HasSubstr("at most 1 allowed"));
   // What came before a checkpoint counts.
   const std::vector<std::string> cut = {"--steps", "9", "--widths", "3", "--checkpoint-every", "2"};
   std::vector<std::string> killed = cut;
@@ -218,6 +219,13 @@ TEST_F(ToyRun, EndsWhenMoreShapesComeThanAreAllowed) {
   std::vector<std::string> resumed = cut;
   resumed.insert(resumed.end(), {"--max-shapes", "2", "--resume", checkpoints("cut").back()});
   EXPECT_THAT(run("cut", resumed).err, HasSubstr(message));
+}
+
+TEST_F(ToyRun, GoesOnInFrontOfAShortBatch) {
+  const std::vector<std::string> options = {"--steps", "6", "--rows", "12", "--keep-remainder", "--checkpoint-every",
+                                            "1"};
+  ASSERT_EQ(run("run", with(options, {"--kill-at-batch", "1"})).signal, SIGKILL);
+  EXPECT_EQ(summary("run", with(options, {"--resume", checkpoints("run").back()})).at("distinct_shapes"), 1);
 }
 
 TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {

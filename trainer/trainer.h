@@ -66,10 +66,9 @@ class Trainer {
 
   /// Goes on from a checkpoint directory: weights, slots and counters become those in it. The source given to `train`
   /// must then begin with the batch number `micro_batches()` (from 0): a pipeline starts with `source_state()`, and
-  /// `train` refuses one that stands elsewhere. The
-  /// list of the best models in it goes on with `keep_best`; without, it stays in the checkpoints as it is. Throws
-  /// as `load_checkpoint`, and `kInvalidArgument` for another model (by its description), seed, `accumulate` or number
-  /// of replicas; nothing has changed then.
+  /// `train` refuses one that stands elsewhere. The list of the best models in it goes on with `keep_best`; without, it
+  /// stays in the checkpoints as it is. Throws as `load_checkpoint`, and `kInvalidArgument` for another model (by its
+  /// description), seed, `accumulate` or number of replicas; nothing has changed then.
   void resume(const std::string& checkpoint);
   /// The place in the data after the last step, as the source of `train` or the checkpoint of `resume` had it. A
   /// training without checkpoints does not ask its source, which then needs no state.
@@ -79,11 +78,10 @@ class Trainer {
   /// it is asked between steps and between the batches of an evaluation, which is then given up. At the end, unless
   /// stopped, evaluates; and leaves a checkpoint. Throws `kInvalidArgument`, before anything else happens, when the
   /// folder of the checkpoints or of `keep_best` holds some of another training, or when no evaluation has its metric;
-  /// `kState` after
-  /// `resume` for a source that stands elsewhere than the checkpoint's; what the source, the model or a callback threw;
-  /// and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and weights or slots are
-  /// not: what is under a checkpoint's name is finite. What an evaluation or those who are told of it throw costs no
-  /// step: a checkpoint is left that goes on with the evaluation.
+  /// `kState` after `resume` for a source that stands elsewhere than the checkpoint's; what the source, the model or a
+  /// callback threw; and `kNotFinite` when too many updates in a row were not finite, or a checkpoint is due and
+  /// weights or slots are not: what is under a checkpoint's name is finite. What an evaluation or those who are told of
+  /// it throw costs no step: a checkpoint is left that goes on with the evaluation.
   TrainingSummary train(BatchSource& source, const std::function<bool()>& stop_requested = {});
 
   /// The loss, and the metrics of the options, over all rows of a source, in order, with the weights as they are.

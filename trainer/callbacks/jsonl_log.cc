@@ -66,7 +66,7 @@ void JsonlLog::train_starts(const TrainingStart& start) {
 void JsonlLog::phase_begins(const PhaseStart& start) {
   write(line_of({{"event", "phase"},
                  {"step", start.step},
-                 {"phase", start.number},
+                 {"phase", start.number + 1},
                  {"num_trained", start.num_trained},
                  {"optimizer", start.optimizer},
                  {"schedule", start.schedule}}));

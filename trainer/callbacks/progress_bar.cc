@@ -111,7 +111,8 @@ void ProgressBar::train_starts(const TrainingStart& start) {
 
 void ProgressBar::phase_begins(const PhaseStart& start) {
   print_line(fmt::format("phase {} of {} from step {}: {} parameters, {}, {}", start.number + 1, start.num_phases,
-                         start.step, grouped(static_cast<double>(start.num_trained)), start.optimizer, start.schedule));
+                         start.step + 1, grouped(static_cast<double>(start.num_trained)), start.optimizer,
+                         start.schedule));
 }
 
 void ProgressBar::step_ends(const StepEnd& end) {

@@ -200,7 +200,7 @@ TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.err,
               AllOf(HasSubstr("the first row of the training:\n  input_ids int32 [16]: "),
-                    ContainsRegex("\n  text: [^\n]*\\[MASK\\]"), HasSubstr("\nphase 2 of 2 from step 2: ")));
+                    ContainsRegex("\n  text: [^\n]*\\[MASK\\]"), HasSubstr("\nphase 2 of 2 from step 3: ")));
 }
 
 // Of the start weights themselves: a rate of 1e-12 does not move them.

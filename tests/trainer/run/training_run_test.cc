@@ -106,6 +106,7 @@ TEST_F(ToyRun, OfPhasesKilledAroundTheirBeginningsItEndsWithTheFilesOfOneThatWas
   const auto curve = curve_of(log("straight", "report"));
   ASSERT_EQ(curve.size(), 25U);
   EXPECT_THAT(steps_of("straight", "phase"), ElementsAre(10, 20));
+  EXPECT_EQ(log("straight", "phase").back().at("phase"), 3);
   ASSERT_EQ(best.size(), 2 * 3U);
 
   // Around the beginnings of phases, and checkpoints.

@@ -38,7 +38,7 @@ model and training: more about them, and about those without a default here, in 
   --steps N              $(default steps)
   --epochs N             in place of --steps
   --learning-rate X      $(default learning-rate)
-  --warmup-steps N       Default: 200, or --steps where that is less; 5% with --epochs
+  --warmup-steps N       Default: 200, or --steps where that is less; 5% with --epochs or --phase
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
@@ -51,7 +51,7 @@ TEXT
 fail() { echo "run.sh: $*; see examples/mlm/run.sh --help" >&2; exit 2; }
 
 out="$repository/examples/mlm/out"
-fill=() corpus=() flags=() json=() steps=default
+fill=() corpus=() flags=() json=() steps=default phases=none own_lengths=yes
 while [ $# -gt 0 ]; do
   option=$1
   shift
@@ -84,7 +84,11 @@ while [ $# -gt 0 ]; do
     --fill) fill+=("$1") ;;
     --packages) corpus+=(--packages "$1") ;;
     --invalid-utf8) corpus+=(--invalid-utf8 "$1") ;;
-    --phase) flags+=(--phase "$1") ;;
+    --phase)
+      flags+=(--phase "$1")
+      phases=given
+      [[ ,$1 =~ ,(steps|epochs)= ]] || own_lengths=no
+      ;;
     *)
       [ "$option" = --steps ] && steps=given
       value[${option#--}]=$1
@@ -104,6 +108,10 @@ for text in "${fill[@]}"; do
 done
 if [ -n "${value[epochs]+x}" ] && [ $steps = default ]; then
   unset 'value[steps]'
+  value[warmup-steps]=${value[warmup-steps]-5%}
+fi
+if [ $phases = given ]; then
+  [ $own_lengths = no ] || [ $steps = given ] || unset 'value[steps]'
   value[warmup-steps]=${value[warmup-steps]-5%}
 fi
 if [ -z "${value[warmup-steps]+x}" ]; then

@@ -28,10 +28,6 @@ void check_synthetic(const TrainMlmOptions& options, const po::variables_map& gi
     const bool there = given.contains(file) && !given[file].defaulted();
     require(!there, fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
   }
-  require(options.run.keep_best == 0, "--synthetic evaluates nothing, so --keep-best has no models");
-  require(options.run.patience < 0, "--synthetic evaluates nothing, so --patience has nothing to wait for");
-  require(given["evaluate-every"].as<std::string>() == "0",
-          "--synthetic evaluates nothing, also not every so many steps");
   require(options.vocab_size == 0 || options.vocab_size >= 6,
           fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",
                       options.vocab_size));

@@ -21,7 +21,8 @@ using namespace millrace;
 namespace po = boost::program_options;
 
 struct ToyOptions {
-  RunOptions run = {.global_batch = 8, .threads = 1, .checkpoint_every = {.steps = 5}};
+  RunOptions run = {
+      .global_batch = 8, .threads = 1, .evaluate_every = {.steps = 500}, .checkpoint_every = {.steps = 5}};
   int64_t rows = 40;
   int64_t widths = 1;
   int64_t max_shapes = 0;

@@ -23,10 +23,6 @@ po::typed_value<int64_t>* count(int64_t& variable) {
   return variable > 0 ? whole_number(variable, limits) : whole_number(&variable, limits);
 }
 
-bool was_given(const po::variables_map& given, const char* option) {
-  return given.contains(option) && !given[option].defaulted();
-}
-
 void require(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
 }
@@ -49,12 +45,16 @@ std::vector<std::string> arguments_of(std::string_view text) {
 
 }  // namespace
 
+bool was_given(const po::variables_map& given, const char* option) {
+  return given.contains(option) && !given[option].defaulted();
+}
+
 void add_phase_options(PhaseOptions& options, po::options_description& described) {
   // clang-format off
   described.add_options()
       ("steps", count(options.steps),
        "updates of the weights, those that are skipped for not being finite included; whatever is counted in steps counts these")
-      ("epochs", count(options.epochs), "in place of --steps; of both the one that ends first counts")
+      ("epochs", count(options.epochs), "in place of --steps, by the counts in the names of files; of both the one that ends first counts")
       ("optimizer", value(options.optimizer), "adamw, radam or lamb")
       ("learning-rate", real_number(options.learning_rate, {1e-12, 1e6}), "the highest; falls to --end-rate at the last step")
       ("start-rate", real_number(options.start_rate, {0, 1e6}), "the learning rate at the first step of the warm-up")
@@ -74,8 +74,9 @@ void take_phase_options(PhaseOptions& options, const po::variables_map& given) {
   const bool epochs = was_given(given, "epochs");
   if (steps && !epochs) options.epochs = 0;
   if (epochs && !steps) options.steps = 0;
-  options.warmup_steps = parse_warmup("warmup-steps", given["warmup-steps"].as<std::string>());
-  options.warmup_steps.may_be_fewer = !was_given(given, "warmup-steps");
+  if (was_given(given, "warmup-steps")) {
+    options.warmup_steps = parse_warmup("warmup-steps", given["warmup-steps"].as<std::string>());
+  }
   require(options.optimizer == "adamw" || options.optimizer == "radam" || options.optimizer == "lamb",
           fmt::format("--optimizer is {}, must be adamw, radam or lamb", printable(excerpt(options.optimizer))));
   require(options.decay == "linear" || options.decay == "cosine",

@@ -11,17 +11,21 @@ namespace millrace {
 
 /// How long a training goes on and how its weights are updated; of a phase of it, the same.
 struct PhaseOptions {
-  int64_t steps = 250;                  ///< 0: as many as `epochs` have
-  int64_t epochs = 0;                   ///< 0: as many as `steps` are; of both the one that ends first counts
-  std::string optimizer = "adamw";      ///< or radam, lamb
-  double learning_rate = 1e-3;          ///< the highest
-  double start_rate = 0;                ///< at the first step of the warm-up
-  double end_rate = 0;                  ///< at the end
-  Warmup warmup_steps = {.steps = 50};  ///< in which the rate rises from `start_rate`
-  std::string decay = "linear";         ///< or cosine: how it falls to `end_rate`
-  double weight_decay = 1e-3;
-  std::string freeze = {};  ///< a regular expression over parameters; empty: none
+  int64_t steps = 250;              ///< 0: as many as `epochs` have. Default: 250
+  int64_t epochs = 0;               ///< of both the one that ends first counts. Default: 0, as many as `steps` are
+  std::string optimizer = "adamw";  ///< or radam, lamb. Default: adamw
+  double learning_rate = 1e-3;      ///< the highest. Default: 1e-3
+  double start_rate = 0;            ///< at the first step of the warm-up. Default: 0
+  double end_rate = 0;              ///< at the end. Default: 0
+  /// In which the rate rises from `start_rate`. Default: 50
+  Warmup warmup_steps = {.steps = 50};
+  std::string decay = "linear";  ///< or cosine: how it falls to `end_rate`. Default: linear
+  double weight_decay = 1e-3;    ///< Default: 1e-3
+  std::string freeze = {};       ///< a regular expression over parameters. Default: empty, none is frozen
 };
+
+/// Whether an option is on the command line: it is more than its default.
+[[nodiscard]] bool was_given(const boost::program_options::variables_map& given, const char* option);
 
 /// Declares them; the values that are there are their defaults.
 void add_phase_options(PhaseOptions& options, boost::program_options::options_description& described);

@@ -22,6 +22,27 @@ void require(bool holds, const std::string& message) {
   if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
 }
 
+// `steps` and `epochs` of the training are those of phases that say neither.
+void take_phases(RunOptions& options, const po::variables_map& given) {
+  take_phase_options(options.phase, given);
+  options.phase.warmup_steps.may_be_fewer = !was_given(given, "warmup-steps");
+  if (!given.contains("phase")) return;
+  PhaseOptions others = options.phase;
+  others.steps = others.epochs = 0;
+  bool all_say_theirs = true;
+  for (const auto& text : given["phase"].as<std::vector<std::string>>()) {
+    PhaseOptions& phase = options.phases.emplace_back(parse_phase(text, others));
+    if (phase.steps > 0 || phase.epochs > 0) continue;
+    all_say_theirs = false;
+    phase.steps = options.phase.steps;
+    phase.epochs = options.phase.epochs;
+  }
+  for (const char* option : {"steps", "epochs"}) {
+    require(!all_say_theirs || !was_given(given, option),
+            fmt::format("--{} is given, but each --phase says how long it is", option));
+  }
+}
+
 }  // namespace
 
 void add_run_options(RunOptions& options, const std::string& seeded, po::options_description& files,
@@ -80,20 +101,18 @@ void take_run_options(RunOptions& options, const po::variables_map& given) {
   options.check = given.contains("check");
   options.json = given.contains("json");
   require(!options.out.empty(), "--out is empty");
-  take_phase_options(options.phase, given);
-  if (given.contains("phase")) {
-    for (const auto& text : given["phase"].as<std::vector<std::string>>()) {
-      options.phases.push_back(parse_phase(text, options.phase));
-    }
-  }
+  take_phases(options, given);
   options.evaluate_every = parse_interval("evaluate-every", given["evaluate-every"].as<std::string>());
   options.checkpoint_every = parse_interval("checkpoint-every", given["checkpoint-every"].as<std::string>());
-  require(given["keep-best-by"].defaulted() || options.keep_best > 0 || options.patience >= 0,
+  require(!was_given(given, "keep-best-by") || options.keep_best > 0 || options.patience >= 0,
           "--keep-best-by says nothing without --keep-best or --patience");
   require(options.activations == "float32" || options.activations == "bfloat16",
           fmt::format("--activations is {}, must be float32 or bfloat16", options.activations));
-  // What can be known before the data are.
-  if (!counts_epochs(options)) (void)phases_of(options, 0);
+  for (const auto& [option, asks] : {std::pair{"keep-best", options.keep_best > 0},
+                                     std::pair{"patience", options.patience >= 0}, std::pair{"evaluate-every", true}}) {
+    if (asks && was_given(given, option)) options.given_for_evaluations.emplace_back(option);
+  }
+  check_phases(options);
 }
 
 }  // namespace millrace

@@ -15,30 +15,33 @@ namespace millrace {
 /// The options that every training program has, beside its own of data and model. Defaults are of the members: a
 /// program sets others before `add_run_options`.
 struct RunOptions {
-  std::string out = "out";  ///< folder of the run (OutputFolder); empty: nothing is written
-  std::string resume = {};  ///< a checkpoint's directory; empty: a new training
-  bool overwrite = false;
-  bool check = false;  ///< only see whether the options and `out` allow a run
-  bool json = false;
-  int64_t global_batch = 128;
-  int replicas = 8;
-  int64_t accumulate = 1;
+  std::string out = "out";                ///< folder of the run (OutputFolder); empty: none is written. Default: out
+  std::string resume = {};                ///< a checkpoint's directory. Default: empty, a new training
+  bool overwrite = false;                 ///< an earlier run in `out` is given up. Default: false
+  bool check = false;                     ///< say what the run is, and do not train. Default: false
+  bool json = false;                      ///< the summary is a JSON object. Default: false
+  int64_t global_batch = 128;             ///< rows, over all replicas. Default: 128
+  int replicas = 8;                       ///< that a batch is split into. Default: 8
+  int64_t accumulate = 1;                 ///< batches that make one step. Default: 1
   PhaseOptions phase = {};                ///< of the training, and of `phases` what they do not say
-  std::vector<PhaseOptions> phases = {};  ///< one after the other; empty: `phase` alone
-  double clip_norm = 0;                   ///< 0: gradients are not clipped
-  std::string activations = "float32";    ///< or bfloat16
-  int64_t seed = 42;
-  int threads = 0;  ///< 0: one for each core
-  DamagePolicy damage = {};
-  double watchdog = kProgramWatchdogSeconds;  ///< seconds; 0: off
-  int64_t report_every = 10;                  ///< steps
-  std::string trace = {};                     ///< a file; empty: none
-  Interval evaluate_every = {};
-  int64_t patience = -1;  ///< evaluations without an improvement that are put up with; -1: any number
-  int keep_best = 0;
-  std::string keep_best_by = "loss";  ///< a number of the evaluations, also for `patience`
-  Interval checkpoint_every = {.steps = 100};
-  int keep_checkpoints = 3;
+  std::vector<PhaseOptions> phases = {};  ///< one after the other. Default: empty, `phase` alone
+  double clip_norm = 0;                   ///< the largest norm of the gradient. Default: 0, any
+  std::string activations = "float32";    ///< or bfloat16. Default: float32
+  int64_t seed = 42;                      ///< Default: 42
+  int threads = 0;                        ///< Default: 0, one for each core
+  DamagePolicy damage = {};               ///< Default: damage is an error
+  double watchdog = kProgramWatchdogSeconds;   ///< seconds; 0: off. Default: kProgramWatchdogSeconds
+  int64_t report_every = 10;                   ///< steps. Default: 10
+  std::string trace = {};                      ///< a file. Default: empty, none
+  Interval evaluate_every = {};                ///< Default: when an epoch ends
+  int64_t patience = -1;                       ///< evaluations in a row that are no better. Default: -1, any number
+  int keep_best = 0;                           ///< models with the best evaluations that stay. Default: 0
+  std::string keep_best_by = "loss";           ///< a number of the evaluations, also for `patience`. Default: loss
+  Interval checkpoint_every = {.steps = 100};  ///< Default: 100 steps
+  int keep_checkpoints = 3;                    ///< the newest that stay. Default: 3
+  /// Options that were given and ask for evaluations, without their dashes: a run that has none refuses these, and not
+  /// what is a program's default. Default: none
+  std::vector<std::string> given_for_evaluations = {};
 };
 
 /// Declares them, in three groups of `--help` to which a program adds its own. Only `--seed`'s text is the program's:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/trainer/name_pattern.h"
 #include "millrace/trainer/optimizers/adam.h"
 #include "millrace/trainer/optimizers/lamb.h"
 #include "millrace/trainer/optimizers/radam.h"
@@ -21,23 +22,29 @@ class PhaseSteps {
   PhaseSteps(const PhaseOptions& options, std::string where, std::string_view dashes)
       : o_(options), where_(std::move(where)), dashes_(dashes) {}
 
+  // Refuses what cannot be, however long an epoch is.
+  void check() const {
+    require(o_.steps > 0 || o_.epochs > 0, fmt::format("neither {} nor {} is given", name("steps"), name("epochs")));
+    if (o_.steps > 0) (void)warmup_of(o_.steps, fmt::format("{}, which is {}", name("steps"), o_.steps));
+    for (const auto& [rate, option] : {std::pair{o_.start_rate, "start-rate"}, std::pair{o_.end_rate, "end-rate"}}) {
+      require(rate <= o_.learning_rate, fmt::format("{} is {}, must be at most {}, which is {}", name(option), rate,
+                                                    name("learning-rate"), o_.learning_rate));
+    }
+    need_warmup_for_start_rate(o_.warmup_steps.steps > 0 || o_.warmup_steps.share > 0);
+    if (!o_.freeze.empty()) NamePattern(freeze_field(), o_.freeze);
+  }
+
   RunPhase place(int64_t first_step, int64_t steps_per_epoch) const {
-    RunPhase phase{.options = o_, .first_step = first_step};
+    check();
+    RunPhase phase{.options = o_, .first_step = first_step, .freeze_field = freeze_field()};
     // By epochs alone, or by both, when epochs end first.
     phase.steps = o_.epochs > 0 ? steps_of_epochs(steps_per_epoch) : o_.steps;
     const bool by_epochs = o_.epochs > 0 && (o_.steps == 0 || phase.steps < o_.steps);
     if (!by_epochs) phase.steps = o_.steps;
-    require(phase.steps > 0, fmt::format("neither {} nor {} is given", name("steps"), name("epochs")));
-    phase.warmup_steps = o_.warmup_steps.share > 0
-                             ? std::llround(o_.warmup_steps.share * static_cast<double>(phase.steps))
-                             : o_.warmup_steps.steps;
-    if (o_.warmup_steps.may_be_fewer) phase.warmup_steps = std::min(phase.warmup_steps, phase.steps);
-    require(phase.warmup_steps <= phase.steps,
-            by_epochs ? fmt::format("{} is {}, must be at most the steps of {} {}, which are {}", name("warmup-steps"),
-                                    phase.warmup_steps, name("epochs"), o_.epochs, phase.steps)
-                      : fmt::format("{} is {}, must be at most {}, which is {}", name("warmup-steps"),
-                                    phase.warmup_steps, name("steps"), phase.steps));
-    check_rates(phase);
+    phase.warmup_steps = warmup_of(
+        phase.steps, by_epochs ? fmt::format("the steps of {} {}, which are {}", name("epochs"), o_.epochs, phase.steps)
+                               : fmt::format("{}, which is {}", name("steps"), phase.steps));
+    need_warmup_for_start_rate(phase.warmup_steps > 0);
     return phase;
   }
 
@@ -51,15 +58,22 @@ class PhaseSteps {
     return o_.epochs * steps_per_epoch;
   }
 
-  void check_rates(const RunPhase& phase) const {
-    for (const auto& [rate, option] : {std::pair{o_.start_rate, "start-rate"}, std::pair{o_.end_rate, "end-rate"}}) {
-      require(rate <= o_.learning_rate, fmt::format("{} is {}, must be at most {}, which is {}", name(option), rate,
-                                                    name("learning-rate"), o_.learning_rate));
-    }
-    require(o_.start_rate == 0 || phase.warmup_steps > 0,
+  // Of so many steps; `what_they_are`: for messages.
+  int64_t warmup_of(int64_t steps, const std::string& what_they_are) const {
+    const Warmup& warmup = o_.warmup_steps;
+    if (warmup.share > 0) return std::llround(warmup.share * static_cast<double>(steps));
+    if (warmup.may_be_fewer) return std::min(warmup.steps, steps);
+    require(warmup.steps <= steps,
+            fmt::format("{} is {}, must be at most {}", name("warmup-steps"), warmup.steps, what_they_are));
+    return warmup.steps;
+  }
+
+  void need_warmup_for_start_rate(bool there_is_one) const {
+    require(o_.start_rate == 0 || there_is_one,
             fmt::format("{} is {}, but there is no warm-up", name("start-rate"), o_.start_rate));
   }
 
+  std::string freeze_field() const { return where_ + name("freeze"); }
   std::string name(std::string_view option) const { return fmt::format("{}{}", dashes_, option); }
   void require(bool holds, const std::string& message) const {
     if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, where_ + message);
@@ -87,6 +101,13 @@ std::unique_ptr<Schedule> RunPhase::schedule() const {
                               .start_rate = options.start_rate});
 }
 
+void RunPhase::check_frozen(const ParameterLayout& layout) const {
+  if (options.freeze.empty()) return;
+  const NamePattern pattern(freeze_field, options.freeze);
+  pattern.need_match(
+      std::ranges::any_of(layout.parameters(), [&](const Parameter& parameter) { return pattern.matches(parameter); }));
+}
+
 std::unique_ptr<Optimizer> RunPhase::optimizer(const ParameterLayout& layout) const {
   const std::string excluded(kUsualExclusion);
   if (options.optimizer == "radam") {
@@ -105,18 +126,34 @@ bool counts_epochs(const RunOptions& options) {
   return std::ranges::any_of(options.phases, [](const PhaseOptions& phase) { return phase.epochs > 0; });
 }
 
+namespace {
+
+std::vector<PhaseSteps> described_phases(const RunOptions& options) {
+  if (options.phases.empty()) return {PhaseSteps(options.phase, "", "--")};
+  std::vector<PhaseSteps> phases;
+  for (const PhaseOptions& phase : options.phases) {
+    phases.emplace_back(phase, fmt::format("phase {}: ", phases.size() + 1), "");
+  }
+  return phases;
+}
+
+}  // namespace
+
+void check_phases(const RunOptions& options) {
+  for (const PhaseSteps& phase : described_phases(options)) phase.check();
+}
+
 std::vector<RunPhase> phases_of(const RunOptions& options, int64_t batches_per_epoch) {
   const int64_t steps_per_epoch = steps_of(batches_per_epoch, options.accumulate);
-  if (options.phases.empty()) return {PhaseSteps(options.phase, "", "--").place(0, steps_per_epoch)};
   std::vector<RunPhase> phases;
   int64_t steps = 0;
-  for (const PhaseOptions& phase : options.phases) {
-    const std::string where = fmt::format("phase {}: ", phases.size() + 1);
-    phases.push_back(PhaseSteps(phase, where, "").place(steps, steps_per_epoch));
+  for (const PhaseSteps& phase : described_phases(options)) {
+    phases.push_back(phase.place(steps, steps_per_epoch));
     steps += phases.back().steps;
     if (steps > kMostSteps) {
-      throw ErrorException(ErrorCode::kInvalidArgument,
-                           fmt::format("{}the training would have more than {} steps", where, kMostSteps));
+      throw ErrorException(
+          ErrorCode::kInvalidArgument,
+          fmt::format("phase {}: the training would have more than {} steps", phases.size(), kMostSteps));
     }
   }
   return phases;

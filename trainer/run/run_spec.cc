@@ -106,6 +106,7 @@ void add_model(const RunOptions& options, const Model& model, RunSpec& spec, Run
     const auto optimizer = phase.phase.optimizer(layout);
     phase.optimizer = optimizer->describe();
     phase.num_trained = TrainedState(layout, *optimizer, phase.phase.options.freeze).num_trained(layout);
+    phase.phase.check_frozen(layout);
     memory.slots =
         std::max(memory.slots, kFloat * *phase.num_trained * static_cast<int64_t>(optimizer->slot_names().size()));
     memory.gradients = std::max(memory.gradients, kFloat * *phase.num_trained * memory.gradient_buffers);

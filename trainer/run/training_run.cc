@@ -78,14 +78,9 @@ Better direction(const std::string& metric, const RunData& data) {
 }  // namespace
 
 void check_evaluation(const RunOptions& options, const RunData& data) {
-  if (data.evaluation) return;
-  for (const auto& [option, given] :
-       {std::pair{"keep-best", options.keep_best > 0}, std::pair{"patience", options.patience >= 0},
-        std::pair{"evaluate-every", to_string(options.evaluate_every) != "0"}}) {
-    if (!given) continue;
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("--{} is given, but there is nothing to evaluate on", option));
-  }
+  if (data.evaluation || options.given_for_evaluations.empty()) return;
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("--{} is given, but there is nothing to evaluate on",
+                                                                options.given_for_evaluations.front()));
 }
 
 TrainingRun::TrainingRun(std::string program, RunOptions options)
@@ -153,7 +148,7 @@ void TrainingRun::add_callbacks(Trainer& trainer, const RunPhase& last_phase, co
   if (!options_.trace.empty()) {
     trainer.add_callback(std::make_unique<StepTrace>(StepTraceOptions{.path = options_.trace}));
   }
-  if (options_.patience >= 0) {
+  if (data.evaluation && options_.patience >= 0) {
     EarlyStoppingOptions stopping{.metric = options_.keep_best_by,
                                   .better = direction(options_.keep_best_by, data),
                                   .patience = options_.patience};
@@ -175,10 +170,11 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
   // Before the trainer: an error finds its progress bar gone.
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
   const std::vector<RunPhase> phases = phases_of(options_, data.batches_per_epoch);
+  const ParameterLayout& layout = trained.model.layout();
+  for (const RunPhase& phase : phases) phase.check_frozen(layout);
   TrainerOptions how = trainer_options(trained, data);
   how.frozen = phases[0].options.freeze;
   how.total_steps = phases.back().first_step + phases.back().steps;
-  const ParameterLayout& layout = trained.model.layout();
   Trainer trainer(trained.model, phases[0].optimizer(layout), phases[0].schedule(), std::move(how));
   for (const RunPhase& phase : std::span(phases).subspan(1)) {
     trainer.add_phase({.first_step = phase.first_step,

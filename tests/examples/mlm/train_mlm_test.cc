@@ -194,8 +194,8 @@ TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
   EXPECT_FALSE(fs::exists(folder_.path("run")));
 
   std::vector<std::string> phases = command("run", {"--mask-probability", "1"});
-  phases.insert(phases.end(),
-                {"--phase", "steps=2,optimizer=radam,freeze=^roberta\\.embeddings", "--phase", "epochs=1"});
+  phases.insert(phases.end(), {"--phase", "steps=2,warmup-steps=0,optimizer=radam,freeze=^roberta\\.embeddings",
+                               "--phase", "decay=cosine"});
   const ChildResult trained = run_child(phases);
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.err,
@@ -621,7 +621,7 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   fs::remove_all(folder_.path("shards/validation"));
   fs::remove(folder_.path("shards/statistics.json"));
   EXPECT_THAT(refusal({"--keep-best", "1", "--shards", folder_.path("shards")}),
-              HasSubstr("--keep-best needs validation shards"));
+              HasSubstr("--keep-best is given, but there is nothing to evaluate on"));
   EXPECT_THAT(refusal({"--accumulate", "0"}), HasSubstr("--accumulate is 0; 1 to 1000000 are possible"));
   EXPECT_THAT(refusal({"--steps", "0"}), HasSubstr("--steps is 0; 1 to 1000000000000 are possible"));
   EXPECT_THAT(refusal({"--warmup-steps", "31"}), HasSubstr("must be at most --steps, which is 30"));

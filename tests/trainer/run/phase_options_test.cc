@@ -136,6 +136,30 @@ TEST(PhaseOptions, RefuseWhatCannotBeInOneLine) {
               HasSubstr("phase 2: warmup-steps is 10, must be at most steps, which is 9"));
 }
 
+TEST(PhaseOptions, RefuseWhatIsGivenBesidePhasesThatHaveNoUseForIt) {
+  EXPECT_THAT(refused({"--warmup-steps", "500", "--phase", "steps=200"}),
+              HasSubstr("phase 1: warmup-steps is 500, must be at most steps, which is 200"));
+  EXPECT_THAT(refused({"--steps", "10", "--phase", "steps=20", "--phase", "epochs=3"}),
+              HasSubstr("--steps is given, but each --phase says how long it is"));
+  EXPECT_THAT(refused({"--epochs", "10", "--phase", "steps=20"}), HasSubstr("--epochs is given, but each --phase"));
+  EXPECT_THAT(steps_of_phases({"--steps", "60", "--phase", "steps=20", "--phase", "decay=cosine"}, 0),
+              ElementsAre(20, 60));
+  EXPECT_THAT(steps_of_phases({"--phase", "steps=20", "--phase", "decay=cosine"}, 0), ElementsAre(20, 250));
+}
+
+TEST(PhaseOptions, RefuseWhatCannotBeBeforeAnEpochsLengthIsKnown) {
+  const auto refused_at_once = [](const std::vector<std::string>& arguments) {
+    return thrown_by([&] { (void)parsed(arguments); });
+  };
+  EXPECT_THAT(refused_at_once({"--epochs", "2", "--start-rate", "1"}), HasSubstr("--start-rate is 1, must be at most"));
+  EXPECT_THAT(refused_at_once({"--epochs", "2", "--start-rate", "1e-6", "--warmup-steps", "0"}),
+              HasSubstr("but there is no warm-up"));
+  EXPECT_THAT(refused_at_once({"--phase", "epochs=2", "--phase", "epochs=2,freeze=("}),
+              HasSubstr("phase 2: freeze '(' is no regular expression"));
+  EXPECT_THAT(refused_at_once({"--phase", "epochs=2", "--phase", "steps=9,warmup-steps=10"}),
+              HasSubstr("phase 2: warmup-steps is 10, must be at most steps, which is 9"));
+}
+
 TEST(PhaseOptions, IntervalsAreStepsOrEpochs) {
   const RunOptions options = parsed({"--evaluate-every", "3epochs", "--checkpoint-every", "7"});
   EXPECT_EQ(options.evaluate_every.steps, 0);

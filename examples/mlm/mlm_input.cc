@@ -1,6 +1,7 @@
 #include "examples/mlm/mlm_input.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 
@@ -11,6 +12,7 @@
 #include "millrace/pipeline/dataset.h"
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/trainer/metrics/accuracy.h"
+#include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +29,9 @@ MlmInput::MlmInput(const TrainMlmOptions& options)
     : options_(options), vocab_size_(options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary) {
   if (options_.synthetic) return;
   shards_ = MlmShards::find(options_.shards);
+  if (!std::filesystem::exists(options_.tokenizer)) {
+    throw MissingData(fmt::format("there is no tokenizer {}; train_unigram writes it", options_.tokenizer));
+  }
   tokenizer_ = Tokenizer::load(options_.tokenizer);
   find_tokens();
   check_rows();

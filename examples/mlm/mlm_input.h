@@ -12,13 +12,12 @@
 namespace millrace {
 
 /// What `train_mlm` trains and evaluates on: the shards that prepare_tfrecord_shards wrote with their tokenizer or,
-/// with
-/// `--synthetic`, rows of random tokens.
+/// with `--synthetic`, rows of random tokens.
 class MlmInput {
  public:
-  /// Reads tokenizer and shard names. Throws as `MlmShards::find` and reading the tokenizer do; `kInvalidArgument` when
-  /// the vocabulary is smaller than the tokenizer's, when the shards' statistics say another length or tokenizer, or
-  /// when an epoch has not one global batch.
+  /// Reads tokenizer and shard names. Throws as `MlmShards::find` and reading the tokenizer do, MissingData when there
+  /// is none; `kInvalidArgument` when the vocabulary is smaller than the tokenizer's, when the shards' statistics say
+  /// another length or tokenizer, or when an epoch has not one global batch.
   explicit MlmInput(const TrainMlmOptions& options);
 
   int64_t vocab_size() const { return vocab_size_; }

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/error.h"
 #include "millrace/formats/storage/local.h"
+#include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
 namespace {
@@ -25,8 +25,7 @@ std::optional<Shards> shards_of(const fs::path& folder) {
 MlmShards MlmShards::find(const std::string& folder) {
   const auto train = shards_of(fs::path(folder) / "train");
   if (!train) {
-    throw ErrorException(ErrorCode::kInvalidArgument,
-                         fmt::format("no shards in {}/train; prepare_tfrecord_shards writes them", folder));
+    throw MissingData(fmt::format("no shards in {}/train; prepare_tfrecord_shards writes them", folder));
   }
   MlmShards shards{.train = *train, .validation = shards_of(fs::path(folder) / "validation")};
   if (fs::exists(fs::path(folder) / "statistics.json")) shards.statistics = read_shard_statistics(folder);

@@ -16,8 +16,8 @@ struct MlmShards {
   /// Nothing without statistics.json: shards of another program, or a set that is not whole.
   std::optional<ShardStatistics> statistics;
 
-  /// Throws `kInvalidArgument` when there are no training shards or a name has no count, `kParse` for statistics that
-  /// are none.
+  /// Throws MissingData when there are no training shards, `kInvalidArgument` when a name has no count, `kParse` for
+  /// statistics that are none.
   static MlmShards find(const std::string& folder);
 };
 

@@ -143,10 +143,11 @@ cmake --build "$build" --parallel "$(nproc)" --target train_unigram prepare_tfre
 programs="$build/examples/mlm"
 
 # Before hours of work: options and folder are such that the training can run, and what is known of it.
-check() { "$programs/train_mlm" --check --out "$out" "${flags[@]}" "${training[@]}" >&2; }
-check
-
-if [ -z "${value[resume]+x}" ]; then
+check() { "$programs/train_mlm" --check --out "$out" "${flags[@]}" "${training[@]}" "$@" >&2; }
+if [ -n "${value[resume]+x}" ]; then
+  check
+else
+  check --shards "$build/none"  # those of an earlier run are written anew
   if [[ " ${corpus[*]-} " != *" --text "* && " ${corpus[*]-} " != *" --packages "* ]]; then
     echo "== fetching package lists" >&2
     if "$repository/examples/packages/fetch.sh" --out "$out/packages.txt" >&2; then

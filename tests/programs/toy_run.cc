@@ -1,4 +1,5 @@
 // A training program that tests start, kill and ask: the Regression model by the layer of a run.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/trainer/checkpoint/parameter_file.h"
 #include "millrace/trainer/metrics/spearman.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/run_spec.h"
 #include "millrace/trainer/run/training_run.h"
 #include "tests/trainer/toy_models.h"
@@ -29,6 +31,7 @@ struct ToyOptions {
   int64_t kill_at_batch = -1;
   bool keep_remainder = false;
   bool no_evaluation = false;
+  bool no_masks = false;
   bool no_data = false;
   bool in_memory = false;
 };
@@ -48,6 +51,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
       ("keep-remainder", "of an epoch, as a short batch")
       ("in-memory", "without a folder")
       ("no-evaluation", "there are no rows for it")
+      ("no-masks", "`ids` is none")
       ("no-data", "there are none");
   // clang-format on
   po::options_description all;
@@ -57,12 +61,14 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
   take_run_options(options.run, *given);
   options.keep_remainder = given->contains("keep-remainder");
   options.no_evaluation = given->contains("no-evaluation");
+  options.no_masks = given->contains("no-masks");
   options.no_data = given->contains("no-data");
   if (given->contains("in-memory")) options.run.out.clear();
   return options;
 }
 
-// Rows of a fixed linear relation, each a pure function of its number; `ids` is as long as its batch is wide.
+// Rows of a fixed linear relation, each a pure function of its number; `ids` is as long as its batch is wide, in each
+// second row padded behind the first one.
 Dataset rows_of(const ToyOptions& options, int64_t first, int64_t rows) {
   const auto write = [per_batch = options.run.global_batch, widths = options.widths](const RowView& row,
                                                                                      RowWriter& out) {
@@ -70,7 +76,8 @@ Dataset rows_of(const ToyOptions& options, int64_t first, int64_t rows) {
     const testing_models::RegressionBatch values(1, static_cast<uint64_t>(number));
     out.set_values<float>("x", values.x);
     out.set("y", values.y[0]);
-    const std::vector<int32_t> ids(static_cast<size_t>(1 + number / per_batch % widths), 7);
+    std::vector<int32_t> ids(static_cast<size_t>(1 + number / per_batch % widths), 7);
+    if (number % 2 == 1) std::fill(ids.begin() + 1, ids.end(), 0);
     out.set_values<int32_t>("ids", ids);
   };
   return Dataset::range(first, first + rows, 1, "row")
@@ -83,8 +90,12 @@ Dataset rows_of(const ToyOptions& options, int64_t first, int64_t rows) {
 }
 
 RunParts parts_of(const ToyOptions& options, const testing_models::Regression& model) {
-  if (options.no_data) throw ErrorException(ErrorCode::kInvalidArgument, "there are no rows");
+  if (options.no_data) throw MissingData("there are no rows");
   const int64_t batch = options.run.global_batch;
+  if (options.rows < batch && !options.keep_remainder) {
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("{} rows are less than a batch of {}", options.rows, batch));
+  }
   RunData data{
       .training =
           rows_of(options, 0, options.rows).padded_batch(batch, {.drop_remainder = !options.keep_remainder}).repeat(),
@@ -100,6 +111,7 @@ RunParts parts_of(const ToyOptions& options, const testing_models::Regression& m
         return {fmt::format("a row of {}\x1b ids", row.feature("ids").row_size())};
       }};
   if (options.no_evaluation) data.evaluation.reset();
+  if (options.no_masks) data.masks.clear();
   return {.trained = {.model = model,
                       .save_description =
                           [](const std::string& directory) { write_atomically(directory + "/config.json", "{}\n"); },

@@ -53,7 +53,8 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
       ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options; one that is not in OUT/checkpoints needs an OUT "
        "without an earlier run, or --overwrite")
       ("overwrite", "replace the log, models and checkpoints of an earlier run in OUT")
-      ("check", "see whether these options and OUT allow a run, and stop; the data may be missing");
+      ("check", "say what the run is (model, phases, batches, memory), see whether options, data and OUT allow it, and stop; of data "
+       "that are not there yet it says that they are not known");
   training.add_options()
       ("global-batch", whole_number(options.global_batch, {1, kMostSize}), "rows of a batch, over all replicas")
       ("replicas", whole_number(options.replicas, {1, kMostReplicas}), "parts that a batch is split into")

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <variant>
 
-#include "millrace/formats/error.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/shape_limit.h"
+#include "millrace/trainer/trainer.h"
 
 namespace millrace {
 namespace {
@@ -56,11 +57,12 @@ void look_at_batches(const RunOptions& options, const RunData& data, RunSpec& sp
     for (size_t i = 0; i < zeros.size(); ++i) count_zeros(batch->view.feature(data.masks[i]), zeros[i]);
   }
   spec.num_shapes = shapes.num_shapes();
+  std::vector<std::pair<std::string, double>> padding;
   for (size_t i = 0; i < zeros.size(); ++i) {
     if (zeros[i].values == 0) continue;
-    spec.padding.emplace_back(data.masks[i],
-                              static_cast<double>(zeros[i].zeros) / static_cast<double>(zeros[i].values));
+    padding.emplace_back(data.masks[i], static_cast<double>(zeros[i].zeros) / static_cast<double>(zeros[i].values));
   }
+  if (spec.batches_looked_at > 0) spec.padding = std::move(padding);
   const Statistics statistics = source.pipeline().stats();
   memory.pipeline = statistics.peak_buffer_bytes;
   memory.pipeline_budget = statistics.memory_budget;
@@ -79,6 +81,7 @@ std::vector<int64_t> divided(int64_t rows, int replicas) {
 void add_epoch(const RunOptions& options, const RunData& data, RunSpec& spec) {
   if (data.batches_per_epoch == 0) return;
   spec.batches_per_epoch = data.batches_per_epoch;
+  spec.leaves_damage_out = options.damage.action == DamagePolicy::kSkip;
   spec.steps_per_epoch = steps_of(data.batches_per_epoch, options.accumulate);
   if (data.rows_per_epoch == 0) return;
   const int64_t more = data.rows_per_epoch - data.batches_per_epoch * options.global_batch;
@@ -103,14 +106,26 @@ void add_model(const RunOptions& options, const Model& model, RunSpec& spec, Run
   memory.weights = kFloat * layout.size();
   memory.gradient_buffers = gradient_buffers(options);
   for (RunSpec::Phase& phase : spec.phases) {
+    phase.phase.check_frozen(layout);
     const auto optimizer = phase.phase.optimizer(layout);
     phase.optimizer = optimizer->describe();
     phase.num_trained = TrainedState(layout, *optimizer, phase.phase.options.freeze).num_trained(layout);
-    phase.phase.check_frozen(layout);
     memory.slots =
         std::max(memory.slots, kFloat * *phase.num_trained * static_cast<int64_t>(optimizer->slot_names().size()));
     memory.gradients = std::max(memory.gradients, kFloat * *phase.num_trained * memory.gradient_buffers);
   }
+}
+
+// What a model measures beside its loss says an evaluation alone.
+void check_metric(const RunOptions& options, const RunParts& parts, const RunPhase& phase) {
+  const RunData& data = parts.data;
+  const bool asked = options.keep_best > 0 || options.patience >= 0;
+  if (!asked || options.keep_best_by == "loss" || !data.evaluation) return;
+  Trainer trainer(parts.trained.model, phase.optimizer(parts.trained.model.layout()), phase.schedule(),
+                  {.step = {.replicas = options.replicas, .threads = options.threads}, .metrics = data.metrics});
+  PipelineSource source(data.evaluation->take(1).start(
+      {.threads = options.threads, .watchdog = options.watchdog, .on_stall = exit_on_stall}));
+  (void)trainer.evaluate(source).value(options.keep_best_by);
 }
 
 }  // namespace
@@ -120,7 +135,7 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
   std::optional<RunParts> parts;
   try {
     parts.emplace(make());
-  } catch (const ErrorException& error) {
+  } catch (const MissingData& error) {
     spec.why_not_known = error.what();
   }
   if (parts || !counts_epochs(options)) {
@@ -133,6 +148,7 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
   RunSpec::Memory memory;
   add_epoch(options, parts->data, spec);
   add_model(options, parts->trained.model, spec, memory);
+  check_metric(options, *parts, spec.phases.front().phase);
   look_at_batches(options, parts->data, spec, memory);
   spec.memory = memory;
   return spec;

@@ -35,16 +35,18 @@ struct RunSpec {
     int64_t pipeline_budget = 0;   ///< that they may take
   };
 
-  std::string why_not_known = {};  ///< what was wrong with the data; then there are neither model nor batches
+  std::string why_not_known = {};  ///< which data are missing; then there are neither model nor batches
   std::optional<std::string> model = {};
   std::optional<int64_t> num_parameters = {};
   std::vector<Phase> phases = {};  ///< empty where their steps follow from epochs of a length that is not known
   std::optional<int64_t> batches_per_epoch = {};
   std::optional<int64_t> steps_per_epoch = {};
+  bool leaves_damage_out = false;          ///< then an epoch may have fewer batches, and the run a further one
   std::vector<FeatureSpec> features = {};  ///< of the first batch; empty: not known
   int64_t batches_looked_at = 0;
-  int64_t num_shapes = 0;                                     ///< of these
-  std::vector<std::pair<std::string, double>> padding = {};   ///< share of zeros in these, of the masks
+  int64_t num_shapes = 0;  ///< of these
+  /// Share of zeros in these, of the masks; an empty list: there are no masks.
+  std::optional<std::vector<std::pair<std::string, double>>> padding = {};
   std::optional<int64_t> dropped_rows = {};                   ///< of an epoch
   std::optional<int64_t> short_batch = {};                    ///< rows of an epoch's last batch; 0: it is a whole one
   std::vector<int64_t> rows_per_replica = {};                 ///< of a whole batch
@@ -52,9 +54,9 @@ struct RunSpec {
   std::optional<Memory> memory = {};
 };
 
-/// `make`: model and data; what it throws says that they are not known yet. Reads the first batches. Throws as
-/// `phases_of`, `check_evaluation` and the data do, for what is frozen as TrainedState does, and for more shapes than
-/// there may be as ShapeLimit does.
+/// `make`: model and data, or MissingData, which says that they are not known yet. Reads the first batches, and the
+/// first one of an evaluation where only the model can say whether it has the metric of `keep_best_by`. Throws what
+/// else `make` and the data do, and as `phases_of`, `check_evaluation`, `check_frozen` and ShapeLimit do.
 [[nodiscard]] RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make);
 
 /// On standard output, as a table or as one JSON object on a line, in which null is not known.

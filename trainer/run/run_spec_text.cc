@@ -54,6 +54,7 @@ void print_json(const RunSpec& spec) {
   json["steps"] = spec.phases.empty() ? Json() : Json(steps_in_all(spec));
   json["batches_per_epoch"] = json_of(spec.batches_per_epoch);
   json["steps_per_epoch"] = json_of(spec.steps_per_epoch);
+  json["leaves_damage_out"] = spec.leaves_damage_out;
   json["epochs"] = json_of(epochs_of(spec));
   json["features"] = nullptr;
   for (const FeatureSpec& feature : spec.features) {
@@ -61,8 +62,10 @@ void print_json(const RunSpec& spec) {
   }
   json["batches_looked_at"] = spec.batches_looked_at;
   json["distinct_shapes"] = spec.batches_looked_at > 0 ? Json(spec.num_shapes) : Json();
-  json["padding"] = nullptr;
-  for (const auto& [feature, share] : spec.padding) json["padding"][feature] = share;
+  json["padding"] = spec.padding ? Json::object() : Json();
+  if (spec.padding) {
+    for (const auto& [feature, share] : *spec.padding) json["padding"][feature] = share;
+  }
   json["dropped_rows"] = json_of(spec.dropped_rows);
   json["short_batch"] = json_of(spec.short_batch);
   json["rows_per_replica"] = spec.rows_per_replica;
@@ -98,6 +101,7 @@ std::string steps_text(const RunSpec& spec) {
 std::string epoch_text(const RunSpec& spec) {
   if (!spec.steps_per_epoch) return "";
   std::string text = fmt::format("{} batches in {} steps", *spec.batches_per_epoch, *spec.steps_per_epoch);
+  if (spec.leaves_damage_out) text += " if no row is left out";
   if (!spec.short_batch) return text + ", a remainder is not known";
   if (*spec.short_batch > 0) return text + fmt::format(", the last batch has {} rows", *spec.short_batch);
   return text + fmt::format(", {} rows are dropped", *spec.dropped_rows);
@@ -113,11 +117,13 @@ std::string features_text(const RunSpec& spec) {
 }
 
 std::string padding_text(const RunSpec& spec) {
+  if (!spec.padding) return "";
+  if (spec.padding->empty()) return "none: there are no masks";
   std::string text;
-  for (const auto& [feature, share] : spec.padding) {
+  for (const auto& [feature, share] : *spec.padding) {
     text += fmt::format("{}{:.1f}% by {}", text.empty() ? "" : ", ", 100 * share, printable(feature));
   }
-  return text.empty() ? text : text + fmt::format(", of the first {} batches", spec.batches_looked_at);
+  return text + fmt::format(", of the first {} batches", spec.batches_looked_at);
 }
 
 // Sizes differ by at most one, the larger ones first.
@@ -129,13 +135,13 @@ std::string replicas_text(const std::vector<int64_t>& rows) {
 
 std::string memory_text(const RunSpec& spec) {
   if (!spec.memory) return "";
-  const auto mb = [](int64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / (1 << 20)); };
+  const auto mib = [](int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
   const RunSpec::Memory& memory = *spec.memory;
   return fmt::format(
       "weights {}, slots {}, gradients at most {} in {} buffers, pipeline {} so far of at most {}; activations not "
       "known",
-      mb(memory.weights), mb(memory.slots), mb(memory.gradients), memory.gradient_buffers, mb(memory.pipeline),
-      mb(memory.pipeline_budget));
+      mib(memory.weights), mib(memory.slots), mib(memory.gradients), memory.gradient_buffers, mib(memory.pipeline),
+      mib(memory.pipeline_budget));
 }
 
 void print_table(const RunSpec& spec) {

@@ -17,8 +17,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/formats/example/writer.h"
 #include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/safetensors/reader.h"
+#include "millrace/formats/tfrecord/writer.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/support/child_process.h"
@@ -193,6 +195,11 @@ TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
   EXPECT_TRUE(spec.at("features").is_null());
   EXPECT_FALSE(fs::exists(folder_.path("run")));
 
+  const ChildResult no_tokenizer = run_child(command("run", {"--check", "--tokenizer", folder_.path("none")}));
+  EXPECT_EQ(no_tokenizer.exit_code, 0) << no_tokenizer.err;
+  EXPECT_THAT(no_tokenizer.out, HasSubstr("there is no tokenizer " + folder_.path("none")));
+
+  // The last phase is as long as --steps says.
   std::vector<std::string> phases = command("run", {"--mask-probability", "1"});
   phases.insert(phases.end(), {"--phase", "steps=2,warmup-steps=0,optimizer=radam,freeze=^roberta\\.embeddings",
                                "--phase", "decay=cosine"});
@@ -201,6 +208,26 @@ TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
   EXPECT_THAT(trained.err,
               AllOf(HasSubstr("the first row of the training:\n  input_ids int32 [16]: "),
                     ContainsRegex("\n  text: [^\n]*\\[MASK\\]"), HasSubstr("\nphase 2 of 2 from step 3: ")));
+}
+
+TEST_F(TrainMlm, SaysTheShareOfPadding) {
+  fs::create_directories(folder_.path("shards/train"));
+  {
+    RecordWriter writer(folder_.path("shards/train/dataset-0-32.tfrecord"));
+    const std::vector<int64_t> ids(16, 5);
+    std::vector<int64_t> mask(16, 1);
+    std::fill(mask.end() - 6, mask.end(), 0);
+    ExampleWriter example;
+    for (int row = 0; row < 32; ++row) {
+      example.add("input_ids", std::span<const int64_t>(ids));
+      example.add("attention_mask", std::span<const int64_t>(mask));
+      writer.write(example.finish());
+    }
+    writer.close();
+  }
+  const ChildResult result = run_child(command("run", {"--check", "--shards", folder_.path("shards")}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\npadding               37.5% by attention_mask, of the first 10 batches\n"));
 }
 
 // Of the start weights themselves: a rate of 1e-12 does not move them.
@@ -632,6 +659,10 @@ TEST_F(TrainMlm, BadInputIsOneClearLine) {
   EXPECT_THAT(refusal({"--global-batch", "100000"}), HasSubstr("less than one global batch of 100000"));
   EXPECT_THAT(refusal({"--max-length", "17"}),
               AllOf(HasSubstr("--max-length is 17, but the records of"), HasSubstr("have 16 tokens")));
+  EXPECT_THAT(refusal({"--check", "--max-length", "17"}), HasSubstr("--max-length is 17, but the records of"));
+  EXPECT_THAT(refusal({"--check", "--global-batch", "100000"}), HasSubstr("less than one global batch of 100000"));
+  EXPECT_THAT(refusal({"--check", "--keep-best", "1", "--shards", folder_.path("shards")}),
+              HasSubstr("--keep-best is given, but there is nothing to evaluate on"));
   EXPECT_THAT(refusal({"--resume", folder_.path("none")}), HasSubstr(folder_.path("none")));
   for (const auto& [option, most] :
        std::vector<std::pair<std::string, std::string>>{{"--layers", "10000"},
@@ -680,6 +711,9 @@ TEST_F(TrainMlm, ADamagedShardIsOneLineWithThePlaceAndNoModelIsSaved) {
   // The error comes when its row's turn comes: within an epoch.
   const std::vector<std::string> an_epoch = {"--shards", folder_.path("shards"), "--steps", "1000", "--overwrite"};
   EXPECT_THAT(refusal(an_epoch), AllOf(HasSubstr("payload_crc"), HasSubstr(shard.string()), HasSubstr("record ")));
+  // Ten batches are more than an epoch.
+  EXPECT_THAT(refusal({"--check", "--overwrite", "--global-batch", "256", "--shards", folder_.path("shards")}),
+              AllOf(HasSubstr("payload_crc"), HasSubstr(shard.string()), HasSubstr("record ")));
   EXPECT_FALSE(fs::exists(folder_.path("refused/model")));
 
   fs::resize_file(shard, bytes.size() / 2 + 30);

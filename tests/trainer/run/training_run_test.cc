@@ -17,6 +17,7 @@
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
+#include "tests/trainer/toy_models.h"
 #include "tests/trainer/training_files.h"
 
 namespace millrace::training_run_test {
@@ -243,8 +244,8 @@ TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {
         "an epoch              6 batches in 6 steps, the last batch has 3 rows\n",
         "a batch               x float32 [8,5], y float32 [8], ids int32 [8,1]\n",
         "distinct shapes       2 in the first 10 batches\n",
-        "padding               0.0% by ids, of the first 10 batches\n", "rows of a replica     3 in 2, 2 in 1\n",
-        "  of the last batch   1 in each of 3\n", "memory                weights 0.0 MB, "}) {
+        "padding               15.5% by ids, of the first 10 batches\n", "rows of a replica     3 in 2, 2 in 1\n",
+        "  of the last batch   1 in each of 3\n", "memory                weights 0.0 MiB, "}) {
     EXPECT_THAT(table.out, HasSubstr(line));
   }
   const json spec =
@@ -255,8 +256,39 @@ TEST_F(ToyRun, SaysBeforehandWhatTheRunIs) {
   EXPECT_EQ(spec.at("rows_per_replica"), json::array({3, 3, 2}));
   EXPECT_TRUE(spec.at("rows_per_replica_of_short_batch").is_null());
   EXPECT_EQ(spec.at("phases")[0].at("trained"), 50);
-  EXPECT_GT(spec.at("memory").at("slots"), 2 * 50 * 4 - 1);
-  EXPECT_GT(spec.at("memory").at("pipeline"), 0);
+  const json& memory = spec.at("memory");
+  EXPECT_EQ(memory.at("slots"), 2 * 50 * 4);
+  EXPECT_EQ(memory.at("gradient_buffers"), 3);
+  EXPECT_EQ(memory.at("gradients"), 3 * 50 * 4);
+  EXPECT_EQ(memory.at("weights"), 4 * testing_models::Regression().layout().size());
+  EXPECT_GE(memory.at("pipeline"), 8 * (5 + 1 + 1) * 4) << "a batch";
+  EXPECT_LE(memory.at("pipeline"), memory.at("pipeline_budget"));
+  EXPECT_THAT(run("none", {"--check", "--no-masks", "--damage", "skip"}).out,
+              AllOf(HasSubstr("an epoch              5 batches in 5 steps if no row is left out, 0 rows are dropped\n"),
+                    HasSubstr("padding               none: there are no masks\n")));
+}
+
+// Options that only the data show to be wrong; those that are not there yet are no excuse for the others.
+TEST_F(ToyRun, RefusesBeforehandWhatWouldEndTheRunAtItsStart) {
+  EXPECT_THAT(refusal({"--check", "--rows", "7"}), HasSubstr("7 rows are less than a batch of 8"));
+  EXPECT_THAT(refusal({"--check", "--keep-best", "1", "--keep-best-by", "nosuch"}),
+              HasSubstr("an evaluation has no metric 'nosuch'; there are: loss, spearman"));
+  EXPECT_THAT(refusal({"--check", "--patience", "1", "--keep-best-by", "nosuch"}), HasSubstr("no metric 'nosuch'"));
+  EXPECT_EQ(run("none", {"--check", "--keep-best", "1", "--keep-best-by", "spearman"}).exit_code, 0);
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--check"}, {"--check", "--no-data"}, {}}) {
+    EXPECT_THAT(refusal(with(options, {"--epochs", "2", "--end-rate", "1"})),
+                HasSubstr("--end-rate is 1, must be at most --learning-rate"));
+    EXPECT_THAT(refusal(with(options, {"--epochs", "2", "--freeze", "("})),
+                HasSubstr("--freeze '(' is no regular expression"));
+  }
+  EXPECT_THAT(refusal({"--freeze", "^nosuch"}), HasSubstr("--freeze '^nosuch' matches no parameter"));
+  EXPECT_THAT(refusal({"--phase", "steps=2", "--phase", "steps=2,freeze=^nosuch", "--check"}),
+              HasSubstr("phase 2: freeze '^nosuch' matches no parameter"));
+}
+
+TEST_F(ToyRun, ADefaultThatAsksForEvaluationsIsRefusedByNobody) {
+  EXPECT_EQ(summary("run", {"--no-evaluation", "--steps", "3"}).at("steps"), 3) << "the program's is 500";
+  EXPECT_THAT(refusal({"--no-evaluation", "--evaluate-every", "500"}), HasSubstr("--evaluate-every is given, but"));
 }
 
 TEST_F(ToyRun, SaysOfMissingDataThatTheyAreNotKnown) {
@@ -265,7 +297,7 @@ TEST_F(ToyRun, SaysOfMissingDataThatTheyAreNotKnown) {
   EXPECT_THAT(table.out,
               AllOf(HasSubstr("model                 not known\n"), HasSubstr("steps                 not known\n"),
                     HasSubstr("a batch               not known\n"),
-                    HasSubstr("why not known         invalid_argument: there are no rows\n")));
+                    HasSubstr("why not known         io: there are no rows\n")));
   const json spec = summary("none", {"--check", "--no-data", "--steps", "20", "--warmup-steps", "2"});
   EXPECT_EQ(spec.at("steps"), 20);
   EXPECT_TRUE(spec.at("model").is_null());

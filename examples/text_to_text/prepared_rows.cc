@@ -9,6 +9,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
 namespace {
@@ -19,6 +20,9 @@ namespace {
 
 PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
   const std::string path = folder + "/statistics.json";
+  if (!std::filesystem::exists(path)) {
+    throw MissingData(fmt::format("no rows in {}; prepare_text_to_text writes them", folder));
+  }
   const auto json = parse_json<nlohmann::ordered_json>(read_whole_file(path, "statistics of prepared rows"), path);
   TextTask task;
   try {

@@ -86,8 +86,10 @@ cmake -S "$repository" -B "$build" -DMILLRACE_BUILD_BENCHMARKS=OFF -DMILLRACE_BU
 cmake --build "$build" --parallel "$(nproc)" --target prepare_text_to_text train_text_to_text predict_text_to_text >&2
 programs="$build/examples/text_to_text"
 
-# Before minutes of work: options and folder are such that the training can run.
-"$programs/train_text_to_text" --check --out "$out" "${flags[@]}" "${training[@]}"
+# Before minutes of work: options and folder are such that the training can run. Rows of an earlier run are not looked at:
+# they are written anew.
+check() { "$programs/train_text_to_text" --check --out "$out" "${flags[@]}" "${training[@]}" "$@" >&2; }
+if [ -n "${value[resume]+x}" ]; then check; else check --rows "$build/none"; fi
 
 if [ -z "${value[resume]+x}" ]; then
   if [ ${#texts[@]} -eq 0 ]; then

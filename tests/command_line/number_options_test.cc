@@ -91,6 +91,9 @@ std::vector<Program> all_programs() {
           {"saved_elements_bench", asking_process(test::kSavedElementsBench)},
           {"gemm_share_bench", asking_process(test::kGemmShareBench)},
           {"training_soak", asking_process(test::kTrainingSoak)},
+          {"prepare_quest", asking_process(test::kPrepareQuest)},
+          {"train_quest", asking_process(test::kTrainQuest)},
+          {"predict_quest", asking_process(test::kPredictQuest)},
           {"prepare_text_to_text", asking_process(test::kPrepareTextToText)},
           {"train_text_to_text", asking_process(test::kTrainTextToText)},
           {"predict_text_to_text", asking_process(test::kPredictTextToText)}};

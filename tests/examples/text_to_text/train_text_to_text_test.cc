@@ -198,7 +198,7 @@ TEST_F(TrainTextToText, RefusesRowsThatAreNotWhole) {
   write_file(other.path("rows/statistics.json"), "{}");
   EXPECT_THAT(refused(), HasSubstr("statistics.json"));
   std::filesystem::remove(other.path("rows/statistics.json"));
-  EXPECT_THAT(refused(), HasSubstr("statistics.json"));
+  EXPECT_THAT(refused(), HasSubstr("prepare_text_to_text writes them"));
 }
 
 TEST_F(TrainTextToText, RefusesOptionsThatCannotBeTogether) {

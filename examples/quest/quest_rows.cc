@@ -73,6 +73,7 @@ QuestRows read_csv_rows(const std::string& path, const std::optional<HeadPattern
   const bool has_ids = !heads || table.find("qa_id");
   if (has_ids) texts.emplace_back("id", table.column("qa_id"));
   std::vector<FeatureSpec> features;
+  features.reserve(texts.size() + 1);
   for (const auto& [name, column] : texts) features.push_back({.name = name, .dtype = DType::kBytes, .shape = {}});
   features.push_back({.name = "labels", .dtype = DType::kFloat32, .shape = {kVaries}});
   const auto read = [&](const CsvRow& row, RowWriter& out) {

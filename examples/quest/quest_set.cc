@@ -114,8 +114,9 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
   for (int fold = 0; fold < options.folds; ++fold) statistics.fold_rows.push_back(std::ranges::count(folds, fold));
   ShardSetOptions shards = {.shard_names = "(train|valid)-[0-9]+-[0-9]+-[0-9]+-[0-9]+\\.tfrec"};
   for (int split = 0; split < 2 * options.folds; ++split) {  // of each fold those to train on, then its own
-    const std::string name = statistics.shard_name(split % 2 == 0, split / 2);
-    shards.splits.push_back({.file_name = [name](int64_t, int64_t) { return name; }});
+    shards.splits.push_back({.file_name = [name = statistics.shard_name(split % 2 == 0, split / 2)](int64_t, int64_t) {
+      return std::string(name);
+    }});
   }
   ShardSetWriter writer(folder, std::move(shards));
   size_t num_read = 0;
@@ -153,7 +154,7 @@ QuestFormat read_quest_format(const std::string& folder) {
 }
 
 QuestStatistics read_quest_set(const std::string& folder) {
-  const auto statistics = read_json<QuestStatistics>(folder + "/statistics.json", "statistics of a set of shards");
+  auto statistics = read_json<QuestStatistics>(folder + "/statistics.json", "statistics of a set of shards");
   for (int64_t i = 0; i < 2 * std::ssize(statistics.fold_rows); ++i) {
     const std::string shard = folder + "/" + statistics.shard_name(i % 2 == 0, i / 2);
     if (std::filesystem::is_regular_file(shard)) continue;

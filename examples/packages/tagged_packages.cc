@@ -30,6 +30,7 @@ std::vector<std::string> most_frequent_tags(const Packages& packages, int64_t nu
     refuse(fmt::format("{} tags are asked for, and the packages have {}", num_tags, counts.size()));
   }
   std::vector<std::string> tags;
+  tags.reserve(counts.size());
   for (const auto& [tag, count] : counts) tags.push_back(tag);  // by name
   std::ranges::stable_sort(tags, std::greater(), [&](const std::string& tag) { return counts.at(tag); });
   tags.resize(static_cast<size_t>(num_tags));

@@ -63,12 +63,14 @@ std::string to_text(const BinningGain& gain, std::span<const std::string> column
   };
   for (size_t column = 0; column < columns.size(); ++column) {
     std::vector<double> figures;
+    figures.reserve(gain.raw.size());
     for (const std::vector<double>& fold : gain.raw) figures.push_back(fold[column]);
     const int bins = gain.bins[column];
     add(columns[column], figures, bins == 0 ? "" : fmt::format("  in steps of 1/{}", bins));
   }
   const auto add_means = [&](std::string_view name, const std::vector<std::vector<double>>& folds) {
     std::vector<double> means;
+    means.reserve(folds.size());
     for (const std::vector<double>& fold : folds) means.push_back(mean_of_defined(fold));
     add(name, means, "");
   };

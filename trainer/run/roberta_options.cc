@@ -96,7 +96,7 @@ RunModel written_with_roberta(const Model& model, const RobertaConfig& config, c
           [=](const std::string& folder) {
             save_roberta_config(folder, config);
             save_tokenizer_files(folder, tokenizer_file, longest);
-            for (const auto& [name, text] : files) write_atomically(folder + "/" + name, text);
+            for (const auto& [name, text] : files) write_atomically(fmt::format("{}/{}", folder, name), text);
           },
       .save_weights =
           [&layout = model.layout()](const std::string& folder, std::span<const float> weights) {

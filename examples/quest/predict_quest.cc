@@ -199,6 +199,7 @@ int run(int argc, char** argv) {
   if (!options->csv.empty()) rows = read_csv_rows(options->csv, std::nullopt);
   const BinningGain gain = options->shards.empty() ? BinningGain() : gain_of(*options, models);
   std::vector<std::string> names;
+  names.reserve(targets.size());
   for (const QuestTarget& target : targets) names.push_back(target.name);
   if (!gain.raw.empty() && !options->json) std::cout << to_text(gain, names);
   if (!rows.rows.empty()) {

@@ -109,7 +109,7 @@ int run_fold(const Options& options, const QuestStatistics& set, const SequenceE
                .look = look}};
   RunOptions run = options.run;
   run.out = fold_folder(options.run.out, fold);
-  if (run.check) return check_run(run, [&] { return parts; });
+  if (run.check) return check_run(run, [&] { return RunParts(parts); });
   return TrainingRun("train_quest", run).train(parts.trained, parts.data, nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/trainer/models/roberta.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
+#include "millrace/trainer/run/roberta_options.h"
 #include "millrace/trainer/run/run_spec.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 #include "millrace/trainer/run/training_run.h"
@@ -18,19 +19,16 @@ namespace {
 using namespace millrace;
 
 RobertaConfig config_of(const TrainMlmOptions& options, const MlmInput& input) {
-  return {.vocab_size = input.vocab_size(),
-          .hidden_size = options.hidden,
-          .num_hidden_layers = options.layers,
-          .num_attention_heads = options.heads,
-          .intermediate_size = 4 * options.hidden,
-          .max_position_embeddings = options.max_length + input.pad_token() + 1,
-          .pad_token_id = input.pad_token(),
-          .bos_token_id = input.cls_token(),
-          .eos_token_id = input.sep_token(),
-          .hidden_dropout_prob = options.dropout,
-          .attention_probs_dropout_prob = options.dropout,
-          .initializer_range = options.initializer_range > 0 ? options.initializer_range
-                                                             : 1 / std::sqrt(static_cast<double>(options.hidden))};
+  return roberta_config({.layers = options.layers,
+                         .hidden = options.hidden,
+                         .heads = options.heads,
+                         .dropout = options.dropout,
+                         .initializer_range = options.initializer_range},
+                        {.vocabulary_size = input.vocab_size(),
+                         .cls = input.cls_token(),
+                         .sep = input.sep_token(),
+                         .pad = input.pad_token()},
+                        options.max_length);
 }
 
 // What a model that knows nothing and one that knows how often each token occurs would have for a loss.

@@ -1,0 +1,107 @@
+# What run.sh of each example shares; sourced, with these set: `repository`; `example`, the name of its folder; `value`,
+# the defaults of options by name; and a function `usage`.
+
+# Options of every training program (docs/training_programs.md) that are given to it as they are.
+run_options="replicas accumulate weight-decay clip-norm activations shuffle report-every evaluate-every patience keep-best
+  keep-best-by checkpoint-every keep-checkpoints watchdog damage max-skipped-records max-skipped-bytes max-skipped-share
+  trace"
+# Those that say how long a phase is and how it goes.
+schedule_options="steps epochs optimizer learning-rate start-rate end-rate warmup-steps decay freeze"
+
+fail() { echo "run.sh: $*; see examples/$example/run.sh --help" >&2; exit 2; }
+default() { echo "Default: ${value[$1]}"; }
+
+# read_options SWITCHES VALUES LISTS ARGUMENTS...: reads `--name X` and `--name=X`. Of names in VALUES the value goes into
+# `value`; of those in LISTS, which take one or more up to the next option, into an array of that name with `_` for `-`;
+# `is_given` has all that were there.
+declare -A is_given=()
+read_options() {
+  local switches=" $1 " values=" ${2//[$'\n']/ } " lists=" $3 " name
+  shift 3
+  for name in $lists; do declare -ga "${name//-/_}=()"; done
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --help | -h) usage; exit 0 ;;
+      --?*) name=${1#--} ;;
+      *) fail "'$1' is not an option" ;;
+    esac
+    shift
+    if [[ $name == *=* ]]; then
+      set -- "${name#*=}" "$@"
+      name=${name%%=*}
+      [[ $switches != *" $name "* ]] || fail "--$name takes no value"
+    fi
+    is_given[$name]=yes
+    if [[ $switches == *" $name "* ]]; then
+      continue
+    elif [[ $values == *" $name "* ]]; then
+      [ $# -gt 0 ] || fail "--$name needs a value"
+      value[$name]=$1
+      shift
+    elif [[ $lists == *" $name "* ]]; then
+      [ $# -gt 0 ] || fail "--$name needs a value"
+      local -n list=${name//-/_}
+      list+=("$1")
+      shift
+      while [ $# -gt 0 ] && [[ $1 != --* ]]; do
+        list+=("$1")
+        shift
+      done
+    else
+      fail "unknown option '--$name'"
+    fi
+  done
+}
+
+# arguments_of NAMES...: those that have a value or are switches that were given, as arguments, into `arguments`.
+arguments_of() {
+  local name
+  arguments=()
+  for name in "$@"; do
+    if [ -n "${value[$name]+x}" ]; then
+      arguments+=("--$name" "${value[$name]}")
+    elif [ -n "${is_given[$name]+x}" ]; then
+      arguments+=("--$name")
+    fi
+  done
+}
+
+# settle_length STEPS PHASES...: the default of --steps goes where --epochs is given, or each of the PHASES says its own
+# length. The warm-up, where none is given, is that many STEPS at most, and 5% of them where the length is not in steps.
+settle_length() {
+  local warmup=$1 phase counts=steps
+  shift
+  if [ -n "${is_given[epochs]+x}" ]; then counts=epochs; fi
+  if [ $# -gt 0 ]; then
+    counts=phases
+    for phase in "$@"; do [[ ,$phase =~ ,(steps|epochs)= ]] || counts=share; done
+  fi
+  if [ -z "${is_given[steps]+x}" ] && { [ -n "${is_given[epochs]+x}" ] || [ $counts = phases ]; }; then
+    unset 'value[steps]'
+  fi
+  if [ $counts != steps ]; then
+    warmup=5%
+  elif [[ ${value[steps]} =~ ^[0-9]{1,9}$ ]] && [ "${value[steps]}" -lt "$warmup" ]; then
+    warmup=${value[steps]}
+  fi
+  value[warmup-steps]=${value[warmup-steps]-$warmup}
+}
+
+# build_programs NAMES...: installs what is missing, builds; `programs` is the folder with those of all examples.
+build_programs() {
+  local build="$repository/build/$example"
+  echo "== setting up" >&2
+  "$repository/setup.sh"
+  mkdir -p "$build"
+  echo "== building" >&2
+  cmake -S "$repository" -B "$build" -DMILLRACE_BUILD_BENCHMARKS=OFF -DMILLRACE_BUILD_TESTS=OFF \
+    >"$build/configure.log" || { cat "$build/configure.log" >&2; exit 1; }
+  cmake --build "$build" --parallel "$(nproc)" --target "$@" >&2
+  programs="$build/examples"
+}
+
+# fetch_packages FILE
+fetch_packages() {
+  echo "== fetching package lists" >&2
+  "$repository/examples/packages/fetch.sh" --out "$1" >&2
+}

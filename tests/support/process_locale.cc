@@ -5,16 +5,10 @@
 #include <stdexcept>
 
 #include "tests/support/child_process.h"
+#include "tests/support/sanitized.h"
 
 // The C library keeps what it made of LOCPATH and forgets where.
-#if defined(__SANITIZE_ADDRESS__)
-#define MILLRACE_LEAK_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MILLRACE_LEAK_SANITIZER 1
-#endif
-#endif
-#ifdef MILLRACE_LEAK_SANITIZER
+#ifdef MILLRACE_ADDRESS_SANITIZED
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -24,7 +18,7 @@ ProcessLocale::ProcessLocale(const std::string& name) : name_(name + ".UTF-8") {
   const ChildResult made =
       run_child({"/usr/bin/localedef", "--inputfile", name, "--charmap", "UTF-8", folder_.path(name_)});
   ::setenv("LOCPATH", folder_.path().c_str(), 1);
-#ifdef MILLRACE_LEAK_SANITIZER
+#ifdef MILLRACE_ADDRESS_SANITIZED
   const __lsan::ScopedDisabler of_the_library;
 #endif
   try {

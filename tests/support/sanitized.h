@@ -2,18 +2,34 @@
 
 #include <cstddef>
 
+// GCC defines a macro for each sanitizer, clang answers a question.
+#if defined(__SANITIZE_ADDRESS__)
+#define MILLRACE_ADDRESS_SANITIZED
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define MILLRACE_THREAD_SANITIZED
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MILLRACE_ADDRESS_SANITIZED
+#endif
+#if __has_feature(thread_sanitizer)
+#define MILLRACE_THREAD_SANITIZED
+#endif
+#endif
+
 namespace millrace::test {
 
 /// Whether ThreadSanitizer watches the program: everything takes ten times as long and more, and what one thread does
 /// by itself gives it nothing to find.
-#if defined(__SANITIZE_THREAD__)
+#if defined(MILLRACE_THREAD_SANITIZED)
 constexpr bool kThreadSanitized = true;
 #else
 constexpr bool kThreadSanitized = false;
 #endif
 
 /// Whether AddressSanitizer or ThreadSanitizer watches the program: everything takes longer, and malloc is theirs.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(MILLRACE_ADDRESS_SANITIZED)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = kThreadSanitized;

@@ -69,7 +69,9 @@ std::optional<Options> parse(int argc, char** argv) {
   take_roberta_options(options.encoder, *given);
   options.data.dynamic = given->contains("dynamic");
   require(options.data.dynamic || (*given)["max-shapes"].defaulted(), "--max-shapes is of --dynamic");
-  require(options.run.resume.empty() || options.fold >= 0, "--resume goes on with one fold: --fold is missing");
+  const std::string& resume = options.run.resume;
+  require(resume.empty() || resume == "last" || options.fold >= 0,
+          "--resume CHECKPOINT is of one fold: --fold is missing");
   require(!options.run.out.empty(), "--out is empty");
   if (options.shards.empty()) options.shards = options.run.out + "/shards";
   if (options.tokenizer.empty()) {

@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
 
 namespace millrace {
 namespace {
@@ -113,7 +114,7 @@ void check_output_folder(const RunOptions& options) {
   for (const char* name : kResults) {
     if (!fs::exists(fs::path(options.out) / name)) continue;
     if (options.resume.empty()) {
-      refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume CHECKPOINT, or another --out",
+      refuse(fmt::format("{} holds {} of an earlier run; give --overwrite, --resume last, or another --out",
                          options.out, name));
     }
     refuse(
@@ -121,6 +122,15 @@ void check_output_folder(const RunOptions& options) {
                     "checkpoint in {}/checkpoints, or another --out",
                     options.out, name, options.resume, options.out));
   }
+}
+
+RunOptions with_newest_checkpoint(RunOptions options) {
+  if (options.resume != "last") return options;
+  if (options.out.empty()) refuse("--resume last goes on in --out, which is empty");
+  options.resume = newest_checkpoint(options.out + "/checkpoints").value_or("");
+  // What a run left that was killed before its first checkpoint is of no use to this one.
+  if (options.resume.empty() && !fs::exists(fs::path(options.out) / "model")) options.overwrite = true;
+  return options;
 }
 
 OutputFolder::OutputFolder(const RunOptions& options) : options_(options) {

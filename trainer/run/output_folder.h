@@ -15,6 +15,11 @@ namespace millrace {
 /// `resume` names.
 void check_output_folder(const RunOptions& options);
 
+/// For `resume` = `last`: goes on from the newest of OUT/checkpoints. Where there is none the run begins anew and gives
+/// up what one left that was killed before its first checkpoint; one that has its model it does not. Throws
+/// `kInvalidArgument` without a folder, and as `checkpoints_in` does.
+[[nodiscard]] RunOptions with_newest_checkpoint(RunOptions options);
+
 /// The folder of a training run, kept from other trainings while this lives:
 ///
 ///     model/         the model at the end, in the layout that its program writes

@@ -50,8 +50,9 @@ void add_run_options(RunOptions& options, const std::string& seeded, po::options
   // clang-format off
   files.add_options()
       ("out", value(options.out), "folder of the run: OUT/model, OUT/checkpoints, OUT/log.jsonl")
-      ("resume", po::value(&options.resume), "go on from this checkpoint directory, with the same options; one that is not in OUT/checkpoints needs an OUT "
-       "without an earlier run, or --overwrite")
+      ("resume", po::value(&options.resume), "go on from this checkpoint, with the same options: a directory, of which one that is not in OUT/checkpoints needs an "
+       "OUT without an earlier run or --overwrite, or `last`: the newest in OUT/checkpoints, and where there is none the "
+       "training begins anew")
       ("overwrite", "replace the log, models and checkpoints of an earlier run in OUT")
       ("check", "say what the run is (model, phases, batches, memory), see whether options, data and OUT allow it, and stop; of data "
        "that are not there yet it says that they are not known");

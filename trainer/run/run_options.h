@@ -15,21 +15,21 @@ namespace millrace {
 /// The options that every training program has, beside its own of data and model. Defaults are of the members: a
 /// program sets others before `add_run_options`.
 struct RunOptions {
-  std::string out = "out";                ///< folder of the run (OutputFolder); empty: none is written. Default: out
-  std::string resume = {};                ///< a checkpoint's directory. Default: empty, a new training
-  bool overwrite = false;                 ///< an earlier run in `out` is given up. Default: false
-  bool check = false;                     ///< say what the run is, and do not train. Default: false
-  bool json = false;                      ///< the summary is a JSON object. Default: false
-  int64_t global_batch = 128;             ///< rows, over all replicas. Default: 128
-  int replicas = 8;                       ///< that a batch is split into. Default: 8
-  int64_t accumulate = 1;                 ///< batches that make one step. Default: 1
-  PhaseOptions phase = {};                ///< of the training, and of `phases` what they do not say
-  std::vector<PhaseOptions> phases = {};  ///< one after the other. Default: empty, `phase` alone
-  double clip_norm = 0;                   ///< the largest norm of the gradient. Default: 0, any
-  std::string activations = "float32";    ///< or bfloat16. Default: float32
-  int64_t seed = 42;                      ///< Default: 42
-  int threads = 0;                        ///< Default: 0, one for each core
-  DamagePolicy damage = {};               ///< Default: damage is an error
+  std::string out = "out";     ///< folder of the run (OutputFolder); empty: none is written. Default: out
+  std::string resume = {};     ///< a checkpoint, or `last`: the newest in `out`. Default: empty, a new training
+  bool overwrite = false;      ///< an earlier run in `out` is given up. Default: false
+  bool check = false;          ///< say what the run is, and do not train. Default: false
+  bool json = false;           ///< the summary is a JSON object. Default: false
+  int64_t global_batch = 128;  ///< rows, over all replicas. Default: 128
+  int replicas = 8;            ///< that a batch is split into. Default: 8
+  int64_t accumulate = 1;      ///< batches that make one step. Default: 1
+  PhaseOptions phase = {};     ///< of the training, and of `phases` what they do not say
+  std::vector<PhaseOptions> phases = {};       ///< one after the other. Default: empty, `phase` alone
+  double clip_norm = 0;                        ///< the largest norm of the gradient. Default: 0, any
+  std::string activations = "float32";         ///< or bfloat16. Default: float32
+  int64_t seed = 42;                           ///< Default: 42
+  int threads = 0;                             ///< Default: 0, one for each core
+  DamagePolicy damage = {};                    ///< Default: damage is an error
   double watchdog = kProgramWatchdogSeconds;   ///< seconds; 0: off. Default: kProgramWatchdogSeconds
   int64_t report_every = 10;                   ///< steps. Default: 10
   std::string trace = {};                      ///< a file. Default: empty, none

@@ -8,8 +8,10 @@
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/stall.h"
 #include "millrace/trainer/checkpoint/trained_state.h"
+#include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/run/missing_data.h"
+#include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/shape_limit.h"
 #include "millrace/trainer/trainer.h"
 
@@ -128,6 +130,17 @@ void check_metric(const RunOptions& options, const RunParts& parts, const RunPha
   (void)trainer.evaluate(source).value(options.keep_best_by);
 }
 
+// The checkpoint that the run goes on from, as far as it can be looked at without data.
+void look_at_checkpoint(const RunOptions& options, const std::optional<RunParts>& parts, RunSpec& spec) {
+  if (options.resume.empty()) return;
+  spec.resumed_at = read_progress(options.resume).step;
+  if (!parts || spec.phases.empty()) return;
+  std::vector<RunPhase> phases;
+  phases.reserve(spec.phases.size());
+  for (const RunSpec::Phase& phase : spec.phases) phases.push_back(phase.phase);
+  (void)make_trainer(parts->trained.model, phases, step_options(options, parts->data), options.resume);
+}
+
 }  // namespace
 
 RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make) {
@@ -143,6 +156,7 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
       spec.phases.push_back({.phase = phase, .optimizer = phase.options.optimizer});
     }
   }
+  look_at_checkpoint(options, parts, spec);
   if (!parts) return spec;
   check_evaluation(options, parts->data);
   RunSpec::Memory memory;
@@ -154,7 +168,8 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
   return spec;
 }
 
-int check_run(const RunOptions& options, const std::function<RunParts()>& make) {
+int check_run(const RunOptions& given, const std::function<RunParts()>& make) {
+  const RunOptions options = with_newest_checkpoint(given);
   if (!options.out.empty()) check_output_folder(options);
   print_run_spec(run_spec(options, make), options.json);
   return 0;

@@ -38,7 +38,8 @@ struct RunSpec {
   std::string why_not_known = {};  ///< which data are missing; then there are neither model nor batches
   std::optional<std::string> model = {};
   std::optional<int64_t> num_parameters = {};
-  std::vector<Phase> phases = {};  ///< empty where their steps follow from epochs of a length that is not known
+  std::vector<Phase> phases = {};          ///< empty where their steps follow from epochs of a length that is not known
+  std::optional<int64_t> resumed_at = {};  ///< step of the checkpoint of `resume`; none: from the beginning
   std::optional<int64_t> batches_per_epoch = {};
   std::optional<int64_t> steps_per_epoch = {};
   bool leaves_damage_out = false;          ///< then an epoch may have fewer batches, and the run a further one
@@ -56,13 +57,14 @@ struct RunSpec {
 
 /// `make`: model and data, or MissingData, which says that they are not known yet. Reads the first batches, and the
 /// first one of an evaluation where only the model can say whether it has the metric of `keep_best_by`. Throws what
-/// else `make` and the data do, and as `phases_of`, `check_evaluation`, `check_frozen` and ShapeLimit do.
+/// else `make` and the data do, as `phases_of`, `check_evaluation`, `check_frozen` and ShapeLimit do, and as
+/// `Trainer::resume` for a checkpoint that does not fit.
 [[nodiscard]] RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make);
 
 /// On standard output, as a table or as one JSON object on a line, in which null is not known.
 void print_run_spec(const RunSpec& spec, bool json);
 
 /// `--check` of a program: sees whether options and folder allow the run, and prints its spec. Gives the exit code.
-int check_run(const RunOptions& options, const std::function<RunParts()>& make);
+int check_run(const RunOptions& given, const std::function<RunParts()>& make);
 
 }  // namespace millrace

@@ -52,6 +52,7 @@ void print_json(const RunSpec& spec) {
                               {"trained", json_of(phase.num_trained)}});
   }
   json["steps"] = spec.phases.empty() ? Json() : Json(steps_in_all(spec));
+  json["resumed_at"] = json_of(spec.resumed_at);
   json["batches_per_epoch"] = json_of(spec.batches_per_epoch);
   json["steps_per_epoch"] = json_of(spec.steps_per_epoch);
   json["leaves_damage_out"] = spec.leaves_damage_out;
@@ -152,6 +153,7 @@ void print_table(const RunSpec& spec) {
     row(spec.phases.size() == 1 ? "phase" : fmt::format("phase {}", i + 1), phase_text(spec.phases[i]));
   }
   row("steps", steps_text(spec));
+  if (spec.resumed_at) row("goes on", fmt::format("after step {}", *spec.resumed_at));
   row("an epoch", epoch_text(spec));
   row("a batch", features_text(spec));
   row("distinct shapes", spec.batches_looked_at > 0

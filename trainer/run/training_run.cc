@@ -19,9 +19,9 @@
 #include "millrace/trainer/callbacks/step_trace.h"
 #include "millrace/trainer/callbacks/tensorboard_log.h"
 #include "millrace/trainer/pipeline_source.h"
+#include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/shape_limit.h"
 #include "millrace/trainer/stop_signals.h"
-#include "millrace/trainer/trainer.h"
 
 namespace millrace {
 
@@ -84,21 +84,12 @@ void check_evaluation(const RunOptions& options, const RunData& data) {
 }
 
 TrainingRun::TrainingRun(std::string program, RunOptions options)
-    : program_(std::move(program)), options_(std::move(options)) {
+    : program_(std::move(program)), options_(with_newest_checkpoint(std::move(options))) {
   if (!options_.out.empty()) folder_.emplace(options_);
 }
 
 TrainerOptions TrainingRun::trainer_options(const RunModel& trained, const RunData& data) const {
-  TrainerOptions options{.step = {.replicas = options_.replicas,
-                                  .threads = options_.threads,
-                                  .seed = static_cast<uint64_t>(options_.seed),
-                                  .watchdog = options_.watchdog},
-                         .accumulate = options_.accumulate,
-                         .report_every = options_.report_every,
-                         .token_feature = data.token_feature,
-                         .batches = data.description};
-  if (options_.activations == "bfloat16") options.step.activations = ActivationStorage::kBfloat16;
-  if (options_.clip_norm > 0) options.step.clipping = Clipping{.norm = options_.clip_norm};
+  TrainerOptions options = step_options(options_, data);
   if (data.evaluation) {
     // Of what an evaluation leaves out there is no list: each evaluation tells.
     const auto print_skipped = [program = program_](const SkippedRegion& region) {
@@ -170,26 +161,14 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
   // Before the trainer: an error finds its progress bar gone.
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
   const std::vector<RunPhase> phases = phases_of(options_, data.batches_per_epoch);
-  const ParameterLayout& layout = trained.model.layout();
-  for (const RunPhase& phase : phases) phase.check_frozen(layout);
-  TrainerOptions how = trainer_options(trained, data);
-  how.frozen = phases[0].options.freeze;
-  how.total_steps = phases.back().first_step + phases.back().steps;
-  Trainer trainer(trained.model, phases[0].optimizer(layout), phases[0].schedule(), std::move(how));
-  for (const RunPhase& phase : std::span(phases).subspan(1)) {
-    trainer.add_phase({.first_step = phase.first_step,
-                       .optimizer = phase.optimizer(layout),
-                       .schedule = phase.schedule(),
-                       .frozen = phase.options.freeze});
-  }
-  if (!options_.resume.empty()) trainer.resume(options_.resume);
-  add_callbacks(trainer, phases.back(), data);
+  const auto trainer = make_trainer(trained.model, phases, trainer_options(trained, data), options_.resume);
+  add_callbacks(*trainer, phases.back(), data);
   auto shape_limit = std::make_unique<ShapeLimit>(data.max_shapes);
   const ShapeLimit& shapes = *shape_limit;
-  trainer.add_callback(std::move(shape_limit));
-  BatchSource& source = batches.start(data.training, trainer);
+  trainer->add_callback(std::move(shape_limit));
+  BatchSource& source = batches.start(data.training, *trainer);
   const StopSignals signals;
-  const TrainingSummary summary = trainer.train(source, [&] { return signals.requested(); });
+  const TrainingSummary summary = trainer->train(source, [&] { return signals.requested(); });
   if (signals.requested()) {
     std::cerr << batches.skipped_text() << "stopped";
     if (folder_) std::cerr << "; go on with the same options and --resume " << summary.last_checkpoint;
@@ -202,7 +181,7 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
     all.model = folder_->model();
     all.skipped_list = folder_->skipped();
     AtomicDirectory whole(all.model);
-    trained.save_weights(whole.temporary_path(), trainer.weights());
+    trained.save_weights(whole.temporary_path(), trainer->weights());
     trained.save_description(whole.temporary_path());
     whole.commit();
   }

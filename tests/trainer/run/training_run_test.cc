@@ -119,11 +119,7 @@ TEST_F(ToyRun, OfPhasesKilledAroundTheirBeginningsItEndsWithTheFilesOfOneThatWas
     options = kPhases;
     const std::vector<std::string> left = checkpoints(out);
     EXPECT_EQ(left.empty(), batch < 5);
-    if (left.empty()) {
-      options.emplace_back("--overwrite");
-    } else {
-      options.insert(options.end(), {"--resume", left.back()});
-    }
+    options.insert(options.end(), {"--resume", batch % 2 == 0 && !left.empty() ? left.back() : "last"});
     const ChildResult result = run(out, options);
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_TRUE(training_files(checkpoints(out).back()) == expected) << "killed before batch " << batch;
@@ -132,6 +128,28 @@ TEST_F(ToyRun, OfPhasesKilledAroundTheirBeginningsItEndsWithTheFilesOfOneThatWas
                 test::read_file(folder_.path("straight/model/model.safetensors")));
     EXPECT_EQ(curve_of(log(out, "report")), curve);
   }
+}
+
+TEST_F(ToyRun, CanBeStartedAgainByTheSameCommandHoweverItEnded) {
+  const std::vector<std::string> patience = {"--steps",    "20", "--learning-rate", "1e-12", "--evaluate-every", "1",
+                                             "--patience", "2",  "--resume",        "last"};
+  ASSERT_EQ(run("ended", patience).exit_code, 0);
+  const auto ended = training_files(checkpoints("ended").back());
+  const json again = summary("ended", patience);
+  EXPECT_EQ(again.at("steps"), 4) << "its patience was at an end";
+  EXPECT_TRUE(training_files(checkpoints("ended").back()) == ended);
+
+  const std::vector<std::string> longer = {"--steps", "7", "--checkpoint-every", "5", "--resume", "last"};
+  ASSERT_EQ(run("longer", longer).exit_code, 0);
+  const auto whole = training_files(folder_.path("longer/model"));
+  EXPECT_EQ(summary("longer", longer).at("steps"), 7);
+  EXPECT_TRUE(training_files(folder_.path("longer/model")) == whole);
+
+  fs::remove_all(folder_.path("longer/checkpoints"));
+  const ChildResult lost = run("longer", longer);
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_THAT(lost.err, HasSubstr("holds model of an earlier run"));
+  EXPECT_TRUE(training_files(folder_.path("longer/model")) == whole);
 }
 
 TEST_F(ToyRun, WithoutAFolderWritesNothingAlsoInPhases) {
@@ -284,6 +302,21 @@ TEST_F(ToyRun, RefusesBeforehandWhatWouldEndTheRunAtItsStart) {
   EXPECT_THAT(refusal({"--freeze", "^nosuch"}), HasSubstr("--freeze '^nosuch' matches no parameter"));
   EXPECT_THAT(refusal({"--phase", "steps=2", "--phase", "steps=2,freeze=^nosuch", "--check"}),
               HasSubstr("phase 2: freeze '^nosuch' matches no parameter"));
+}
+
+TEST_F(ToyRun, LooksBeforehandAtTheCheckpointThatItWouldGoOnFrom) {
+  ASSERT_EQ(run("run", {"--steps", "7", "--checkpoint-every", "5"}).exit_code, 0);
+  const std::vector<std::string> check = {"--check", "--steps", "7", "--checkpoint-every", "5"};
+  EXPECT_THAT(run("run", with(check, {"--resume", "last"})).out, HasSubstr("goes on               after step 7\n"));
+  EXPECT_EQ(summary("run", with(check, {"--resume", checkpoints("run")[0]})).at("resumed_at"), 5);
+  EXPECT_TRUE(summary("none", with(check, {"--resume", "last"})).at("resumed_at").is_null());
+  const ChildResult missing = run("run", with(check, {"--resume", folder_.path("run/checkpoints/nosuch")}));
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("nosuch/training.json"));
+  const ChildResult other = run("run", with(check, {"--resume", "last", "--seed", "7"}));
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("seed"));
+  EXPECT_EQ(run("run", with(check, {"--resume", "last", "--no-data"})).exit_code, 0);
 }
 
 TEST_F(ToyRun, ADefaultThatAsksForEvaluationsIsRefusedByNobody) {

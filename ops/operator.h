@@ -88,9 +88,13 @@ class Operator {
   SchemaPtr schema_;
 };
 
-/// The context of a run of this operator, or of the input of a map.
-[[nodiscard]] inline StageContext context_for(const Operator& op, StageContext context) {
+/// Leaves out of the context of a run what this operator, or a map after it, cannot take.
+inline void limit_context(const Operator& op, StageContext& context) {
   if (!op.traits().forwards_row_views) context.row_store = nullptr;
+}
+/// The context of a run of this operator.
+[[nodiscard]] inline StageContext context_for(const Operator& op, StageContext context) {
+  limit_context(op, context);
   return context;
 }
 

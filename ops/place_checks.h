@@ -15,7 +15,7 @@ constexpr int64_t kMostReadAgain = int64_t{1} << 36;
 /// What a stage knows of the numbers in its state. A digest keeps nobody from writing others: a stage that believed
 /// them would read for years to come to a place that is not there.
 
-/// `number`, a place in something that ends after `most`. Throws `kState` for one behind that.
+/// `number`, a place in something that ends after `most`. Throws `kState` for one after that.
 int64_t place_within(std::string_view kind, int64_t number, int64_t most);
 
 /// `number` of elements that are read again to come to a place. Throws `kState` for more than `kMostReadAgain`.

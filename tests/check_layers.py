@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which folder includes which, and where TBB and threads are used (docs/architecture.md, "Folders").
+"""Checks which folder includes which, where TBB and threads are used (docs/architecture.md, "Folders"), and how long
+sources are.
 
 usage: tests/check_layers.py [ROOT]
 
@@ -35,7 +36,14 @@ MAY_INCLUDE_BELOW = {
         'features': set(), 'tokens': {'batch', 'row_memory'}, 'images': set(), 'keep': {'row_memory', 'parse'},
     },
     'pipeline': {'plan': set(), 'run': {'plan'}, 'watch': {'run', 'plan'}, 'definition': {'plan'}},
+    'trainer': {
+        'tensor': set(), 'models': {'tensor', 'checkpoint'}, 'metrics': set(), 'schedules': set(),
+        'optimizers': {'schedules'}, 'step': {'optimizers'}, 'checkpoint': {'step', 'optimizers', 'schedules'},
+        'tensorboard': set(), 'callbacks': {'tensorboard'},
+    },
 }
+# Lines of a source that is no test.
+MOST_LINES = 450
 # The only files that may name TBB.
 TBB = {
     'pipeline/run/executor.h', 'pipeline/run/executor.cc', 'pipeline/run/segment.cc', 'pipeline/run/worker_arena.h',
@@ -72,7 +80,10 @@ def broken_rules(path, text):
         return
     part = '/'.join(path.split('/')[:2])
     allowed = MAY_INCLUDE.get(part, MAY_INCLUDE[folder])
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    if folder != 'tests' and len(lines) > MOST_LINES:
+        yield MOST_LINES + 1, f'it has {len(lines)} lines; at most {MOST_LINES}, so that one sitting is enough to read it'
+    for number, line in enumerate(lines, 1):
         code = line.split('//')[0]
         if match := INCLUDE.match(line):
             form, header, other = match.groups()

@@ -54,7 +54,7 @@ class Trainer {
   Trainer(const Model& model, std::unique_ptr<Optimizer> optimizer, std::unique_ptr<Schedule> schedule,
           TrainerOptions options);
 
-  /// A further phase, behind those that there are: when `first_step` steps have been made the next one is of this
+  /// A further phase, after those that there are: when `first_step` steps have been made the next one is of this
   /// phase, with slots that are 0 and a schedule at its beginning; everything else goes on. A checkpoint after
   /// `first_step` steps is of the phase before. To be called before `resume` and `train`. Throws `kInvalidArgument` for
   /// steps that are not after those of the phase before and before `total_steps`, without an optimizer or schedule, and
@@ -106,6 +106,7 @@ class Trainer {
 
   std::optional<EvaluationReport> evaluate_until(BatchSource& source, const std::function<bool()>& stop);
   void need_evaluation_value(const std::string& name);
+  bool has_callback_state(const std::string& name) const;
   size_t phase_at(int64_t step) const;
   void enter_phase(size_t phase, TrainedState rule);
   bool begin_due_phase();

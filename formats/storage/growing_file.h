@@ -9,7 +9,7 @@ namespace millrace {
 /// What becomes of a file that is there already.
 enum class GrowingFrom {
   kEmpty,  ///< it is lost
-  kEnd,    ///< it stays, and what is written comes behind it, also where others write to it
+  kEnd,    ///< it stays, and what is written comes after it, also where others write to it
 };
 
 /// A file that has its name from the start, for logs that are read while they grow.

@@ -64,8 +64,6 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
       if (!block.errors().empty() && block.error_at(i) != nullptr) continue;
       try {
         keys[i] = key_.key(RowView(block, i));
-      } catch (const std::bad_alloc&) {
-        throw;
       } catch (...) {
         block.add_error(i, user_function_error(kName, key_.name, block, i));
       }
@@ -76,8 +74,6 @@ std::unique_ptr<Stage> GroupByWindowOperator::open(std::vector<OpenStage> inputs
     int64_t size = 0;
     try {
       size = window_size_.function(key);
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       throw ErrorException(user_function_error(kName, window_size_.name));
     }

@@ -90,8 +90,6 @@ Poll FunctionInputs::next(NestedInput& out) {
   } else {
     try {
       out.open = open_element();
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       auto failed = user_function_error(operator_name_, function_.name, input_->block(), input_->taken());
       out.error = error_block(function_.schema, context_.pool, std::move(failed), rows);
@@ -109,8 +107,6 @@ OpenStage FunctionInputs::open_element() const {
           &function = function_](const StageContext& context) -> std::unique_ptr<Stage> {
     try {
       return open(context);
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       Error error = *user_function_error(name, function.name, element, 0);
       // It was open before, and gave elements that must not be taken for given again.

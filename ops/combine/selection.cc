@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 // Whoever chooses so many in a row that have ended will do so forever: nothing else would ever tell.
-constexpr uint64_t kMostInVain = uint64_t{1} << 28;
+constexpr uint64_t kMostChoicesOfEnded = uint64_t{1} << 28;
 
 }  // namespace
 
@@ -101,7 +101,7 @@ Poll SelectionStage::append_run(const InputSelector::Choice& choice, Block& out)
 }
 
 Poll SelectionStage::next(Block& out) {
-  for (size_t in_vain = 0;;) {
+  for (size_t choices_here = 0;;) {
     if (ended_) return deliver_or(Poll::kEnd, out);
     if (builder_.num_elements() >= kBlockElements || builder_.byte_size() >= kBlockBytes) return deliver(out);
     if (builder_.empty()) note_begin();
@@ -117,21 +117,21 @@ Poll SelectionStage::next(Block& out) {
       rows_per_element_ = choice.rows;
       builder_.append_error(std::move(choice.error));
       selector_->take(1);
-      choices_in_vain_ = 0;
+      choices_of_ended_ = 0;
       continue;
     }
     std::optional<BlockReader>& input = inputs_[choice.input];
     if (!input) {
       selector_->take(choice.count);
-      choices_in_vain_ += choice.count;
+      choices_of_ended_ += choice.count;
       // Whoever chooses what has ended, forever, must not keep a thread from noticing that all is to stop.
-      if (++in_vain < kBlockElements) continue;
-      if (choices_in_vain_ >= kMostInVain && builder_.empty()) {
+      if (++choices_here < kBlockElements) continue;
+      if (choices_of_ended_ >= kMostChoicesOfEnded && builder_.empty()) {
         // Not out_of_range: no single value is wrong, and nothing follows.
         throw ErrorException(
             ErrorCode::kInvalidArgument,
             fmt::format("{}: {} choices one after the other are of inputs that have ended, and others have not", kind_,
-                        choices_in_vain_));
+                        choices_of_ended_));
       }
       context_.waker.wake();
       return deliver_or(Poll::kPending, out);
@@ -145,7 +145,7 @@ Poll SelectionStage::next(Block& out) {
         continue;
       case Poll::kBlock: break;
     }
-    choices_in_vain_ = 0;
+    choices_of_ended_ = 0;
     if (append_run(choice, out) == Poll::kBlock) return Poll::kBlock;
   }
 }

@@ -63,7 +63,7 @@ class SelectionStage final : public Stage {
   std::vector<std::optional<BlockReader>> inputs_;  // without a value: it has ended
   size_t num_open_ = 0;
   bool ended_ = false;
-  uint64_t choices_in_vain_ = 0;  // since the last element
+  uint64_t choices_of_ended_ = 0;  // since the last element
   BlockBuilder builder_;
   int64_t rows_per_element_ = 1;  // of the elements in `builder_`
   Cursor begin_;                  // of what goes out next, once it is noted

@@ -10,7 +10,14 @@
 
 namespace millrace {
 Error user_function_error(std::string_view operator_name, std::string_view function_name) {
-  Error error = current_exception_as_error();
+  Error error;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {
+    error = current_exception_as_error();
+  }
   error.message = fmt::format("{} '{}': {}", operator_name, function_name, error.message);
   // Of the function's own calls, say to a builder: nobody has given it to the pipeline.
   if (error.code == ErrorCode::kInvalidArgument) error.code = ErrorCode::kUserFunction;
@@ -46,8 +53,6 @@ Block MapRowsOperator::apply(Block block, BufferPool& pool) const {
     try {
       function_.function(RowView(block, i), writer);
       writer.end_element();
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       writer.fail_element(user_function_error(name(), function_.name, block, i));
     }
@@ -144,8 +149,6 @@ Block MapBlocksOperator::apply(Block block, BufferPool& pool) const {
       mapped.locate(entry.element, error);
       mapped.add_error(entry.element, std::make_shared<const Error>(std::move(error)));
     }
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (...) {
     const auto error = std::make_shared<const Error>(user_function_error(name(), function_.name));
     BlockBuilder nothing(schema(), pool);

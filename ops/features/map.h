@@ -73,10 +73,11 @@ class MapBlocksOperator final : public MapOperator {
 };
 
 /// The error of an element of `block` for which a user's function threw the current exception: it names the function,
-/// and the record that the element comes from.
+/// and the record that the element comes from. Throws a `std::bad_alloc` on: memory that ends is no fault of the
+/// function.
 std::shared_ptr<const Error> user_function_error(std::string_view operator_name, std::string_view function_name,
                                                  const Block& block, size_t element);
-/// The same where the function was called for many elements at once.
+/// The same where the function was called for many elements at once, or for none.
 Error user_function_error(std::string_view operator_name, std::string_view function_name);
 
 /// What `Dataset::map` is called with.

@@ -21,8 +21,6 @@ Block FilterOperator::apply(Block block, BufferPool& pool) const {
   if (decide_) {
     try {
       decide_(block, keep);
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       const auto error = std::make_shared<const Error>(user_function_error(name(), function_name_));
       for (size_t i = 0; i < num_elements; ++i) block.add_error(i, error);
@@ -33,8 +31,6 @@ Block FilterOperator::apply(Block block, BufferPool& pool) const {
       if (!block.errors().empty() && block.error_at(i) != nullptr) continue;
       try {
         keep[i] = keep_(RowView(block, i)) ? 1 : 0;
-      } catch (const std::bad_alloc&) {
-        throw;
       } catch (...) {
         block.add_error(i, user_function_error(name(), function_name_, block, i));
       }

@@ -60,8 +60,6 @@ class ScanStage final : public Stage {
       }
       writer.end_element();
       return nullptr;
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       carried_ = before_;
       return user_function_error("scan", function_.name, block, element);

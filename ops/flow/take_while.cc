@@ -33,8 +33,6 @@ class TakeWhileStage final : public Stage {
     if (!block.errors().empty() && block.error_at(element) != nullptr) return true;
     try {
       return predicate_.keep(RowView(block, element));
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       block.add_error(element, user_function_error("take_while", predicate_.name, block, element));
       return true;

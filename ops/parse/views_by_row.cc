@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// Smaller ones are looked for in vain more often than they are worth.
+// Of smaller ones the search costs more than it saves.
 constexpr size_t kLargeBuffer = size_t{1} << 20;
 
 }  // namespace

@@ -119,8 +119,8 @@ bool RowStore::Claimer::take(std::string_view row) {
   if (is_anywhere(1)) return true;
   // Each search of all passes rows that are gone, but one for a row that is in no store, such as those of another input
   // of a mix: then what is not found soon is copied, which costs less.
-  constexpr int kMostInVain = 2;
-  if (searches_ == kMostInVain) return false;
+  constexpr int kMostFruitlessSearches = 2;
+  if (searches_ == kMostFruitlessSearches) return false;
   if (is_anywhere(SIZE_MAX)) return true;
   ++searches_;
   return false;

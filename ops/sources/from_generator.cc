@@ -100,8 +100,6 @@ class GeneratorStage final : public Stage {
       if (!run_.save && generator_.runs.rule() == GeneratorRuns::Rule::kSaved) {
         throw ErrorException(ErrorCode::kUserFunction, "its runs have no function that saves them");
       }
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       fail(user_function_error("from_generator", generator_.name));
     }
@@ -135,8 +133,6 @@ class GeneratorStage final : public Stage {
       saved_ = std::move(bytes);
       saved_at_ = next_;
       return true;
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       fail(at_element(user_function_error("from_generator", generator_.name)));
       return false;
@@ -154,8 +150,6 @@ class GeneratorStage final : public Stage {
         if (!writer.has_begun()) return false;
         throw ErrorException(ErrorCode::kUserFunction, "says that there are no more elements, and has written one");
       }
-    } catch (const std::bad_alloc&) {
-      throw;
     } catch (...) {
       writer.fail_element(
           std::make_shared<const Error>(at_element(user_function_error("from_generator", generator_.name))));

@@ -13,17 +13,19 @@
 
 namespace millrace {
 
-/// When the caller joins the workers on the reserved slot of a `ConsumerWaiter`, and when it leaves it. Decided every
-/// `kWaits` waits, over their totals; `still` is looked at all the time.
+/// When a caller that waits in `next()` joins the workers on their reserved slot, and when it leaves it. Decided after
+/// every `kWaits` waits, by their mean and by the share of the time that the caller spent elsewhere; `still` is checked
+/// all the time.
 struct HelpingPolicy {
   static constexpr int kWaits = 32;
-  /// It joins if its mean wait was at most so long. Default: 1 ms
+  /// Joins if the mean wait was at most this. Default: 1 ms
   int64_t longest_to_get_ns = 1'000'000;
-  /// It stays if its mean wait was at most so long. Default: 2 ms
+  /// Stays if the mean wait was at most this. Default: 2 ms
   int64_t longest_to_keep_ns = 2'000'000;
-  /// It joins if it was away, at work of its own, for at most 1 part in so many of the time; 0: for any. Default: 8
+  /// Joins if the caller was away, at work of its own, for at most 1/`away_to_get` of the time; 0: however long.
+  /// Default: 8
   int64_t away_to_get = 8;
-  /// It stays if it was away for at most 1 part in so many. Default: 4
+  /// Stays if it was away for at most 1/`away_to_keep` of the time. Default: 4
   int64_t away_to_keep = 4;
   /// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
   /// Default: 4 ms

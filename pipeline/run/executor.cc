@@ -145,7 +145,7 @@ void Executor::submit(Node& node, size_t message, void* token) noexcept {
 }
 
 void Executor::submit_last(Node& node, size_t message, void* token) noexcept {
-  // stop() waits for strangers that came before it set the flag.
+  // stop() waits for threads outside the arena that came before it set the flag.
   external_submitters_.fetch_add(1);
   if (!stopping_.load()) {
     graph_->reserve_wait();

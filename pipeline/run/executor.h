@@ -50,8 +50,8 @@ class Executor {
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
 
   /// Sends a message to a node, from any thread: from a body of this executor at once, from elsewhere through the
-  /// arena's queue, since a message put by a stranger only advertises work to workers that may not exist. `token` marks
-  /// the hand-off; the body acquires the same.
+  /// arena's queue, since a message put by a thread outside the arena only advertises work to workers that may not
+  /// exist. `token` marks the hand-off; the body acquires the same.
   void submit(Node& node, size_t message, void* token) noexcept;
   /// The same after everything that waits for a worker; `submit` inside of a body goes before it.
   void submit_last(Node& node, size_t message, void* token) noexcept;

@@ -168,12 +168,10 @@ void Segment::take_request() {
   end_due_ = false;
   if (!request->open) return;
   generation_ = request->generation;
-  const bool forwards_row_views = std::all_of(options_.maps.begin(), options_.maps.end(),
-                                              [](const auto& map) { return map->traits().forwards_row_views; });
   StageContext context = request->context->with(*this, request->context->lanes);
   context.memory = this;
   context.assembles_later = options_.assembly != nullptr;
-  if (!forwards_row_views) context.row_store = nullptr;
+  for (const auto& map : options_.maps) limit_context(*map, context);
   run_.open(request->open, context);
   ended_ = false;
 }

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <string>
 
-#include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/models/roberta_pretrained.h"
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "millrace/trainer/optimizers/sgd.h"
+#include "millrace/trainer/trained_state.h"
 #include "tests/fuzz/fuzz_error.h"
 #include "tests/support/temporary_folder.h"
 

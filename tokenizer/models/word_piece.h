@@ -6,7 +6,7 @@
 namespace millrace {
 
 /// The pieces of BERT (Wu 2016, https://arxiv.org/abs/1609.08144): a word becomes the longest token that it begins
-/// with, then the longest, behind the prefix of what continues words, that the rest begins with, and so on. A word of
+/// with, then the longest, after the prefix of what continues words, that the rest begins with, and so on. A word of
 /// which something is left over, or that is too long, is unknown as a whole.
 class WordPieceModel final : public TokenModel {
  public:

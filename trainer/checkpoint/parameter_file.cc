@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/trainer/checkpoint/not_finite.h"
+#include "millrace/trainer/not_finite.h"
 
 namespace millrace {
 namespace {

@@ -43,7 +43,7 @@ std::string output_text(const T5Config& config) {
                      usual ? "" : fmt::format(" with scale_decoder_outputs={}", config.scales_outputs()));
 }
 
-// The places of dropout in a stack: its embeddings, its end, then five for each block. The decoder's are far behind the
+// The places of dropout in a stack: its embeddings, its end, then five for each block. The decoder's come far after the
 // encoder's.
 enum class BlockDropout : uint64_t { kAttention, kAttentionOutput, kCross, kCrossOutput, kInner, kOutput };
 constexpr uint64_t kEmbeddingDropout = 0;

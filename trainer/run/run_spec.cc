@@ -7,12 +7,12 @@
 
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/stall.h"
-#include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/shape_limit.h"
+#include "millrace/trainer/trained_state.h"
 #include "millrace/trainer/trainer.h"
 
 namespace millrace {

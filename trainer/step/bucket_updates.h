@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "millrace/formats/error.h"
-#include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/optimizers/optimizer.h"
 #include "millrace/trainer/parameters.h"
 #include "millrace/trainer/step/step_watchdog.h"
+#include "millrace/trainer/trained_state.h"
 
 namespace millrace {
 

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/step/bucket_countdown.h"
 #include "millrace/trainer/step/device_worker.h"
 #include "millrace/trainer/step/step_graph_options.h"
@@ -13,6 +12,7 @@
 #include "millrace/trainer/step/step_timeline.h"
 #include "millrace/trainer/step/step_watchdog.h"
 #include "millrace/trainer/step/update_decision.h"
+#include "millrace/trainer/trained_state.h"
 
 namespace millrace {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "millrace/trainer/checkpoint/trained_state.h"
 #include "millrace/trainer/model.h"
 #include "millrace/trainer/optimizers/optimizer.h"
 #include "millrace/trainer/step/step_graph_options.h"
 #include "millrace/trainer/step/step_numbers.h"
 #include "millrace/trainer/step/step_timeline.h"
+#include "millrace/trainer/trained_state.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
-#include "millrace/trainer/checkpoint/not_finite.h"
+#include "millrace/trainer/not_finite.h"
 #include "millrace/trainer/step/all_reduce.h"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/trainer/checkpoint/not_finite.h"
+#include "millrace/trainer/not_finite.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "millrace/trainer/checkpoint/trained_state.h"
+#include "millrace/trainer/trained_state.h"
 
 #include <algorithm>
 #include <utility>

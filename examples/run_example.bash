@@ -53,6 +53,25 @@ read_options() {
   done
 }
 
+# need_file NAMES..., need_folder NAMES...: fails where what one of these options names cannot be read, before anything is
+# installed and built.
+need_file() { need_readable -d "is a folder, not a file" "$@"; }
+need_folder() { need_readable -f "is a file, not a folder" "$@"; }
+need_readable() {
+  local test_of_other=$1 other=$2 name path
+  shift 2
+  for name in "$@"; do
+    [ -n "${is_given[$name]+x}" ] || continue
+    local -n list=${name//-/_}  # where the option takes several
+    local paths=("${value[$name]-${list[@]}}")
+    for path in "${paths[@]}"; do
+      [ -e "$path" ] || fail "--$name: '$path' is not there"
+      ! test "$test_of_other" "$path" || fail "--$name: '$path' $other"
+      [ -r "$path" ] || fail "--$name: '$path' cannot be read"
+    done
+  done
+}
+
 # arguments_of NAMES...: those that have a value or are switches that were given, as arguments, into `arguments`.
 arguments_of() {
   local name
@@ -91,7 +110,7 @@ settle_length() {
 build_programs() {
   local build="$repository/build/$example"
   echo "== setting up" >&2
-  "$repository/setup.sh"
+  "$repository/setup.sh" >&2
   mkdir -p "$build"
   echo "== building" >&2
   cmake -S "$repository" -B "$build" -DMILLRACE_BUILD_BENCHMARKS=OFF -DMILLRACE_BUILD_TESTS=OFF \

@@ -62,6 +62,7 @@ fi
 for sentence in "${fill[@]}"; do
   [[ $sentence == *"[MASK]"* ]] || fail "no [MASK] in --fill '$sentence'"
 done
+need_file packages text
 settle_length 200 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")
@@ -88,7 +89,7 @@ else
       corpus+=(--packages "$out/packages.txt")
     else
       echo "run.sh: trained on the dictionary of dict-gcide in their place" >&2
-      "$repository/setup.sh" --dictionary
+      "$repository/setup.sh" --dictionary >&2
     fi
   fi
   echo "== training the tokenizer" >&2

@@ -67,6 +67,8 @@ read_options "overwrite dynamic json" "packages csv test-csv model out fold thre
   max-question max-answer vocab-size layers hidden heads encoder-steps encoder-learning-rate head-epochs
   head-learning-rate epochs learning-rate ensemble $trainer_options" "" "$@"
 out=${value[out]} packages=${value[packages]-} csv=${value[csv]-} test_csv=${value[test-csv]-} model=${value[model]-}
+need_file packages csv test-csv
+need_folder model
 [ -z "$csv" ] || [ -z "$packages" ] || fail "--csv and --packages are two kinds of rows"
 [ -z "$csv" ] || [ -n "$model" ] || fail "--csv needs --model, whose tokenizer and encoder are used"
 [ -z "$test_csv" ] || [ -n "$csv" ] || fail "--test-csv goes with --csv"

@@ -46,6 +46,8 @@ model_options="model layers d-model d-ff heads d-kv dropout initializer-factor g
 read_options "overwrite json" "packages csv out resume threads seed $model_options $run_options $schedule_options" \
   "prepare-option phase ignore-config" "$@"
 [ -z "${value[csv]+x}" ] || [ -z "${value[packages]+x}" ] || fail "--csv and --packages are two kinds of texts"
+need_file csv packages
+need_folder model
 settle_length 100 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <string>
@@ -9,12 +11,14 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 // examples/NAME/run.sh, its training program, and the options of that program which the script sets by itself or does
@@ -78,6 +82,79 @@ TEST_P(RunScript, RefusesAnOptionWithoutItsValueAndAnArgumentThatIsNone) {
   const test::ChildResult with = test::run_child({path_of(GetParam()), "--json=yes"});
   EXPECT_EQ(with.exit_code, 2);
   EXPECT_THAT(with.err, HasSubstr("--json takes no value"));
+}
+
+// A repository of scripts alone: setup.sh and the programs of the examples only list how they are called in `calls`.
+class ScriptsAlone {
+ public:
+  ScriptsAlone() {
+    for (const char* const script : {"run_example.bash", "mlm/run.sh", "quest/run.sh", "text_to_text/run.sh"}) {
+      copy(std::string("examples/") + script);
+    }
+    write_script("setup.sh", "echo setup.sh: installing something");
+    write_script("bin/cmake", "true");
+    for (const char* const program :
+         {"mlm/train_unigram", "mlm/prepare_tfrecord_shards", "mlm/train_mlm", "mlm/fill_mask", "quest/prepare_quest",
+          "quest/train_quest", "quest/predict_quest", "text_to_text/prepare_text_to_text",
+          "text_to_text/train_text_to_text", "text_to_text/predict_text_to_text"}) {
+      for (const char* const example : {"mlm", "quest", "text_to_text"}) {
+        write_script(std::string("build/") + example + "/examples/" + program, "echo '{\"a\":1}'");
+      }
+    }
+    test::write_file(path("texts"), "a text\n");
+  }
+
+  std::string path(const std::string& below) const { return folder_.path(below); }
+  test::ChildResult run(const Script& script, std::vector<std::string> options) const {
+    options.insert(options.begin(), path("examples/" + script.name + "/run.sh"));
+    options.insert(options.end(), {"--out", path("out")});
+    return test::run_child(options, {.environment = {"PATH=" + path("bin") + ":" + std::getenv("PATH")}});
+  }
+  // What was called, a line each.
+  std::string calls() const { return test::read_file(path("calls")); }
+
+ private:
+  void copy(const std::string& file) const {
+    std::filesystem::create_directories(std::filesystem::path(path(file)).parent_path());
+    std::filesystem::copy_file(test::source_path(file), path(file));
+  }
+  void write_script(const std::string& file, const std::string& command) const {
+    std::filesystem::create_directories(std::filesystem::path(path(file)).parent_path());
+    test::write_file(path(file), "#!/bin/bash\necho \"${0##*/} $*\" >>" + path("calls") + "\n" + command + "\n");
+    std::filesystem::permissions(path(file), std::filesystem::perms::owner_all);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_P(RunScript, RefusesAFileThatIsNotThereBeforeAnythingIsInstalled) {
+  const ScriptsAlone scripts;
+  const std::string missing = scripts.path("none");
+  const test::ChildResult result = scripts.run(GetParam(), {"--packages", missing});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, StartsWith("run.sh: --packages: '" + missing + "' is not there; see examples/"));
+  const test::ChildResult folder = scripts.run(GetParam(), {"--packages", scripts.path("bin")});
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_THAT(folder.err, HasSubstr("is a folder, not a file"));
+  EXPECT_EQ(scripts.calls(), "");
+}
+
+TEST_P(RunScript, PrintsOnStandardOutputWhatItsProgramsPrint) {
+  const ScriptsAlone scripts;
+  const test::ChildResult result = scripts.run(GetParam(), {"--packages", scripts.path("texts"), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, MatchesRegex("(\\{\"a\":1\\}\n)+"));
+  EXPECT_THAT(scripts.calls(), StartsWith("setup.sh \n"));
+}
+
+TEST(RunExample, LooksForEveryFileAndFolderThatIsGiven) {
+  const ScriptsAlone scripts;
+  const std::string text = scripts.path("texts");
+  EXPECT_THAT(scripts.run({.name = "mlm"}, {"--text", text, text + "2"}).err, HasSubstr("texts2' is not there"));
+  const Script t5 = {.name = "text_to_text"};
+  EXPECT_THAT(scripts.run(t5, {"--csv", text + "2"}).err, HasSubstr("--csv: '" + text + "2' is not there"));
+  EXPECT_THAT(scripts.run(t5, {"--model", text}).err, HasSubstr("--model: '" + text + "' is a file, not a folder"));
+  EXPECT_EQ(scripts.calls(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,9 @@
 #include "examples/html/html_text.h"
 
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +37,37 @@ TEST(HtmlText, KeepsCodeAsItStandsBetweenPre) {
 TEST(HtmlText, LeavesOutWhatIsNoText) {
   EXPECT_EQ(html_to_text("a<!-- comment --><script>var x = 'no';</script><style>p {}</style><template>no</template>b"),
             "ab");
+}
+
+// What a browser shows of one element between two letters.
+TEST(HtmlText, LaysElementsOutAsABrowser) {
+  const std::vector<std::pair<const char*, const char*>> shown = {
+      {"<table><tr><td>alpha</td><td>beta</td></tr></table>", "alpha beta"},
+      {"<table><tr><th>alpha</th><th>beta</th></tr></table>", "alpha beta"},
+      {"<select><option>one</option><option>two</option></select>", "one\ntwo"},
+      {"<select><optgroup label=x><option>one</option></optgroup><option>two</select>", "one\ntwo"},
+      {"a<button>b</button>c", "a b c"},
+      {"a<textarea>b\n  b</textarea>c", "a b\n  b c"},
+      {"a<input>b<img src=x>c", "a b c"},
+      {"<menu><li>a</li></menu><dir>b</dir>c", "a\nb\nc"},
+      {"<figure>a<figcaption>b</figcaption></figure>", "a\nb"},
+      {"<fieldset><legend>a</legend>b</fieldset>", "a\nb"},
+      {"<hgroup>a</hgroup>b", "a\nb"},
+      {"<listing>a  b</listing><xmp><b>  c</xmp>", "a  b\n<b>  c"},
+      {"<ruby>a<rp>(</rp><rt>b</rt><rp>)</rp></ruby>c", "a b c"},
+      {"a<b>b</b><span>c</span><code>d</code><sup>2</sup>", "abcd2"},
+  };
+  for (const auto& [html, text] : shown) EXPECT_EQ(html_to_text(html), text) << html;
+}
+
+TEST(HtmlText, LeavesOutWhatABrowserDoesNotShow) {
+  EXPECT_EQ(html_to_text("<html><head><title>title</title><meta name=x></head><body>b</body></html>"), "b");
+  EXPECT_EQ(html_to_text("<title>title</title>b"), "b");
+  EXPECT_EQ(html_to_text("<p>a</p><title>title</title>b"), "a\nb");
+  for (const char* const tag : {"applet", "audio", "canvas", "datalist", "iframe", "meter", "noembed", "noframes",
+                                "noscript", "object", "progress", "script", "style", "template", "title", "video"}) {
+    EXPECT_EQ(html_to_text(fmt::format("<p>a<{0}>no</{0}>b</p>", tag)), "ab") << tag;
+  }
 }
 
 TEST(HtmlText, ReadsHtmlThatIsNotWellFormed) {

@@ -175,9 +175,9 @@ std::vector<UnigramPiece> learned_pieces(std::string_view message, int32_t num_l
   if (kind == "out_of_memory") throw ErrorException(ErrorCode::kOutOfMemory, "sentencepiece has no more memory");
   if (kind == "refused") {
     const std::string_view why = take_field(answer).value_or("");
-    if (const auto largest = number_after(why, "Please set it to a value <= ")) {
-      refuse(fmt::format("a vocabulary of {} is too large for this text: at most {} are possible",
-                         num_learned + num_last, *largest + num_last));
+    if (const auto found = number_after(why, "Please set it to a value <= ")) {
+      refuse(fmt::format("a vocabulary of {} is too large for this text: on the way to it {} tokens were found",
+                         num_learned + num_last, *found + num_last));
     }
     refuse(fmt::format("sentencepiece cannot learn a vocabulary: {}", why));
   }
@@ -254,13 +254,30 @@ struct UnigramTrainer::State {
     pre_tokenizer = read_pre_tokenizer(root.member("pre_tokenizer"));
   }
 
-  void add_part(std::string_view part) {
-    if (part.empty()) return;
+  // Into `words`.
+  void cut(std::string_view text) {
     words.text.clear(/*tracking=*/false);
-    words.text.append_original(part, 0);
+    words.text.append_original(text, 0);
     normalizer->apply(words.text, spare.text);
     words.word_ends.assign(1, static_cast<uint32_t>(words.text.text().size()));
     pre_tokenizer->apply(words, spare);
+  }
+
+  // What no text can make a token of a word, whatever is learnt.
+  void check_whole_word(const std::string& word) {
+    if (word.empty()) refuse("an empty word cannot be one token");
+    if (valid_utf8_prefix(word) != word.size()) refuse("a word that must be one token is not UTF-8");
+    if (AddedTokenMatcher::Cursor(special_tokens, word).next()) {
+      refuse(fmt::format("'{}' cannot be one token: it has a special token in it, or is one", word));
+    }
+    cut(word);
+    if (words.word_ends.size() == 1 && words.text.text() == std::string(kWordBegin) + word) return;
+    refuse(fmt::format("'{}' cannot be one token: the tokenizer changes or cuts it", word));
+  }
+
+  void add_part(std::string_view part) {
+    if (part.empty()) return;
+    cut(part);
     uint32_t begin = 0;
     for (const uint32_t end : words.word_ends) {
       add_word(words.text.text().substr(begin, end - begin));
@@ -298,6 +315,7 @@ UnigramTrainer::UnigramTrainer(const UnigramTrainerOptions& options) {
   if (options.threads < 0) refuse(fmt::format("threads is {}, must be at least 0", options.threads));
   if (options.max_words < 1) refuse(fmt::format("max_words is {}, must be at least 1", options.max_words));
   state_ = std::make_unique<State>(options);
+  for (const std::string& word : options.whole_words) state_->check_whole_word(word);
 }
 
 UnigramTrainer::~UnigramTrainer() = default;

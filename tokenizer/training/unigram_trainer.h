@@ -58,7 +58,8 @@ class UnigramTrainer {
   /// `<extra_id_N>` in `kT5`.
   static constexpr int kNumExtraIds = 100;
 
-  /// Throws `kInvalidArgument` naming the option and its limit.
+  /// Throws `kInvalidArgument` naming the option and its limit, or a word of `whole_words` that no text can make one
+  /// token of: empty, with white space or a special token in it, or changed by the normalizer.
   explicit UnigramTrainer(const UnigramTrainerOptions& options = {});
   ~UnigramTrainer();
   UnigramTrainer(UnigramTrainer&&) noexcept;
@@ -70,10 +71,11 @@ class UnigramTrainer {
   int64_t num_words() const;
   int64_t num_distinct_words() const;
 
-  /// Learns the vocabulary. Throws `kInvalidArgument` when there is no text, or when `vocab_size` is smaller or larger
-  /// than the text allows, with the smallest or the largest size that it does, or when one of `whole_words` cannot be
-  /// one token; `kOutOfMemory`; `kIo` where the process
-  /// that sentencepiece runs in (docs/decisions/sentencepiece_in_its_own_process.md) cannot be started or is killed.
+  /// Learns the vocabulary. Throws `kInvalidArgument` when there is no text, or when `vocab_size` is smaller than the
+  /// text allows, with the smallest size that it does, or larger, with the number of tokens that were found (another
+  /// `vocab_size` may find more or fewer), or when one of `whole_words` cannot be one token; `kOutOfMemory`; `kIo`
+  /// where the process that sentencepiece runs in (docs/decisions/sentencepiece_in_its_own_process.md) cannot be
+  /// started or is killed.
   [[nodiscard]] Tokenizer train() const;
 
  private:

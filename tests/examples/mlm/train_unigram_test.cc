@@ -102,7 +102,7 @@ TEST_F(TrainUnigram, SaysInOneLineWhatIsWrong) {
   EXPECT_THAT(refusal({"--out", out_, "--character-coverage", "1.5"}), HasSubstr("--character-coverage is 1.5"));
   EXPECT_THAT(refusal({"--out", out_, "--invalid-utf8", "drop"}), HasSubstr("'drop', must be refuse or replace"));
   EXPECT_THAT(refusal({"--out", out_, "--text", file_, "--vocab-size", "5000"}),
-              HasSubstr("a vocabulary of 5000 is too large for this text: at most "));
+              HasSubstr("a vocabulary of 5000 is too large for this text: on the way to it "));
   EXPECT_THAT(refusal({"--out", out_, "--text", folder_.path("none")}), HasSubstr("No such file or directory"));
   EXPECT_THAT(refusal({"--out", file_, "--text", file_}),
               HasSubstr("cannot write to '" + file_ + "': Not a directory"));

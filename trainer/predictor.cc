@@ -10,16 +10,29 @@
 
 namespace millrace {
 
+namespace {
+
+FlatBuffer copy_of(std::span<const float> weights) {
+  FlatBuffer copy(std::ssize(weights));
+  std::ranges::copy(weights, copy.data());
+  return copy;
+}
+
+}  // namespace
+
 Predictor::Predictor(const Model& model, std::span<const float> weights, PredictorOptions options)
+    : Predictor(model, copy_of(weights), std::move(options)) {}
+
+Predictor::Predictor(const Model& model, FlatBuffer weights, PredictorOptions options)
     : state_(model.layout(), none_),
       graph_(
           model, none_, state_,
           {.replicas = options.replicas, .threads = options.threads, .make_worker = std::move(options.make_worker)}) {
-  if (static_cast<int64_t>(weights.size()) != state_.weights.size()) {
+  if (weights.size() != state_.weights.size()) {
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("{} weights; the model's layout has {}", weights.size(), state_.weights.size()));
   }
-  std::ranges::copy(weights, state_.weights.data());
+  state_.weights = std::move(weights);
 }
 
 void Predictor::predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take) {

@@ -22,8 +22,7 @@ struct PredictorOptions {
 /// Runs a trained model over rows: each batch is cut into one view for each replica, the replicas predict side by side,
 /// and only what they predict (ids, not logits) comes back, in the order of the rows.
 ///
-///     const FlatBuffer weights = load_t5_weights(folder, model);
-///     Predictor predictor(model, weights.span());
+///     Predictor predictor(model, load_t5_weights(folder, model));
 ///     predictor.predict(source, [&](const GlobalBatch&, const Predictions& predictions) {
 ///       for (const int32_t id : predictions.values<int32_t>("ids")) ...
 ///     });
@@ -33,8 +32,10 @@ struct PredictorOptions {
 /// The result does not depend on replicas or threads. One call at a time.
 class Predictor {
  public:
-  /// `model` must outlive it; `weights` (`[layout().size()]`) are copied. Throws `kInvalidArgument` for another size or
-  /// options out of range.
+  /// `model` must outlive it; `weights` have the size `[layout().size()]`. Throws `kInvalidArgument` for another size
+  /// or options out of range.
+  Predictor(const Model& model, FlatBuffer weights, PredictorOptions options = {});
+  /// Copies the weights.
   Predictor(const Model& model, std::span<const float> weights, PredictorOptions options = {});
 
   /// Of all rows of a batch. Throws what the model throws, with the replica in front.

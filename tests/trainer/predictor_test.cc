@@ -1,5 +1,8 @@
 #include "millrace/trainer/predictor.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +42,15 @@ TEST(Predictor, GivesTheRowsOfASourceInOrderForAnyNumberOfReplicasAndThreads) {
   }
   EXPECT_THAT(thrown_by([&] { Predictor(model, weights.span().subspan(1)); }),
               testing::HasSubstr("weights; the model"));
+  EXPECT_THAT(thrown_by([&] { Predictor(model, FlatBuffer(1)); }), testing::HasSubstr("1 weights; the model"));
+  // Weights that it takes over.
+  Predictor owner(model, std::move(weights), {.replicas = 3, .threads = 1});
+  std::vector<float> found;
+  RegressionSource source(5);
+  owner.predict(source, [&](const GlobalBatch&, const Predictions& predictions) {
+    std::ranges::copy(predictions.values<float>("prediction"), std::back_inserter(found));
+  });
+  EXPECT_EQ(found, expected);
 }
 
 }  // namespace

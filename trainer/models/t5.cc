@@ -27,6 +27,8 @@ namespace {
 
 constexpr int64_t kPredictedTokens = 20;  // as transformers generates when nobody says how many
 
+constexpr const char* kTokenColumn = "token";
+
 constexpr std::string_view kGated = "gated-";
 
 // In these two, as the first field has it where the others say the same, so that they change no text.
@@ -60,6 +62,16 @@ std::span<const int64_t> mask_of(const BatchView& rows, std::string_view name, s
   const std::span<const int64_t> mask = feature->values<int64_t>();
   if (mask.size() == count) return mask;
   throw ErrorException(ErrorCode::kWrongShape, fmt::format("{} has {} values for {} ids", name, mask.size(), count));
+}
+
+// Whether the first label of every row is one, and its place in the decoder is not masked.
+bool reads_first_labels(const BatchView& rows, const FeatureView& labels) {
+  const std::span<const int32_t> values = labels.values<int32_t>();
+  const std::span<const int64_t> mask = mask_of(rows, "decoder_attention_mask", values.size());
+  for (size_t i = 0; i < values.size(); i += static_cast<size_t>(labels.row_size())) {
+    if (values[i] == kNoLabel || (!mask.empty() && mask[i] == 0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -315,7 +327,17 @@ ForwardResult<T> T5ForConditionalGeneration::run(ForwardPass<T>& pass) const {
   const Tensor<T> encoded = encode(tape, input, pass.dropout_key()).back();
   const Tensor<T> hidden = decode(tape, encoded, input, decoder_input, pass.dropout_key()).back();
   const Tensor<T> scores = logits(tape, hidden, pass.keep(labelled.indices));
-  return {.losses = {ForwardLoss<T>(cross_entropy(tape, scores, pass.keep(labelled.labels)))}};
+  ForwardResult<T> result;
+  if (pass.predicts()) {
+    const std::vector<int32_t> tokens = largest_in_rows(scores);
+    std::vector<int32_t> first;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (labelled.indices[i] % labels.row_size() == 0) first.push_back(tokens[i]);
+    }
+    result.columns = {{.name = kTokenColumn, .row_shape = {}, .values = std::move(first)}};
+  }
+  result.losses = {ForwardLoss<T>(cross_entropy(tape, scores, pass.keep(labelled.labels)))};
+  return result;
 }
 
 std::string T5ForConditionalGeneration::describe() const {
@@ -337,6 +359,18 @@ Predictions T5ForConditionalGeneration::predict(const BatchView& rows, const flo
   }
   predictions.columns.push_back(
       {.name = "ids", .row_shape = {length}, .values = generate(T5Input::of(rows), length, weights, workspace)});
+  return predictions;
+}
+
+Predictions T5ForConditionalGeneration::predict_first(const BatchView& rows, const float* weights,
+                                                      Workspace& workspace) const {
+  const FeatureView* const labels = rows.find("labels");
+  if (labels != nullptr && reads_first_labels(rows, *labels)) return TapeModel::predict(rows, weights, workspace);
+  Predictions predictions{.rows = rows.rows()};
+  if (labels != nullptr) predictions.result = evaluate(rows, weights, workspace);
+  predictions.columns.push_back({.name = kTokenColumn,
+                                 .row_shape = {},
+                                 .values = generate(T5Input::of(rows), /*max_length=*/1, weights, workspace)});
   return predictions;
 }
 

@@ -94,11 +94,16 @@ class T5ForConditionalGeneration final : public TapeModel {
   /// Normal, with the deviations of the original code (which make up for scores that are not scaled); gammas are
   /// `initializer_factor`.
   void initialize(std::span<float> weights, uint64_t seed) const override;
+  /// The losses; in a prediction also column `token`, of the rows whose first label is there: `predict_first`.
   ForwardResult<float> forward(ForwardPass<float>& pass) const override { return run(pass); }
   ForwardResult<double> forward_in_double(ForwardPass<double>& pass) const override { return run(pass); }
   /// Column `ids`, int32 `[rows, length]`: what greedy search (`generate`) gives, as many tokens as `labels` has, or 20
   /// without labels.
   Predictions predict(const BatchView& rows, const float* weights, Workspace& workspace) const override;
+
+  /// Column `token`, int32 `[rows]`: the first that greedy search gives; losses where the rows have labels. The decoder
+  /// reads the same for both, so one pass gives them, unless a row's first label is missing or masked.
+  Predictions predict_first(const BatchView& rows, const float* weights, Workspace& workspace) const;
 
   using DropoutKey = millrace::DropoutKey;
   /// The encoder's hidden states, `[rows * length, d_model]`, after the embeddings and after each block, the last one

@@ -27,16 +27,14 @@ void T5Classifier::initialize(std::span<float> weights, uint64_t seed) const {
 }
 
 Predictions T5Classifier::predict(const BatchView& rows, const float* weights, Workspace& workspace) const {
-  Predictions predictions{.rows = rows.rows()};
-  if (rows.find("labels") != nullptr) predictions.result = t5_.evaluate(rows, weights, workspace);
-  std::vector<int32_t> tokens = t5_.generate(T5Input::of(rows), /*max_length=*/1, weights, workspace);
+  Predictions predictions = t5_.predict_first(rows, weights, workspace);
+  const auto tokens = predictions.values<int32_t>("token");
   std::vector<int64_t> classes;
   classes.reserve(tokens.size());
   for (const int32_t token : tokens) {
     const auto found = std::ranges::find(class_tokens_, token);
     classes.push_back(found == class_tokens_.end() ? -1 : found - class_tokens_.begin());
   }
-  predictions.columns.push_back({.name = "token", .row_shape = {}, .values = std::move(tokens)});
   predictions.columns.push_back({.name = "class", .row_shape = {1}, .values = std::move(classes)});
   return predictions;
 }

@@ -1,10 +1,13 @@
 #include "millrace/trainer/models/t5_classifier.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/t5_pretrained.h"
+#include "millrace/trainer/tensor/cross_entropy.h"
 #include "tests/support/places.h"
 
 namespace millrace::t5_classifier_test {
@@ -55,6 +58,73 @@ TEST(T5Classifier, SaysTheClassOfTheFirstTokenThatGreedySearchGives) {
   const StepResult result = model.predict(batch.view(true), weights.data(), *model.make_workspace()).result;
   EXPECT_EQ(result.loss(0).sum, expected.loss(0).sum);
   EXPECT_EQ(result.loss(0).weight, 6);
+}
+
+// Of many rows, so that a difference in the last bit of a logit would be seen.
+TEST(T5Classifier, SaysTheSameOfRowsWithLabelsWhichAreReadInOnePass) {
+  const T5Classifier model({.vocab_size = 300,
+                            .d_model = 16,
+                            .d_kv = 4,
+                            .d_ff = 32,
+                            .num_layers = 2,
+                            .num_decoder_layers = 2,
+                            .num_heads = 4},
+                           {5, 6, 7});
+  FlatBuffer weights(model.layout().size());
+  model.initialize(weights.span(), 3);
+  constexpr size_t kRows = 500;
+  constexpr size_t kLength = 7;
+  std::vector<int32_t> ids(kRows * kLength);
+  std::vector<int64_t> mask(kRows * kLength, 1);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>((i * 2654435761U >> 7U) % 300);
+    if (i % kLength > 3 + i % 3) mask[i] = 0;
+  }
+  std::vector<int32_t> labels(kRows * 2, 1);
+  for (size_t i = 0; i < labels.size(); i += 2) labels[i] = static_cast<int32_t>(5 + i / 2 % 3);
+  std::vector<int64_t> label_mask(labels.size(), 1);
+  const auto predict = [&](const std::vector<const char*>& more) {
+    const auto rows = static_cast<int64_t>(kRows);
+    std::vector<FeatureView> features = {
+        {"input_ids", std::span<const int32_t>(ids), {rows, static_cast<int64_t>(kLength)}},
+        {"attention_mask", std::span<const int64_t>(mask), {rows, static_cast<int64_t>(kLength)}}};
+    for (const std::string_view name : more) {
+      if (name == "labels")
+        features.emplace_back("labels", std::span<const int32_t>(labels), std::vector<int64_t>{rows, 2});
+      if (name == "mask") {
+        features.emplace_back("decoder_attention_mask", std::span<const int64_t>(label_mask),
+                              std::vector<int64_t>{rows, 2});
+      }
+    }
+    const BatchView view(features);
+    const Predictions found = model.predict(view, weights.data(), *model.make_workspace());
+    const auto tokens = found.values<int32_t>("token");
+    if (!more.empty()) {
+      const StepResult expected = model.evaluate(view, weights.data(), *model.make_workspace());
+      EXPECT_EQ(found.result.loss(0).sum, expected.loss(0).sum);
+      EXPECT_EQ(found.result.loss(0).weight, expected.loss(0).weight);
+    }
+    EXPECT_EQ(found.values<int64_t>("class").size(), kRows);
+    return std::vector<int32_t>(tokens.begin(), tokens.end());
+  };
+  const std::vector<int32_t> expected = predict({});
+  EXPECT_GT(std::set<int32_t>(expected.begin(), expected.end()).size(), 5U);
+  EXPECT_EQ(predict({"labels"}), expected);
+  EXPECT_EQ(predict({"labels", "mask"}), expected);
+  // A first label that is missing, or masked: the decoder would read something else, or nothing.
+  labels[6] = kNoLabel;
+  EXPECT_EQ(predict({"labels"}), expected);
+  labels[6] = 5;
+  label_mask[8] = 0;
+  EXPECT_EQ(predict({"labels", "mask"}), expected);
+
+  // Both come of the T5's one forward pass.
+  const Batch batch;
+  const T5Classifier small(load_t5_config(kGolden), {5});
+  const FlatBuffer read = load_t5_weights(kGolden, small.t5());
+  const Predictions pass = small.t5().TapeModel::predict(batch.view(true), read.data(), *small.make_workspace());
+  EXPECT_EQ(pass.result.loss(0).weight, 6);
+  EXPECT_EQ(pass.values<int32_t>("token").size(), 3U);
 }
 
 TEST(T5Classifier, StartsFromATrainedT5) {

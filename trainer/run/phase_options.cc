@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/utf8.h"
@@ -45,10 +46,6 @@ std::vector<std::string> arguments_of(std::string_view text) {
 
 }  // namespace
 
-bool was_given(const po::variables_map& given, const char* option) {
-  return given.contains(option) && !given[option].defaulted();
-}
-
 void add_phase_options(PhaseOptions& options, po::options_description& described) {
   // clang-format off
   described.add_options()
@@ -65,7 +62,7 @@ void add_phase_options(PhaseOptions& options, po::options_description& described
       ("weight-decay", real_number(options.weight_decay, {0, 1e6}),
        "of all parameters but layer norms and biases")
       ("freeze", po::value(&options.freeze),
-       "parameters whose names match this regular expression are not trained, such as '^roberta\\.embeddings'");
+       "parameters whose names match this regular expression are not trained, such as 'layer\\.0\\.'");
   // clang-format on
 }
 

@@ -24,9 +24,6 @@ struct PhaseOptions {
   std::string freeze = {};       ///< a regular expression over parameters. Default: empty, none is frozen
 };
 
-/// Whether an option is on the command line: it is more than its default.
-[[nodiscard]] bool was_given(const boost::program_options::variables_map& given, const char* option);
-
 /// Declares them; the values that are there are their defaults.
 void add_phase_options(PhaseOptions& options, boost::program_options::options_description& described);
 

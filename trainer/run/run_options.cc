@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
@@ -110,8 +111,9 @@ void take_run_options(RunOptions& options, const po::variables_map& given) {
           "--keep-best-by says nothing without --keep-best or --patience");
   require(options.activations == "float32" || options.activations == "bfloat16",
           fmt::format("--activations is {}, must be float32 or bfloat16", options.activations));
-  for (const auto& [option, asks] : {std::pair{"keep-best", options.keep_best > 0},
-                                     std::pair{"patience", options.patience >= 0}, std::pair{"evaluate-every", true}}) {
+  for (const auto& [option, asks] :
+       {std::pair{"keep-best", options.keep_best > 0}, std::pair{"patience", options.patience >= 0},
+        std::pair{"evaluate-every", given["evaluate-every"].as<std::string>() != "0"}}) {
     if (asks && was_given(given, option)) options.given_for_evaluations.emplace_back(option);
   }
   check_phases(options);

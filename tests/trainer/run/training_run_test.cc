@@ -321,6 +321,10 @@ TEST_F(ToyRun, LooksBeforehandAtTheCheckpointThatItWouldGoOnFrom) {
 
 TEST_F(ToyRun, ADefaultThatAsksForEvaluationsIsRefusedByNobody) {
   EXPECT_EQ(summary("run", {"--no-evaluation", "--steps", "3"}).at("steps"), 3) << "the program's is 500";
+  const std::vector<std::string> none = {"--no-evaluation", "--steps", "3", "--evaluate-every", "0",
+                                         "--keep-best",     "0"};
+  EXPECT_EQ(summary("asked", none).at("steps"), 3) << "these ask for none";
+  EXPECT_THAT(refusal({"--no-evaluation", "--evaluate-every", "1epochs"}), HasSubstr("--evaluate-every is given, but"));
   EXPECT_THAT(refusal({"--no-evaluation", "--evaluate-every", "500"}), HasSubstr("--evaluate-every is given, but"));
 }
 

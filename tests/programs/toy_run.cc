@@ -29,6 +29,7 @@ struct ToyOptions {
   int64_t widths = 1;
   int64_t max_shapes = 0;
   int64_t kill_at_batch = -1;
+  std::string tokenizer = {};  // what is in tokenizer.json
   bool keep_remainder = false;
   bool no_evaluation = false;
   bool no_masks = false;
@@ -48,6 +49,7 @@ std::optional<ToyOptions> parse(int argc, char** argv) {
       ("widths", whole_number(options.widths, {1, limits::kFew}), "of the feature `ids`, one batch after the other")
       ("max-shapes", whole_number(options.max_shapes, {0, limits::kFew}), "that may differ")
       ("kill-at-batch", whole_number(options.kill_at_batch, {-1, limits::kCount}), "before it is trained on")
+      ("tokenizer", po::value(&options.tokenizer), "text of the model's tokenizer.json; empty: there is none")
       ("keep-remainder", "of an epoch, as a short batch")
       ("in-memory", "without a folder")
       ("no-evaluation", "there are no rows for it")
@@ -114,7 +116,10 @@ RunParts parts_of(const ToyOptions& options, const testing_models::Regression& m
   if (options.no_masks) data.masks.clear();
   return {.trained = {.model = model,
                       .save_description =
-                          [](const std::string& directory) { write_atomically(directory + "/config.json", "{}\n"); },
+                          [text = options.tokenizer](const std::string& directory) {
+                            write_atomically(directory + "/config.json", "{}\n");
+                            if (!text.empty()) write_atomically(directory + "/tokenizer.json", text);
+                          },
                       .save_weights =
                           [&model](const std::string& directory, std::span<const float> weights) {
                             write_safetensors(directory + "/model.safetensors",

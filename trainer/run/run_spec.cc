@@ -11,6 +11,7 @@
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/run/missing_data.h"
 #include "millrace/trainer/run/run_trainer.h"
+#include "millrace/trainer/run/same_description.h"
 #include "millrace/trainer/run/shape_limit.h"
 #include "millrace/trainer/trained_state.h"
 #include "millrace/trainer/trainer.h"
@@ -134,11 +135,13 @@ void check_metric(const RunOptions& options, const RunParts& parts, const RunPha
 void look_at_checkpoint(const RunOptions& options, const std::optional<RunParts>& parts, RunSpec& spec) {
   if (options.resume.empty()) return;
   spec.resumed_at = read_progress(options.resume).step;
-  if (!parts || spec.phases.empty()) return;
+  if (!parts) return;
+  if (spec.phases.empty()) return;
   std::vector<RunPhase> phases;
   phases.reserve(spec.phases.size());
   for (const RunSpec::Phase& phase : spec.phases) phases.push_back(phase.phase);
   (void)make_trainer(parts->trained.model, phases, step_options(options, parts->data), options.resume);
+  check_same_description(options.resume, parts->trained.save_description);
 }
 
 }  // namespace

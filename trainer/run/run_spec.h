@@ -58,7 +58,7 @@ struct RunSpec {
 /// `make`: model and data, or MissingData, which says that they are not known yet. Reads the first batches, and the
 /// first one of an evaluation where only the model can say whether it has the metric of `keep_best_by`. Throws what
 /// else `make` and the data do, as `phases_of`, `check_evaluation`, `check_frozen` and ShapeLimit do, and as
-/// `Trainer::resume` for a checkpoint that does not fit.
+/// `Trainer::resume` and `check_same_description` for a checkpoint that does not fit.
 [[nodiscard]] RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& make);
 
 /// On standard output, as a table or as one JSON object on a line, in which null is not known.

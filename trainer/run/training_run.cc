@@ -20,6 +20,7 @@
 #include "millrace/trainer/callbacks/tensorboard_log.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/run/run_trainer.h"
+#include "millrace/trainer/run/same_description.h"
 #include "millrace/trainer/run/shape_limit.h"
 #include "millrace/trainer/stop_signals.h"
 
@@ -162,6 +163,7 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
   const SkippedAtError at_error([&] { return batches.skipped_text(); });
   const std::vector<RunPhase> phases = phases_of(options_, data.batches_per_epoch);
   const auto trainer = make_trainer(trained.model, phases, trainer_options(trained, data), options_.resume);
+  if (!options_.resume.empty()) check_same_description(options_.resume, trained.save_description);
   add_callbacks(*trainer, phases.back(), data);
   auto shape_limit = std::make_unique<ShapeLimit>(data.max_shapes);
   const ShapeLimit& shapes = *shape_limit;

@@ -62,8 +62,8 @@ class TrainingRun {
   TrainingRun(std::string program, RunOptions options);
 
   /// Trains until the end or a signal (StopSignals), writes the model and prints a summary with `lines` of the program.
-  /// Gives the exit code: 0, or that of the signal, after which it has said how the training goes on. Throws as Trainer
-  /// and Pipeline do; what was skipped of damaged shards has been printed then.
+  /// Gives the exit code: 0, or that of the signal, after which it has said how the training goes on. Throws as
+  /// Trainer, `check_same_description` and Pipeline do; what was skipped of damaged shards has been printed then.
   int train(const RunModel& trained, const RunData& data,
             const std::function<std::vector<SummaryLine>(const TrainingSummary&)>& lines);
 

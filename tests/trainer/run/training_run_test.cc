@@ -130,6 +130,29 @@ TEST_F(ToyRun, OfPhasesKilledAroundTheirBeginningsItEndsWithTheFilesOfOneThatWas
   }
 }
 
+TEST_F(ToyRun, DoesNotGoOnWithAnotherDescriptionOfTheModel) {
+  const auto with_tokenizer = [](const char* text) {
+    return std::vector<std::string>{"--steps", "10", "--tokenizer", text};
+  };
+  ASSERT_EQ(run("described", with_tokenizer(R"({"words":["a","b"]})")).exit_code, 0);
+  const auto before = test::files_below(folder_.path("described"));
+  for (const char* const other : {R"({"words":["b","a"]})", R"({"words":7,"more":1})"}) {
+    for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{}, {"--check"}}) {
+      const ChildResult result = run("described", with(with(with_tokenizer(other), {"--resume", "last"}), how));
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_EQ(result.out, "");
+      EXPECT_EQ(result.err, "toy_run: invalid_argument: checkpoint " + checkpoints("described").back() +
+                                " was written with another tokenizer.json than this run has: go on with the data and "
+                                "options that it was trained with\n");
+      EXPECT_EQ(test::files_below(folder_.path("described")), before);
+    }
+  }
+  // The same otherwise written, with a member more, or one that the checkpoint lacks.
+  for (const char* const same : {"{ \"words\" : [\"a\", \"b\"] }", R"({"words":["a","b"],"since":2})", R"({})"}) {
+    EXPECT_EQ(run("described", with(with_tokenizer(same), {"--resume", "last"})).exit_code, 0);
+  }
+}
+
 TEST_F(ToyRun, CanBeStartedAgainByTheSameCommandHoweverItEnded) {
   const std::vector<std::string> patience = {"--steps",    "20", "--learning-rate", "1e-12", "--evaluate-every", "1",
                                              "--patience", "2",  "--resume",        "last"};

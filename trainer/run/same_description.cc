@@ -1,0 +1,73 @@
+#include "millrace/trainer/run/same_description.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "millrace/formats/error.h"
+#include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/storage/whole_file.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() : path_((fs::temp_directory_path() / "millrace-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) {
+      const std::error_code error(errno, std::generic_category());
+      throw ErrorException({.code = ErrorCode::kIo, .message = error.message(), .shard = path_});
+    }
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+json read(const fs::path& path) { return parse_json<json>(read_whole_file(path.string()), path.string()); }
+
+bool is_same(const json& one, const json& other) {
+  if (!one.is_object() || !other.is_object()) return one == other;
+  for (const auto& [name, value] : one.items()) {
+    if (other.contains(name) && other.at(name) != value) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_same_description(const std::string& checkpoint,
+                            const std::function<void(const std::string& directory)>& save_description) {
+  const TemporaryDirectory written;
+  save_description(written.path());
+  std::vector<fs::path> names;
+  for (const auto& file : fs::directory_iterator(written.path())) names.push_back(file.path().filename());
+  std::ranges::sort(names);
+  for (const fs::path& name : names) {
+    const fs::path there = fs::path(checkpoint) / name;
+    if (name.extension() != ".json" || !fs::exists(there)) continue;
+    if (is_same(read(there), read(written.path() / name))) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("checkpoint {} was written with another {} than this run has: go on with the data "
+                                     "and options that it was trained with",
+                                     checkpoint, name.string()));
+  }
+}
+
+}  // namespace millrace

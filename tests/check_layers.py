@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks which folder includes which, where TBB and threads are used (docs/architecture.md, "Folders"), and how long
-sources are.
+"""Checks which folder includes which, where TBB and threads are used (docs/architecture.md, "Folders"), how long sources
+are, and that no two headers give a type or a constant the same name.
 
 usage: tests/check_layers.py [ROOT]
 
@@ -60,6 +60,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"(millrace/)?((\w+)/[^"]+)"')
 OTHER_INCLUDE = re.compile(rf'^\s*#\s*include\s+("\.\.?/|"[^/"]+(?<!\.pb\.h)"|<(millrace|{"|".join(sorted(LIBRARIES))})/)')
 USES_TBB = re.compile(r'^\s*#\s*include\s+<(oneapi/)?tbb/|\b(tbb|oneapi)::')
 STARTS_THREADS = re.compile(r'^\s*#\s*include\s+<(thread|future|pthread\.h)>')
+# A type or a constant of a header, not those in other ones or in functions, which are indented.
+DEFINITION = re.compile(r'^(?:(?:class|struct|enum class|enum) (\w+)(?= |$)(?!.*;$)|inline constexpr .*?(\bk[A-Z]\w*) =)')
+NAMESPACE = re.compile(r'^namespace ([\w:]+) \{$')
 
 
 def broken_rules_below(path, header):
@@ -105,9 +108,26 @@ def broken_rules(path, text):
             yield number, f'{folder}/ starts no threads'
 
 
+def defined_before(places, path, text):
+    """Yields (line number, message) of a header of libraries and programs; `places`: where each name is defined."""
+    if not path.endswith('.h') or path.split('/')[0] in ('tests', 'benchmarks'):
+        return
+    namespace = ''
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := NAMESPACE.match(line):
+            namespace = match[1]
+        elif match := DEFINITION.match(line):
+            name = f'{namespace}::{match[1] or match[2]}'
+            first = places.setdefault(name, path)
+            if first != path:
+                yield number, f'{name} is also defined in {first}'
+
+
 def main():
     found = texts(root_of(sys.argv[1:], __doc__), '*.h', '*.cc')
     num_broken = print_faults(found, broken_rules)
+    places = {}
+    num_broken += print_faults(found, lambda path, text: defined_before(places, path, text))
     missing = sorted(path for path in TBB if path not in found)
     for path in missing:
         print(f'tests/check_layers.py: {path}, which may use TBB, is no file')

@@ -57,7 +57,7 @@ std::shared_ptr<const ShardIndex> index_that_fits(Storage& storage, const std::s
   }
 }
 
-Indexed index_shard(Storage& storage, const std::string& path, const ShardArguments& arguments, bool force,
+Indexed index_shard(Storage& storage, const std::string& path, const ShardProgramArguments& arguments, bool force,
                     const std::function<void(uint64_t)>& on_progress) {
   Indexed result;
   try {

@@ -35,10 +35,10 @@ std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-std::optional<ShardArguments> parse_shard_arguments(int argc, const char* const* argv, ProgramText text,
-                                                    const po::options_description& more,
-                                                    const std::map<std::string, bool*>& flags) {
-  ShardArguments arguments;
+std::optional<ShardProgramArguments> parse_shard_arguments(int argc, const char* const* argv, ProgramText text,
+                                                           const po::options_description& more,
+                                                           const std::map<std::string, bool*>& flags) {
+  ShardProgramArguments arguments;
   std::vector<std::string> shards;
   std::string compression;
   int64_t max_record_bytes = int64_t{1} << 30;

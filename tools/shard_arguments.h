@@ -11,7 +11,7 @@
 namespace millrace {
 
 /// What the programs for data sets are told alike.
-struct ShardArguments {
+struct ShardProgramArguments {
   std::vector<std::string> paths;          ///< of the shards, sorted, each once
   std::optional<Compression> compression;  ///< nothing: as each shard's first bytes say
   uint64_t max_record_bytes = 0;
@@ -23,7 +23,7 @@ struct ShardArguments {
 /// taken too; each of `flags` is set when its option, which has no value, is given. A shard is a file, or a glob that
 /// matches at least one; the indexes and the temporary files that globs match are left out. Throws `kInvalidArgument`
 /// with one line.
-[[nodiscard]] std::optional<ShardArguments> parse_shard_arguments(
+[[nodiscard]] std::optional<ShardProgramArguments> parse_shard_arguments(
     int argc, const char* const* argv, ProgramText text, const boost::program_options::options_description& more,
     const std::map<std::string, bool*>& flags = {});
 

@@ -24,7 +24,7 @@ void PreparationProgressLine::show(const PreparationProgress& progress) {
 std::string report_text(const PrepareOptions& options, const ShardStatistics& statistics, const CorpusReport& corpus,
                         double seconds) {
   std::string text = to_text(corpus) + "\n";
-  for (const Split split : kSplits) {
+  for (const Split split : kTrainAndValidation) {
     const SplitStatistics& part = statistics.of(split);
     text +=
         fmt::format("{:<10} {:>9} records of {} tokens in {} shards, from {} lines; {} tokens dropped\n",

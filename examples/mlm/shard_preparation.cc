@@ -115,8 +115,8 @@ class ShardPreparation {
 
   void finish() {
     writer_.finish_shards();
-    std::array<std::vector<int64_t>, kSplits.size()> ordinary;
-    for (const Split split : kSplits) {
+    std::array<std::vector<int64_t>, kTrainAndValidation.size()> ordinary;
+    for (const Split split : kTrainAndValidation) {
       SplitStatistics& statistics = statistics_.of(split);
       ordinary[static_cast<size_t>(split)] = counts(split).ordinary();
       statistics.shards = writer_.num_shards(static_cast<size_t>(split));
@@ -138,7 +138,7 @@ class ShardPreparation {
       if (train_counts[token] == 0) statistics_.unseen_tokens += validation_counts[token];
     }
     std::vector<ShardSetFile> files = {{.name = "statistics.json", .text = to_json(statistics_)}};
-    for (const Split split : kSplits) {
+    for (const Split split : kTrainAndValidation) {
       files.push_back({.name = fmt::format("split-{}-records-count.txt", to_string(split)),
                        .text = fmt::format("Total {} records: {}\n", to_string(split), statistics_.of(split).records)});
     }
@@ -153,7 +153,7 @@ class ShardPreparation {
   const std::vector<int64_t> ones_;  // an attention mask
   RowGroups groups_;
   ShardSetWriter writer_;
-  std::array<TokenCounts, kSplits.size()> counts_ = {TokenCounts(encoder_), TokenCounts(encoder_)};
+  std::array<TokenCounts, kTrainAndValidation.size()> counts_ = {TokenCounts(encoder_), TokenCounts(encoder_)};
   ShardStatistics statistics_;
   PreparationProgress progress_;
 };
@@ -169,7 +169,7 @@ ShardSetOptions mlm_shard_set(int64_t records_per_shard, Compression compression
   const auto name = [ending = compression == Compression::kZstd ? ".zst" : ""](int64_t index, int64_t num_records) {
     return fmt::format("dataset-{}-{}.tfrecord{}", index, num_records, ending);
   };
-  for (const Split split : kSplits) {
+  for (const Split split : kTrainAndValidation) {
     options.splits.push_back(
         {.folder = std::string(to_string(split)), .records_per_shard = records_per_shard, .file_name = name});
   }

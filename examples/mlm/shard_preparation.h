@@ -55,7 +55,7 @@ struct ShardPreparationOptions {
   std::function<bool()> stop_requested;
 };
 
-/// The set of shards of a masked language model, `kSplits` in this order:
+/// The set of shards of a masked language model, `kTrainAndValidation` in this order:
 ///
 ///     train/dataset-0-1000.tfrecord  train/dataset-1-1000.tfrecord  ...  train/dataset-9-318.tfrecord
 ///     validation/dataset-0-604.tfrecord

@@ -57,7 +57,7 @@ std::string to_json(const ShardStatistics& statistics) {
   Json json;
   json["vocabulary_size"] = statistics.vocabulary_size;
   json["max_length"] = statistics.max_length;
-  for (const Split split : kSplits) json[std::string(to_string(split))] = json_of(statistics.of(split));
+  for (const Split split : kTrainAndValidation) json[std::string(to_string(split))] = json_of(statistics.of(split));
   json["unigram_entropy"] = statistics.unigram_entropy ? Json(*statistics.unigram_entropy) : Json();
   json["unseen_tokens"] = statistics.unseen_tokens;
   return json.dump(2) + "\n";
@@ -70,7 +70,8 @@ ShardStatistics read_shard_statistics(const std::string& folder) {
     ShardStatistics statistics;
     json.at("vocabulary_size").get_to(statistics.vocabulary_size);
     json.at("max_length").get_to(statistics.max_length);
-    for (const Split split : kSplits) statistics.of(split) = split_of(json.at(std::string(to_string(split))));
+    for (const Split split : kTrainAndValidation)
+      statistics.of(split) = split_of(json.at(std::string(to_string(split))));
     if (!json.at("unigram_entropy").is_null()) statistics.unigram_entropy = json.at("unigram_entropy").get<double>();
     json.at("unseen_tokens").get_to(statistics.unseen_tokens);
     return statistics;

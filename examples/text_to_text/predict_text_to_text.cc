@@ -50,7 +50,7 @@ struct Options {
 
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   Options options;
-  std::string split = kSplits[options.split];
+  std::string split = kSplitNames[options.split];
   po::options_description visible("options");
   // clang-format off
   visible.add_options()
@@ -76,9 +76,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   if (options.csv.empty() == options.rows.empty()) {
     refuse("give either --csv or --rows; see predict_text_to_text --help");
   }
-  const auto found = std::ranges::find(kSplits, split);
-  if (found == kSplits.end()) refuse(fmt::format("--split is '{}', must be train, validation or test", split));
-  options.split = static_cast<size_t>(found - kSplits.begin());
+  const auto found = std::ranges::find(kSplitNames, split);
+  if (found == kSplitNames.end()) refuse(fmt::format("--split is '{}', must be train, validation or test", split));
+  options.split = static_cast<size_t>(found - kSplitNames.begin());
   options.json = given->contains("json");
   return options;
 }

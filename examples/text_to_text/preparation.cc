@@ -19,14 +19,15 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
 // Adds `split`: a fixed one, or that of the row's group.
-Dataset in_splits(const Dataset& rows, const PreparationOptions& options, std::optional<int64_t> fixed) {
+Dataset in_splits(const Dataset& rows, const PreparationOptions& options, std::optional<Split> fixed) {
   SplitShares shares = options.shares;
   if (!options.csv[1].empty()) shares.validation = 0;
   if (!options.csv[2].empty()) shares.test = 0;
   return rows.map({.name = "split",
                    .writes = {{.name = "split", .dtype = DType::kInt64, .shape = {}}},
                    .function = [shares, fixed, seed = options.seed](const RowView& row, RowWriter& out) {
-                     out.set("split", fixed ? *fixed : split_of(row.value<std::string_view>("group"), seed, shares));
+                     const Split split = fixed ? *fixed : split_of(row.value<std::string_view>("group"), seed, shares);
+                     out.set("split", static_cast<int64_t>(split));
                    }});
 }
 
@@ -36,10 +37,10 @@ Dataset rows_of(const PreparationOptions& options, PreparationReport& report) {
   if (options.packages.path.empty()) {
     task.check();
     std::vector<Dataset> splits;
-    for (size_t split = 0; split < kSplits.size(); ++split) {
+    for (size_t split = 0; split < kSplitNames.size(); ++split) {
       if (options.csv[split].empty()) continue;
       splits.push_back(in_splits(csv_rows(options.csv[split], options.columns, task, /*needs_class=*/true), options,
-                                 split == 0 ? std::nullopt : std::optional(static_cast<int64_t>(split))));
+                                 split == 0 ? std::nullopt : std::optional(static_cast<Split>(split))));
     }
     return Dataset::concatenate(splits);
   }
@@ -106,7 +107,7 @@ void check_report(const PreparationReport& report) {
 }  // namespace
 
 std::string split_file(size_t split, int64_t num_rows) {
-  return fmt::format("{}-{}.tfrecord", kSplits[split], num_rows);
+  return fmt::format("{}-{}.tfrecord", kSplitNames[split], num_rows);
 }
 
 std::optional<PreparationReport> prepare(const PreparationOptions& options,
@@ -122,7 +123,7 @@ std::optional<PreparationReport> prepare(const PreparationOptions& options,
   report.vocab_size = tokenizer.size();
 
   ShardSetOptions set{.shard_names = R"((train|validation|test)-\d+\.tfrecord)"};
-  for (size_t split = 0; split < kSplits.size(); ++split) {
+  for (size_t split = 0; split < kSplitNames.size(); ++split) {
     set.splits.push_back({.file_name = [split](int64_t, int64_t num_rows) { return split_file(split, num_rows); }});
     report.splits[split].of_class.resize(report.task.classes.size());
   }
@@ -150,11 +151,11 @@ std::optional<PreparationReport> prepare(const PreparationOptions& options,
 
 void to_json(nlohmann::ordered_json& json, const PreparationReport& report) {
   json = {{"vocabulary_size", report.vocab_size}, {"task", report.task}};
-  for (size_t i = 0; i < kSplits.size(); ++i) {
+  for (size_t i = 0; i < kSplitNames.size(); ++i) {
     const SplitReport& split = report.splits[i];
-    json[kSplits[i]] = {{"rows", split.rows}, {"truncated_rows", split.truncated}, {"tokens", split.tokens}};
+    json[kSplitNames[i]] = {{"rows", split.rows}, {"truncated_rows", split.truncated}, {"tokens", split.tokens}};
     for (size_t c = 0; c < split.of_class.size(); ++c) {
-      json[kSplits[i]]["classes"][report.task.classes[c].name] = split.of_class[c];
+      json[kSplitNames[i]]["classes"][report.task.classes[c].name] = split.of_class[c];
     }
   }
   for (const auto& [why, count] : report.left_out) json["left_out"][why] = count;

@@ -11,13 +11,13 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "examples/text_to_text/text_rows.h"
-#include "millrace/trainer/run/row_split.h"
+#include "millrace/trainer/run/split.h"
 
 namespace millrace {
 
 struct PreparationOptions {
   /// CSVs: of all splits, or of those without one of their own. Default: none
-  std::array<std::string, kSplits.size()> csv = {};
+  std::array<std::string, kSplitNames.size()> csv = {};
   TextColumns columns = {};
   /// In their place packages; `sections` are the task's classes, where it has any. Default: none
   DrawnPackagesOptions packages = {};
@@ -42,7 +42,7 @@ struct SplitReport {
 struct PreparationReport {
   TextTask task = {};
   int32_t vocab_size = 0;
-  std::array<SplitReport, kSplits.size()> splits = {};
+  std::array<SplitReport, kSplitNames.size()> splits = {};
   std::vector<std::pair<std::string, int64_t>> left_out = {};  ///< why, and how many packages
 };
 

@@ -21,10 +21,10 @@ std::string to_text(const PreparationReport& report) {
   for (const auto& [why, count] : report.left_out) text += fmt::format("{:>8} packages left out: {}\n", count, why);
   text += fmt::format("{:<12}{:>8}{:>12}{:>10}", "split", "rows", "truncated", "padding");
   for (const TextClass& one : report.task.classes) text += fmt::format("{:>{}}", one.name, one.name.size() + 3);
-  for (size_t i = 0; i < kSplits.size(); ++i) {
+  for (size_t i = 0; i < kSplitNames.size(); ++i) {
     const SplitReport& split = report.splits[i];
     const auto places = static_cast<double>(std::max<int64_t>(1, split.rows * report.task.max_length));
-    text += fmt::format("\n{:<12}{:>8}{:>12}{:>9.1f}%", kSplits[i], split.rows, split.truncated,
+    text += fmt::format("\n{:<12}{:>8}{:>12}{:>9.1f}%", kSplitNames[i], split.rows, split.truncated,
                         split.rows == 0 ? 0 : 100 * (1 - static_cast<double>(split.tokens) / places));
     for (size_t c = 0; c < split.of_class.size(); ++c) {
       text += fmt::format("{:>{}}", split.of_class[c], report.task.classes[c].name.size() + 3);

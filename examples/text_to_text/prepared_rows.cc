@@ -28,7 +28,7 @@ PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
   try {
     json.at("task").get_to(task);
     json.at("vocabulary_size").get_to(vocab_size_);
-    for (size_t i = 0; i < kSplits.size(); ++i) json.at(kSplits[i]).at("rows").get_to(num_rows_[i]);
+    for (size_t i = 0; i < kSplitNames.size(); ++i) json.at(kSplitNames[i]).at("rows").get_to(num_rows_[i]);
   } catch (const nlohmann::json::exception& e) {
     throw ErrorException({.code = ErrorCode::kParse, .message = e.what(), .shard = path});
   }
@@ -38,7 +38,7 @@ PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
                        tokenizer_file(), tokenizer.size()));
   }
   encoder_.emplace(std::move(task), tokenizer, tokenizer_file());
-  for (size_t i = 0; i < kSplits.size(); ++i) {
+  for (size_t i = 0; i < kSplitNames.size(); ++i) {
     if (std::filesystem::exists(folder + "/" + split_file(i, num_rows(i)))) continue;
     refuse(fmt::format("rows are missing: {} says that there is {}", path, split_file(i, num_rows(i))));
   }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "examples/text_to_text/text_encoder.h"
-#include "millrace/trainer/run/row_split.h"
+#include "millrace/trainer/run/split.h"
 
 namespace millrace {
 
@@ -31,7 +31,7 @@ class PreparedRows {
  private:
   std::string folder_;
   int32_t vocab_size_ = 0;
-  std::array<int64_t, kSplits.size()> num_rows_ = {};
+  std::array<int64_t, kSplitNames.size()> num_rows_ = {};
   std::optional<TextEncoder> encoder_;
 };
 

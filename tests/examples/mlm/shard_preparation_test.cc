@@ -118,7 +118,7 @@ TEST(ShardPreparation, RecordsAreThoseOfAPlainReference) {
           prepare(rows, folder.path("shards"),
                   {.max_length = max_length, .groups = {.rows_per_group = 10}, .records_per_shard = 97, .threads = 2});
       PlainReference expected(rows, 10, static_cast<size_t>(max_length));
-      for (const Split split : kSplits) {
+      for (const Split split : kTrainAndValidation) {
         const std::string name(to_string(split));
         EXPECT_EQ(read_split(folder.path("shards"), name, static_cast<size_t>(max_length)), expected.records[name])
             << name;

@@ -78,6 +78,27 @@ std::set<std::string> drawn_names(const std::vector<PackageText>& texts, const s
   return names;
 }
 
+// Named by the source of their first package.
+void set_groups(std::vector<PackageText>& packages) {
+  std::vector<size_t> first(packages.size());  // a package of the group in front of it, or itself
+  const auto first_of = [&](size_t i) {
+    while (first[i] != i) i = first[i] = first[first[i]];
+    return i;
+  };
+  std::map<std::string, size_t> sources;
+  std::map<std::string, size_t> descriptions;
+  for (size_t i = 0; i < packages.size(); ++i) {
+    first[i] = i;
+    for (const size_t other : {sources.try_emplace(packages[i].source, i).first->second,
+                               descriptions.try_emplace(packages[i].description, i).first->second}) {
+      const size_t one = first_of(other);
+      const size_t two = first_of(i);
+      first[std::max(one, two)] = std::min(one, two);
+    }
+  }
+  for (size_t i = 0; i < packages.size(); ++i) packages[i].group = packages[first_of(i)].source;
+}
+
 }  // namespace
 
 std::string without_name(const std::string& text, const std::string& name) {
@@ -121,6 +142,7 @@ DrawnPackages drawn_packages(const DrawnPackagesOptions& options) {
   for (PackageText& text : texts) {
     if (names.contains(text.name)) result.packages.push_back(std::move(text));
   }
+  set_groups(result.packages);
   result.left_out = {{"of other sections", num_texts - num_of_sections},
                      {"more than are wanted of a section", num_of_sections - std::ssize(result.packages)},
                      {"with the text of another package", num_repeated},

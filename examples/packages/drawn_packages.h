@@ -10,7 +10,9 @@ namespace millrace {
 /// A package as a text with a class: its section.
 struct PackageText {
   std::string name = {};
-  std::string source = {};  ///< the package that it was built from: others of it have similar texts
+  std::string source = {};  ///< the package that it was built from
+  /// The same of all that have a source or a description in common, or both with a third one: their texts are similar.
+  std::string group = {};
   std::string section = {};
   std::string synopsis = {};
   std::string description = {};  ///< its paragraphs, a line each

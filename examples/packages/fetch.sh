@@ -48,7 +48,7 @@ if [ -z "$given" ]; then
   if ! apt-get "${apt[@]}" -o APT::Update::Error-Mode=any update >"$work/log" 2>&1; then
     { grep -E '^[EW]:' "$work/log" || true; } | head -n 3 >&2
     fail "apt cannot fetch the package lists. Where it can: examples/packages/fetch.sh --out FILE; then give FILE with
-  --packages. Or give a text of your own with --text"
+  --packages"
   fi
 fi
 shopt -s nullglob

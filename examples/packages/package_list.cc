@@ -42,8 +42,9 @@ PackageReader::PackageReader(std::function<bool(std::string&)> lines, std::strin
     : lines_(std::move(lines)), path_(std::move(path)) {}
 
 void PackageReader::refuse(const std::string& what) const {
-  throw ErrorException(ErrorCode::kParse, fmt::format("{}: line {}: {}; examples/packages/fetch.sh writes such a list",
-                                                      path_, num_lines_, what));
+  const std::string line = num_lines_ == 0 ? "" : fmt::format("line {}: ", num_lines_);
+  throw ErrorException(ErrorCode::kParse,
+                       fmt::format("{}: {}{}; examples/packages/fetch.sh writes such a list", path_, line, what));
 }
 
 bool PackageReader::next(Package& package) {
@@ -91,6 +92,7 @@ bool PackageReader::next(Package& package) {
     }
   }
   if (begun) refuse("the list is cut off in a package");
+  if (num_lines_ == 0) refuse("there is no package in it");
   return false;
 }
 

@@ -23,7 +23,8 @@ class PackageReader {
   /// `lines`: gives the lines of the file, as `TextCorpus::next` does. `path`: named in errors.
   PackageReader(std::function<bool(std::string&)> lines, std::string path);
 
-  /// The next package; false at the end. Throws `kParse` with the line where the file is no such list, or is cut.
+  /// The next package; false at the end. Throws `kParse` with the line where the file is no such list, or is cut, and
+  /// where there is no package in it.
   bool next(Package& package);
 
  private:

@@ -31,11 +31,13 @@ class DrawnPackagesOf : public testing::Test {
     list += paragraph("game", "games", "a Game");
     list += paragraph("tool9", "libs", "utility 0");
     list += "Package: nothing\nSource: nothing\nSection: utils\nDescription: Nothing\n\n";
-    test::write_file(folder_.path("packages.txt"), list);
+    test::write_file(path(), list);
   }
 
+  std::string path() const { return folder_.path("packages.txt"); }
+
   DrawnPackages draw(DrawnPackagesOptions options) {
-    options.path = folder_.path("packages.txt");
+    options.path = path();
     return drawn_packages(options);
   }
 
@@ -48,6 +50,19 @@ class DrawnPackagesOf : public testing::Test {
  private:
   test::TemporaryFolder folder_;
 };
+
+TEST_F(DrawnPackagesOf, GroupsThoseOfASourceAndThoseWithADescription) {
+  const auto package = [](const std::string& name, const std::string& source, const std::string& description) {
+    return fmt::format("Package: {0}\nSource: {1}\nSection: libs\nDescription: synopsis of number {2}\n {3}\n\n", name,
+                       source, name.size(), description);
+  };
+  test::write_file(path(), package("a", "one", "first text") + package("bb", "two", "second text") +
+                               package("ccc", "three", "third text") + package("dddd", "two", "third text") +
+                               package("eeeee", "four", "first text") + package("ffffff", "five", "fifth text"));
+  std::string groups;
+  for (const PackageText& text : draw({.sections = {"libs"}}).packages) groups += text.group + " ";
+  EXPECT_EQ(groups, "one two two two one five ");
+}
 
 TEST_F(DrawnPackagesOf, TakesTheMostFrequentSectionsAndCountsWhatItLeavesOut) {
   const DrawnPackages drawn = draw({.num_sections = 2, .packages_per_section = 5});

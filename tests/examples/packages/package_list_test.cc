@@ -71,7 +71,7 @@ TEST(PackageReader, GivesPackagesWithTheirParagraphs) {
 }
 
 TEST(PackageReader, RefusesWhatIsNoSuchListOrIsCut) {
-  EXPECT_EQ(message_of(""), "nothing thrown");
+  EXPECT_EQ(message_of(""), "parse: x.txt: there is no package in it; examples/packages/fetch.sh writes such a list");
   EXPECT_EQ(message_of("once upon a time\n"),
             "parse: x.txt: line 1: 'once upon a time' is no field of a package; examples/packages/fetch.sh writes such "
             "a list");

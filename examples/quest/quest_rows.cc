@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <re2/re2.h>
 
+#include "examples/csv/blank_text.h"
 #include "examples/csv/csv_table.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/utf8.h"
@@ -40,7 +41,7 @@ std::vector<std::optional<Head>> heads_of(const CsvTable& table, const HeadPatte
 
 std::string text_of(const CsvRow& row, size_t column) {
   std::string text = row.text(column);
-  if (text.find_first_not_of(" \t\r\n\v\f") == std::string::npos) row.refuse(column, "an empty text");
+  if (is_blank(text)) row.refuse(column, "an empty text");
   return text;
 }
 

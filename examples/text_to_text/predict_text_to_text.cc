@@ -1,6 +1,5 @@
 // Says the class of texts; see predict_text_to_text --help and docs/text_to_text.md.
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "examples/text_to_text/prepared_rows.h"
 #include "examples/text_to_text/text_rows.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/command_line/terminal_line.h"
 #include "millrace/formats/error.h"
@@ -17,12 +17,12 @@
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/pipeline/worker_limit.h"
-#include "millrace/trainer/checkpoint/best_models.h"
 #include "millrace/trainer/metrics/confusion_matrix.h"
 #include "millrace/trainer/models/t5_classifier.h"
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/predictor.h"
+#include "millrace/trainer/run/output_folder.h"
 #include "millrace/trainer/run/tokenizer_files.h"
 #include "millrace/trainer/stop_signals.h"
 
@@ -31,8 +31,7 @@ namespace {
 using namespace millrace;
 
 namespace po = boost::program_options;
-
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
+using Json = nlohmann::ordered_json;
 
 // The command line.
 struct Options {
@@ -76,6 +75,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   if (options.csv.empty() == options.rows.empty()) {
     refuse("give either --csv or --rows; see predict_text_to_text --help");
   }
+  if (options.rows.empty()) refuse_given(*given, {"split"}, "is of --rows");
+  if (options.csv.empty()) TextColumns::refuse_in(*given, "is of --csv");
   const auto found = std::ranges::find(kSplitNames, split);
   if (found == kSplitNames.end()) refuse(fmt::format("--split is '{}', must be train, validation or test", split));
   options.split = static_cast<size_t>(found - kSplitNames.begin());
@@ -83,19 +84,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   return options;
 }
 
-std::string model_in(const std::string& folder) {
-  if (std::filesystem::exists(folder + "/config.json")) return folder;
-  const std::vector<BestModel> best = best_models_in(folder);
-  if (best.empty()) refuse(fmt::format("no model in '{}'", folder));
-  return best.front().path;
-}
-
 // Rows as the model reads them, with their class, and of a CSV their id.
 Dataset rows_of(const Options& options, const TextEncoder& encoder, const std::string& tokenizer_file) {
   if (!options.rows.empty()) {
     const PreparedRows prepared(options.rows);
-    const nlohmann::ordered_json task = prepared.encoder().task();
-    if (task != nlohmann::ordered_json(encoder.task()) ||
+    if (Json(prepared.encoder().task()) != Json(encoder.task()) ||
         !is_same_tokenizer(prepared.tokenizer_file(), tokenizer_file)) {
       refuse(fmt::format(
           "the model was trained on rows of another tokenizer, other classes or another form than those in {}",
@@ -128,23 +121,35 @@ class Answers {
       const std::string word = encoder_.text_of({&tokens[i], 1});
       lines += fmt::format("{},{},{}\n", csv_field(id), classes[i], csv_field(word));
       confusion_.add(truths[i], classes[i]);
-      if (rows_ < options_.show && !options_.json) show(batch, i, id, word, truths[i]);
+      if (rows_ < options_.show) show(batch, i, id, word, classes[i]);
     }
     if (file_) file_->write(lines);
   }
-  const ConfusionMatrix& finish() {
+  void finish() {
     if (file_) file_->commit();
-    return confusion_;
+    Json json = confusion_.to_json();
+    if (options_.show > 0) json["shown"] = shown_;
+    std::cout << (options_.json ? json_line(json) + "\n" : confusion_.to_text());
   }
   int64_t rows() const { return rows_; }
 
  private:
-  void show(const Batch& batch, size_t row, const std::string& id, const std::string& word, int64_t truth) const {
+  void show(const Batch& batch, size_t row, const std::string& id, const std::string& word, int64_t said) {
     const auto length = static_cast<size_t>(encoder_.task().max_length);
-    const auto ids = batch.values<int32_t>("input_ids").subspan(row * length, length);
-    std::cout << fmt::format(
-        "row {}: {}\n  the model says '{}'{}\n", id, encoder_.text_of(ids), word,
-        truth == kNoClass ? "" : fmt::format(", it is {}", encoder_.task().classes[static_cast<size_t>(truth)].name));
+    const std::string text = encoder_.text_of(batch.values<int32_t>("input_ids").subspan(row * length, length));
+    const int64_t truth = batch.values<int64_t>("class")[row];
+    const auto name = [&](int64_t number) {
+      return number == kNoClass ? Json() : Json(encoder_.task().names()[number]);
+    };
+    if (options_.json) {
+      shown_.push_back({{"id", id}, {"text", text}, {"word", word}, {"class", name(said)}, {"is", name(truth)}});
+      return;
+    }
+    std::cout << fmt::format("row {}: {}\n  the model says '{}', {}", id, text, word,
+                             said == kNoClass ? "no class" : name(said).get<std::string>());
+    if (truth != kNoClass)
+      std::cout << (said == truth ? ": right" : ": wrong, it is " + name(truth).get<std::string>());
+    std::cout << "\n";
   }
 
   const Options& options_;
@@ -152,18 +157,19 @@ class Answers {
   ConfusionMatrix confusion_;
   int64_t rows_ = 0;
   std::optional<AtomicFile> file_;
+  Json shown_ = Json::array();
 };
 
 int run(int argc, char** argv) {
   const auto options = parse_options(argc, argv);
   if (!options) return 0;
   const WorkerLimit limit(checked_threads(options->threads));
-  const std::string folder = model_in(options->model);
+  const std::string folder = model_folder(options->model);
   const std::string tokenizer_file = folder + "/tokenizer.json";
   const TextEncoder encoder(load_text_task(folder), Tokenizer::load(tokenizer_file), tokenizer_file);
   const T5Classifier model(load_t5_config(folder), encoder.class_tokens());
   const Dataset rows = rows_of(*options, encoder, tokenizer_file);
-  Predictor predictor(model, load_t5_weights(folder, model.t5()).span(), {.threads = options->threads});
+  Predictor predictor(model, load_t5_weights(folder, model.t5()), {.threads = options->threads});
   Answers answers(*options, encoder);
   const StopSignals signals;
   std::optional<TerminalLine> line(std::in_place);
@@ -177,8 +183,7 @@ int run(int argc, char** argv) {
     if (line->due()) line->show(fmt::format("{} rows", answers.rows()));
   }
   line.reset();
-  const ConfusionMatrix& confusion = answers.finish();
-  std::cout << (options->json ? json_line(confusion.to_json()) + "\n" : confusion.to_text());
+  answers.finish();
   return 0;
 }
 

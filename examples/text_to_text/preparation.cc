@@ -16,31 +16,19 @@
 namespace millrace {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
-// Adds `split`: a fixed one, or that of the row's group.
-Dataset in_splits(const Dataset& rows, const PreparationOptions& options, std::optional<Split> fixed) {
-  SplitShares shares = options.shares;
-  if (!options.csv[1].empty()) shares.validation = 0;
-  if (!options.csv[2].empty()) shares.test = 0;
-  return rows.map({.name = "split",
-                   .writes = {{.name = "split", .dtype = DType::kInt64, .shape = {}}},
-                   .function = [shares, fixed, seed = options.seed](const RowView& row, RowWriter& out) {
-                     const Split split = fixed ? *fixed : split_of(row.value<std::string_view>("group"), seed, shares);
-                     out.set("split", static_cast<int64_t>(split));
-                   }});
-}
-
 // The rows of all splits. Fills in what the list of packages says: classes, and what is left out.
 Dataset rows_of(const PreparationOptions& options, PreparationReport& report) {
   TextTask& task = report.task;
   if (options.packages.path.empty()) {
     task.check();
+    std::array<SplitShares, kSplitNames.size()> shares = {options.shares, {1, 0}, {0, 1}};
+    if (!options.csv[1].empty()) shares[0].validation = 0;
+    if (!options.csv[2].empty()) shares[0].test = 0;
     std::vector<Dataset> splits;
     for (size_t split = 0; split < kSplitNames.size(); ++split) {
       if (options.csv[split].empty()) continue;
-      splits.push_back(in_splits(csv_rows(options.csv[split], options.columns, task, /*needs_class=*/true), options,
-                                 split == 0 ? std::nullopt : std::optional(static_cast<Split>(split))));
+      const Dataset rows = csv_rows(options.csv[split], options.columns, task, /*needs_class=*/true);
+      splits.push_back(with_splits(rows, "group", options.seed, shares[split]));
     }
     return Dataset::concatenate(splits);
   }
@@ -53,7 +41,7 @@ Dataset rows_of(const PreparationOptions& options, PreparationReport& report) {
   }
   task.check();
   report.left_out = drawn.left_out;
-  return in_splits(package_rows(drawn, task), options, std::nullopt);
+  return with_splits(package_rows(drawn, task), "group", options.seed, options.shares);
 }
 
 // The text of a tokenizer.json; empty when it was stopped.

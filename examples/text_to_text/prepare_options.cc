@@ -1,10 +1,14 @@
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "examples/text_to_text/preparation.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
+#include "millrace/formats/utf8.h"
 
 namespace millrace {
 namespace {
@@ -17,8 +21,6 @@ constexpr const char* kAbout =
     "statistics.json, and tokenizer.json. An earlier set there is replaced when the new one is whole.";
 
 constexpr int64_t kMostTokens = int64_t{1} << 16;
-
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
 // Classes and words as they were given, or the question-quality data's.
 std::vector<TextClass> classes_of(std::vector<std::string> names, std::vector<std::string> words, bool is_csv) {
@@ -86,22 +88,35 @@ std::optional<PreparationOptions> parse_preparation_options(int argc, const char
   if (is_csv == !preparation.packages.path.empty()) {
     refuse("give either --csv or --packages; see prepare_text_to_text --help");
   }
-  if (!is_csv && !(preparation.csv[1] + preparation.csv[2]).empty()) {
-    refuse("--validation-csv and --test-csv go with --csv");
-  }
   if (preparation.out.empty()) refuse("--out is missing; see prepare_text_to_text --help");
+  if (is_csv) refuse_given(*given, {"sections", "rows-per-class"}, "goes with --packages");
+  if (!is_csv) {
+    refuse_given(*given, {"validation-csv", "test-csv", "body"}, "goes with --csv");
+    TextColumns::refuse_in(*given, "goes with --csv");
+  }
+  if (!names.empty()) refuse_given(*given, {"sections"}, "says nothing beside --classes, which names them");
+  if (!preparation.tokenizer.empty())
+    refuse_given(*given, {"vocab-size"}, "is of a new tokenizer, and --tokenizer gives one");
+  if (!preparation.csv[1].empty()) refuse_given(*given, {"validation-share"}, "says nothing beside --validation-csv");
+  if (!preparation.csv[2].empty()) refuse_given(*given, {"test-share"}, "says nothing beside --test-csv");
+  for (const auto& [option, texts] :
+       {std::pair("prefix", std::vector{task.prefix}), {"classes", names}, {"words", words}}) {
+    if (!std::ranges::all_of(texts, is_valid_utf8)) refuse(fmt::format("--{} is not UTF-8", option));
+  }
   if (preparation.shares.validation + preparation.shares.test >= 1) {
     refuse("--validation-share and --test-share leave no row to train on");
   }
-  if (!preset.empty() && preset != "original") refuse(fmt::format("--preset is '{}', must be original", preset));
+  if (!preset.empty()) {
+    if (preset != "original") refuse(fmt::format("--preset is '{}', must be original", preset));
+    refuse_given(*given, {"max-length", "head"}, "is what --preset has");
+    task.max_length = 512;
+  }
   if (!body.empty() && body != "html" && body != "text") {
     refuse(fmt::format("--body is '{}', must be html or text", body));
   }
   task.html = body.empty() ? is_csv : body == "html";
-  if (task.html && !is_csv) refuse("--body html goes with --csv: packages have no HTML");
   if (!given->contains("prefix")) task.prefix = is_csv ? "quality: " : "section: ";
-  if (preset == "original" && (*given)["max-length"].defaulted()) task.max_length = 512;
-  if ((*given)["head"].defaulted()) task.head = task.max_length / 2 - 1;
+  if (!was_given(*given, "head")) task.head = task.max_length / 2 - 1;
   task.classes = classes_of(std::move(names), std::move(words), is_csv);
   preparation.json = given->contains("json");
   return preparation;

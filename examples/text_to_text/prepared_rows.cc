@@ -12,12 +12,6 @@
 #include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
-namespace {
-
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
-}  // namespace
-
 PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
   const std::string path = folder + "/statistics.json";
   if (!std::filesystem::exists(path)) {

@@ -20,9 +20,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kTaskFile = "/text_to_text.json";
 constexpr const char* kEnd = "</s>";
 
-[[noreturn]] void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
-
 }  // namespace
+
+void refuse(const std::string& message) { throw ErrorException(ErrorCode::kInvalidArgument, message); }
 
 std::optional<int64_t> TextTask::number_of(std::string_view name) const {
   for (size_t i = 0; i < classes.size(); ++i) {
@@ -37,6 +37,7 @@ void TextTask::check() const {
   std::set<std::string> words;
   for (const TextClass& one : classes) {
     if (one.name.empty()) refuse("a class has no name");
+    if (one.word.empty()) refuse(fmt::format("class '{}' has an empty word", one.name));
     if (!names.insert(one.name).second) refuse(fmt::format("class '{}' is there twice", one.name));
     if (!words.insert(one.word).second) refuse(fmt::format("two classes have the word '{}'", one.word));
   }
@@ -94,10 +95,17 @@ TextEncoder::TextEncoder(TextTask task, const Tokenizer& tokenizer, const std::s
   for (const TextClass& one : task_.classes) {
     std::vector<int32_t> ids;
     tokenizer_.encode_ids(one.word, /*add_special_tokens=*/false, ids);
-    const auto unknown = tokenizer_.id_of("<unk>");
-    if (ids.size() != 1 || ids[0] == unknown) {
-      refuse(fmt::format("'{}', the word of class '{}', is {} in {}; a word must be one token", one.word, one.name,
-                         ids.size() == 1 ? "unknown" : fmt::format("{} tokens", ids.size()), path));
+    std::string what;
+    if (ids.size() != 1) {
+      what = fmt::format("{} tokens", ids.size());
+    } else if (tokenizer_.decode(ids).empty()) {  // left out, as special ones are
+      what = "a special token";
+    } else if (ids[0] == tokenizer_.id_of("<unk>")) {
+      what = "unknown";
+    }
+    if (!what.empty()) {
+      refuse(fmt::format("'{}', the word of class '{}', is {} in {}; a word must be one token that is not special",
+                         one.word, one.name, what, path));
     }
     if (std::ranges::find(class_tokens_, ids[0]) != class_tokens_.end()) {
       refuse(fmt::format("'{}', the word of class '{}', is the token of another class, too", one.word, one.name));

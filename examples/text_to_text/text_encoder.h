@@ -14,6 +14,9 @@
 
 namespace millrace {
 
+/// Throws `kInvalidArgument`.
+[[noreturn]] void refuse(const std::string& message);
+
 /// A class, and the word that the model says for it.
 struct TextClass {
   std::string name = {};
@@ -31,7 +34,8 @@ struct TextTask {
   /// The number of a class by its name.
   std::optional<int64_t> number_of(std::string_view name) const;
   std::vector<std::string> names() const;
-  /// Throws `kInvalidArgument` for fewer than two classes, one that is there twice, and lengths that cannot work.
+  /// Throws `kInvalidArgument` for fewer than two classes, one that is there twice or has no word, and lengths
+  /// that cannot work.
   void check() const;
 };
 void to_json(nlohmann::ordered_json& json, const TextTask& task);
@@ -50,7 +54,7 @@ void save_text_task(const std::string& directory, const TextTask& task);
 class TextEncoder {
  public:
   /// `path`: the tokenizer's, for errors. Throws `kInvalidArgument` when the tokenizer lacks `<pad>`, `</s>` or
-  /// `<extra_id_1>`, and for a word that it does not make one token of.
+  /// `<extra_id_1>`, and for a word that it does not make one token of, or a special one.
   TextEncoder(TextTask task, const Tokenizer& tokenizer, const std::string& path);
 
   /// The ids of an input, cut and padded to `max_length`. Gives how many tokens the text has.

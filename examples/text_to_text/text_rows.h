@@ -22,15 +22,18 @@ struct TextColumns {
   std::string label = "Y";
 
   void add_to(boost::program_options::options_description& options);
+  /// Throws `kInvalidArgument` where one of them was given: `--NAME why`.
+  static void refuse_in(const boost::program_options::variables_map& given, const std::string& why);
 };
 
 /// The rows of a CSV, as bytes `id`, `group` (its id), `title` and `body`, of which HTML is stripped where the task
 /// says so, and int64 `class`, or `kNoClass` where there is none. Throws as CsvTable. An error of a row names file,
-/// line and column: a class that is none, text that is empty or not UTF-8, and with `needs_class` no class.
+/// line and column: a class that is none, text that is empty, not UTF-8 or HTML that cannot be read, and with
+/// `needs_class` no class.
 [[nodiscard]] Dataset csv_rows(const std::string& path, const TextColumns& columns, const TextTask& task,
                                bool needs_class);
 
-/// The same rows of packages: the synopsis is the title, the description the body, the source package the group.
+/// The same rows of packages: the synopsis is the title, the description the body.
 [[nodiscard]] Dataset package_rows(const DrawnPackages& drawn, const TextTask& task);
 
 }  // namespace millrace

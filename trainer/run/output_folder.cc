@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/whole_file.h"
+#include "millrace/trainer/checkpoint/best_models.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
 
 namespace millrace {
@@ -100,6 +101,13 @@ class EarlierRunRemover final : public Callback {
 };
 
 }  // namespace
+
+std::string model_folder(const std::string& folder) {
+  if (fs::exists(fs::path(folder) / "config.json")) return folder;
+  const std::vector<BestModel> best = best_models_in(folder);
+  if (best.empty()) refuse(fmt::format("no model in '{}'", folder));
+  return best.front().path;
+}
 
 void check_output_folder(const RunOptions& options) {
   if (options.overwrite) {

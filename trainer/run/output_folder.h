@@ -20,6 +20,10 @@ void check_output_folder(const RunOptions& options);
 /// `kInvalidArgument` without a folder, and as `checkpoints_in` does.
 [[nodiscard]] RunOptions with_newest_checkpoint(RunOptions options);
 
+/// The folder of a model: this one, or of a folder such as OUT/best that of the best model in it. Throws
+/// `kInvalidArgument` where there is none.
+[[nodiscard]] std::string model_folder(const std::string& folder);
+
 /// The folder of a training run, kept from other trainings while this lives:
 ///
 ///     model/         the model at the end, in the layout that its program writes

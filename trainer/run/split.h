@@ -2,11 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "millrace/formats/random/counter_rng.h"
 
 namespace millrace {
+
+class Dataset;
 
 /// The parts of a data set; one without rows to test on has the first two.
 enum class Split {
@@ -27,6 +30,10 @@ struct SplitShares {
   double validation = 0.1;  ///< Default: 0.1
   double test = 0.1;        ///< Default: 0.1
 };
+
+/// Adds int64 `split`: the number of `split_of` for the bytes of a feature.
+[[nodiscard]] Dataset with_splits(const Dataset& rows, const std::string& key, uint64_t seed,
+                                  const SplitShares& shares);
 
 /// The split of all rows that have a key in common (an id, a group that must not be in two splits): a pure function of
 /// seed and key, so the shares are about those.

@@ -25,6 +25,8 @@ using test::SmallRun;
 using test::write_file;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
@@ -135,8 +137,34 @@ TEST_F(PredictTextToText, CountsWhatItSaidOfWhatIsKnown) {
   for (const std::string& name : names) diagonal += json["confusion"][name][name].get<int64_t>();
   EXPECT_EQ(diagonal, right);
   const ChildResult table = predict({"--csv", run_->path("questions.csv"), "--show", "1"});
-  EXPECT_THAT(table.out, AllOf(HasSubstr("row 1000: quality: a "), HasSubstr("the model says '"), HasSubstr("it is "),
-                               HasSubstr("% right"), HasSubstr("accuracy 1.0000 over 300 rows")));
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("row 1000: quality: a "),
+                    MatchesRegex("(.|\n)*the model says '(none', LQ_CLOSE|low', LQ_EDIT|high', HQ): right\n(.|\n)*"),
+                    HasSubstr("% right"), HasSubstr("accuracy 1.0000 over 300 rows")));
+}
+
+TEST_F(PredictTextToText, ShowsRowsWithTheClassOfTheWordAndWhetherItIsRight) {
+  const std::string body =
+      "\"<p>How does the <b>gate</b> turn, &quot;by water&quot;?</p><pre><code>if (a &lt; 5) turn();</code></pre>\"";
+  write_file(run_->path("new.csv"), "Id,Title,Body,Y\n1,a urgent question about the mill," + body +
+                                        ",HQ\n2,a careful question about the mill," + body + ",\n3,z,z,\n");
+  const std::vector<std::string> options = {"--csv", run_->path("new.csv"), "--show", "2"};
+  const ChildResult table = predict(options);
+  EXPECT_THAT(table.out, HasSubstr("turn();</s>\n  the model says 'none', LQ_CLOSE: wrong, it is HQ\n"));
+  EXPECT_THAT(table.out, HasSubstr("turn();</s>\n  the model says 'high', HQ\n"));
+  EXPECT_THAT(table.out, Not(HasSubstr("row 3")));
+  std::vector<std::string> as_json = options;
+  as_json.emplace_back("--json");
+  const auto json = nlohmann::json::parse(predict(as_json).out);
+  EXPECT_EQ(json["rows"], 3);
+  ASSERT_EQ(json["shown"].size(), 2U);
+  EXPECT_THAT(json["shown"][0]["text"], testing::StartsWith("quality: a urgent question about the mill</s>"));
+  const auto& second = json["shown"][1];
+  EXPECT_EQ(second["id"], "2");
+  EXPECT_EQ(second["word"], "high");
+  EXPECT_EQ(second["class"], "HQ");
+  EXPECT_TRUE(second["is"].is_null());
+  EXPECT_EQ(json["shown"][0]["is"], "HQ");
 }
 
 TEST_F(PredictTextToText, PredictsRowsThatWerePreparedWithTheBestModel) {
@@ -202,6 +230,10 @@ TEST_F(PredictTextToText, RefusesWhatItCannotRead) {
   EXPECT_THAT(refusal({"--csv", "a", "--rows", "b"}), HasSubstr("give either --csv or --rows"));
   EXPECT_THAT(refusal({"--csv", run_->path("questions.csv")}, "rows"), HasSubstr("no model in"));
   EXPECT_THAT(refusal({"--rows", run_->path("rows"), "--split", "dev"}), HasSubstr("--split is 'dev'"));
+  EXPECT_THAT(refusal({"--csv", run_->path("questions.csv"), "--split", "train"}), HasSubstr("--split is of --rows"));
+  for (const std::string column : {"--id-column", "--title-column", "--body-column", "--class-column"}) {
+    EXPECT_THAT(refusal({"--rows", run_->path("rows"), column, "x"}), HasSubstr(column + " is of --csv"));
+  }
 }
 
 TEST_F(PredictTextToText, RefusesRowsOfAnotherTokenizer) {

@@ -209,12 +209,64 @@ TEST_F(PrepareTextToText, RefusesAWordThatIsNotOneTokenBeforeAnythingIsWritten) 
               HasSubstr("'so so' cannot be one token"));
 }
 
+TEST_F(PrepareTextToText, RefusesSpecialTokensAsWordsWhateverTheTokenizer) {
+  const auto refused = [&](const std::string& word, const std::vector<std::string>& tokenizer) {
+    std::vector<std::string> options = {"--csv", path("questions.csv"), "--words", "none", word, "high"};
+    options.insert(options.end(), tokenizer.begin(), tokenizer.end());
+    return refusal(options);
+  };
+  for (const std::string word : {"<pad>", "</s>", "<unk>", "<extra_id_1>"}) {
+    EXPECT_THAT(refused(word, {"--vocab-size", "200"}),
+                HasSubstr("'" + word + "' cannot be one token: it has a special"));
+    EXPECT_THAT(refused(word, {"--tokenizer", path("tokenizer.json")}),
+                HasSubstr("'" + word + "', the word of class 'LQ_EDIT', is a special token"));
+  }
+  for (const std::vector<std::string>& tokenizer :
+       std::vector<std::vector<std::string>>{{"--vocab-size", "200"}, {"--tokenizer", path("tokenizer.json")}}) {
+    EXPECT_THAT(refused("", tokenizer), HasSubstr("class 'LQ_EDIT' has an empty word"));
+  }
+}
+
+TEST_F(PrepareTextToText, NamesTheOptionThatIsNotUtf8) {
+  EXPECT_THAT(refusal({"--csv", path("questions.csv"), "--prefix", "caf\xe9"}), HasSubstr("--prefix is not UTF-8"));
+  EXPECT_THAT(refusal({"--csv", path("questions.csv"), "--words", "caf\xe9", "low", "high"}),
+              HasSubstr("--words is not UTF-8"));
+  EXPECT_THAT(refusal({"--csv", path("questions.csv"), "--classes", "caf\xe9", "x"}),
+              HasSubstr("--classes is not UTF-8"));
+}
+
+TEST_F(PrepareTextToText, KeepsPackagesWithOneDescriptionInOneSplit) {
+  std::string list;
+  for (int i = 0; i < 200; ++i) {
+    list += fmt::format("Package: p{0}\nSource: s{0}\nSection: {1}\nDescription: synopsis {0}\n text {2}.\n\n", i,
+                        i % 2 == 0 ? "libs" : "games", i / 4);
+  }
+  write_file(path("packages.txt"), list);
+  ASSERT_EQ(prepare({"--packages", path("packages.txt"), "--vocab-size", "150", "--max-length", "32"}).exit_code, 0);
+  const Tokenizer tokenizer = Tokenizer::load(path("out/tokenizer.json"));
+  std::map<std::string, std::set<std::string>> splits;  // of a description
+  for (const std::string split : {"train", "validation", "test"}) {
+    for (const QuestionRow& row : rows_in(file_of(path("out"), split), 32)) {
+      const std::vector<int32_t> ids(row.ids.begin(), row.ids.begin() + std::ranges::count(row.mask, 1));
+      const std::string text = tokenizer.decode(ids, /*skip_special_tokens=*/false);
+      splits[text.substr(text.find("text "))].insert(split);
+    }
+  }
+  EXPECT_EQ(splits.size(), 50U);
+  for (const auto& [description, in] : splits) EXPECT_EQ(in.size(), 1U) << description;
+}
+
 TEST_F(PrepareTextToText, SaysWhichLineAndColumnOfACsvIsWrong) {
   const std::string header = "Id,Title,Body,Y\n";
   EXPECT_THAT(refused_csv(header + "1,a,\"b\nc\",HQ\n2,d,e,GOOD\n"),
               AllOf(HasSubstr("bad.csv"), HasSubstr("line 4, column 'Y': 'GOOD' is no class")));
   EXPECT_THAT(refused_csv(header + "1,a,b,\n"), HasSubstr("line 2, column 'Y': '' is no class"));
   EXPECT_THAT(refused_csv(header + "1, ,<p> </p>,HQ\n"), HasSubstr("line 2, column 'Body': there is no text"));
+  EXPECT_THAT(refused_csv(header + "1,\u00a0,<p>&nbsp;\u2003</p>,HQ\n"), HasSubstr("column 'Body': there is no text"));
+  std::string tags;
+  for (int i = 0; i < 10'001; ++i) tags += "<i>";
+  EXPECT_THAT(refused_csv(header + "1,a,b,HQ\n1,a," + tags + ",HQ\n"),
+              AllOf(HasSubstr("bad.csv"), HasSubstr("line 3, column 'Body': the HTML has more than 10000 tags")));
   EXPECT_THAT(refused_csv(header + "1,a,\xc3,HQ\n"), HasSubstr("line 2, column 'Body': not UTF-8"));
   EXPECT_THAT(refused_csv(header + "1,a,b\n"), HasSubstr("line 2: 3 fields"));
   EXPECT_THAT(refused_csv(header + "1,a,\"b,HQ\n"), HasSubstr("line 2"));
@@ -222,6 +274,8 @@ TEST_F(PrepareTextToText, SaysWhichLineAndColumnOfACsvIsWrong) {
   EXPECT_THAT(refused_csv(header), HasSubstr("there is no row to train on"));
   EXPECT_THAT(refused_csv(header + "1,a,b,HQ\n"), HasSubstr("has no row to train on"));
   EXPECT_THAT(refusal({"--csv", path("missing.csv")}), HasSubstr("missing.csv"));
+  write_file(path("packages.txt"), "");
+  EXPECT_THAT(refusal({"--packages", path("packages.txt")}), HasSubstr("packages.txt: there is no package in it"));
 }
 
 TEST_F(PrepareTextToText, RefusesOptionsThatCannotBeTogether) {
@@ -229,8 +283,25 @@ TEST_F(PrepareTextToText, RefusesOptionsThatCannotBeTogether) {
   EXPECT_THAT(refusal({"--csv", "a", "--packages", "b"}), HasSubstr("give either --csv or --packages"));
   EXPECT_THAT(refusal({"--csv", "a", "--classes", "x", "y", "--words", "z"}), HasSubstr("2 --classes and 1 --words"));
   EXPECT_THAT(refusal({"--packages", "a", "--words", "x", "y"}), HasSubstr("--words needs --classes"));
-  EXPECT_THAT(refusal({"--packages", "a", "--body", "html"}), HasSubstr("--body html goes with --csv"));
-  EXPECT_THAT(refusal({"--packages", "a", "--test-csv", "b"}), HasSubstr("go with --csv"));
+  for (const std::string option : {"--body", "--validation-csv", "--test-csv", "--id-column", "--title-column",
+                                   "--body-column", "--class-column"}) {
+    EXPECT_THAT(refusal({"--packages", "a", option, "html"}), HasSubstr(option + " goes with --csv"));
+  }
+  for (const std::string option : {"--sections", "--rows-per-class"}) {
+    EXPECT_THAT(refusal({"--csv", "a", option, "8"}), HasSubstr(option + " goes with --packages"));
+  }
+  EXPECT_THAT(refusal({"--packages", "a", "--sections", "8", "--classes", "x", "y"}),
+              HasSubstr("--sections says nothing beside --classes"));
+  EXPECT_THAT(refusal({"--csv", "a", "--tokenizer", "b", "--vocab-size", "8000"}),
+              HasSubstr("--vocab-size is of a new tokenizer, and --tokenizer gives one"));
+  EXPECT_THAT(refusal({"--csv", "a", "--validation-csv", "b", "--validation-share", "0.1"}),
+              HasSubstr("--validation-share says nothing beside --validation-csv"));
+  EXPECT_THAT(refusal({"--csv", "a", "--test-csv", "b", "--test-share", "0.1"}),
+              HasSubstr("--test-share says nothing beside --test-csv"));
+  for (const std::string option : {"--max-length", "--head"}) {
+    EXPECT_THAT(refusal({"--csv", "a", "--preset", "original", option, "100"}),
+                HasSubstr(option + " is what --preset has"));
+  }
   EXPECT_THAT(refusal({"--csv", "a", "--test-share", "0.6", "--validation-share", "0.4"}), HasSubstr("leave no row"));
   EXPECT_THAT(refusal({"--csv", "a", "--preset", "small"}), HasSubstr("--preset is 'small'"));
   EXPECT_THAT(refusal({"--csv", path("questions.csv"), "--max-length", "8", "--head", "7"}), HasSubstr("head is 7"));

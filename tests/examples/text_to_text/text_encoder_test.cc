@@ -68,8 +68,11 @@ TEST(TextEncoder, RefusesAWordThatIsNotOneToken) {
                                            HasSubstr("'ab', the word of class 'EDIT', is 3 tokens in tokenizer.json")));
   other.classes[1].word = "\u00e9";
   EXPECT_THAT([&] { encoder(other); }, ThrowsMessage<ErrorException>(HasSubstr("is 2 tokens")));
-  other.classes[1].word = "<unk>";
-  EXPECT_THAT([&] { encoder(other); }, ThrowsMessage<ErrorException>(HasSubstr("is unknown")));
+  for (const char* const special : {"<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>"}) {
+    other.classes[1].word = special;
+    EXPECT_THAT([&] { encoder(other); },
+                ThrowsMessage<ErrorException>(HasSubstr("the word of class 'EDIT', is a special token in")));
+  }
   other.classes[1].word = " none";
   EXPECT_THAT([&] { encoder(other); }, ThrowsMessage<ErrorException>(HasSubstr("is the token of another class")));
 }
@@ -115,6 +118,7 @@ TEST(TextTask, RefusesWhatCannotWork) {
   EXPECT_THAT(message([](TextTask& t) { t.classes[0].name = "EDIT"; }), HasSubstr("class 'EDIT' is there twice"));
   EXPECT_THAT(message([](TextTask& t) { t.classes[0].word = "low"; }), HasSubstr("two classes have the word 'low'"));
   EXPECT_THAT(message([](TextTask& t) { t.classes[0].name = ""; }), HasSubstr("a class has no name"));
+  EXPECT_THAT(message([](TextTask& t) { t.classes[1].word = ""; }), HasSubstr("class 'EDIT' has an empty word"));
   EXPECT_THAT(message([](TextTask& t) { t.head = 15; }), HasSubstr("head is 15, must be 1 to 14"));
   EXPECT_THAT(message([](TextTask& t) { t.max_length = 3; }), HasSubstr("max_length is 3"));
 }

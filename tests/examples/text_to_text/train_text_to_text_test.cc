@@ -29,6 +29,7 @@ using test::run_child;
 using test::SmallRun;
 using test::write_file;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 class TrainTextToText : public testing::Test {
@@ -201,7 +202,40 @@ TEST_F(TrainTextToText, RefusesRowsThatAreNotWhole) {
   EXPECT_THAT(refused(), HasSubstr("prepare_text_to_text writes them"));
 }
 
+TEST_F(TrainTextToText, DoesNotGoOnWithRowsOfOtherWordsOrAnotherTokenizer) {
+  const SmallRun other(60);
+  ASSERT_EQ(run_child(other.training("run", {"--steps", "5"})).exit_code, 0);
+  const auto prepared = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> options = {
+        test::kPrepareTextToText, "--csv", other.path("questions.csv"), "--out", other.path("rows"),
+        "--max-length",           "48",    "--validation-share",        "0.2"};
+    options.insert(options.end(), more.begin(), more.end());
+    EXPECT_EQ(run_child(options).exit_code, 0);
+  };
+  const auto refused = [&] {
+    const ChildResult result = run_child(other.training("run", {"--steps", "5", "--resume", "last"}));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    return result.err;
+  };
+  const std::string tokenizer = read_file(other.path("rows/tokenizer.json"));
+  prepared({"--tokenizer", other.path("run/model"), "--words", "low", "none", "high"});
+  EXPECT_THAT(refused(), HasSubstr("was written with another text_to_text.json than this run has"));
+  prepared({"--vocab-size", "200", "--seed", "7"});
+  ASSERT_NE(read_file(other.path("rows/tokenizer.json")), tokenizer);
+  EXPECT_THAT(refused(), AnyOf(HasSubstr("was written with another tokenizer.json"), HasSubstr("rows of 48 tokens")));
+}
+
+// What --help shows works here.
+TEST_F(TrainTextToText, FreezesWhatItsHelpHasForAnExample) {
+  const std::string help = run_child({test::kTrainTextToText, "--help"}).out;
+  const size_t begin = help.find("such as '", help.find("--freeze")) + 9;
+  const std::string pattern = help.substr(begin, help.find('\'', begin) - begin);
+  EXPECT_EQ(run_child(run_->training("frozen", {"--check", "--freeze", pattern})).exit_code, 0) << pattern;
+}
+
 TEST_F(TrainTextToText, RefusesOptionsThatCannotBeTogether) {
+  EXPECT_THAT(refusal({"--ignore-config", "x"}), HasSubstr("--ignore-config is of --model"));
   EXPECT_THAT(refusal({"--model", test::data_path("models/t5_scale")}),
               HasSubstr("--layers is of a T5 from scratch, and --model gives one"));
 }

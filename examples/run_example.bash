@@ -53,8 +53,8 @@ read_options() {
   done
 }
 
-# need_file NAMES..., need_folder NAMES...: fails where what one of these options names cannot be read, before anything is
-# installed and built.
+# need_file NAMES..., need_folder NAMES...: fails where what one of these options names cannot be read, before anything
+# is installed and built.
 need_file() { need_readable -d "is a folder, not a file" "$@"; }
 need_folder() { need_readable -f "is a file, not a folder" "$@"; }
 need_readable() {
@@ -83,6 +83,19 @@ arguments_of() {
       arguments+=("--$name")
     fi
   done
+}
+
+# drop_defaults NAMES...: of these, those that nobody has given.
+drop_defaults() {
+  local name
+  for name in "$@"; do [ -n "${is_given[$name]+x}" ] || unset "value[$name]"; done
+}
+
+# refuse_given WHY NAMES...: fails where one of these was given.
+refuse_given() {
+  local why=$1 name
+  shift
+  for name in "$@"; do [ -z "${is_given[$name]+x}" ] || fail "--$name $why"; done
 }
 
 # settle_length STEPS PHASES...: the default of --steps goes where --epochs is given, or each of the PHASES says its own

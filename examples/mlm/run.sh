@@ -21,7 +21,8 @@ usage: examples/mlm/run.sh [options]
   --out DIR              everything goes here: packages.txt, tokenizer.json, shards/, model/, checkpoints/, log.jsonl.
                          Default: examples/mlm/out
   --overwrite            replace the model, checkpoints and log of an earlier run in DIR
-  --resume CHECKPOINT    go on with a training that was stopped: same options, tokenizer and shards as they are
+  --resume CHECKPOINT    go on with a training that was stopped: same options but for those of the corpus; tokenizer
+                         and shards as they are
   --fill TEXT            a text with [MASK] that is filled in at the end; may be repeated. Default: five texts
   --threads N            Default: 0, one for each core. The result does not depend on it
   --seed N               $(default seed)
@@ -63,6 +64,8 @@ for sentence in "${fill[@]}"; do
   [[ $sentence == *"[MASK]"* ]] || fail "no [MASK] in --fill '$sentence'"
 done
 need_file packages text
+[ -z "${is_given[resume]+x}" ] || refuse_given "is of tokenizer and shards, which are as they are with --resume" \
+  packages text invalid-utf8 vocab-size
 settle_length 200 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")
@@ -70,25 +73,27 @@ arguments_of packages invalid-utf8 && corpus=("${arguments[@]}")
 [ ${#text[@]} -eq 0 ] || corpus+=(--text "${text[@]}")
 arguments_of seed threads vocab-size json && tokenizer=("${arguments[@]}")
 arguments_of threads max-length json && shards=("${arguments[@]}")
-# shellcheck disable=SC2086  # names, a word each
-arguments_of overwrite resume seed threads max-length $model_options $run_options $schedule_options
-training=("${arguments[@]}")
-for spec in "${phase[@]}"; do training+=(--phase "$spec"); done
+take_training_options() {
+  # shellcheck disable=SC2086  # names, a word each
+  arguments_of overwrite resume seed threads max-length $model_options $run_options $schedule_options
+  training=("${arguments[@]}")
+  for spec in "${phase[@]}"; do training+=(--phase "$spec"); done
+}
+take_training_options
 
 build_programs train_unigram prepare_tfrecord_shards train_mlm fill_mask
 programs+=/mlm
 
-# Before hours of work: options and folder are such that the training can run, and what is known of it.
-check() { "$programs/train_mlm" --check --out "$out" "${training[@]}" "$@" >&2; }
-if [ -n "${value[resume]+x}" ]; then
-  check
-else
-  check --shards "$repository/build/$example/none"  # those of an earlier run are written anew
+check() { "$programs/train_mlm" --check --out "$out" "${training[@]}" "$@"; }
+if [ -z "${value[resume]+x}" ]; then
+  # Before hours of work: options and folder are such that the training can run. Shards of an earlier run are not looked
+  # at: they are written anew.
+  check --shards "$repository/build/$example/none" >/dev/null
   if [ ${#text[@]} -eq 0 ] && [ -z "${value[packages]+x}" ]; then
     if fetch_packages "$out/packages.txt"; then
       corpus+=(--packages "$out/packages.txt")
     else
-      echo "run.sh: trained on the dictionary of dict-gcide in their place" >&2
+      echo "run.sh: trained on the dictionary of dict-gcide in their place; --text FILES takes a text of your own" >&2
       "$repository/setup.sh" --dictionary >&2
     fi
   fi
@@ -96,8 +101,12 @@ else
   "$programs/train_unigram" --out "$out" "${corpus[@]}" "${tokenizer[@]}"
   echo "== writing shards" >&2
   "$programs/prepare_tfrecord_shards" --tokenizer "$out/tokenizer.json" --out "$out/shards" "${corpus[@]}" "${shards[@]}"
-  check
 fi
+if ! compgen -G "$out/shards/validation/*.tfrecord*" >/dev/null; then
+  drop_defaults evaluate-every
+  take_training_options
+fi
+check >&2
 echo "== training the model" >&2
 "$programs/train_mlm" --out "$out" "${training[@]}" "${json[@]}"
 echo "== filling in" >&2

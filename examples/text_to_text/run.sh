@@ -16,12 +16,13 @@ usage: examples/text_to_text/run.sh [options]
   --packages FILE        the texts: packages, as examples/packages/fetch.sh writes them; the class is the section.
                          Default: fetched to DIR/packages.txt
   --csv FILE             texts of your own: Id,Title,Body,Y, the body as HTML
-  --prepare-option ARGS...  options of prepare_text_to_text, with their values; may be repeated
+  --prepare-option ARGS...  an option of prepare_text_to_text with its values; may be repeated
   --model DIR            start from a T5 in Hugging Face's layout, with its tokenizer. Default: from scratch
   --out DIR              everything goes here: packages.txt, rows/, model/, best/, checkpoints/, log.jsonl, answers.csv.
                          Default: examples/text_to_text/out
   --overwrite            replace the models, checkpoints and log of an earlier run in DIR
-  --resume CHECKPOINT    go on with a training that was stopped: same options, rows as they are
+  --resume CHECKPOINT    go on with a training that was stopped: same options but for those of the texts; rows as they
+                         are
   --threads N            Default: 0, one for each core. The result does not depend on it
   --seed N               $(default seed)
   --json                 each program prints one JSON object
@@ -34,7 +35,7 @@ model and training: more about them, and about those without a default here, in 
   --report-every N       $(default report-every)
   --evaluate-every N     $(default evaluate-every)
   --checkpoint-every N   $(default checkpoint-every)
-  --keep-best N          $(default keep-best)
+  --keep-best N          $(default keep-best); both not where there are no validation rows
   --ignore-config  --layers  --d-model  --d-ff  --heads  --d-kv  --dropout  --initializer-factor  --global-batch
   --replicas  --accumulate  --weight-decay  --clip-norm  --activations  --shuffle  --patience  --keep-best-by
   --keep-checkpoints  --optimizer  --start-rate  --end-rate  --decay  --freeze  --watchdog  --damage
@@ -48,27 +49,30 @@ read_options "overwrite json" "packages csv out resume threads seed $model_optio
 [ -z "${value[csv]+x}" ] || [ -z "${value[packages]+x}" ] || fail "--csv and --packages are two kinds of texts"
 need_file csv packages
 need_folder model
+[ -z "${is_given[resume]+x}" ] || refuse_given "is of the rows, which are as they are with --resume" csv packages \
+  prepare-option
 settle_length 100 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")
 arguments_of seed threads json && prepare=("${prepare_option[@]}" "${arguments[@]}")
 [ -z "${value[model]+x}" ] || prepare+=(--tokenizer "${value[model]}")
-# shellcheck disable=SC2086  # names, a word each
-arguments_of overwrite resume seed threads $model_options $run_options $schedule_options
-training=("${arguments[@]}")
-for spec in "${phase[@]}"; do training+=(--phase "$spec"); done
-[ ${#ignore_config[@]} -eq 0 ] || training+=(--ignore-config "${ignore_config[@]}")
+take_training_options() {
+  # shellcheck disable=SC2086  # names, a word each
+  arguments_of overwrite resume seed threads $model_options $run_options $schedule_options
+  training=("${arguments[@]}")
+  for spec in "${phase[@]}"; do training+=(--phase "$spec"); done
+  [ ${#ignore_config[@]} -eq 0 ] || training+=(--ignore-config "${ignore_config[@]}")
+}
+take_training_options
 
 build_programs prepare_text_to_text train_text_to_text predict_text_to_text
 programs+=/text_to_text
 
-# Before minutes of work: options and folder are such that the training can run. Rows of an earlier run are not looked at:
-# they are written anew.
-check() { "$programs/train_text_to_text" --check --out "$out" "${training[@]}" "$@" >&2; }
-if [ -n "${value[resume]+x}" ]; then
-  check
-else
-  check --rows "$repository/build/$example/none"
+check() { "$programs/train_text_to_text" --check --out "$out" "${training[@]}" "$@"; }
+if [ -z "${value[resume]+x}" ]; then
+  # Before minutes of work: options and folder are such that the training can run. Rows of an earlier run are not looked
+  # at: they are written anew.
+  check --rows "$repository/build/$example/none" >/dev/null
   arguments_of csv packages
   if [ ${#arguments[@]} -eq 0 ]; then
     fetch_packages "$out/packages.txt" || fail "no texts: give --packages FILE, or --csv FILE"
@@ -77,6 +81,11 @@ else
   echo "== preparing rows" >&2
   "$programs/prepare_text_to_text" --out "$out/rows" "${arguments[@]}" "${prepare[@]}"
 fi
+if [ -e "$out/rows/validation-0.tfrecord" ]; then
+  drop_defaults evaluate-every keep-best
+  take_training_options
+fi
+check >&2
 echo "== training the model" >&2
 "$programs/train_text_to_text" --out "$out" "${training[@]}" "${json[@]}"
 echo "== answers for the test rows" >&2

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@
 namespace millrace {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // examples/NAME/run.sh, its training program, and the options of that program which the script sets by itself or does
@@ -110,6 +113,10 @@ class ScriptsAlone {
     options.insert(options.end(), {"--out", path("out")});
     return test::run_child(options, {.environment = {"PATH=" + path("bin") + ":" + std::getenv("PATH")}});
   }
+  void write(const std::string& file) const {
+    std::filesystem::create_directories(std::filesystem::path(path(file)).parent_path());
+    test::write_file(path(file), "");
+  }
   // What was called, a line each.
   std::string calls() const { return test::read_file(path("calls")); }
 
@@ -154,6 +161,69 @@ TEST(RunExample, LooksForEveryFileAndFolderThatIsGiven) {
   const Script t5 = {.name = "text_to_text"};
   EXPECT_THAT(scripts.run(t5, {"--csv", text + "2"}).err, HasSubstr("--csv: '" + text + "2' is not there"));
   EXPECT_THAT(scripts.run(t5, {"--model", text}).err, HasSubstr("--model: '" + text + "' is a file, not a folder"));
+  EXPECT_EQ(scripts.calls(), "");
+}
+
+// The calls of a program, and its options in them.
+std::vector<std::string> calls_of(const std::string& calls, const std::string& program) {
+  std::vector<std::string> found;
+  std::istringstream lines(calls);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(program + " ")) found.push_back(line + " ");
+  }
+  return found;
+}
+
+// Those that prepare and train in one folder.
+const std::vector<Script> kPreparing = {{.name = "mlm", .program = "train_mlm"},
+                                        {.name = "text_to_text", .program = "train_text_to_text"}};
+
+TEST(RunExample, SaysWhatTheRunIsOnceWhenTheDataAreThere) {
+  for (const Script& script : kPreparing) {
+    const ScriptsAlone scripts;
+    const test::ChildResult result = scripts.run(script, {"--packages", scripts.path("texts")});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const size_t table = result.err.find("{\"a\":1}");
+    EXPECT_GT(table, std::max(result.err.find("== preparing rows\n"), result.err.find("== writing shards\n")) + 1);
+    EXPECT_LT(table, result.err.find("== training the model\n"));
+    EXPECT_EQ(result.err.find("{\"a\":1}", table + 1), std::string::npos);
+    const std::vector<std::string> calls = calls_of(scripts.calls(), script.program);
+    ASSERT_EQ(calls.size(), 3U);
+    EXPECT_THAT(calls[0], AllOf(HasSubstr(" --check "), HasSubstr("/none ")));
+    EXPECT_THAT(calls[1], AllOf(HasSubstr(" --check "), Not(HasSubstr("/none "))));
+    EXPECT_THAT(calls[2], Not(HasSubstr(" --check ")));
+  }
+}
+
+TEST(RunExample, AsksForNoEvaluationByItselfWhereThereAreNoValidationRows) {
+  for (const Script& script : kPreparing) {
+    for (const bool has_rows : {false, true}) {
+      const ScriptsAlone scripts;
+      if (has_rows) scripts.write("out/shards/validation/dataset-0-1.tfrecord.zst");
+      scripts.write(has_rows ? "out/rows/validation-1.tfrecord" : "out/rows/validation-0.tfrecord");
+      ASSERT_EQ(scripts.run(script, {"--packages", scripts.path("texts")}).exit_code, 0);
+      const std::string training = calls_of(scripts.calls(), script.program).back();
+      EXPECT_EQ(training.find(" --evaluate-every ") != std::string::npos, has_rows) << training;
+      EXPECT_EQ(training.find(" --keep-best ") != std::string::npos, has_rows && script.name != "mlm") << training;
+      ASSERT_EQ(scripts.run(script, {"--packages", scripts.path("texts"), "--evaluate-every", "7"}).exit_code, 0);
+      EXPECT_THAT(calls_of(scripts.calls(), script.program).back(), HasSubstr(" --evaluate-every 7 "));
+    }
+  }
+}
+
+TEST(RunExample, TakesNoOptionsOfTheDataWhereItGoesOnWithThoseThereAre) {
+  const ScriptsAlone scripts;
+  const std::vector<std::pair<std::string, std::vector<std::string>>> options = {
+      {"mlm", {"packages", "text", "invalid-utf8", "vocab-size"}},
+      {"text_to_text", {"packages", "csv", "prepare-option"}}};
+  for (const auto& [name, of_data] : options) {
+    for (const std::string& option : of_data) {
+      const test::ChildResult result =
+          scripts.run({.name = name}, {"--resume", "last", "--" + option, scripts.path("texts")});
+      EXPECT_EQ(result.exit_code, 2);
+      EXPECT_THAT(result.err, StartsWith("run.sh: --" + option + " is of "));
+    }
+  }
   EXPECT_EQ(scripts.calls(), "");
 }
 

@@ -9,7 +9,7 @@
 
 namespace millrace::test {
 
-int num_kills() { return soaking() ? 100 : 10; }
+int num_kills() { return static_cast<int>(number_from_environment("MILLRACE_KILLS").value_or(soaking() ? 100 : 10)); }
 
 void KillHistogram::add(int64_t steps) {
   if (steps < 0 || steps >= length_) {

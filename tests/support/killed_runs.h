@@ -6,7 +6,8 @@
 
 namespace millrace::test {
 
-/// How many real processes a test kills between the first state and the end: 10, or 100 in a long run.
+/// How many real processes a test kills between the first state and the end: what the environment's MILLRACE_KILLS
+/// says, else 10, or 100 in a long run.
 [[nodiscard]] int num_kills();
 
 /// Where kills fell in a run of `length` steps whose first state was saved after `first_state` of them. Kills come when

@@ -2,18 +2,23 @@
 // has killed.
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "millrace/formats/random/counter_rng.h"
-#include "millrace/trainer/checkpoint/training_checkpoint.h"
 #include "tests/examples/text_to_text/questions.h"
 #include "tests/examples/text_to_text/small_run.h"
 #include "tests/examples/text_to_text/small_t5.h"
+#include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
+#include "tests/support/soak.h"
+#include "tests/trainer/training_files.h"
 
 namespace millrace::killed_test {
 namespace {
@@ -44,6 +49,53 @@ int kill_at_each_call(const std::vector<std::string>& command, const std::functi
   return 0;
 }
 
+// Kills a program at random moments, `num_kills` times before its end. `check` looks at what is there after each.
+void kill_at_random_moments(const std::vector<std::string>& command, const std::function<void()>& check) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_child(command).exit_code, 0);
+  const auto length =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+  check();
+  const CounterRng rng(test::seed_of_this_run(), operator_id("moments"));
+  int kills = 0;
+  for (uint64_t attempt = 0; kills < test::num_kills(); ++attempt) {
+    ASSERT_LT(attempt, 100 * static_cast<uint64_t>(test::num_kills())) << "it ends before it can be killed";
+    ChildProcess child(command);
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(uniform_below(rng.bits(attempt), static_cast<uint64_t>(length))));
+    child.signal(SIGKILL);
+    if (child.wait().signal == SIGKILL) ++kills;
+    check();
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Loss and rate of each report, and what each evaluation says, by step.
+std::map<std::string, std::string> numbers_in(const std::string& log) {
+  std::map<std::string, std::string> numbers;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["event"] == "report") {
+      numbers[fmt::format("report {}", json["step"].dump())] = json["loss"].dump() + json["learning_rate"].dump();
+    } else if (json["event"] == "evaluation") {
+      numbers[fmt::format("evaluation {}", json["step"].dump())] = json["loss"].dump() + json["metrics"].dump();
+    }
+  }
+  return numbers;
+}
+
+// Of a log whose last line may be cut.
+int64_t last_step(const std::string& log) {
+  int64_t step = 0;
+  std::istringstream lines(log.substr(0, log.rfind('\n') + 1));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["event"] == "report") step = json["step"];
+  }
+  return step;
+}
+
 TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
   const test::TemporaryFolder folder;
   write_file(folder.path("questions.csv"), test::questions_csv(40));
@@ -64,7 +116,7 @@ TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
   ASSERT_EQ(run_child(command(test::kPrepareTextToText, "1")).exit_code, 0);
   const auto old_set = files_below(folder.path("out"));
   ASSERT_NE(new_set, old_set);
-  const int kills = kill_at_each_call(command(test::kPrepareTextToTextWithFaults, "2"), [&] {
+  const auto check = [&] {
     int num_old = 0;
     int num_new = 0;
     for (const auto& [name, bytes] : files_below(folder.path("out"))) {
@@ -83,9 +135,11 @@ TEST(PrepareTextToTextKilled, LeavesOneSetOrAPartOfIt) {
       ASSERT_EQ(run_child(command(test::kPrepareTextToText, "1")).exit_code, 0);
       ASSERT_EQ(files_below(folder.path("out")), old_set);
     }
-  });
+  };
+  const int kills = kill_at_each_call(command(test::kPrepareTextToTextWithFaults, "2"), check);
   EXPECT_EQ(files_below(folder.path("out")), new_set);
   EXPECT_GT(kills, 20);
+  kill_at_random_moments(command(test::kPrepareTextToText, "2"), check);
 }
 
 class TrainedKilled : public testing::Test {
@@ -107,41 +161,70 @@ TEST_F(TrainedKilled, PredictionLeavesTheOldAnswersOrTheNewOnes) {
   const std::string new_answers = read_file(run_.path("answers.csv"));
   ASSERT_EQ(run_child(command(test::kPredictTextToText, "old.csv")).exit_code, 0);
   const std::string old_answers = read_file(run_.path("answers.csv"));
-  const int kills = kill_at_each_call(command(test::kPredictTextToTextWithFaults, "new.csv"), [&] {
+  const auto check = [&] {
     const std::string answers = read_file(run_.path("answers.csv"));
     EXPECT_TRUE(answers == old_answers || answers == new_answers);
-  });
+  };
+  const int kills = kill_at_each_call(command(test::kPredictTextToTextWithFaults, "new.csv"), check);
   EXPECT_EQ(read_file(run_.path("answers.csv")), new_answers);
   EXPECT_GE(kills, 3);
+  kill_at_random_moments(command(test::kPredictTextToText, "old.csv"), check);
 }
 
-TEST_F(TrainedKilled, TrainingGoesOnToTheSameWeights) {
-  const std::vector<std::string> options = {"--steps", "400", "--checkpoint-every", "5", "--evaluate-every", "100"};
-  ASSERT_EQ(run_child(run_.training("whole", options)).exit_code, 0);
-  constexpr int kKills = 2;
-  const auto reports = [&] {
-    const std::string log = read_file(run_.path("killed/log.jsonl"));
-    return std::ranges::count(log, '\n');
+TEST_F(TrainedKilled, TrainingGoesOnToTheSameFilesAndAnswers) {
+  constexpr int64_t kSteps = 400;
+  constexpr int64_t kFirstCheckpoint = 5;
+  const auto training = [&](const std::string& out, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--steps", std::to_string(kSteps), "--checkpoint-every", std::to_string(kFirstCheckpoint),
+                             "--evaluate-every", "100", "--keep-best", "1", "--keep-checkpoints", "1"});
+    return run_.training(out, more);
   };
-  int kills = 0;
-  for (int64_t until = 20;; until += 60) {
-    std::vector<std::string> more = options;
-    const auto newest = newest_checkpoint(run_.path("killed/checkpoints"));
-    if (newest) more.insert(more.end(), {"--resume", *newest});
-    ChildProcess child(run_.training("killed", more));
-    if (kills == kKills) {
-      const ChildResult last = child.wait();
-      ASSERT_EQ(last.exit_code, 0) << last.err;
-      break;
+  const auto log = [&](const std::string& out) { return read_file(run_.path(out + "/log.jsonl")); };
+  const auto files = [&](const std::string& out) {
+    auto found = testing_models::training_files(run_.path(out + "/checkpoints"));
+    found.merge(testing_models::training_files(run_.path(out + "/best")));
+    found["model"] = read_file(run_.path(out + "/model/model.safetensors"));
+    EXPECT_EQ(run_child(run_.prediction(out + "/best",
+                                        {"--csv", run_.path("questions.csv"), "--out", run_.path("answers.csv")}))
+                  .exit_code,
+              0);
+    found["answers"] = read_file(run_.path("answers.csv"));
+    return found;
+  };
+  ASSERT_EQ(run_child(training("whole")).exit_code, 0);
+  const auto expected = files("whole");
+  const auto expected_numbers = numbers_in(log("whole"));
+  ASSERT_EQ(expected_numbers.size(), kSteps + 4);
+  EXPECT_FALSE(expected.at("model").empty());
+
+  test::KillHistogram histogram(kFirstCheckpoint, kSteps);
+  const CounterRng rng(test::seed_of_this_run(), operator_id("kills"));
+  const auto lines = [&](const std::string& out) { return std::ranges::count(log(out), '\n'); };
+  for (uint64_t run = 0; !histogram.has_enough(); ++run) {
+    const std::string out = fmt::format("killed{}", run);
+    ChildResult last;
+    for (uint64_t attempt = 0;; ++attempt) {
+      ChildProcess child(training(out, {"--resume", "last", "--threads", std::to_string(1 + attempt % 2)}));
+      if (histogram.has_enough()) {
+        last = child.wait();
+        break;
+      }
+      const auto until = lines(out) + static_cast<int64_t>(uniform_below(rng.bits(run, attempt), uint64_t{kSteps}));
+      while (child.running() && lines(out) < until) std::this_thread::sleep_for(std::chrono::microseconds(500));
+      child.signal(SIGKILL);
+      last = child.wait();
+      if (last.signal != SIGKILL) {
+        histogram.add(-1);
+        break;
+      }
+      histogram.add(last_step(log(out)));
     }
-    while (child.running() && reports() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    child.signal(SIGKILL);
-    ASSERT_EQ(child.wait().signal, SIGKILL) << "it was done before it was killed";
-    ++kills;
+    ASSERT_EQ(last.exit_code, 0) << last.err;
+    EXPECT_TRUE(files(out) == expected) << out;
+    EXPECT_EQ(numbers_in(log(out)), expected_numbers) << out;
   }
-  const std::string expected = read_file(run_.path("whole/model/model.safetensors"));
-  EXPECT_FALSE(expected.empty());
-  EXPECT_TRUE(read_file(run_.path("killed/model/model.safetensors")) == expected);
+  fmt::print("{}\n", histogram.to_string());
+  EXPECT_GE(histogram.num_that_count(), test::num_kills());
 }
 
 }  // namespace

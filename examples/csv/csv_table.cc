@@ -44,10 +44,18 @@ CsvTable::CsvTable(std::string path) : path_(std::move(path)) {
   Pipeline pipeline = Dataset::csv_records(Shards::files({path_})).take(1).start({.threads = 1});
   const std::optional<Batch> header = pipeline.next();
   if (!header) throw ErrorException({.code = ErrorCode::kTruncated, .message = "the CSV is empty", .shard = path_});
+  const auto refuse = [&](const std::string& why) {
+    throw ErrorException({.code = ErrorCode::kParse, .message = "the header, line 1: " + why, .shard = path_});
+  };
   std::vector<CsvField> fields;
-  split_csv(header->values<std::string_view>("record")[0], {}, kAll, fields);
+  try {
+    split_csv(header->values<std::string_view>("record")[0], {}, kAll, fields);
+  } catch (const ErrorException& e) {
+    refuse(e.error().message);
+  }
   for (const CsvField& field : fields) {
     std::string name = field.unquoted();
+    if (!is_valid_utf8(name)) refuse(fmt::format("the name of column {} is not UTF-8", names_.size() + 1));
     if (find(name)) {
       throw ErrorException(ErrorCode::kInvalidArgument,
                            fmt::format("{} has two columns '{}'", path_, printable(excerpt(name))));
@@ -84,6 +92,28 @@ std::string csv_field(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
   return quoted + '"';
+}
+
+std::string csv_record(const std::vector<std::string>& fields) {
+  std::string record;
+  for (const std::string& field : fields) record += csv_field(field) + ',';
+  record.back() = '\n';
+  return record;
+}
+
+std::string csv_of_numbers(const std::string& id_name, const std::vector<std::string>& names,
+                           const std::vector<std::string>& ids, std::span<const double> numbers) {
+  std::vector<std::string> fields = {id_name};
+  fields.insert(fields.end(), names.begin(), names.end());
+  std::string csv = csv_record(fields);
+  for (size_t row = 0; row < ids.size(); ++row) {
+    fields[0] = ids[row];
+    for (size_t i = 0; i < names.size(); ++i) {
+      fields[i + 1] = fmt::format("{}", static_cast<float>(numbers[row * names.size() + i]));
+    }
+    csv += csv_record(fields);
+  }
+  return csv;
 }
 
 }  // namespace millrace

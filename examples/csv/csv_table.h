@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,8 @@ class CsvRow {
 /// Immutable; any thread.
 class CsvTable {
  public:
-  /// Reads the header. Throws as the pipeline does, and `kInvalidArgument` when a name is there twice.
+  /// Reads the header. Throws as the pipeline does, `kParse` for bad quotes and a name that is not UTF-8, and
+  /// `kInvalidArgument` when a name is there twice.
   explicit CsvTable(std::string path);
 
   /// Throws `kInvalidArgument` that says which columns there are.
@@ -63,5 +65,10 @@ class CsvTable {
 
 /// A field as a CSV has it: in quotes where it must be.
 [[nodiscard]] std::string csv_field(std::string_view text);
+/// A record with its end.
+[[nodiscard]] std::string csv_record(const std::vector<std::string>& fields);
+/// A CSV of numbers, `[rows, columns]`, as float32: in front of each row its id, in front of all the names.
+[[nodiscard]] std::string csv_of_numbers(const std::string& id_name, const std::vector<std::string>& names,
+                                         const std::vector<std::string>& ids, std::span<const double> numbers);
 
 }  // namespace millrace

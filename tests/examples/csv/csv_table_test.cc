@@ -55,6 +55,12 @@ TEST_F(CsvTableOf, ReadsFieldsByTheNamesOfTheirColumns) {
   EXPECT_THAT(values(CsvTable(file("a,b\n")), "b"), ElementsAre());
 }
 
+TEST_F(CsvTableOf, SaysOfABadHeaderInWhichFileItIs) {
+  EXPECT_THAT(message_of("a,\"b\"x\n1,2\n"), AllOf(HasSubstr("the header, line 1: "), HasSubstr("rows.csv")));
+  EXPECT_THAT(message_of("a,b\xff\n1,2\n"),
+              AllOf(HasSubstr("line 1: the name of column 2 is not UTF-8"), HasSubstr("rows.csv")));
+}
+
 TEST_F(CsvTableOf, SaysInWhichLineAndColumnWhatIsWrong) {
   EXPECT_THAT(message_of("a,b\n1,\"x\ny\"\n1\n"),
               AllOf(HasSubstr("line 4: 1 fields, and 2 in the header"), HasSubstr("rows.csv")));
@@ -71,6 +77,12 @@ TEST(CsvField, IsInQuotesWhereItMustBe) {
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
   EXPECT_EQ(csv_field("say \"a\"\n"), "\"say \"\"a\"\"\n\"");
   EXPECT_EQ(csv_field("a\rb"), "\"a\rb\"");
+}
+
+TEST(CsvOfNumbers, HasARecordForEachRowThatIsReadBack) {
+  EXPECT_EQ(csv_record({"a,b", "c", ""}), "\"a,b\",c,\n");
+  EXPECT_EQ(csv_of_numbers("id", {"x", "a \"y\""}, {"1", "2,3"}, std::vector<double>{0.5, 0.1, 1, 1e-9}),
+            "id,x,\"a \"\"y\"\"\"\n1,0.5,0.1\n\"2,3\",1,1e-09\n");
 }
 
 }  // namespace

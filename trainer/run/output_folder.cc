@@ -142,6 +142,9 @@ RunOptions with_newest_checkpoint(RunOptions options) {
 }
 
 OutputFolder::OutputFolder(const RunOptions& options) : options_(options) {
+  for (fs::path folder = options_.out; !folder.empty() && !fs::exists(folder); folder = folder.parent_path()) {
+    made_.push_back(folder);
+  }
   make_folder(options_.out);
   lock_.emplace(options_.out, "training in");
   check_output_folder(options_);
@@ -149,6 +152,11 @@ OutputFolder::OutputFolder(const RunOptions& options) : options_(options) {
   fs::remove(path(kNewLog), code);  // of a run that was killed before its first step
   if (code) fail("cannot remove it", path(kNewLog), code);
   replaces_log_ = !goes_on_in_place(options_) && fs::exists(path(kLog));
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code code;
+  for (const fs::path& folder : made_) fs::remove(folder, code);
 }
 
 std::string OutputFolder::log() const { return path(replaces_log_ ? kNewLog : kLog); }

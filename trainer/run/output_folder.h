@@ -1,8 +1,10 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "millrace/formats/storage/folder_lock.h"
 #include "millrace/trainer/callback.h"
@@ -37,6 +39,10 @@ class OutputFolder {
   /// Makes the folder. An earlier run there stays until this one's first step. Throws as
   /// `check_output_folder`, FolderLock and the file system do.
   explicit OutputFolder(const RunOptions& options);
+  /// Folders that it made are removed where nothing is in them: of a run that was refused.
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
 
   std::string model() const { return path("model"); }
   std::string best() const { return path("best"); }
@@ -58,6 +64,7 @@ class OutputFolder {
   std::string path(const std::string& name) const { return options_.out + "/" + name; }
 
   const RunOptions options_;
+  std::vector<std::filesystem::path> made_;  // the inner one first
   std::optional<FolderLock> lock_;
   bool replaces_log_ = false;  // that of a run that has ended, where this one does not go on with it
 };

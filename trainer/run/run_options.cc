@@ -47,10 +47,12 @@ void take_phases(RunOptions& options, const po::variables_map& given) {
 }  // namespace
 
 void add_run_options(RunOptions& options, const std::string& seeded, po::options_description& files,
-                     po::options_description& training, po::options_description& reports) {
+                     po::options_description& training, po::options_description& reports,
+                     const std::string& run_folder) {
+  const std::string contents = fmt::format("folder of the run: {0}/model, {0}/checkpoints, {0}/log.jsonl", run_folder);
   // clang-format off
   files.add_options()
-      ("out", value(options.out), "folder of the run: OUT/model, OUT/checkpoints, OUT/log.jsonl")
+      ("out", value(options.out), contents.c_str())
       ("resume", po::value(&options.resume), "go on from this checkpoint, with the same options: a directory, of which one that is not in OUT/checkpoints needs an "
        "OUT without an earlier run or --overwrite, or `last`: the newest in OUT/checkpoints, and where there is none the "
        "training begins anew")

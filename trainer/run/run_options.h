@@ -44,11 +44,11 @@ struct RunOptions {
   std::vector<std::string> given_for_evaluations = {};
 };
 
-/// Declares them, in three groups of `--help` to which a program adds its own. Only `--seed`'s text is the program's:
-/// `seeded` says what is drawn with it.
+/// Declares them, in three groups of `--help` to which a program adds its own. Of two texts a part is the program's:
+/// `seeded` says what is drawn with `--seed`, `run_folder` where in `--out` a run has its folder.
 void add_run_options(RunOptions& options, const std::string& seeded, boost::program_options::options_description& files,
                      boost::program_options::options_description& training,
-                     boost::program_options::options_description& reports);
+                     boost::program_options::options_description& reports, const std::string& run_folder = "OUT");
 
 /// Takes what was given, each of `phases` in the order in which they come. Throws `kInvalidArgument` with one line for
 /// what cannot be together.

@@ -61,7 +61,9 @@ class PhaseSteps {
   // Of so many steps; `what_they_are`: for messages.
   int64_t warmup_of(int64_t steps, const std::string& what_they_are) const {
     const Warmup& warmup = o_.warmup_steps;
-    if (warmup.share > 0) return std::llround(warmup.share * static_cast<double>(steps));
+    if (warmup.share > 0) {  // a rate to start from is that of one step at least
+      return std::max<int64_t>(o_.start_rate > 0 ? 1 : 0, std::llround(warmup.share * static_cast<double>(steps)));
+    }
     if (warmup.may_be_fewer) return std::min(warmup.steps, steps);
     require(warmup.steps <= steps,
             fmt::format("{} is {}, must be at most {}", name("warmup-steps"), warmup.steps, what_they_are));

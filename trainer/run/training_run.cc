@@ -173,7 +173,7 @@ int TrainingRun::train(const RunModel& trained, const RunData& data,
   const TrainingSummary summary = trainer->train(source, [&] { return signals.requested(); });
   if (signals.requested()) {
     std::cerr << batches.skipped_text() << "stopped";
-    if (folder_) std::cerr << "; go on with the same options and --resume " << summary.last_checkpoint;
+    if (folder_) std::cerr << " at " << summary.last_checkpoint << "; go on with the same options and --resume last";
     std::cerr << "\n";
     return signals.exit_code();
   }

@@ -50,6 +50,15 @@ TEST(PhaseOptions, WithoutAnyAreAWarmUpAndALinearFallToZero) {
             "linear_warmup_decay(learning_rate=0.001, warmup_steps=30, total_steps=30, end_rate=0)");
 }
 
+TEST(PhaseOptions, HaveOneStepOfWarmUpAtLeastForARateToStartFrom) {
+  EXPECT_EQ(schedule_of({"--steps", "3", "--warmup-steps", "10%", "--learning-rate", "3e-5", "--start-rate", "1e-6"}),
+            "linear_warmup_decay(learning_rate=3e-05, warmup_steps=1, total_steps=3, end_rate=0, start_rate=1e-06)");
+  EXPECT_EQ(schedule_of({"--epochs", "1", "--warmup-steps", "10%", "--start-rate", "1e-6", "--decay", "cosine"}, 1),
+            "cosine_warmup(initial_rate=1e-06, maximum_rate=0.001, warmup_steps=1, decay_steps=0, alpha=0)");
+  EXPECT_EQ(schedule_of({"--steps", "3", "--warmup-steps", "10%"}),
+            "linear_warmup_decay(learning_rate=0.001, warmup_steps=0, total_steps=3, end_rate=0)");
+}
+
 TEST(PhaseOptions, SayTheCurveOfTheLearningRate) {
   EXPECT_EQ(schedule_of({"--steps", "80", "--warmup-steps", "10%", "--learning-rate", "3e-5", "--start-rate", "1e-6",
                          "--end-rate", "3e-6", "--decay", "cosine"}),

@@ -7,12 +7,17 @@ namespace millrace {
 
 SimilarLengths::SimilarLengths(std::vector<TextFeatures> texts, int32_t pad_token, int64_t max_shapes)
     : texts_(std::move(texts)), pad_token_(pad_token) {
-  const auto num_shapes = [&] {
-    int64_t shapes = 1;
-    for (const TextFeatures& text : texts_) shapes *= (text.limit + multiple_ - 1) / multiple_;
-    return shapes;
-  };
-  while (num_shapes() > std::max<int64_t>(1, max_shapes)) multiple_ += 32;
+  const auto divided_up = [](int64_t number, int64_t by) { return (number + by - 1) / by; };
+  int64_t shapes = 0;
+  for (int64_t longest_part = 32; shapes == 0 || shapes > std::max<int64_t>(1, max_shapes); longest_part += 32) {
+    shapes = 1;
+    multiples_.clear();
+    for (const TextFeatures& text : texts_) {
+      const int64_t parts = divided_up(text.limit, longest_part);
+      multiples_.push_back(divided_up(text.limit, parts));
+      shapes *= parts;
+    }
+  }
 }
 
 Dataset SimilarLengths::without_padding(const Dataset& rows) const {
@@ -38,22 +43,24 @@ PaddedBatchOptions SimilarLengths::padding(const Dataset& rows) const {
     // Others have one size, which is no multiple of anything.
     if (!feature.shape.empty()) options.features[feature.name] = {.length = PadLength::longest()};
   }
-  for (const TextFeatures& text : texts_) {
-    options.features[text.ids] = {.length = PadLength::multiple_of(multiple_), .value = int64_t{pad_token_}};
-    options.features[text.mask] = {.length = PadLength::multiple_of(multiple_)};
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    const PadLength length = PadLength::multiple_of(multiples_[i]);
+    options.features[texts_[i].ids] = {.length = length, .value = int64_t{pad_token_}};
+    options.features[texts_[i].mask] = {.length = length};
   }
   return options;
 }
 
 Dataset SimilarLengths::batches(const Dataset& rows, int64_t batch_size) const {
   std::vector<std::string> ids;
-  int64_t longest = 0;
-  for (const TextFeatures& text : texts_) {
-    ids.push_back(text.ids);
-    longest = std::max(longest, text.limit);
+  size_t longest = 0;
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    ids.push_back(texts_[i].ids);
+    if (texts_[i].limit > texts_[longest].limit) longest = i;
   }
   std::vector<int64_t> boundaries;  // a row as long as the multiple is in the first bucket
-  for (int64_t length = multiple_; length < longest; length += multiple_) boundaries.push_back(length + 1);
+  const int64_t step = multiples_[longest];
+  for (int64_t length = step; length < texts_[longest].limit; length += step) boundaries.push_back(length + 1);
   const std::vector<int64_t> sizes(boundaries.size() + 1, batch_size);
   return rows.bucket_by_sequence_length(ids, boundaries, sizes, {.padding = padding(rows)});
 }

@@ -17,7 +17,8 @@ struct TextFeatures {
 };
 
 /// Batches of rows of any lengths, in few different shapes: each text of a batch is padded to a multiple of one number,
-/// so that no more shapes than `max_shapes` are possible.
+/// which cuts its limit into even parts of at most 32, or of so many more that no more shapes than `max_shapes` are
+/// possible. A batch is no longer than rows that are padded to the limits, but for the rounding of the last part.
 ///
 ///     const SimilarLengths lengths({{"question_ids", "question_mask", 96}}, pad_token, 16);
 ///     const Dataset batches = lengths.batches(lengths.without_padding(rows).shuffle(2048).repeat(), 64);
@@ -25,8 +26,8 @@ class SimilarLengths {
  public:
   SimilarLengths(std::vector<TextFeatures> texts, int32_t pad_token, int64_t max_shapes);
 
-  /// The smallest multiple of 32 that allows no more shapes.
-  int64_t multiple() const { return multiple_; }
+  /// By text, what its lengths are multiples of.
+  const std::vector<int64_t>& multiples() const { return multiples_; }
   /// Rows whose padding, if they have some, is cut off.
   Dataset without_padding(const Dataset& rows) const;
   /// Batches of rows of similar lengths, by the longest text (`bucket_by_sequence_length`); features that are no texts
@@ -40,7 +41,7 @@ class SimilarLengths {
 
   const std::vector<TextFeatures> texts_;
   const int32_t pad_token_;
-  int64_t multiple_ = 32;
+  std::vector<int64_t> multiples_;
 };
 
 }  // namespace millrace

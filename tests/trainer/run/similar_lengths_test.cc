@@ -43,12 +43,13 @@ SimilarLengths lengths(int64_t max_shapes) {
   return {{{.ids = "a", .mask = "a_mask", .limit = 96}, {.ids = "b", .mask = "b_mask", .limit = 70}}, kPad, max_shapes};
 }
 
-TEST(SimilarLengths, PadsToTheSmallestMultipleThatAllowsNoMoreShapes) {
-  EXPECT_EQ(lengths(9).multiple(), 32);
-  EXPECT_EQ(lengths(8).multiple(), 64);  // 2 by 2
-  EXPECT_EQ(lengths(3).multiple(), 96);
-  EXPECT_EQ(lengths(1).multiple(), 96);
-  EXPECT_EQ(SimilarLengths({{.limit = 416}, {.limit = 480}}, 0, 16).multiple(), 128);
+TEST(SimilarLengths, CutTheLimitsIntoEvenPartsThatAllowNoMoreShapes) {
+  EXPECT_THAT(lengths(9).multiples(), ElementsAre(32, 24));
+  EXPECT_THAT(lengths(8).multiples(), ElementsAre(48, 35));  // 2 by 2
+  EXPECT_THAT(lengths(3).multiples(), ElementsAre(96, 70));
+  EXPECT_THAT(lengths(1).multiples(), ElementsAre(96, 70));
+  EXPECT_THAT(SimilarLengths({{.limit = 416}, {.limit = 480}}, 0, 16).multiples(), ElementsAre(104, 120));
+  EXPECT_THAT(SimilarLengths({{.limit = 48}, {.limit = 40}, {.limit = 7}}, 0, 16).multiples(), ElementsAre(24, 20, 7));
 }
 
 TEST(SimilarLengths, BatchesHaveNoMoreShapesAndAllTheRowsWithTheirPadding) {
@@ -60,7 +61,9 @@ TEST(SimilarLengths, BatchesHaveNoMoreShapesAndAllTheRowsWithTheirPadding) {
     const Shape a = batch->shape("a");
     const Shape b = batch->shape("b");
     EXPECT_EQ(a[1] % 32, 0);
-    EXPECT_EQ(b[1] % 32, 0);
+    EXPECT_EQ(b[1] % 24, 0);
+    EXPECT_LE(a[1], 96);
+    EXPECT_LE(b[1], 72);
     EXPECT_EQ(batch->shape("labels")[1], 3);
     shapes.emplace(a[1], b[1]);
     int64_t longest = 0;

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "millrace/formats/error.h"
 
@@ -94,6 +96,10 @@ bool PackageReader::next(Package& package) {
   if (begun) refuse("the list is cut off in a package");
   if (num_lines_ == 0) refuse("there is no package in it");
   return false;
+}
+
+std::string Package::answer() const {
+  return fmt::format("{}", fmt::join(std::span(paragraphs).subspan(std::min<size_t>(1, paragraphs.size())), " "));
 }
 
 std::vector<Package> read_packages(const std::string& path) {

@@ -15,6 +15,9 @@ struct Package {
   std::vector<std::string> tags = {};  ///< `role::program`, ...; none where nobody tagged it
   std::string synopsis = {};
   std::vector<std::string> paragraphs = {};  ///< of the long description, each as one line without surplus spaces
+
+  /// All paragraphs but the first, as one line.
+  [[nodiscard]] std::string answer() const;
 };
 
 /// Reads what `examples/packages/fetch.sh` writes, package by package. One thread at a time.

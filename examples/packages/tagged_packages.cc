@@ -74,7 +74,17 @@ TaggedPackages choose_tagged_packages(const std::vector<Package>& packages, cons
   };
   add_to_known(result.rows);
   const auto num_possible = std::ssize(possible);
-  std::erase_if(possible, [&](const Package* package) { return sources.contains(package->source); });
+  std::unordered_set<std::string> row_texts;
+  for (const Package& row : result.rows) row_texts.insert({row.paragraphs[0], row.answer()});
+  std::erase_if(possible, [&](const Package* package) {
+    return sources.contains(package->source) || row_texts.contains(package->paragraphs[0]) ||
+           row_texts.contains(package->answer());
+  });
+  if (std::ssize(possible) < options.test_rows) {
+    refuse(fmt::format(
+        "{} test rows are asked for, and {} packages share no source, body or answer with one of the {} rows",
+        options.test_rows, possible.size(), result.rows.size()));
+  }
   result.test = draw(possible, options.test_rows, CounterRng(options.seed, operator_id("tagged_test_packages")));
   add_to_known(result.test);
   result.not_drawn = num_possible - std::ssize(result.rows) - std::ssize(result.test);

@@ -10,7 +10,7 @@ namespace millrace {
 
 struct TaggedPackagesOptions {
   int64_t rows = 6000;    ///< as many at most. Default: 6,000
-  int64_t test_rows = 0;  ///< besides, of sources without a row. Default: 0
+  int64_t test_rows = 0;  ///< besides, that share no source, body or answer with a row. Default: 0
   int64_t tags = 30;      ///< Default: 30
   uint64_t seed = 0;      ///< of the choice. Default: 0
 };
@@ -31,7 +31,7 @@ struct TaggedPackages {
   int64_t not_drawn = 0;                 ///< neither row nor test row
 };
 
-/// Throws `kInvalidArgument` where no package can be a row, or they have fewer tags.
+/// Throws `kInvalidArgument` where no package can be a row, they have fewer tags, or fewer can be test rows.
 TaggedPackages choose_tagged_packages(const std::vector<Package>& packages, const TaggedPackagesOptions& options);
 
 }  // namespace millrace

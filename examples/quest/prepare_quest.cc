@@ -55,7 +55,10 @@ void check(const Options& options, const po::variables_map& given) {
   };
   if (!options.csv.empty()) refuse("packages", {"rows", "tags", "seed", "test-csv", "test-rows", "other-texts"});
   if (options.csv.empty()) refuse("csv", {"question-targets", "answer-targets", "joint-targets"});
-  if (given.contains("preset")) refuse("preset", {"max-question", "max-answer", "max-title"});
+  for (const char* name : {"max-question", "max-answer", "max-title"}) {
+    require(!given.contains("preset") || given[name].defaulted(),
+            fmt::format("--preset and --{} do not go together", name));
+  }
   require(options.test_csv.empty() == (options.choice.test_rows == 0), "--test-csv and --test-rows go together");
 }
 
@@ -84,12 +87,12 @@ std::optional<Options> parse(int argc, char** argv) {
        "targets, 21 of 30 the question's, 5 the answer's, 4 of both")
       ("seed", whole_number(options.choice.seed, {0, limits::kAny}), "of the choice")
       ("test-rows", whole_number(options.choice.test_rows, {0, limits::kRows}), "of --packages: so many rows of other "
-       "sources, for predictions")
+       "sources, bodies and answers, for predictions")
       ("test-csv", text(options.test_csv), "the file that they are written to")
       ("other-texts", text(options.other_texts), "of --packages: write the texts of all other sources to this file, a "
        "line each: what an encoder may learn from without having seen a row")
-      ("folds", whole_number(options.set.folds, {2, 1000}), "of the cross validation; rows of one question, or "
-       "of one source package, are in one")
+      ("folds", whole_number(options.set.folds, {2, 1000}), "of the cross validation; rows of one question, of one "
+       "source package, or of packages with the same body or answer, are in one")
       ("preset", po::value<std::string>()->notifier(set_preset), "original: the competition's limits, 416, 480 and 64")
       ("max-question", limit(options.limits.question), "tokens of a question's sequence")
       ("max-answer", limit(options.limits.answer), "tokens of an answer's")
@@ -114,10 +117,8 @@ std::optional<Options> parse(int argc, char** argv) {
 void write_other_files(const Options& options, const TaggedPackages& packages) {
   if (!options.test_csv.empty()) {
     std::string text = "qa_id,question_title,question_body,answer\n";
-    for (const QuestRow& row : rows_of_packages(packages.test, packages.tags).rows) {
-      for (const std::string* field : {&row.id, &row.title, &row.body, &row.answer}) {
-        text += csv_field(*field) + (field == &row.answer ? '\n' : ',');
-      }
+    for (const Package& row : packages.test) {
+      text += csv_record({row.name, row.synopsis, row.paragraphs[0], row.answer()});
     }
     write_atomically(options.test_csv, text);
   }
@@ -133,7 +134,8 @@ void print_report(const Options& options, const TaggedPackages& packages, const 
                                  static_cast<double>(limits.question + limits.answer);
   if (options.json) {
     auto json = nlohmann::ordered_json::parse(to_json(statistics));
-    json.update(nlohmann::ordered_json{{"untagged", packages.untagged},
+    json.update(nlohmann::ordered_json{{"test_rows", packages.test.size()},
+                                       {"untagged", packages.untagged},
                                        {"without_second_paragraph", packages.without_second_paragraph},
                                        {"not_drawn", packages.not_drawn},
                                        {"padding_share", padding},
@@ -142,15 +144,17 @@ void print_report(const Options& options, const TaggedPackages& packages, const 
     return;
   }
   if (options.csv.empty()) {
-    std::cout << fmt::format("left out: {} packages without tags, {} without a second paragraph, {} not drawn\n",
-                             packages.untagged, packages.without_second_paragraph, packages.not_drawn);
+    std::cout << fmt::format(
+        "left out: {} packages without tags, {} without a second paragraph, {} not drawn; {} test rows\n",
+        packages.untagged, packages.without_second_paragraph, packages.not_drawn, packages.test.size());
   }
   std::cout << fmt::format(
-      "{} rows in {} groups, {} targets; by fold {}\n{:.1f} tokens a question, {:.1f} an answer, {:.1f}% padding; {} "
+      "{} rows in {} groups of at most {}, {} targets; by fold {}\n{:.1f} tokens a question, {:.1f} an answer, {:.1f}% "
+      "padding; {} "
       "rows had too long a text\nwritten to {} in {:.1f} s\n",
-      statistics.rows, statistics.groups, statistics.format.targets.size(), fmt::join(statistics.fold_rows, " "),
-      mean(statistics.question_tokens), mean(statistics.answer_tokens), 100 * padding, statistics.cut_rows, options.out,
-      seconds);
+      statistics.rows, statistics.groups, statistics.largest_group, statistics.format.targets.size(),
+      fmt::join(statistics.fold_rows, " "), mean(statistics.question_tokens), mean(statistics.answer_tokens),
+      100 * padding, statistics.cut_rows, options.out, seconds);
 }
 
 int run(int argc, char** argv) {
@@ -169,12 +173,12 @@ int run(int argc, char** argv) {
   }
   const StopSignals signals;
   options->set.stop_requested = [&] { return signals.requested(); };
+  options->set.before_commit = [&] { write_other_files(*options, packages); };
   const auto statistics = write_quest_set(rows, encoder, options->tokenizer, options->out, options->set);
   if (!statistics) {
     std::cerr << "prepare_quest: interrupted; '" << options->out << "' is as it was\n";
     return signals.exit_code();
   }
-  write_other_files(*options, packages);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   print_report(*options, packages, *statistics, took.count());
   return 0;

@@ -15,7 +15,7 @@ QuestData::QuestData(std::string folder, const QuestStatistics& set, int64_t fol
       options_(options),
       lengths_({{"question_ids", "question_mask", set.format.limits.question},
                 {"answer_ids", "answer_mask", set.format.limits.answer}},
-               options.pad_token, options.max_shapes) {
+               set.format.pad_token, options.max_shapes) {
   const auto folds = std::ssize(set.fold_rows);
   const auto refuse = [](const std::string& why) { throw ErrorException(ErrorCode::kInvalidArgument, why); };
   if (fold < 0 || fold >= folds) {

@@ -15,7 +15,6 @@ struct QuestDataOptions {
   uint64_t seed = 0;        ///< of the order
   bool dynamic = false;     ///< SimilarLengths. Default: false, all rows are padded to the limits
   int64_t max_shapes = 16;  ///< of `dynamic`. Default: 16
-  int32_t pad_token = 0;    ///< of `dynamic`
   DamagePolicy damage = {};
 };
 

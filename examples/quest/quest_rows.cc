@@ -1,7 +1,6 @@
 #include "examples/quest/quest_rows.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,7 +86,7 @@ QuestRows read_csv_rows(const std::string& path, const std::optional<HeadPattern
     const auto text = [&](const char* name) { return std::string(record->values<std::string_view>(name)[0]); };
     QuestRow row{.title = text("title"), .body = text("body"), .answer = text("answer")};
     row.id = has_ids ? text("id") : std::to_string(result.rows.size());
-    row.group = row.body;
+    row.keys = {row.body};
     const auto labels = record->values<float>("labels");
     row.labels.assign(labels.begin(), labels.end());
     result.rows.push_back(std::move(row));
@@ -104,13 +103,9 @@ QuestRows rows_of_packages(const std::vector<Package>& packages, const std::vect
     result.targets.push_back({.name = tags[i], .head = head});
   }
   for (const Package& package : packages) {
-    const std::span paragraphs(package.paragraphs);
-    QuestRow& row =
-        result.rows.emplace_back(QuestRow{.id = package.name,
-                                          .title = package.synopsis,
-                                          .body = paragraphs[0],
-                                          .answer = fmt::format("{}", fmt::join(paragraphs.subspan(1), " ")),
-                                          .group = package.source});
+    QuestRow& row = result.rows.emplace_back(QuestRow{
+        .id = package.name, .title = package.synopsis, .body = package.paragraphs[0], .answer = package.answer()});
+    row.keys = {package.source, row.body, row.answer};
     for (const std::string& tag : tags) {
       row.labels.push_back(std::ranges::count(package.tags, tag) > 0 ? 1.0F : 0.0F);
     }

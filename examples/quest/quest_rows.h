@@ -27,8 +27,8 @@ struct QuestRow {
   std::string title = {};
   std::string body = {};
   std::string answer = {};
-  std::string group = {};          ///< rows of one group are in one fold
-  std::vector<float> labels = {};  ///< a number for each target; none where they are to be predicted
+  std::vector<std::string> keys = {};  ///< rows that share one, directly or over others, are in one fold
+  std::vector<float> labels = {};      ///< a number for each target; none where they are to be predicted
 };
 
 struct QuestRows {
@@ -47,14 +47,14 @@ inline const HeadPatterns kCompetitionHeads = {
     "answer_(level_of_information|type_.*|well_written)", "answer_(helpful|plausible|relevance|satisfaction)"};
 
 /// The rows of a CSV file (CsvTable): `question_title`, `question_body`, `answer`, perhaps `qa_id`, else a row's id is
-/// its number from 0; columns that are no targets are not read. Rows of equal bodies are a group. `heads`: none for
-/// rows to predict, which have no labels and need `qa_id`. Throws as CsvTable; `kParse` with line and column for a text
+/// its number from 0; columns that are no targets are not read. The body is a row's key. `heads`: none for rows to
+/// predict, which have no labels and need `qa_id`. Throws as CsvTable; `kParse` with line and column for a text
 /// that is blank and a target outside [0, 1]; `kInvalidArgument` for a file without rows and patterns that do not fit.
 QuestRows read_csv_rows(const std::string& path, const std::optional<HeadPatterns>& heads);
 
-/// Packages as rows: the synopsis is the title, the first paragraph the body, the others the answer, the source package
-/// the group, and of each tag it is to be said whether the package has it. Of 30 tags the first 21 are the question's,
-/// the next 5 the answer's; of others in proportion.
+/// Packages as rows: the synopsis is the title, the first paragraph the body, the others the answer; keys are source
+/// package, body and answer, which packages of other sources may have, too. Of each tag it is to be said whether the
+/// package has it. Of 30 tags the first 21 are the question's, the next 5 the answer's; of others in proportion.
 QuestRows rows_of_packages(const std::vector<Package>& packages, const std::vector<std::string>& tags);
 
 }  // namespace millrace

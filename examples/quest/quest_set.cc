@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #define XXH_INLINE_ALL
@@ -14,8 +14,7 @@
 #include "examples/csv/csv_table.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/writer.h"
-#include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/json/read_json.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/trainer/run/cross_validation.h"
 #include "millrace/trainer/run/ordered_work.h"
@@ -28,24 +27,25 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Head, {{Head::kQuestion, kHeadNames[0]},
                                     {Head::kJoint, kHeadNames[2]}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestTarget, name, head)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SequenceLimits, question, answer, title)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestFormat, targets, limits, vocabulary_size, tokenizer_digest)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestStatistics, format, padded, rows, groups, fold_rows, question_tokens,
-                                   answer_tokens, cut_rows)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestFormat, targets, limits, vocabulary_size, pad_token, tokenizer_digest, folds,
+                                   split_digest)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuestStatistics, format, padded, rows, groups, largest_group, fold_rows,
+                                   question_tokens, answer_tokens, cut_rows)
 
 namespace {
 
-template <typename T>
-T read_json(const std::string& path, const char* what) {
-  try {
-    return parse_json<nlohmann::json>(read_whole_file(path, what), path).template get<T>();
-  } catch (const nlohmann::json::exception& e) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = e.what(), .shard = path});
-  }
+std::string digest_of(const std::string& bytes) {
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-std::string digest_of(const std::string& tokenizer_file) {
-  const std::string bytes = read_whole_file(tokenizer_file, "tokenizer");
-  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+std::string digest_of(const QuestRows& rows, const std::vector<int>& folds) {
+  std::string digests;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    const QuestRow& row = rows.rows[i];
+    digests += digest_of(csv_record(
+        {row.id, row.title, row.body, row.answer, fmt::format("{} {}", folds[i], fmt::join(row.labels, " "))}));
+  }
+  return digest_of(digests);
 }
 
 // A row on its way through the preparation. Its memory is used again.
@@ -67,10 +67,20 @@ QuestionAnswerTargets QuestFormat::by_head() const {
 }
 
 void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const {
-  if (digest_of(tokenizer_file) == tokenizer_digest) return;
+  if (digest_of(read_whole_file(tokenizer_file, "tokenizer")) == tokenizer_digest) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("{} is another tokenizer than that of {} tokens which {} was made with",
                                    tokenizer_file, vocabulary_size, made_by));
+}
+
+void QuestFormat::check_same(const QuestFormat& other, const std::string& mine, const std::string& others) const {
+  const char* what = nullptr;
+  if (folds != other.folds || split_digest != other.split_digest) what = "another split of rows into folds";
+  if (tokenizer_digest != other.tokenizer_digest) what = "another tokenizer";
+  if (limits != other.limits) what = "other limits";
+  if (targets != other.targets) what = "other targets";
+  if (what == nullptr) return;
+  throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("{} has {} than {}", mine, what, others));
 }
 
 std::string QuestStatistics::shard_name(bool train, int64_t fold) const {
@@ -101,16 +111,23 @@ std::string quest_record(const Sequences& sequences, std::span<const float> labe
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& tokenizer_file, const std::string& folder,
                                                const QuestSetOptions& options) {
-  std::vector<std::string> groups;
-  for (const QuestRow& row : rows.rows) groups.push_back(row.group);
+  std::vector<std::vector<std::string>> keys;
+  keys.reserve(rows.rows.size());
+  for (const QuestRow& row : rows.rows) keys.push_back(row.keys);
+  const std::vector<size_t> groups = groups_of(keys);
   const std::vector<int> folds = folds_of(groups, options.folds);
   QuestStatistics statistics{.format = {.targets = rows.targets,
                                         .limits = encoder.limits(),
                                         .vocabulary_size = encoder.tokens().vocabulary_size,
-                                        .tokenizer_digest = digest_of(tokenizer_file)},
+                                        .pad_token = encoder.tokens().pad,
+                                        .tokenizer_digest = digest_of(read_whole_file(tokenizer_file, "tokenizer")),
+                                        .folds = options.folds,
+                                        .split_digest = digest_of(rows, folds)},
                              .padded = options.padded,
-                             .rows = std::ssize(rows.rows),
-                             .groups = std::ssize(std::unordered_set<std::string>(groups.begin(), groups.end()))};
+                             .rows = std::ssize(rows.rows)};
+  std::vector<int64_t> group_rows(rows.rows.size());
+  for (const size_t group : groups) statistics.largest_group = std::max(statistics.largest_group, ++group_rows[group]);
+  statistics.groups = std::ranges::count_if(group_rows, [](int64_t count) { return count > 0; });
   for (int fold = 0; fold < options.folds; ++fold) statistics.fold_rows.push_back(std::ranges::count(folds, fold));
   ShardSetOptions shards = {.shard_names = "(train|valid)-[0-9]+-[0-9]+-[0-9]+-[0-9]+\\.tfrec"};
   for (int split = 0; split < 2 * options.folds; ++split) {  // of each fold those to train on, then its own
@@ -141,9 +158,8 @@ std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const Sequ
   if (!finished) return std::nullopt;
   writer.finish_shards();
   std::string fold_of_row = "qa_id,fold\n";
-  for (size_t i = 0; i < folds.size(); ++i) {
-    fold_of_row += fmt::format("{},{}\n", csv_field(rows.rows[i].id), folds[i]);
-  }
+  for (size_t i = 0; i < folds.size(); ++i) fold_of_row += csv_record({rows.rows[i].id, std::to_string(folds[i])});
+  options.before_commit();
   writer.commit({{.name = "statistics.json", .text = to_json(statistics)},
                  {.name = "folds.csv", .text = std::move(fold_of_row)}});
   return statistics;
@@ -154,7 +170,13 @@ QuestFormat read_quest_format(const std::string& folder) {
 }
 
 QuestStatistics read_quest_set(const std::string& folder) {
-  auto statistics = read_json<QuestStatistics>(folder + "/statistics.json", "statistics of a set of shards");
+  const std::string path = folder + "/statistics.json";
+  auto statistics = read_json<QuestStatistics>(path, "statistics of a set of shards");
+  if (const auto folds = std::ssize(statistics.fold_rows); folds < 2 || folds != statistics.format.folds) {
+    throw ErrorException({.code = ErrorCode::kParse,
+                          .message = fmt::format("{} folds, of which {} have rows", statistics.format.folds, folds),
+                          .shard = path});
+  }
   for (int64_t i = 0; i < 2 * std::ssize(statistics.fold_rows); ++i) {
     const std::string shard = folder + "/" + statistics.shard_name(i % 2 == 0, i / 2);
     if (std::filesystem::is_regular_file(shard)) continue;

@@ -18,10 +18,14 @@ struct QuestFormat {
   std::vector<QuestTarget> targets = {};
   SequenceLimits limits = {};
   int64_t vocabulary_size = 0;        ///< of the tokenizer
+  int32_t pad_token = 0;              ///< the tokenizer's
   std::string tokenizer_digest = {};  ///< XXH3 of its file
-  friend bool operator==(const QuestFormat&, const QuestFormat&) = default;
+  int64_t folds = 0;                  ///< of the cross validation
+  std::string split_digest = {};      ///< XXH3 of the rows, their labels and their folds
 
   QuestionAnswerTargets by_head() const;
+  /// Throws `kInvalidArgument` saying what differs unless both are the same; `mine`, `others`: of what, for messages.
+  void check_same(const QuestFormat& other, const std::string& mine, const std::string& others) const;
   /// Throws `kInvalidArgument` unless this file is the tokenizer; `made_by`: what was made with it, for messages.
   void check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const;
 };
@@ -32,6 +36,7 @@ struct QuestStatistics {
   bool padded = true;  ///< whether rows are padded to the limits
   int64_t rows = 0;
   int64_t groups = 0;
+  int64_t largest_group = 0;            ///< its rows
   std::vector<int64_t> fold_rows = {};  ///< by fold, the rows that are validated on
   int64_t question_tokens = 0;          ///< of all rows, without padding
   int64_t answer_tokens = 0;
@@ -54,6 +59,7 @@ struct QuestSetOptions {
   bool padded = true;  ///< Default: true
   int threads = 0;     ///< that encode; 0: one for each core. The files do not depend on it. Default: 0
   std::function<bool()> stop_requested = nullptr;  ///< asked now and then, by any thread. Default: never
+  std::function<void()> before_commit = [] {};  ///< called when all is written and nothing replaced. Default: nothing
 };
 
 /// Writes rows as a set of shards (ShardSetWriter): for each fold one with its rows and one with all others,
@@ -63,12 +69,13 @@ struct QuestSetOptions {
 /// folds.csv says in which fold each row is validated on, in the order of the rows, which is that of a shard.
 /// `tokenizer_file`: the encoder's.
 ///
-/// Nothing when it was asked to stop. Throws what encoder and writer do, and as `folds_of`; the folder stays as it was.
+/// Nothing when it was asked to stop. Throws what encoder, writer and `before_commit` do, and as `folds_of`; the folder
+/// stays as it was.
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& tokenizer_file, const std::string& folder,
                                                const QuestSetOptions& options = {});
 /// Reads statistics.json of a set, which is there only when the set is whole, and looks for the shards. Throws `kIo`
-/// and `kParse` naming the file, and `kInvalidArgument` naming a shard that is missing.
+/// and `kParse` naming the file, also for fewer than two folds, and `kInvalidArgument` naming a shard that is missing.
 QuestStatistics read_quest_set(const std::string& folder);
 /// Reads quest.json in the folder of a model. Throws the same.
 QuestFormat read_quest_format(const std::string& folder);

@@ -1,5 +1,6 @@
 // Trains models that say how good questions and answers are; see train_quest --help and docs/quest.md.
 #include <algorithm>
+#include <iostream>
 
 #include <fmt/format.h>
 
@@ -45,7 +46,7 @@ std::optional<Options> parse(int argc, char** argv) {
   po::options_description model("model");
   po::options_description training("training");
   po::options_description reports("reports");
-  add_run_options(options.run, "of start weights, order and dropout", files, training, reports);
+  add_run_options(options.run, "of start weights, order and dropout", files, training, reports, "OUT/fold-N");
   add_roberta_options(options.encoder, model);
   // clang-format off
   files.add_options()
@@ -121,9 +122,9 @@ int run(int argc, char** argv) {
   const QuestStatistics set = read_quest_set(options->shards);
   set.format.check_tokenizer(options->tokenizer, options->shards);
   const SequenceEncoder encoder(options->tokenizer, set.format.limits);
-  options->data.pad_token = encoder.tokens().pad;
   if (options->fold >= 0) return run_fold(*options, set, encoder, options->fold);
-  for (int64_t fold = 0; fold < std::ssize(set.fold_rows); ++fold) {
+  for (int64_t fold = 0; fold < set.format.folds; ++fold) {
+    std::cerr << fmt::format("train_quest: fold {}, of 0 to {}\n", fold, set.format.folds - 1);
     if (const int code = run_fold(*options, set, encoder, fold); code != 0) return code;
   }
   return 0;

@@ -62,56 +62,76 @@ class SortedScores {
   double squares_ = 0;        // of these ranks
 };
 
-double bin(double score, double least, double width, int k) {
-  return std::nearbyint((score - least) / width * k) / k;  // to even: the rounding mode that a process starts with
+double bin(double score, const Bins& bins) {
+  const double share = std::clamp((score - bins.least) / (bins.largest - bins.least), 0.0, 1.0);
+  return std::nearbyint(share * bins.k) / bins.k;  // to even: the rounding mode that a process starts with
 }
 
 }  // namespace
 
-std::vector<double> binned(std::span<const double> scores, int k) {
-  std::vector<double> result(scores.begin(), scores.end());
-  if (k == 0 || scores.empty()) return result;
-  const auto [least, largest] = std::ranges::minmax(scores);
-  if (!(largest > least)) return result;
-  for (double& value : result) value = bin(value, least, largest - least, k);
-  return result;
+std::vector<double> binned(std::span<const double> scores, const Bins& bins) {
+  return binned_columns(scores, {&bins, 1});
 }
 
-std::vector<double> binned_columns(std::span<const double> scores, std::span<const int> k_of_column) {
-  std::vector<double> result(scores.size());
-  const size_t columns = k_of_column.size();
-  for (size_t c = 0; c < columns; ++c) {
-    std::vector<double> column;
-    for (size_t i = c; i < scores.size(); i += columns) column.push_back(scores[i]);
-    column = binned(column, k_of_column[c]);
-    for (size_t row = 0; row < column.size(); ++row) result[row * columns + c] = column[row];
+std::vector<double> binned_columns(std::span<const double> scores, std::span<const Bins> bins_of_column) {
+  std::vector<double> result(scores.begin(), scores.end());
+  const size_t columns = bins_of_column.size();
+  for (size_t c = 0; c < columns && c < scores.size(); ++c) {
+    const Bins& bins = bins_of_column[c];
+    if (bins.k == 0) continue;
+    bool one_score = true;
+    bool one_value = true;
+    for (size_t i = c; i < scores.size(); i += columns) {
+      result[i] = bin(scores[i], bins);
+      one_score = one_score && scores[i] == scores[c];
+      one_value = one_value && result[i] == result[c];
+    }
+    if (!one_value || one_score) continue;
+    for (size_t i = c; i < scores.size(); i += columns) result[i] = scores[i];
   }
   return result;
 }
 
-int best_bins(std::span<const double> scores, std::span<const double> labels) {
+Bins best_bins(std::span<const double> scores, std::span<const double> labels) {
   if (scores.size() != labels.size()) {
     throw ErrorException(ErrorCode::kWrongShape,
                          fmt::format("bins of {} scores by {} labels", scores.size(), labels.size()));
   }
-  if (scores.empty() || any_nan(scores) || any_nan(labels)) return 0;
+  if (scores.empty() || any_nan(scores) || any_nan(labels)) return {};
   const SortedScores sorted(scores, labels);
-  const double width = sorted.largest() - sorted.least();
   double best = sorted.correlation([](double score) { return score; });
-  if (std::isnan(best)) return 0;
-  int bins = 0;
+  if (std::isnan(best)) return {};
+  Bins bins;
   for (int k = kFewestBins; k <= kMostBins; ++k) {
-    const double value = sorted.correlation([&](double score) { return bin(score, sorted.least(), width, k); });
+    const Bins these = {.k = k, .least = sorted.least(), .largest = sorted.largest()};
+    const double value = sorted.correlation([&](double score) { return bin(score, these); });
     if (value <= best) continue;
     best = value;
-    bins = k;
+    bins = these;
   }
   return bins;
+}
+
+FoldScores fold_scores(std::span<const double> scores, std::span<const float> labels, int64_t columns) {
+  const auto num_columns = static_cast<size_t>(columns);
+  if (columns < 1 || scores.size() != labels.size() || scores.size() % num_columns != 0) {
+    throw ErrorException(ErrorCode::kWrongShape,
+                         fmt::format("{} scores and {} labels of rows of {}", scores.size(), labels.size(), columns));
+  }
+  FoldScores fold;
+  fold.scores.resize(num_columns);
+  fold.labels.resize(num_columns);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    fold.scores[i % num_columns].push_back(scores[i]);
+    fold.labels[i % num_columns].push_back(labels[i]);
+  }
+  return fold;
 }
 
 BinningGain binning_gain(std::span<const FoldScores> folds) {
   // Of all folds but one, or of all.
   const auto bins_without = [&](size_t left_out, size_t column) {
+    if (folds.size() < 2) return Bins();
     std::vector<double> scores;
     std::vector<double> labels;
     for (size_t fold = 0; fold < folds.size(); ++fold) {

@@ -36,7 +36,7 @@ std::vector<Package> many() {
                                    package_of("short", "s", {"use::x"}, {"the only one"})};
   for (int i = 0; i < 30; ++i) {
     packages.push_back(package_of(fmt::format("p{}", i), fmt::format("source{}", i / 3), {"role::program"},
-                                  {fmt::format("what {} is", i), "shared words"}));
+                                  {fmt::format("what {} is", i), fmt::format("more of {}", i)}));
   }
   return packages;
 }
@@ -86,15 +86,40 @@ TEST(TaggedPackages, KeepsSourcesOfRowsOutOfTestRowsAndOtherTexts) {
   for (const Package& package : many()) {
     if (package.name[0] != 'p' || sources.contains(package.source)) continue;
     expected.push_back(package.synopsis);
-    expected.push_back(package.paragraphs[0]);  // the second one is a row's
+    expected.insert(expected.end(), package.paragraphs.begin(), package.paragraphs.end());
   }
   EXPECT_EQ(chosen.other_texts, expected);
+}
+
+TEST(TaggedPackages, KeepsBodiesAndAnswersOfRowsOutOfTestRowsAndOtherTexts) {
+  std::vector<Package> packages = many();
+  for (size_t i = 2; i < packages.size(); ++i) {
+    if (i % 3 == 0) packages[i].paragraphs[0] = "one body";
+    if (i % 3 == 1) packages[i].paragraphs = {packages[i].synopsis, "an answer", "in two parts"};
+  }
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    const TaggedPackages chosen =
+        choose_tagged_packages(packages, {.rows = 5, .test_rows = 2, .tags = 1, .seed = seed});
+    std::set<std::string> texts;
+    std::set<std::string> paragraphs;
+    for (const Package& row : chosen.rows) {
+      texts.insert({row.paragraphs[0], row.answer()});
+      paragraphs.insert(row.paragraphs.begin(), row.paragraphs.end());
+    }
+    for (const Package& row : chosen.test) {
+      EXPECT_FALSE(texts.contains(row.paragraphs[0])) << row.name;
+      EXPECT_FALSE(texts.contains(row.answer())) << row.name;
+    }
+    for (const std::string& text : chosen.other_texts) EXPECT_FALSE(paragraphs.contains(text)) << text;
+  }
 }
 
 TEST(TaggedPackages, TakesWhatThereIsAndRefusesWhatThereIsNot) {
   EXPECT_EQ(choose_tagged_packages(many(), {.rows = 100, .tags = 1}).rows.size(), 30U);
   EXPECT_THAT([] { (void)choose_tagged_packages(many(), {.tags = 2}); },
               ThrowsMessage<ErrorException>(HasSubstr("2 tags are asked for, and the packages have 1")));
+  EXPECT_THAT([] { (void)choose_tagged_packages(many(), {.rows = 100, .test_rows = 1, .tags = 1}); },
+              ThrowsMessage<ErrorException>(HasSubstr("1 test rows are asked for, and 0 packages share no source")));
   EXPECT_THAT(
       [] {
         (void)choose_tagged_packages({package_of("a", "a", {}, {"1", "2"})}, {.tags = 1});

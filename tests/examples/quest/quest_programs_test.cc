@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -12,8 +15,10 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/csv/csv_table.h"
+#include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/safetensors/reader.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
+#include "millrace/trainer/run/cross_validation.h"
 #include "tests/examples/mlm/preparation_text.h"
 #include "tests/examples/quest/quest_table.h"
 #include "tests/support/child_process.h"
@@ -133,10 +138,24 @@ class Quest : public testing::Test {
                    "2"} +
            more;
   }
+  // Only figures of the validation rows.
+  static Command measure(const std::string& models, const Command& more = {}) {
+    return Command{test::kPredictQuest, "--models", path(models), "--shards", path("shards"), "--threads", "2"} + more;
+  }
   static Command predict(const std::string& csv, const std::string& out, const Command& more = {}) {
     return Command{test::kPredictQuest, "--models",  path("run"), "--csv", path(csv), "--out",
                    path(out),           "--threads", "2"} +
            more;
+  }
+  // What is in the log of a run.
+  static std::vector<nlohmann::json> log_of(const std::string& run, const std::string& event) {
+    std::vector<nlohmann::json> found;
+    std::istringstream log(test::read_file(path(run + "/log.jsonl")));
+    for (std::string line; std::getline(log, line);) {
+      auto report = nlohmann::json::parse(line);
+      if (report.at("event") == event) found.push_back(std::move(report));
+    }
+    return found;
   }
   static ChildResult succeed(const Command& command) {
     ChildResult result = run_child(command);
@@ -179,7 +198,8 @@ TEST_F(Quest, PredictsEachRowOnceInTheirOrderWithTheNamesOfTheTargets) {
   for (const int questions : {1, 7}) {
     test::write_file(path("new.csv"), test::quest_csv(questions));
     const ChildResult result = succeed(predict("new.csv", "new-said.csv", {"--show", "2"}));
-    EXPECT_THAT(result.out, AllOf(HasSubstr("\n100: "), HasSubstr("\n101: "), HasSubstr("rows predicted: ")));
+    EXPECT_THAT(result.out, AllOf(HasSubstr("\n100: "), HasSubstr("\n101: "), HasSubstr("rows predicted: "),
+                                  HasSubstr("models of the folds 0 1\n")));
     EXPECT_THAT(result.out, testing::Not(HasSubstr("\n102: ")));
     const std::string csv = test::read_file(path("new-said.csv"));
     EXPECT_THAT(csv, testing::StartsWith("qa_id,a_long,q_short,both_fit,q_far,a_even\n100,"));
@@ -222,24 +242,24 @@ TEST_F(Quest, PrintsTheRankCorrelationOfEachFoldAndTarget) {
       EXPECT_TRUE(fold[3].is_null());  // q_far is the same for all
     }
   }
-  EXPECT_EQ(json.at("bins")[3], 0);
+  EXPECT_EQ(json.at("bins")[3].at("k"), 0);
+  EXPECT_EQ(json.at("folds"), nlohmann::json({0, 1}));
   // The mean of the evaluation of the best model is that of these columns.
   for (const int fold : {0, 1}) {
     double sum = 0;
     for (const int column : {0, 1, 2, 4}) sum += json.at("spearman")[fold][column].get<double>();
     double best = -1;
-    std::istringstream log(test::read_file(path(fmt::format("run/fold-{}/log.jsonl", fold))));
     std::vector<double> evaluations;
-    for (std::string line; std::getline(log, line);) {
-      const auto report = nlohmann::json::parse(line);
-      if (report.at("event") == "evaluation") evaluations.push_back(report.at("metrics").at("spearman").get<double>());
+    for (const auto& report : log_of(fmt::format("run/fold-{}", fold), "evaluation")) {
+      evaluations.push_back(report.at("metrics").at("spearman").get<double>());
     }
     ASSERT_THAT(evaluations, SizeIs(2));
     best = *std::ranges::min_element(evaluations, {}, [&](double value) { return std::abs(value - sum / 4); });
     EXPECT_NEAR(sum / 4, best, 1e-5);
+    EXPECT_DOUBLE_EQ(json.at("mean_spearman")[fold].get<double>(), sum / 4);
   }
   EXPECT_THAT(succeed({test::kPredictQuest, "--models", path("run"), "--shards", path("shards")}).out,
-              AllOf(HasSubstr("rank correlation by fold"), HasSubstr("both_fit "), HasSubstr("mean")));
+              AllOf(HasSubstr("rank correlation of fold"), HasSubstr("both_fit "), HasSubstr("mean")));
 }
 
 TEST_F(Quest, BinsPredictionsAsTheFoldsChooseUnlessToldOtherwise) {
@@ -252,7 +272,7 @@ TEST_F(Quest, BinsPredictionsAsTheFoldsChooseUnlessToldOtherwise) {
   const std::vector<double> bins = numbers_of(test::read_file(path("bins.csv")));
   int binned_columns = 0;
   for (size_t column = 0; column < 5; ++column) {
-    const int k = json.at("bins")[column].get<int>();
+    const int k = json.at("bins")[column].at("k").get<int>();
     binned_columns += k > 0 ? 1 : 0;
     for (size_t i = column; i < raw.size(); i += 5) {
       if (k == 0) {
@@ -263,6 +283,116 @@ TEST_F(Quest, BinsPredictionsAsTheFoldsChooseUnlessToldOtherwise) {
     }
   }
   EXPECT_GT(binned_columns, 0);
+  // What is said of a row does not depend on the rows beside it, but where all of a column would become equal.
+  const std::string csv = test::read_file(path("table.csv"));
+  const size_t header = csv.find('\n') + 1;
+  const size_t third = csv.find("\n103,") + 1;
+  test::write_file(path("few.csv"), csv.substr(0, third));
+  succeed(predict("few.csv", "few-bins.csv", {"--shards", path("shards")}));
+  succeed(predict("few.csv", "few-raw.csv"));
+  const std::vector<double> few = numbers_of(test::read_file(path("few-bins.csv")));
+  const std::vector<double> few_raw = numbers_of(test::read_file(path("few-raw.csv")));
+  ASSERT_THAT(few, SizeIs(15));
+  for (size_t column = 0; column < 5; ++column) {
+    const bool equal = bins[column] == bins[column + 5] && bins[column] == bins[column + 10];
+    for (size_t i = column; i < 15; i += 5) EXPECT_NEAR(few[i], equal && few[i] == few_raw[i] ? raw[i] : bins[i], 1e-5);
+  }
+  test::write_file(path("one.csv"), csv.substr(0, header) + csv.substr(header, csv.find("\n101,") + 1 - header));
+  succeed(predict("one.csv", "one-bins.csv", {"--shards", path("shards")}));
+  const std::vector<double> one = numbers_of(test::read_file(path("one-bins.csv")));
+  ASSERT_THAT(one, SizeIs(5));
+  for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(one[i], bins[i], 1e-5);
+}
+
+TEST_F(Quest, SaysOfTheFirstRowsWhatTheModelsSaidBeforeBins) {
+  const Command show = {"--shards", path("shards"), "--show", "2"};
+  const auto json = nlohmann::json::parse(succeed(predict("table.csv", "shown.csv", show + Command{"--json"})).out);
+  succeed(predict("table.csv", "unbinned.csv"));
+  const std::vector<double> raw = numbers_of(test::read_file(path("unbinned.csv")));
+  ASSERT_THAT(json.at("shown"), SizeIs(2));
+  EXPECT_EQ(json.at("shown")[1].at("id"), "101");
+  for (size_t row = 0; row < 2; ++row) {
+    for (size_t i = 0; i < 5; ++i) {
+      const auto name = json.at("targets")[i].get<std::string>();
+      EXPECT_NEAR(json.at("shown")[row].at("said").at(name).get<double>(), raw[5 * row + i], 1e-6);
+    }
+  }
+  EXPECT_EQ(json.at("out"), path("shown.csv"));
+  test::write_file(path("wild.csv"), "qa_id,question_title,question_body,answer\n1\x1b,\"a\x1b[2J\nb\",b,a\n");
+  EXPECT_THAT(succeed(predict("wild.csv", "wild-said.csv")).out,
+              AllOf(HasSubstr("\n1\\x1b: a\\x1b[2J"), testing::Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(Quest, AveragesTheModelsOfTheFoldsThatAreNamedAndMissesNoneSilently) {
+  fs::create_directories(path("part"));
+  fs::copy(path("run/fold-1"), path("part/fold-1"), fs::copy_options::recursive);
+  EXPECT_THAT(refusal(predict("table.csv", "part.csv", {"--models", path("part")})),
+              HasSubstr("has models of 1 of 2 folds (1): train the others, or name these with --fold"));
+  EXPECT_THAT(succeed(predict("table.csv", "part.csv", {"--models", path("part"), "--fold", "1"})).out,
+              HasSubstr("models of the folds 1\n"));
+  succeed(predict("table.csv", "one-fold.csv", {"--fold", "1"}));
+  EXPECT_EQ(test::read_file(path("part.csv")), test::read_file(path("one-fold.csv")));
+  const auto json = nlohmann::json::parse(succeed(measure("part", {"--fold", "1", "--json"})).out);
+  const auto both = nlohmann::json::parse(succeed(measure("run", {"--json"})).out);
+  EXPECT_EQ(json.at("spearman"), nlohmann::json({both.at("spearman")[1]}));
+  EXPECT_EQ(json.at("binned_spearman"), json.at("spearman"));
+  Command twice = measure("run", {"--fold", "1"});
+  twice.insert(twice.end(), {"--fold", "0"});
+  EXPECT_EQ(succeed(twice).out, succeed(measure("run")).out);
+  EXPECT_THAT(refusal(measure("run", {"--fold", "2"})), HasSubstr("fold 2 has no run"));
+  EXPECT_THAT(refusal(measure("run", {"--fold", "x"})), HasSubstr("--fold is 'x', must be the number of a fold"));
+  fs::create_directories(path("part/fold-0"));
+  fs::copy(path("run/fold-0/best"), path("part/fold-0/best"), fs::copy_options::recursive);
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("part")})),
+              HasSubstr("the training of fold 0 has not ended"));
+  const std::string best = best_models_of_folds(path("part"), {1}).front().folder;
+  test::write_file(best + "/tokenizer.json", test::letter_tokenizer_json() + "\n");
+  EXPECT_THAT(refusal(measure("part", {"--fold", "1"})),
+              HasSubstr("tokenizer.json is another tokenizer than that of 32"));
+}
+
+TEST_F(Quest, MeasuresOnTheSplitAloneThatTheModelsWereTrainedOn) {
+  std::string csv = test::read_file(path("table.csv"));
+  const size_t second = csv.find("\n112,") + 1;
+  const size_t header = csv.find('\n') + 1;
+  test::write_file(path("turned.csv"),
+                   csv.substr(0, header) + csv.substr(second) + csv.substr(header, second - header));
+  Command other = prepare("turned");
+  other[2] = path("turned.csv");
+  succeed(other);
+  EXPECT_THAT(refusal(measure("run", {"--shards", path("turned")})),
+              HasSubstr("turned has another split of rows into folds than"));
+}
+
+TEST_F(Quest, MeasuresRowsWithoutPaddingAsThoseWithIt) {
+  succeed(prepare("no-padding", {"--unpadded"}));
+  const auto padded = nlohmann::json::parse(succeed(measure("run", {"--json"})).out);
+  const auto unpadded = nlohmann::json::parse(succeed(measure("run", {"--json", "--shards", path("no-padding")})).out);
+  for (const int fold : {0, 1}) {
+    for (const int column : {0, 1, 2, 4}) {
+      EXPECT_NEAR(padded.at("spearman")[fold][column].get<double>(),
+                  unpadded.at("spearman")[fold][column].get<double>(), 0.01);
+    }
+  }
+}
+
+TEST_F(Quest, MakesOneStepOfTwoBatchesInEightReplicasAsOfOneOfTwiceTheRows) {
+  // The first step of RAdam is along the gradient, so that rounded sums stay small.
+  const auto weights = [](const std::string& name, const Command& more) {
+    succeed(train(name, Command{"--fold", "0", "--dropout", "0", "--head-dropout", "0", "--replicas", "8", "--steps",
+                                "1", "--warmup-steps", "0", "--evaluate-every", "1", "--learning-rate", "1"} +
+                            more));
+    const SafetensorsFile tensors(path(name + "/fold-0/model/model.safetensors"));
+    const auto bytes = tensors.find("heads.joint.gate.reduce.weight")->bytes;
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  const std::vector<float> at_once = weights("at-once", {"--global-batch", "16"});
+  const std::vector<float> in_two = weights("in-two", {"--global-batch", "8", "--accumulate", "2"});
+  EXPECT_THAT(in_two, testing::Pointwise(testing::FloatNear(1e-6F), at_once));
+  EXPECT_THAT(weights("half", {"--global-batch", "8"}),
+              testing::Not(testing::Pointwise(testing::FloatNear(1e-5F), at_once)));
 }
 
 TEST_F(Quest, TrainsOnRowsOfAnyLengthInFewShapes) {
@@ -271,8 +401,8 @@ TEST_F(Quest, TrainsOnRowsOfAnyLengthInFewShapes) {
   const auto shapes = [](const Command& command) {
     return nlohmann::json::parse(succeed(command + Command{"--json"}).out).at("distinct_shapes").get<int>();
   };
-  EXPECT_EQ(shapes(train("dynamic", {"--dynamic", "--fold", "0"})), 1);  // of 64 and 32
-  succeed(prepare("short", {"--max-title", "2"}));
+  EXPECT_EQ(shapes(train("dynamic", {"--dynamic", "--fold", "0"})), 1);  // of 44 and 30
+  succeed(prepare("short", {"--max-title", "2", "--max-question", "64"}));
   EXPECT_EQ(shapes(train("short-run", {"--dynamic", "--fold", "0", "--shards", path("short")})), 2);
   succeed(train("dynamic-unpadded", {"--dynamic", "--fold", "0", "--shards", path("unpadded")}));
   const std::string weights = test::read_file(path("dynamic/fold-0/model/model.safetensors"));
@@ -316,6 +446,51 @@ TEST_F(Quest, StartsFromATrainedEncoder) {
               HasSubstr("is a model for 44 tokens, rows have 45"));
 }
 
+// A cross validation that is killed in one of its folds, and started again by the same command.
+TEST_F(Quest, GoesOnWithTheFoldThatWasInWorkBitForBit) {
+  succeed(prepare("thirds", {"--folds", "3"}));
+  const Command all = {"--shards", path("thirds"), "--resume", "last"};
+  succeed(train("thirds-straight", all));
+  const auto trained = [](const std::string& run) {
+    std::map<std::string, std::string> files;
+    for (const int fold : {0, 1, 2}) {
+      for (const char* part : {"model", "best"}) {
+        for (const auto& [name, bytes] : test::files_below(path(fmt::format("{}/fold-{}/{}", run, fold, part)))) {
+          if (!name.ends_with("training.id")) files[fmt::format("{}/{}/{}", fold, part, name)] = bytes;
+        }
+      }
+    }
+    return files;
+  };
+  const auto expected = trained("thirds-straight");
+  for (const Command& more : {Command(), Command{"--fold", "1"}}) {
+    fs::remove_all(path("thirds-killed"));
+    ChildProcess child(train("thirds-killed", all));
+    while (!fs::exists(path("thirds-killed/fold-1/checkpoints")) && child.running()) {
+      child.take_output();
+      std::this_thread::yield();
+    }
+    child.signal(SIGKILL);
+    child.wait();
+    succeed(train("thirds-killed", all + more));
+    succeed(train("thirds-killed", all));
+    const auto found = trained("thirds-killed");
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [name, bytes] : expected) EXPECT_TRUE(found.at(name) == bytes) << name;
+  }
+  // One that is told to stop says how to go on.
+  ChildProcess child(train("thirds-stopped", {"--shards", path("thirds"), "--steps", "4000"}));
+  while (!fs::exists(path("thirds-stopped/fold-0/checkpoints")) && child.running()) {
+    child.take_output();
+    std::this_thread::yield();
+  }
+  child.signal(SIGINT);
+  const ChildResult stopped = child.wait();
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("train_quest: fold 0, of 0 to 2"),
+                                 HasSubstr("; go on with the same options and --resume last")));
+}
+
 TEST_F(Quest, GoesOnWithAFoldBitForBit) {
   ChildProcess child(train("stopped", {"--fold", "0", "--steps", "12"}));
   while (!fs::exists(path("stopped/fold-0/checkpoints/step-00000004")) && child.running()) std::this_thread::yield();
@@ -331,26 +506,39 @@ TEST_F(Quest, GoesOnWithAFoldBitForBit) {
   EXPECT_THAT(refusal(train("stopped", {"--resume", *checkpoint})), HasSubstr("--fold is missing"));
 }
 
-TEST_F(Quest, KilledPreparationsAndPredictionsLeaveNothingHalfWritten) {
+// MILLRACE_KILLS: how many of each.
+TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) {
   const auto shards = test::files_below(path("shards"));
-  succeed(predict("table.csv", "whole.csv"));
+  const Command binned = {"--shards", path("shards")};
+  succeed(predict("table.csv", "whole.csv", binned));
   const std::string csv = test::read_file(path("whole.csv"));
-  const int kills = test::soaking() ? 50 : 2;
-  for (int kill = 0; kill < kills; ++kill) {
-    const auto delay = std::chrono::milliseconds((test::seed_of_this_run() + 37 * static_cast<uint64_t>(kill)) % 120);
-    for (const Command& command : {prepare("killed"), predict("table.csv", "killed.csv")}) {
+  const auto trained = test::files_below(path("run/fold-0/model"));
+  const Command training = train("killed-run", {"--fold", "0", "--resume", "last"});
+  const auto kills = test::number_from_environment("MILLRACE_KILLS").value_or(test::soaking() ? 50 : 2);
+  const CounterRng rng(test::seed_of_this_run(), 36);
+  for (int64_t kill = 0; kill < kills; ++kill) {
+    uint32_t most = 120;  // milliseconds, about as long as each takes
+    for (const Command& command : {prepare("killed"), predict("table.csv", "killed.csv", binned), training}) {
       ChildProcess child(command);
-      std::this_thread::sleep_for(delay);
+      const uint32_t delay = uniform_below(rng.words(static_cast<uint64_t>(kill))[most % 4], most);
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay));
       child.signal(SIGKILL);
       child.wait();
+      most += 101;
     }
+    EXPECT_TRUE(!fs::exists(path("killed-run/fold-0/model")) ||
+                test::files_below(path("killed-run/fold-0/model")) == trained);
     const std::string said = test::read_file(path("killed.csv"));
     EXPECT_TRUE(said.empty() || said == csv);
     succeed(prepare("killed"));
     EXPECT_TRUE(test::files_below(path("killed")) == shards);
-    succeed(predict("table.csv", "killed.csv"));
+    succeed(predict("table.csv", "killed.csv", binned));
     EXPECT_EQ(test::read_file(path("killed.csv")), csv);
     fs::remove(path("killed.csv"));
+    if (kill % 2 == 0) continue;  // half of the trainings go on from where another one was killed
+    succeed(training);
+    EXPECT_TRUE(test::files_below(path("killed-run/fold-0/model")) == trained);
+    fs::remove_all(path("killed-run"));
   }
 }
 
@@ -365,8 +553,12 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
   EXPECT_TRUE(test::files_below(path("shards")) == before);
   EXPECT_THAT(refusal(prepare("x", {"--packages", path("table.csv")})), HasSubstr("one of --csv and --packages"));
   EXPECT_THAT(refusal(prepare("x", {"--rows", "5"})), HasSubstr("--rows is of --packages"));
-  EXPECT_THAT(refusal(prepare("x", {"--preset", "original"})), HasSubstr("--max-question is of --preset"));
+  EXPECT_THAT(refusal(prepare("x", {"--preset", "original"})),
+              HasSubstr("--preset and --max-question do not go together"));
 
+  EXPECT_THAT(succeed({test::kTrainQuest, "--help"}).out, HasSubstr("OUT/fold-N/model"));
+  EXPECT_THAT(refusal(train("x", {"--freeze", "nosuch"})), HasSubstr("--freeze"));
+  EXPECT_FALSE(fs::exists(path("x")));
   EXPECT_THAT(refusal(train("x", {"--fold", "2"})), HasSubstr("has the folds 0 to 1, and no fold 2"));
   test::write_file(path("other.json"), test::letter_tokenizer_json() + "\n");
   EXPECT_THAT(refusal(train("x", {"--tokenizer", path("other.json")})),
@@ -378,18 +570,17 @@ TEST_F(Quest, RefusesInOneLineWhatCannotBeAndLeavesAllAsItWas) {
   EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--ensemble", "votes"})),
               HasSubstr("must be logits, probabilities or ranks"));
   succeed(prepare("three", {"--folds", "3"}));
-  EXPECT_THAT(refusal({test::kPredictQuest, "--models", path("run"), "--shards", path("three")}),
-              HasSubstr("has 3 folds, and models are there for 2"));
+  EXPECT_THAT(refusal(measure("run", {"--shards", path("three")})),
+              HasSubstr("three has another split of rows into folds than"));
   succeed(prepare("wide", {"--max-answer", "40"}));
-  EXPECT_THAT(refusal({test::kPredictQuest, "--models", path("run"), "--shards", path("wide")}),
-              HasSubstr("has other targets, limits or tokenizer than"));
+  EXPECT_THAT(refusal(measure("run", {"--shards", path("wide")})), HasSubstr("wide has other limits than"));
   fs::create_directories(path("mixed"));
   fs::copy(path("run/fold-0"), path("mixed/fold-0"), fs::copy_options::recursive);
   fs::create_directories(path("mixed/fold-1/best"));
+  fs::create_directories(path("mixed/fold-1/model"));
   EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("mixed")})), HasSubstr("fold 1 has no model in"));
   succeed(train("mixed", {"--fold", "1", "--shards", path("wide"), "--overwrite"}));
-  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("mixed")})),
-              HasSubstr("is a model of other targets, limits or tokenizer than"));
+  EXPECT_THAT(refusal(predict("table.csv", "x.csv", {"--models", path("mixed")})), HasSubstr("has other limits than"));
   EXPECT_FALSE(fs::exists(path("x.csv")));
 }
 
@@ -397,8 +588,8 @@ TEST_F(Quest, PreparesPackagesWithTestRowsAndTextsOfOtherSources) {
   std::string list;
   for (int i = 0; i < 40; ++i) {
     list += fmt::format(
-        "Package: p{}\nSource: s{}\nSection: misc\n{}Description: thing {}\n first {} part\n .\n second part\n\n", i,
-        i / 2, i % 10 == 9 ? "" : fmt::format("Tag: a, b, c, d, e{}, f\n", i % 3 == 0 ? ", g" : ""), i, i);
+        "Package: p{}\nSource: s{}\nSection: misc\n{}Description: thing {}\n first {} part\n .\n second part of {}\n\n",
+        i, i / 2, i % 10 == 9 ? "" : fmt::format("Tag: a, b, c, d, e{}, f\n", i % 3 == 0 ? ", g" : ""), i, i, i);
   }
   test::write_file(path("packages"), list);
   const Command command = {test::kPrepareQuest,
@@ -420,15 +611,22 @@ TEST_F(Quest, PreparesPackagesWithTestRowsAndTextsOfOtherSources) {
                            path("test.csv"),
                            "--other-texts",
                            path("other.txt")};
-  EXPECT_THAT(succeed(command).out,
-              AllOf(HasSubstr("left out: 4 packages without tags, 0 without a second paragraph, 13 not drawn"),
-                    HasSubstr("20 rows in")));
+  EXPECT_THAT(
+      succeed(command).out,
+      AllOf(HasSubstr("left out: 4 packages without tags, 0 without a second paragraph, 13 not drawn; 3 test rows"),
+            HasSubstr("20 rows in"), HasSubstr(" groups of at most 2, ")));
   const QuestRows test_rows = read_csv_rows(path("test.csv"), std::nullopt);
   EXPECT_THAT(test_rows.rows, SizeIs(3));
-  EXPECT_THAT(test::read_file(path("other.txt")), AllOf(HasSubstr("thing "), testing::EndsWith("part\n")));
+  EXPECT_THAT(test::read_file(path("other.txt")), AllOf(HasSubstr("thing "), HasSubstr("part")));
   const auto json = nlohmann::json::parse(succeed(command + Command{"--json"}).out);
   EXPECT_EQ(json.at("not_drawn"), 13);
   EXPECT_EQ(json.at("rows"), 20);
+  EXPECT_EQ(json.at("test_rows"), 3);
+  EXPECT_EQ(json.at("largest_group"), 2);
+  const auto before = test::files_below(path("of-packages"));
+  EXPECT_THAT(refusal(command + Command{"--test-csv", path("nodir/t.csv"), "--seed", "7"}), HasSubstr("nodir/t.csv"));
+  EXPECT_THAT(refusal(command + Command{"--rows", "36"}), HasSubstr("3 test rows are asked for, and 0 packages"));
+  EXPECT_TRUE(test::files_below(path("of-packages")) == before);
   EXPECT_GT(json.at("padding_share"), 0.1);
   EXPECT_THAT(refusal(command + Command{"--q-targets", "x"}), HasSubstr("q-targets"));
   EXPECT_THAT(refusal(command + Command{"--question-targets", "x"}), HasSubstr("--question-targets is of --csv"));

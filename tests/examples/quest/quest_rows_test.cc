@@ -47,7 +47,7 @@ TEST_F(CsvRows, HaveTextsWithQuotesAndNewlinesAndTheTargetsOfEachHead) {
   EXPECT_EQ(rows.rows[0].title, "title");
   EXPECT_THAT(rows.rows[0].labels, ElementsAre(0.5F, 1.0F));
   EXPECT_EQ(rows.rows[1].answer, "a, b");
-  EXPECT_EQ(rows.rows[0].group, rows.rows[1].group);
+  EXPECT_THAT(rows.rows[0].keys, ElementsAre("body"));
 }
 
 TEST_F(CsvRows, AreNumberedWhereTheyHaveNoIdAndNeedOneForPredictions) {
@@ -146,7 +146,7 @@ TEST(PackagesAsRows, HaveTheSynopsisFirstAndTheOtherParagraphsForAnAnswer) {
   EXPECT_EQ(rows.rows[0].title, "boils water");
   EXPECT_EQ(rows.rows[0].body, "A kettle.");
   EXPECT_EQ(rows.rows[0].answer, "Quick. Loud.");
-  EXPECT_EQ(rows.rows[0].group, "kettles");
+  EXPECT_THAT(rows.rows[0].keys, ElementsAre("kettles", "A kettle.", "Quick. Loud."));
   EXPECT_THAT(rows.rows[0].labels, ElementsAre(1, 0, 1, 0, 0, 0));
   std::vector<Head> heads;
   for (const QuestTarget& target : rows.targets) heads.push_back(target.head);

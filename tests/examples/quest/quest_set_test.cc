@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/dataset.h"
@@ -43,6 +44,7 @@ TEST_F(QuestShards, HoldEachRowInOneValidationAndAllOtherTrainings) {
   const QuestStatistics statistics = prepare(out()).value();
   EXPECT_EQ(statistics.rows, 33);
   EXPECT_EQ(statistics.groups, 11);
+  EXPECT_EQ(statistics.largest_group, 3);
   EXPECT_THAT(statistics.fold_rows, ElementsAre(9, 6, 6, 6, 6));         // 11 groups of 3
   std::map<std::vector<int64_t>, std::multiset<std::string>> shards_of;  // by the question's and the answer's ids
   for (int fold = 0; fold < 5; ++fold) {
@@ -128,9 +130,11 @@ TEST_F(QuestShards, AreTheSameForAnyNumberOfThreads) {
 TEST_F(QuestShards, HaveStatisticsThatAreReadBackAndKnowWhatIsMissing) {
   const QuestStatistics written = prepare(out(), {.folds = 3}).value();
   const QuestStatistics read = read_quest_set(out());
-  EXPECT_EQ(read.format, written.format);
+  read.format.check_same(written.format, "x", "y");
   EXPECT_EQ(to_json(read), to_json(written));
   EXPECT_EQ(read.format.vocabulary_size, 32);
+  EXPECT_EQ(read.format.pad_token, 3);
+  EXPECT_EQ(read.format.folds, 3);
   EXPECT_THAT(read.format.targets,
               ElementsAre(QuestTarget{"a_long", Head::kAnswer}, QuestTarget{"q_short", Head::kQuestion},
                           QuestTarget{"both_fit", Head::kJoint}, QuestTarget{"q_far", Head::kQuestion},
@@ -145,8 +149,46 @@ TEST_F(QuestShards, HaveStatisticsThatAreReadBackAndKnowWhatIsMissing) {
   std::filesystem::remove(out() + "/" + read.shard_name(false, 1));
   EXPECT_THAT([&] { (void)read_quest_set(out()); },
               ThrowsMessage<ErrorException>(AllOf(HasSubstr("fold 1 is not whole"), HasSubstr("valid-1-"))));
+  auto json = nlohmann::json::parse(to_json(written));
+  json["fold_rows"] = std::vector<int64_t>();
+  test::write_file(out() + "/statistics.json", json.dump());
+  EXPECT_THAT(
+      [&] { (void)read_quest_set(out()); },
+      ThrowsMessage<ErrorException>(AllOf(HasSubstr("3 folds, of which 0 have rows"), HasSubstr("statistics"))));
   test::write_file(out() + "/statistics.json", "{\"rows\": 3}");
   EXPECT_THAT([&] { (void)read_quest_set(out()); }, ThrowsMessage<ErrorException>(HasSubstr("statistics.json")));
+}
+
+TEST_F(QuestShards, KnowOfWhichSplitTheyAre) {
+  const QuestFormat format = prepare(out()).value().format;
+  const auto refusal = [&](const QuestStatistics& other) {
+    try {
+      other.format.check_same(format, "these", "those");
+    } catch (const ErrorException& e) {
+      return e.error().message;
+    }
+    return std::string("the same");
+  };
+  EXPECT_EQ(refusal(prepare(out("unpadded"), {.padded = false}).value()), "the same");
+  EXPECT_EQ(refusal(prepare(out("four"), {.folds = 4}).value()),
+            "these has another split of rows into folds than those");
+  rows_.rows[3].labels[0] += 0.25F;
+  EXPECT_EQ(refusal(prepare(out("labels")).value()), "these has another split of rows into folds than those");
+  rows_.rows[3].labels[0] -= 0.25F;
+  EXPECT_EQ(refusal(prepare(out("again")).value()), "the same");
+  std::swap(rows_.rows[0], rows_.rows[30]);
+  EXPECT_EQ(refusal(prepare(out("order")).value()), "these has another split of rows into folds than those");
+  rows_.targets[0].name = "x";
+  EXPECT_EQ(refusal(prepare(out("targets")).value()), "these has other targets than those");
+}
+
+TEST_F(QuestShards, StayAsTheyWereWhereWhatIsWrittenBesideThemFails) {
+  (void)prepare(out());
+  const auto before = test::files_below(out());
+  const auto fail = [] { throw ErrorException(ErrorCode::kIo, "full"); };
+  EXPECT_THAT([&] { (void)prepare(out(), {.folds = 2, .before_commit = fail}); },
+              ThrowsMessage<ErrorException>(HasSubstr("full")));
+  EXPECT_TRUE(test::files_below(out()) == before);
 }
 
 TEST_F(QuestShards, ReplaceThoseOfAnEarlierSetAndRefuseWhatTheyCannotBeMadeOf) {

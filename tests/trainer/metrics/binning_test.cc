@@ -1,8 +1,9 @@
 // Bins against a slow reference: each k tried with `spearman` itself.
 #include "millrace/trainer/metrics/binning.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,27 +29,26 @@ double round_half_even(double x) {
   return std::fmod(below, 2) == 0 ? below : below + 1;
 }
 
-std::vector<double> slowly_binned(const std::vector<double>& scores, int k) {
-  double least = std::numeric_limits<double>::infinity();
-  double largest = -least;
-  for (const double score : scores) {
-    least = std::min(least, score);
-    largest = std::max(largest, score);
-  }
-  if (k == 0 || least == largest) return scores;
+std::vector<double> slowly_binned(const std::vector<double>& scores, const Bins& bins) {
   std::vector<double> result;
-  for (const double score : scores) result.push_back(round_half_even((score - least) / (largest - least) * k) / k);
-  return result;
+  for (const double score : scores) {
+    const double kept = score < bins.least ? bins.least : score > bins.largest ? bins.largest : score;
+    result.push_back(round_half_even((kept - bins.least) / (bins.largest - bins.least) * bins.k) / bins.k);
+  }
+  const bool one_value = std::set(result.begin(), result.end()).size() == 1;
+  return bins.k == 0 || (one_value && std::set(scores.begin(), scores.end()).size() > 1) ? scores : result;
 }
 
-int slowly_best_bins(const std::vector<double>& scores, const std::vector<double>& labels) {
+Bins slowly_best_bins(const std::vector<double>& scores, const std::vector<double>& labels) {
+  Bins bins;
   double best = spearman(scores, labels);
-  int bins = 0;
   for (int k = 2; k <= 199; ++k) {
-    const double value = spearman(slowly_binned(scores, k), labels);
+    const Bins these = {
+        .k = k, .least = *std::ranges::min_element(scores), .largest = *std::ranges::max_element(scores)};
+    const double value = spearman(slowly_binned(scores, these), labels);
     if (!(value > best)) continue;
     best = value;
-    bins = k;
+    bins = these;
   }
   return bins;
 }
@@ -74,17 +74,47 @@ FoldScores drawn_fold(const std::vector<int>& levels, size_t rows, double noise,
 }
 
 TEST(Binned, RoundsHalvesToTheEvenStep) {
-  EXPECT_THAT(binned(std::vector{0.0, 0.25, 0.5, 0.75, 1.0}, 2), ElementsAre(0, 0, 0.5, 1, 1));
-  EXPECT_THAT(binned(std::vector{-4.0, -3.0, 0.0}, 2), ElementsAre(0, 0, 1));  // 1/4 of 2 is a half
-  EXPECT_THAT(binned(std::vector{3.0, 1.0, 2.2}, 0), ElementsAre(3.0, 1.0, 2.2));
-  EXPECT_THAT(binned({}, 5), IsEmpty());
+  EXPECT_THAT(binned(std::vector{0.0, 0.25, 0.5, 0.75, 1.0}, {.k = 2, .least = 0, .largest = 1}),
+              ElementsAre(0, 0, 0.5, 1, 1));
+  EXPECT_THAT(binned(std::vector{-4.0, -3.0, 0.0}, {.k = 2, .least = -4, .largest = 0}),
+              ElementsAre(0, 0, 1));  // 1/4 of 2 is a half
+  EXPECT_THAT(binned(std::vector{3.0, 1.0, 2.2}, {}), ElementsAre(3.0, 1.0, 2.2));
+  EXPECT_THAT(binned({}, {.k = 5, .least = 0, .largest = 1}), IsEmpty());
 }
 
-TEST(Binned, LeavesAColumnOfOneValueAsItIs) { EXPECT_THAT(binned(std::vector{0.3, 0.3, 0.3}, 7), Each(0.3)); }
+TEST(Binned, SaysTheSameOfAScoreWhateverStandsBesideIt) {
+  const Bins bins = {.k = 4, .least = 1, .largest = 3};
+  const std::vector<double> all = {0.5, 1, 1.6, 2.1, 2.2, 2.9, 3, 7};
+  const std::vector<double> together = binned(all, bins);
+  EXPECT_THAT(together, ElementsAre(0, 0, 0.25, 0.5, 0.5, 1, 1, 1));  // what is outside goes to the ends
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_THAT(binned(std::vector{all[i]}, bins), ElementsAre(together[i]));
+    if (i > 0 && together[i] != together[i - 1]) {
+      EXPECT_THAT(binned(std::vector{all[i], all[i - 1]}, bins), ElementsAre(together[i], together[i - 1]));
+    }
+  }
+}
+
+TEST(Binned, LeavesScoresAsTheyAreThatWouldAllBecomeEqual) {
+  const Bins bins = {.k = 2, .least = 0, .largest = 1};
+  EXPECT_THAT(binned(std::vector{0.3, 0.4, 0.6}, bins), ElementsAre(0.3, 0.4, 0.6));
+  EXPECT_THAT(binned(std::vector{0.3, 0.3, 0.3}, bins), Each(0.5));  // nothing is lost
+}
 
 TEST(Binned, RoundsColumnsByThemselves) {
-  EXPECT_THAT(binned_columns(std::vector{0.0, 5.0, 0.3, 6.0, 1.0, 6.5}, std::vector{2, 0}),
+  EXPECT_THAT(binned_columns(std::vector{0.0, 5.0, 0.3, 6.0, 1.0, 6.5}, std::vector<Bins>{{2, 0, 1}, {}}),
               ElementsAre(0, 5, 0.5, 6, 1, 6.5));
+}
+
+TEST(FoldScores, AreByColumn) {
+  const FoldScores fold = fold_scores(std::vector{0.1, 0.2, 0.3, 0.4}, std::vector{1.0F, 2.0F, 3.0F, 4.0F}, 2);
+  EXPECT_THAT(fold.scores, ElementsAre(ElementsAre(0.1, 0.3), ElementsAre(0.2, 0.4)));
+  EXPECT_THAT(fold.labels, ElementsAre(ElementsAre(1, 3), ElementsAre(2, 4)));
+  EXPECT_THAT(
+      [] {
+        (void)fold_scores(std::vector{0.1, 0.2, 0.3}, std::vector{1.0F, 2.0F, 3.0F}, 2);
+      },
+      ThrowsMessage<ErrorException>(testing::HasSubstr("3 scores and 3 labels of rows of 2")));
 }
 
 TEST(BestBins, AreThoseOfTheSlowReferenceOnThirdsSixthsNinthsAndConstants) {
@@ -95,18 +125,19 @@ TEST(BestBins, AreThoseOfTheSlowReferenceOnThirdsSixthsNinthsAndConstants) {
                 slowly_best_bins(fold.scores[column], fold.labels[column]))
           << seed << " " << column;
       for (const int k : {2, 3, 10, 199}) {
-        EXPECT_EQ(binned(fold.scores[column], k), slowly_binned(fold.scores[column], k));
+        const Bins bins = {.k = k, .least = 0.1, .largest = 0.7};
+        EXPECT_EQ(binned(fold.scores[column], bins), slowly_binned(fold.scores[column], bins));
       }
     }
   }
 }
 
 TEST(BestBins, AreNoneWhereNothingCanBeGained) {
-  EXPECT_EQ(best_bins(std::vector{0.1, 0.2, 0.3}, std::vector{1.0, 2.0, 3.0}), 0);
-  EXPECT_EQ(best_bins(std::vector{0.1, 0.2, 0.3}, std::vector{1.0, 1.0, 1.0}), 0);
-  EXPECT_EQ(best_bins(std::vector{0.5, 0.5, 0.5}, std::vector{1.0, 2.0, 3.0}), 0);
-  EXPECT_EQ(best_bins(std::vector{0.1, std::nan(""), 0.3}, std::vector{1.0, 1.0, 0.0}), 0);
-  EXPECT_EQ(best_bins({}, {}), 0);
+  EXPECT_EQ(best_bins(std::vector{0.1, 0.2, 0.3}, std::vector{1.0, 2.0, 3.0}), Bins());
+  EXPECT_EQ(best_bins(std::vector{0.1, 0.2, 0.3}, std::vector{1.0, 1.0, 1.0}), Bins());
+  EXPECT_EQ(best_bins(std::vector{0.5, 0.5, 0.5}, std::vector{1.0, 2.0, 3.0}), Bins());
+  EXPECT_EQ(best_bins(std::vector{0.1, std::nan(""), 0.3}, std::vector{1.0, 1.0, 0.0}), Bins());
+  EXPECT_EQ(best_bins({}, {}), Bins());
   EXPECT_THAT([] { (void)best_bins(std::vector{0.1}, {}); },
               ThrowsMessage<ErrorException>(testing::HasSubstr("bins of 1 scores by 0 labels")));
 }
@@ -149,6 +180,13 @@ TEST(BinningGain, ChoosesOnTheOtherFoldsAndMeasuresOnTheOneLeftOut) {
     }
   }
   EXPECT_GT(chosen_otherwise, 1);
+}
+
+TEST(BinningGain, BinsNothingWhereThereIsNoOtherFoldToChooseBy) {
+  const FoldScores fold = drawn_fold({9}, 300, 0.1, 1);
+  const BinningGain gain = binning_gain({&fold, 1});
+  EXPECT_EQ(gain.raw, gain.binned);
+  EXPECT_THAT(gain.bins, ElementsAre(Bins()));
 }
 
 TEST(BinningGain, GainsOnLabelsOfNineLevelsThatTheScoresFollowClosely) {

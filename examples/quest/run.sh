@@ -19,11 +19,14 @@ usage: examples/quest/run.sh [options]
   --packages FILE        the rows: tagged packages of Debian, as examples/packages/fetch.sh writes them. Default: fetched
                          to DIR/packages.txt
   --csv FILE             other rows: question_title, question_body, answer, targets in [0, 1]; with --model
+  --prepare-option ARGS...  options of prepare_quest, with their values; may be repeated
   --test-csv FILE        with --csv: rows to predict, with qa_id. Default: none
-  --model DIR            a RoBERTa in Hugging Face's layout, with its tokenizer, to start from. Default: tokenizer and
-                         encoder are trained on the packages, without those that are rows
+  --model DIR            a RoBERTa in Hugging Face's layout, with its tokenizer, to start from. Default: a tokenizer is
+                         trained on all packages, and an encoder on the texts of those that are no rows
   --out DIR              everything goes here. Default: examples/quest/out
   --overwrite            replace the encoder and the models of an earlier run in DIR
+  --resume               go on in DIR with the same options: tokenizer, shards, encoder and models that are whole stay,
+                         and a training that was stopped goes on. So other folds come beside those of --fold
   --fold N               one fold alone, without predictions. Default: all
   --dynamic              batches of rows of similar lengths, padded to a multiple of 32
   --threads N            Default: 0, one for each core. The result does not depend on it
@@ -31,7 +34,7 @@ usage: examples/quest/run.sh [options]
   --json                 each program prints one JSON object
 rows: more about them in prepare_quest --help
   --rows N               packages. $(default rows)
-  --test-rows N          packages that are predicted at the end. $(default test-rows)
+  --test-rows N          packages that are predicted at the end; 0: none. $(default test-rows)
   --folds N              $(default folds)
   --max-question N       tokens. $(default max-question)
   --max-answer N         $(default max-answer)
@@ -46,9 +49,9 @@ encoder, without --model: a masked language model
 models: first the heads alone, then all, rising from a thirtieth of the rate in a tenth of the steps and falling along a
 cosine to a tenth of it; more about them, and about those without a default here, in train_quest --help
   --head-epochs N        $(default head-epochs)
-  --head-learning-rate X $(default head-learning-rate)
-  --epochs N             $(default epochs)
-  --learning-rate X      $(default learning-rate)
+  --head-learning-rate X $(default head-learning-rate), with --model 1e-3
+  --epochs N             $(default epochs), with --model 3
+  --learning-rate X      $(default learning-rate), with --model 3e-5
   --optimizer NAME       $(default optimizer)
   --global-batch N       $(default global-batch)
   --report-every N       $(default report-every)
@@ -63,22 +66,37 @@ TEXT
 }
 
 trainer_options="optimizer global-batch head-dropout max-shapes $run_options"
-read_options "overwrite dynamic json" "packages csv test-csv model out fold threads seed rows test-rows folds preset
+read_options "overwrite resume dynamic json" "packages csv test-csv model out fold threads seed rows test-rows folds preset
   max-question max-answer vocab-size layers hidden heads encoder-steps encoder-learning-rate head-epochs
-  head-learning-rate epochs learning-rate ensemble $trainer_options" "" "$@"
+  head-learning-rate epochs learning-rate ensemble $trainer_options" prepare-option "$@"
 out=${value[out]} packages=${value[packages]-} csv=${value[csv]-} test_csv=${value[test-csv]-} model=${value[model]-}
 need_file packages csv test-csv
 need_folder model
 [ -z "$csv" ] || [ -z "$packages" ] || fail "--csv and --packages are two kinds of rows"
 [ -z "$csv" ] || [ -n "$model" ] || fail "--csv needs --model, whose tokenizer and encoder are used"
 [ -z "$test_csv" ] || [ -n "$csv" ] || fail "--test-csv goes with --csv"
+[ -z "${is_given[overwrite]+x}" ] || [ -z "${is_given[resume]+x}" ] || fail "--overwrite begins anew, and --resume goes on"
+case ${value[ensemble]} in
+  logits | probabilities | ranks) ;;
+  *) fail "--ensemble is '${value[ensemble]}', must be logits, probabilities or ranks" ;;
+esac
 if [ -n "${value[preset]+x}" ]; then
   [ -n "$model" ] || fail "--preset needs --model: an encoder of its own reads --max-question and --max-answer tokens"
   for name in max-question max-answer; do [ -n "${is_given[$name]+x}" ] || unset "value[$name]"; done
 fi
+if [ -n "$model" ]; then
+  for pair in head-learning-rate=1e-3 epochs=3 learning-rate=3e-5; do
+    [ -n "${is_given[${pair%%=*}]+x}" ] || value[${pair%%=*}]=${pair#*=}
+  done
+elif [ -d "$out/encoder/model" ] && [ -z "${is_given[overwrite]+x}${is_given[resume]+x}" ]; then
+  fail "$out holds the encoder of an earlier run; give --resume, --overwrite, or another --out"
+fi
 arguments_of threads json && common=("${arguments[@]}")
 arguments_of seed && seed=("${arguments[@]}")
-arguments_of overwrite && overwrite=("${arguments[@]}")
+arguments_of overwrite && going_on=("${arguments[@]}")
+[ -z "${is_given[resume]+x}" ] || going_on=(--resume last)
+# is_kept FILE: it is whole, and not to be made anew.
+is_kept() { [ -n "${is_given[resume]+x}" ] && [ -e "$1" ]; }
 
 build_programs train_unigram prepare_tfrecord_shards train_mlm prepare_quest train_quest predict_quest
 mlm="$programs/mlm"
@@ -88,37 +106,33 @@ if [ -z "$csv" ] && [ -z "$packages" ]; then
   packages="$out/packages.txt"
   fetch_packages "$packages" || fail "no rows: give --packages FILE, or --csv FILE"
 fi
+encoder="$model"
 tokenizer="$model/tokenizer.json"
 if [ -z "$model" ]; then
-  echo "== training the tokenizer" >&2
+  encoder="$out/encoder/model"
   tokenizer="$out/tokenizer.json"
+fi
+if [ -z "$model" ] && ! is_kept "$tokenizer"; then
+  echo "== training the tokenizer" >&2
   "$mlm/train_unigram" --out "$out" --packages "$packages" --vocab-size "${value[vocab-size]}" "${seed[@]}" \
     "${common[@]}"
 fi
 
-echo "== writing shards" >&2
 rows=(--csv "$csv")
 if [ -z "$csv" ]; then
-  test_csv="$out/test.csv"
-  rows=(--packages "$packages" --rows "${value[rows]}" "${seed[@]}" --test-rows "${value[test-rows]}" --test-csv "$test_csv"
-    --other-texts "$out/other_texts.txt")
+  rows=(--packages "$packages" --rows "${value[rows]}" "${seed[@]}" --other-texts "$out/other_texts.txt")
+  if [ "${value[test-rows]}" != 0 ]; then
+    test_csv="$out/test.csv"
+    rows+=(--test-rows "${value[test-rows]}" --test-csv "$test_csv")
+  fi
 fi
-arguments_of folds preset max-question max-answer
-"$quest/prepare_quest" "${rows[@]}" --tokenizer "$tokenizer" --out "$out/shards" "${arguments[@]}" "${common[@]}"
-
-if [ -z "$model" ]; then
-  echo "== training the encoder on the texts of other packages" >&2
-  model="$out/encoder/model"
-  longest=$((value[max-question] > value[max-answer] ? value[max-question] : value[max-answer]))
-  "$mlm/prepare_tfrecord_shards" --tokenizer "$tokenizer" --out "$out/encoder/shards" --text "$out/other_texts.txt" \
-    --max-length "$longest" "${common[@]}"
-  "$mlm/train_mlm" --out "$out/encoder" --tokenizer "$tokenizer" --max-length "$longest" --layers "${value[layers]}" \
-    --hidden "${value[hidden]}" --heads "${value[heads]}" --dropout 0 --mask-probability 0.2 --global-batch 32 \
-    --steps "${value[encoder-steps]}" --learning-rate "${value[encoder-learning-rate]}" --warmup-steps 5% \
-    --report-every 100 --evaluate-every 1000 --checkpoint-every 1000 "${seed[@]}" "${common[@]}" "${overwrite[@]}"
+if ! is_kept "$out/shards/statistics.json"; then
+  echo "== writing shards" >&2
+  arguments_of folds preset max-question max-answer
+  "$quest/prepare_quest" "${rows[@]}" --tokenizer "$tokenizer" --out "$out/shards" "${arguments[@]}" \
+    "${prepare_option[@]}" "${common[@]}"
 fi
 
-echo "== training the models" >&2
 rate=${value[learning-rate]}
 scaled() { awk -v rate="$rate" -v by="$1" 'BEGIN { print rate / by }'; }
 heads="epochs=${value[head-epochs]},learning-rate=${value[head-learning-rate]},warmup-steps=0"
@@ -127,8 +141,29 @@ everything="epochs=${value[epochs]},learning-rate=$rate,start-rate=$(scaled 30),
 everything+=",end-rate=$(scaled 10)"
 # shellcheck disable=SC2086  # names, a word each
 arguments_of fold dynamic $trainer_options
-"$quest/train_quest" --out "$out" --shards "$out/shards" --model "$model" --tokenizer "$tokenizer" --phase "$heads" \
-  --phase "$everything" "${arguments[@]}" "${seed[@]}" "${common[@]}" "${overwrite[@]}"
+training=(--out "$out" --shards "$out/shards" --tokenizer "$tokenizer" --phase "$heads" --phase "$everything"
+  "${arguments[@]}" "${seed[@]}" "${common[@]}" "${going_on[@]}")
+from=(--model "$encoder")
+if [ -z "$model" ] && ! is_kept "$encoder"; then
+  arguments_of layers hidden heads
+  from=("${arguments[@]}")
+fi
+# Before minutes of work: options and folder are such that the models can be trained.
+"$quest/train_quest" --check "${training[@]}" "${from[@]}" >/dev/null
+
+if [ -z "$model" ] && ! is_kept "$encoder"; then
+  echo "== training the encoder on the texts of other packages" >&2
+  longest=$((value[max-question] > value[max-answer] ? value[max-question] : value[max-answer]))
+  "$mlm/prepare_tfrecord_shards" --tokenizer "$tokenizer" --out "$out/encoder/shards" --text "$out/other_texts.txt" \
+    --max-length "$longest" "${common[@]}"
+  "$mlm/train_mlm" --out "$out/encoder" --tokenizer "$tokenizer" --max-length "$longest" --layers "${value[layers]}" \
+    --hidden "${value[hidden]}" --heads "${value[heads]}" --dropout 0 --mask-probability 0.2 --global-batch 32 \
+    --steps "${value[encoder-steps]}" --learning-rate "${value[encoder-learning-rate]}" --warmup-steps 5% \
+    --report-every 100 --evaluate-every 1000 --checkpoint-every 1000 "${seed[@]}" "${common[@]}" "${going_on[@]}"
+fi
+
+echo "== training the models" >&2
+"$quest/train_quest" "${training[@]}" --model "$encoder"
 
 [ -z "${value[fold]+x}" ] || exit 0
 echo "== predicting" >&2

@@ -18,18 +18,20 @@ namespace millrace {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsSubsetOf;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// examples/NAME/run.sh, its training program, and the options of that program which the script sets by itself or does
-// not give on.
+// examples/NAME/run.sh, its training program, the options of that program which the script sets by itself or does not
+// give on, and those of the script that take no value.
 struct Script {
   std::string name;
   const char* program = nullptr;
   std::set<std::string> own;
+  std::set<std::string> switches = {"overwrite", "json"};
 };
 
 void PrintTo(const Script& script, std::ostream* out) { *out << script.name; }
@@ -52,11 +54,10 @@ class RunScript : public ::testing::TestWithParam<Script> {};
 TEST_P(RunScript, TakesWhatItsHelpNames) {
   const test::ChildResult help = test::run_child({path_of(GetParam()), "--help"});
   ASSERT_EQ(help.exit_code, 0) << help.err;
-  const std::set<std::string> switches = {"overwrite", "json", "dynamic"};
   std::vector<std::string> command = {path_of(GetParam())};
   for (const std::string& name : options_in(help.out)) {
     command.push_back("--" + name);
-    if (!switches.contains(name)) command.emplace_back("1");
+    if (!GetParam().switches.contains(name)) command.emplace_back("1");
   }
   command.emplace_back("--no-such-option");  // so that nothing is built
   const test::ChildResult refused = test::run_child(command);
@@ -233,10 +234,97 @@ INSTANTIATE_TEST_SUITE_P(
         Script{.name = "mlm", .program = test::kTrainMlm, .own = {"check", "shards", "tokenizer", "synthetic"}},
         Script{.name = "quest",
                .program = test::kTrainQuest,
-               .own = {"check", "resume", "shards", "tokenizer", "dropout", "initializer-range", "steps", "start-rate",
-                       "end-rate", "warmup-steps", "decay", "freeze", "phase"}},
+               .own = {"check", "shards", "tokenizer", "dropout", "initializer-range", "steps", "start-rate",
+                       "end-rate", "warmup-steps", "decay", "freeze", "phase"},
+               .switches = {"overwrite", "json", "dynamic", "resume"}},
         Script{.name = "text_to_text", .program = test::kTrainTextToText, .own = {"check", "rows"}}),
     [](const auto& script) { return script.param.name; });
+
+class RunQuest : public ::testing::Test {
+ protected:
+  RunQuest() { make("model"); }
+  // What the programs are called with, of which all end well.
+  std::string calls_with(const std::vector<std::string>& options) const {
+    const test::ChildResult result = scripts_.run({.name = "quest"}, options);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const std::string calls = scripts_.calls();
+    return calls.substr(calls.find("predict_quest\n"));  // after what is built
+  }
+  std::string refusal(const std::vector<std::string>& options) const {
+    const test::ChildResult result = scripts_.run({.name = "quest"}, options);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(scripts_.calls(), "");
+    return result.err;
+  }
+  void make(const std::string& folder) const { std::filesystem::create_directories(scripts_.path(folder)); }
+  std::vector<std::string> packages(const std::vector<std::string>& more) const {
+    std::vector<std::string> options = {"--packages", scripts_.path("texts")};
+    options.insert(options.end(), more.begin(), more.end());
+    return options;
+  }
+
+  const ScriptsAlone scripts_;
+};
+
+TEST_F(RunQuest, RefusesBeforeAnythingIsInstalledWhatWouldEndItLater) {
+  EXPECT_THAT(refusal({"--ensemble", "votes"}), HasSubstr("--ensemble is 'votes', must be logits, probabilities or"));
+  EXPECT_THAT(refusal({"--overwrite", "--resume"}), HasSubstr("--overwrite begins anew, and --resume goes on"));
+  make("out/encoder/model");
+  EXPECT_THAT(refusal(packages({"--fold", "1"})), HasSubstr("give --resume, --overwrite, or another --out"));
+}
+
+TEST_F(RunQuest, LooksAtWhatIsToBeTrainedBeforeTheEncoderIs) {
+  const std::string calls = calls_with(packages({"--fold", "1"}));
+  const size_t check = calls.find("train_quest --check");
+  EXPECT_LT(calls.find("prepare_quest"), check);
+  EXPECT_LT(check, calls.find("train_mlm"));
+  EXPECT_THAT(calls.substr(check, calls.find('\n', check) - check),
+              AllOf(HasSubstr(" --fold 1 "), HasSubstr("learning-rate=2e-3"), HasSubstr(" --layers 2 ")));
+}
+
+TEST_F(RunQuest, PredictsNoTestRowsWhereNoneAreAskedFor) {
+  const std::string calls = calls_with(packages({"--test-rows", "0"}));
+  EXPECT_THAT(calls, Not(HasSubstr("--test-")));
+  const size_t prediction = calls.find("predict_quest --models");
+  ASSERT_NE(prediction, std::string::npos);
+  EXPECT_EQ(calls.find("--csv", prediction), std::string::npos);
+}
+
+TEST_F(RunQuest, GoesOnWithWhatIsWhole) {
+  make("out/encoder/shards");
+  make("out/shards");
+  test::write_file(scripts_.path("out/tokenizer.json"), "{}");
+  test::write_file(scripts_.path("out/shards/statistics.json"), "{}");
+  EXPECT_THAT(calls_with(packages({"--resume"})),
+              AllOf(Not(HasSubstr("train_unigram ")), Not(HasSubstr("prepare_quest")),
+                    ContainsRegex("train_mlm .* --resume last"), ContainsRegex("train_quest .* --resume last")));
+  make("out/encoder/model");
+  std::filesystem::remove(scripts_.path("calls"));
+  EXPECT_THAT(calls_with(packages({"--resume", "--fold", "1"})),
+              AllOf(Not(HasSubstr("train_mlm ")), ContainsRegex("train_quest .*--fold 1 .*--resume last"),
+                    HasSubstr("--model " + scripts_.path("out/encoder/model"))));
+}
+
+TEST_F(RunQuest, TakesTheRatesOfALargeModelAndOtherColumnsWhereTheyAreGiven) {
+  const std::vector<std::string> own = {"--csv",
+                                        scripts_.path("texts"),
+                                        "--model",
+                                        scripts_.path("model"),
+                                        "--prepare-option",
+                                        "--question-targets",
+                                        "q_.*",
+                                        "--prepare-option",
+                                        "--max-title",
+                                        "9"};
+  EXPECT_THAT(calls_with(own), AllOf(ContainsRegex("prepare_quest .*--question-targets q_\\.\\* --max-title 9"),
+                                     HasSubstr("--phase epochs=1,learning-rate=1e-3,"),
+                                     HasSubstr("--phase epochs=3,learning-rate=3e-5,start-rate=1e-06,")));
+  std::filesystem::remove(scripts_.path("calls"));
+  std::vector<std::string> given = own;
+  given.insert(given.end(), {"--learning-rate", "1e-5", "--epochs", "2", "--head-learning-rate", "1e-2"});
+  EXPECT_THAT(calls_with(given), AllOf(HasSubstr("--phase epochs=1,learning-rate=1e-2,"),
+                                       HasSubstr("--phase epochs=2,learning-rate=1e-5,")));
+}
 
 // What becomes of --steps and --warmup-steps, where their defaults are 9000 and 200.
 std::string length_given(const std::vector<std::string>& options) {

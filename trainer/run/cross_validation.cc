@@ -104,7 +104,7 @@ std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<
   if (folds.empty()) folds = folds_in(out);
   require(!folds.empty(), fmt::format("no models of folds: {} is not there", fold_folder(out, 0)));
   std::ranges::sort(folds);
-  folds.erase(std::ranges::unique(folds).begin(), folds.end());
+  folds.erase(std::unique(folds.begin(), folds.end()), folds.end());
   std::vector<FoldModel> models;
   models.reserve(folds.size());
   for (const int64_t fold : folds) {

@@ -328,10 +328,11 @@ TEST_F(TrainMlm, CtrlCLeavesACheckpointFromWhichTheTrainingGoesOnAsIfNothingHapp
   const ChildResult stopped = child.wait();
   ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
   ASSERT_FALSE(fs::exists(folder_.path("stopped/model")));
-  const size_t said = stopped.err.find("and --resume ");
-  ASSERT_NE(said, std::string::npos) << stopped.err;
-  std::string checkpoint = stopped.err.substr(said + std::string("and --resume ").size());
-  checkpoint.pop_back();
+  const std::string stopped_at = "stopped at ";
+  const size_t said = stopped.err.find(stopped_at);
+  const size_t end = stopped.err.find("; go on with the same options and --resume last\n", said);
+  ASSERT_NE(end, std::string::npos) << stopped.err;
+  const std::string checkpoint = stopped.err.substr(said + stopped_at.size(), end - said - stopped_at.size());
   ASSERT_TRUE(fs::is_directory(checkpoint)) << checkpoint;
 
   std::vector<std::string> resume = {"--resume", checkpoint};

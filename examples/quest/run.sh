@@ -28,7 +28,7 @@ usage: examples/quest/run.sh [options]
   --resume               go on in DIR with the same options: tokenizer, shards, encoder and models that are whole stay,
                          and a training that was stopped goes on. So other folds come beside those of --fold
   --fold N               one fold alone, without predictions. Default: all
-  --dynamic              batches of rows of similar lengths, padded to a multiple of 32
+  --dynamic              batches of rows of similar lengths, padded to even parts of the limits
   --threads N            Default: 0, one for each core. The result does not depend on it
   --seed N               $(default seed)
   --json                 each program prints one JSON object

@@ -57,9 +57,9 @@ std::optional<Options> parse(int argc, char** argv) {
   training.add_options()
       ("fold", whole_number(options.fold, {-1, 999}), "train this fold alone; -1: all")
       ("shuffle", whole_number(options.data.shuffle, {1, limits::kRows}), "rows in the shuffle buffer")
-      ("dynamic", "batches of rows of similar lengths, padded to a multiple of 32 instead of the limits")
+      ("dynamic", "batches of rows of similar lengths, padded to parts of 32 at most instead of the limits")
       ("max-shapes", whole_number(options.data.max_shapes, {1, limits::kFew}), "with --dynamic, different shapes of "
-       "batches at most; where multiples of 32 would give more, those of a larger number are taken");
+       "batches at most; where parts of 32 would give more, they are longer");
   // clang-format on
   po::options_description all;
   all.add(files).add(model).add(training).add(reports);

@@ -345,7 +345,7 @@ class TextToText(Task):
              "--prefix", self.form["prefix"], "--max-length", self.form["max_length"], "--head", self.form["head"],
              "--validation-share", 0, "--test-share", 0,
              form[0], *(one["name"] for one in classes), form[1], *(one["word"] for one in classes)])
-        run([self.program("predict_text_to_text"), "--model", model, "--csv", path, "--body", "text", "--out", answers])
+        run([self.program("predict_text_to_text"), "--model", model, "--csv", path, "--out", answers])
         return texts, self.form, only(rows, "train-*.tfrecord"), [word for _, _, word in read_csv(answers)]
 
     @staticmethod

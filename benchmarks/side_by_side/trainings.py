@@ -62,8 +62,10 @@ def events(folder, kind):
 
 
 def best_of(folder):
-    """The best model that was kept."""
-    return pathlib.Path(folder / "best" / pathlib.Path(events(folder, "best")[-1]["best"][0]["path"]).name)
+    """The best model that was kept, and its evaluation."""
+    step = events(folder, "best")[-1]["best"][0]["step"]
+    evaluation, = (event for event in events(folder, "evaluation") if event["step"] == step)
+    return folder / "best" / f"step-{step:08}", evaluation
 
 
 class Task:
@@ -85,7 +87,7 @@ class Task:
     def trained(self):
         """The folder of run.sh's training."""
         folder = self.run_folder(self.out)
-        need((folder / "model" / "config.json").exists(), f"there is no {folder / 'model'}; {self.made_by} writes it")
+        need((folder / "best").exists(), f"there is no {folder / 'best'}; {self.made_by} writes it")
         return folder
 
     def peer(self, request):
@@ -133,9 +135,7 @@ class Task:
         yield f"loss of step {LOSS_STEPS}", f"{ours[-1]:.6f}", f"{theirs[-1]:.6f}", f"largest difference {worst:.1e}", worst <= LOSS_BAR
 
     def loading(self):
-        folder = self.trained()
-        model = folder / "model"
-        ours = events(folder, "evaluation")[-1]
+        model, ours = best_of(self.trained())
         texts, form, rows, said = self.made_rows(model)
         checked = self.peer({"do": "check", "model": model, "validation": self.validation, "rows": rows, "texts": texts,
                              "form": form})
@@ -173,8 +173,11 @@ class Task:
             read = found.get(tag, [])
             need([step for step, _ in read] == [step for step, _ in points], f"TensorBoard reads other steps of {tag}: {read}")
             need(all(abs(a - b) <= 1e-6 * abs(b) for (_, a), (_, b) in zip(read, points)), f"TensorBoard reads another {tag}")
+        reports = [event["step"] for event in events(folder, "report")]
+        for tag in found.keys() - expected.keys():
+            need([step for step, _ in found[tag]] == reports, f"TensorBoard reads other steps of {tag}: {found[tag]}")
         count = sum(map(len, expected.values()))
-        yield f"points of {len(expected)} curves in log.jsonl", str(count), str(count), "", True
+        yield f"points of {len(expected)} curves", str(count), str(count), f"{len(found)} curves in all", True
 
     def linear(self):
         found = self.peer({"do": "linear", "features": self.token_features, "rows": self.splits})
@@ -208,18 +211,17 @@ class Task:
         yield f"peak memory, MB ({form})", f"{memory:.0f}", f"{their_memory:.0f}", f"{memory / their_memory:.2f} times", memory < their_memory
 
     def seeds(self):
-        ours, theirs = [], []
+        phases, ours, theirs = self.recipe(self.seed_steps), [], []
         for seed in SEEDS:
-            folder, summary = self.train_ours("seeds", self.recipe(), seed=seed, evaluate_every=self.evaluate_every,
-                                              report_every=self.evaluate_every)
+            folder, _ = self.train_ours("seeds", phases, seed=seed, evaluate_every=self.evaluate_every)
             ours.append(max(event["metrics"][self.metric] for event in events(folder, "evaluation")))
-            found = self.train_theirs(self.first(seed), self.recipe(), seed=seed, evaluate_every=self.evaluate_every)
+            found = self.train_theirs(self.first(seed), phases, seed=seed, evaluate_every=self.evaluate_every)
             theirs.append(max(evaluation["metric"] for evaluation in found["evaluations"]))
             say(f"{self.name}: seed {seed}: best {self.metric} {ours[-1]:.4f}, PyTorch {theirs[-1]:.4f}")
         error = math.sqrt((statistics.variance(ours) + statistics.variance(theirs)) / len(SEEDS))
         difference = statistics.mean(ours) - statistics.mean(theirs)
-        say_all = lambda values: f"{statistics.mean(values):.4f} ({', '.join(f'{value:.4f}' for value in values)})"
-        yield (f"best {self.metric}, mean of {len(SEEDS)} seeds", say_all(ours), say_all(theirs),
+        texts = [f"{statistics.mean(values):.4f} ({', '.join(f'{value:.4f}' for value in values)})" for values in (ours, theirs)]
+        yield (f"best {self.metric}, mean of {len(SEEDS)} seeds", *texts,
                f"{difference:+.4f}, standard error {error:.4f}", abs(difference) <= max(METRIC_BAR, 2 * error))
 
 
@@ -228,6 +230,7 @@ class Quest(Task):
     needed = [("shards", "train-0-*.tfrec"), ("encoder/model", "config.json")]
     programs = ["prepare_quest", "train_quest", "predict_quest"]
     metric, batch, shuffle, clip_norm = "spearman", 64, 2048, 0
+    seed_steps = None
     token_features = [["input_ids_question", "input_mask_question"], ["input_ids_answer", "input_mask_answer"]]
 
     def __init__(self, options):
@@ -282,7 +285,11 @@ class Quest(Task):
              "--question-targets", "target", "--answer-targets", "", "--joint-targets", "",
              *(word for name, value in limits.items() for word in (f"--max-{name}", value))])
         in_fold = [int(qa_id) for qa_id, fold in read_csv(shards / "folds.csv") if fold == "0"]
-        run([self.program("predict_quest"), "--models", self.out, "--csv", path, "--out", submission, "--no-binning"])
+        one_fold = self.work / "one_fold"
+        one_fold.mkdir(exist_ok=True)
+        (one_fold / "fold-0").unlink(missing_ok=True)
+        (one_fold / "fold-0").symlink_to(self.trained())
+        run([self.program("predict_quest"), "--models", one_fold, "--csv", path, "--out", submission, "--no-binning"])
         predicted = [list(map(float, row[1:])) for row in read_csv(submission)]
         return [texts[i] for i in in_fold], limits, only(shards, "valid-0-*.tfrec"), [predicted[i] for i in in_fold]
 
@@ -292,7 +299,7 @@ class Quest(Task):
         return f"predictions of {len(ours)} texts", "", "", f"differ by at most {largest:.1e}", largest <= 1e-5
 
     def figures(self):
-        return {"validation": max(event["metrics"]["spearman"] for event in events(self.trained(), "evaluation"))}
+        return {"validation": best_of(self.trained())[1]["metrics"]["spearman"]}
 
 
 class TextToText(Task):
@@ -302,6 +309,7 @@ class TextToText(Task):
     metric, batch, shuffle, clip_norm = "accuracy", 32, 1024, 1
     token_features = [["input_ids", "attention_mask"]]
     evaluate_every = 200
+    seed_steps = 600
 
     def __init__(self, options):
         super().__init__("text_to_text", options)
@@ -354,9 +362,9 @@ class TextToText(Task):
         return f"words for {len(ours)} texts", "", "", f"{different} differ", different == 0
 
     def figures(self):
-        answers = json.loads(run([self.program("predict_text_to_text"), "--model", self.out / "best", "--rows", self.out / "rows", "--json"]))
-        return {"validation": max(event["metrics"]["accuracy"] for event in events(self.out, "evaluation")),
-                "test": answers["accuracy"]}
+        model, evaluation = best_of(self.trained())
+        answers = run([self.program("predict_text_to_text"), "--model", model, "--rows", self.out / "rows", "--json"])
+        return {"validation": evaluation["metrics"]["accuracy"], "test": json.loads(answers)["accuracy"]}
 
 
 TASKS = {"quest": Quest, "text_to_text": TextToText}
@@ -401,7 +409,7 @@ def main():
                  f"peers/bin/pip install {' '.join(PACKAGES)}\nand --python peers/bin/python")
     if options.cores:
         os.sched_setaffinity(0, {int(core) for core in options.cores.split(",")})
-    table = ["| part | example | what | Millrace | PyTorch | | |", "|---|---|---|--:|--:|---|---|"]
+    table = ["| part | example | what | Millrace | Python | | |", "|---|---|---|--:|--:|---|---|"]
     failed = False
     for part in options.parts:
         for name in [options.only] if options.only else TASKS:

@@ -1,4 +1,4 @@
-"""Reads the shards that prepare_quest and prepare_text_to_text write, and gives their rows as the trainers take them."""
+"""Reads the shards of prepare_quest and prepare_text_to_text, and gives their rows as the trainers take them."""
 import struct
 
 import numpy
@@ -17,9 +17,10 @@ def make_example_class():
         for number, (key, kind, repeated) in enumerate(fields, 1):
             label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
             if isinstance(kind, str):
-                entry.field.add(name=key, number=number, label=label, type=field.TYPE_MESSAGE, type_name=f".rows.{kind}")
+                kind = {"type": field.TYPE_MESSAGE, "type_name": f".rows.{kind}"}
             else:
-                entry.field.add(name=key, number=number, label=label, type=kind)
+                kind = {"type": kind}
+            entry.field.add(name=key, number=number, label=label, **kind)
 
     message("Bytes", ("value", field.TYPE_BYTES, True))
     message("Floats", ("value", field.TYPE_FLOAT, True))

@@ -21,7 +21,8 @@ class Head(torch.nn.Module):
     def __init__(self, width, targets):
         super().__init__()
         narrow = max(1, width // 4)
-        self.gate = torch.nn.ModuleDict({"reduce": torch.nn.Linear(width, narrow), "expand": torch.nn.Linear(narrow, width)})
+        self.gate = torch.nn.ModuleDict({"reduce": torch.nn.Linear(width, narrow),
+                                         "expand": torch.nn.Linear(narrow, width)})
         self.output = torch.nn.Linear(width, targets)
 
     def forward(self, x, dropout):
@@ -158,14 +159,16 @@ def learning_rate(phase, step):
     if step < warmup:
         start = phase.get("start_rate", 0)
         return start + (highest - start) * step / warmup
-    share = (step - warmup) / max(1, phase["steps"] - warmup)
-    return end + (highest - end) * (0.5 * (1 + math.cos(math.pi * share)) if phase.get("decay") == "cosine" else 1 - share)
+    left = 1 - (step - warmup) / (phase["steps"] - warmup)
+    if phase.get("decay") == "cosine":
+        left = 0.5 * (1 - math.cos(math.pi * left))
+    return end + (highest - end) * left
 
 
 class Optimizer(torch.optim.Optimizer):
-    """AdamW and RAdam as TensorFlow's libraries and Millrace have them. torch.optim adds epsilon at another place (Adam's
-    is divided by the root of the second moment's correction here, RAdam's there), which in the first steps is some ten
-    times as much or as little."""
+    """AdamW and RAdam as TensorFlow's libraries and Millrace have them. torch.optim has epsilon at another place: that of
+    Adam is divided by the root of the second moment's correction here, that of RAdam there.
+    """
 
     def __init__(self, groups, name):
         super().__init__(groups, {"lr": 0, "weight_decay": 0})
@@ -201,13 +204,14 @@ class Optimizer(torch.optim.Optimizer):
         return first.mul_(r).div_((v / correction).sqrt_().add_(self.epsilon))
 
 
-def make_optimizer(phase, model, exact):
+def make_optimizer(phase, model, own):
+    """`own`: PyTorch's, which are faster."""
     decays, others = [], []
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not (phase.get("freeze") and re.search(phase["freeze"], name)))
         (others if re.search("LayerNorm|layer_norm|bias", name) else decays).append(parameter)
     groups = [{"params": decays, "weight_decay": phase.get("weight_decay", 0)}, {"params": others, "weight_decay": 0}]
-    if exact:
+    if not own:
         return Optimizer(groups, phase["optimizer"])
     if phase["optimizer"] == "adamw":
         return torch.optim.AdamW(groups, eps=1e-8, fused=True)
@@ -227,7 +231,7 @@ def train(request):
     steps = sum(phase["steps"] for phase in request["phases"])
     losses, evaluations, seconds, trained_rows = [], [], 0.0, 0
     for phase in request["phases"]:
-        optimizer = make_optimizer(phase, model, request["exact"])
+        optimizer = make_optimizer(phase, model, request["own_optimizers"])
         for step in range(phase["steps"]):
             begin = time.perf_counter()
             numbers = torch.tensor(next(order))
@@ -254,7 +258,7 @@ def train(request):
 
 
 def check(request):
-    """What transformers makes of a trained folder: keys, loss and metric, ids of texts, what is said of each of them."""
+    """What transformers makes of a trained folder: keys, loss and metric; of texts ids, and what the model says."""
     task = TASKS[request["task"]](request["model"], 0)
     keys = {name: sorted(map(str, found)) for name, found in task.loading.items() if found}
     if request["task"] == "quest":  # the heads are ours
@@ -298,15 +302,15 @@ def decode(request):
 
 
 def linear(request):
-    """The best of three logistic regressions (ridge where targets are not 0 and 1) on the counts of the rows' tokens."""
+    """The best of some logistic regressions (ridge where targets are not 0 and 1) on the counts of the rows' tokens."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge
 
     splits = {name: read_rows(path) for name, path in request["rows"].items()}
 
     def words(rows):
-        return [[(name, int(token)) for name, mask in request["features"] for token in rows[name][i][rows[mask][i] == 1]]
-                for i in range(len(rows["labels"]))]
+        return [[(name, int(token)) for name, mask in request["features"]
+                 for token in rows[name][i][rows[mask][i] == 1]] for i in range(len(rows["labels"]))]
 
     vectorizer = CountVectorizer(analyzer=list)
     counts = {"train": vectorizer.fit_transform(words(splits["train"]))}
@@ -320,7 +324,8 @@ def linear(request):
                 if not set(numpy.unique(target)) <= {0, 1}:
                     columns.append(Ridge(1 / strength).fit(counts["train"], target).predict)
                 elif numpy.ptp(target) > 0:
-                    columns.append(LogisticRegression(C=strength, solver="liblinear").fit(counts["train"], target).decision_function)
+                    model = LogisticRegression(C=strength, solver="liblinear").fit(counts["train"], target)
+                    columns.append(model.decision_function)
                 else:
                     columns.append(lambda rows: numpy.zeros(rows.shape[0]))
             found = {name: mean_spearman(numpy.stack([say(counts[name]) for say in columns], 1), splits[name]["labels"])
@@ -343,8 +348,8 @@ def curves(request):
 def main():
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     request = json.loads(sys.stdin.read())
-    answer = {"train": train, "check": check, "decode": decode, "linear": linear, "curves": curves}[request["do"]](request)
-    print(json.dumps(answer))
+    do = {"train": train, "check": check, "decode": decode, "linear": linear, "curves": curves}[request["do"]]
+    print(json.dumps(do(request)))
 
 
 main()

@@ -166,8 +166,8 @@ def learning_rate(phase, step):
 
 
 class Optimizer(torch.optim.Optimizer):
-    """AdamW and RAdam as TensorFlow's libraries and Millrace have them. torch.optim has epsilon at another place: that of
-    Adam is divided by the root of the second moment's correction here, that of RAdam there.
+    """AdamW and RAdam as TensorFlow's libraries and Millrace have them. torch.optim has epsilon elsewhere: Adam's
+    is divided by the root of the second moment's correction here, RAdam's there.
     """
 
     def __init__(self, groups, name):

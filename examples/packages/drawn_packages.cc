@@ -11,6 +11,7 @@
 #include "millrace/command_line/text_files.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
+#include "millrace/trainer/run/cross_validation.h"
 
 namespace millrace {
 namespace {
@@ -80,23 +81,16 @@ std::set<std::string> drawn_names(const std::vector<PackageText>& texts, const s
 
 // Named by the source of their first package.
 void set_groups(std::vector<PackageText>& packages) {
-  std::vector<size_t> first(packages.size());  // a package of the group in front of it, or itself
-  const auto first_of = [&](size_t i) {
-    while (first[i] != i) i = first[i] = first[first[i]];
-    return i;
-  };
-  std::map<std::string, size_t> sources;
-  std::map<std::string, size_t> descriptions;
+  std::vector<std::vector<std::string>> keys;
+  keys.reserve(packages.size());
+  for (const PackageText& package : packages)
+    keys.push_back({"source " + package.source, "text " + package.description});
+  const std::vector<size_t> groups = groups_of(keys);
+  std::vector<const std::string*> names;  // groups are numbered by their first packages
   for (size_t i = 0; i < packages.size(); ++i) {
-    first[i] = i;
-    for (const size_t other : {sources.try_emplace(packages[i].source, i).first->second,
-                               descriptions.try_emplace(packages[i].description, i).first->second}) {
-      const size_t one = first_of(other);
-      const size_t two = first_of(i);
-      first[std::max(one, two)] = std::min(one, two);
-    }
+    if (groups[i] == names.size()) names.push_back(&packages[i].source);
+    packages[i].group = *names[groups[i]];
   }
-  for (size_t i = 0; i < packages.size(); ++i) packages[i].group = packages[first_of(i)].source;
 }
 
 }  // namespace

@@ -111,9 +111,8 @@ std::string quest_record(const Sequences& sequences, std::span<const float> labe
 std::optional<QuestStatistics> write_quest_set(const QuestRows& rows, const SequenceEncoder& encoder,
                                                const std::string& tokenizer_file, const std::string& folder,
                                                const QuestSetOptions& options) {
-  std::vector<std::vector<std::string>> keys;
-  keys.reserve(rows.rows.size());
-  for (const QuestRow& row : rows.rows) keys.push_back(row.keys);
+  std::vector<std::vector<std::string>> keys(rows.rows.size());
+  std::ranges::transform(rows.rows, keys.begin(), &QuestRow::keys);
   const std::vector<size_t> groups = groups_of(keys);
   const std::vector<int> folds = folds_of(groups, options.folds);
   QuestStatistics statistics{.format = {.targets = rows.targets,

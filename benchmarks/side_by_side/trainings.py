@@ -269,7 +269,7 @@ class Quest(Task):
         return [{"steps": heads, "optimizer": "radam", "learning_rate": 1e-2, "end_rate": 1e-2, "warmup_steps": 0,
                  "freeze": "^roberta"},
                 {"steps": rest, "optimizer": "radam", "learning_rate": 2e-3, "start_rate": 2e-3 / 30, "end_rate": 2e-4,
-                 "warmup_steps": rest // 10, "decay": "cosine"}]
+                 "warmup_steps": max(1, rest // 10), "decay": "cosine"}]
 
     def without_dropout(self):
         folder = self.work / "encoder_without_dropout"

@@ -11,6 +11,7 @@
 #include "benchmarks/workloads.h"
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/damage_options.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/plan/plan.h"
@@ -39,10 +40,7 @@ std::string about() {
 // Options that would be without effect.
 void refuse_together(const po::variables_map& given, std::string_view option,
                      std::initializer_list<const char*> others) {
-  for (const char* other : others) {
-    if (given.contains(other) && !given[other].defaulted())
-      refuse(fmt::format("--{} has no effect with {}", other, option));
-  }
+  refuse_given(given, others, fmt::format("has no effect with {}", option));
 }
 
 // Whether it is no name of a workload but TFRecord files, which also end in .tfrec.
@@ -262,11 +260,10 @@ std::optional<BenchOptions> parse_bench_options(int argc, char** argv) {
                      "skipped-log", "print", "resume", "rounds", "html", "trace", "no-display"});
     read_check_options(*given, max_distinct_shapes, max_padding, options);
   } else {
-    for (const char* option : {"check-elements", "max-distinct-shapes", "max-padding", "require-fixed-shapes",
-                               "require-known-cardinality"}) {
-      if (given->contains(option) && !(*given)[option].defaulted())
-        refuse(fmt::format("--{} has no effect without --check", option));
-    }
+    refuse_given(
+        *given,
+        {"check-elements", "max-distinct-shapes", "max-padding", "require-fixed-shapes", "require-known-cardinality"},
+        "has no effect without --check");
   }
   options.overwrite = given->contains("overwrite");
   if (!options.save.empty()) {

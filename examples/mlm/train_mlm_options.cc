@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
@@ -25,8 +26,8 @@ void require(bool holds, const std::string& message) {
 void check_synthetic(const TrainMlmOptions& options, const po::variables_map& given) {
   for (const char* file : {"resume", "shards", "tokenizer", "overwrite", "check", "out", "checkpoint-every",
                            "keep-checkpoints", "damage"}) {
-    const bool there = given.contains(file) && !given[file].defaulted();
-    require(!there, fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
+    require(!was_given(given, file),
+            fmt::format("--synthetic reads and writes no files, so --{} cannot be given with it", file));
   }
   require(options.vocab_size == 0 || options.vocab_size >= 6,
           fmt::format("--vocab-size is {}; the rows of --synthetic need 5 special tokens and others, 6 at least",

@@ -9,6 +9,7 @@
 #include "examples/packages/tagged_packages.h"
 #include "examples/quest/quest_set.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
@@ -48,15 +49,13 @@ void require(bool holds, const std::string& message) {
 void check(const Options& options, const po::variables_map& given) {
   require(!options.tokenizer.empty() && !options.out.empty(), "--tokenizer and --out are needed");
   require(options.csv.empty() != options.packages.empty(), "one of --csv and --packages is needed, and not both");
-  const auto refuse = [&](const char* of, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      require(!given.contains(name) || given[name].defaulted(), fmt::format("--{} is of --{}", name, of));
-    }
-  };
-  if (!options.csv.empty()) refuse("packages", {"rows", "tags", "seed", "test-csv", "test-rows", "other-texts"});
-  if (options.csv.empty()) refuse("csv", {"question-targets", "answer-targets", "joint-targets"});
+  if (!options.csv.empty()) {
+    refuse_given(given, {"rows", "tags", "seed", "test-csv", "test-rows", "other-texts"}, "is of --packages");
+  } else {
+    refuse_given(given, {"question-targets", "answer-targets", "joint-targets"}, "is of --csv");
+  }
   for (const char* name : {"max-question", "max-answer", "max-title"}) {
-    require(!given.contains("preset") || given[name].defaulted(),
+    require(!given.contains("preset") || !was_given(given, name),
             fmt::format("--preset and --{} do not go together", name));
   }
   require(options.test_csv.empty() == (options.choice.test_rows == 0), "--test-csv and --test-rows go together");

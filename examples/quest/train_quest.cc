@@ -6,6 +6,7 @@
 
 #include "examples/quest/quest_data.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/trainer/metrics/constant_columns.h"
@@ -69,7 +70,7 @@ std::optional<Options> parse(int argc, char** argv) {
   take_run_options(options.run, *given);
   take_roberta_options(options.encoder, *given);
   options.data.dynamic = given->contains("dynamic");
-  require(options.data.dynamic || (*given)["max-shapes"].defaulted(), "--max-shapes is of --dynamic");
+  if (!options.data.dynamic) refuse_given(*given, {"max-shapes"}, "is of --dynamic");
   const std::string& resume = options.run.resume;
   require(resume.empty() || resume == "last" || options.fold >= 0,
           "--resume CHECKPOINT is of one fold: --fold is missing");

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/safetensors/writer.h"
@@ -44,8 +45,8 @@ void add_roberta_options(RobertaOptions& options, po::options_description& model
 }
 
 void take_roberta_options(RobertaOptions& options, const po::variables_map& given) {
-  for (const char* size : {"layers", "hidden", "heads", "dropout", "initializer-range"}) {
-    require(options.model.empty() || given[size].defaulted(), fmt::format("--{} is what --model has", size));
+  if (!options.model.empty()) {
+    refuse_given(given, {"layers", "hidden", "heads", "dropout", "initializer-range"}, "is what --model has");
   }
   if (options.heads == 0) options.heads = std::max<int64_t>(1, options.hidden / 64);
   require(options.hidden % options.heads == 0,

@@ -135,8 +135,7 @@ void check_metric(const RunOptions& options, const RunParts& parts, const RunPha
 void look_at_checkpoint(const RunOptions& options, const std::optional<RunParts>& parts, RunSpec& spec) {
   if (options.resume.empty()) return;
   spec.resumed_at = read_progress(options.resume).step;
-  if (!parts) return;
-  if (spec.phases.empty()) return;
+  if (!parts || spec.phases.empty()) return;
   std::vector<RunPhase> phases;
   phases.reserve(spec.phases.size());
   for (const RunSpec::Phase& phase : spec.phases) phases.push_back(phase.phase);

@@ -35,6 +35,7 @@ void for_each_shard(const std::vector<std::string>& paths, int threads, const st
   // More threads than cores too: they wait for the disk.
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
   tbb::task_arena arena(threads);
+  [&]() noexcept { arena.initialize(); }();  // as pipeline/run/worker_arena: without memory oneTBB keeps its lock
   arena.execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<size_t>(0, paths.size(), 1),

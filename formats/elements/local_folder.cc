@@ -13,6 +13,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/file_lock.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "millrace/formats/storage/local.h"
 
 namespace millrace {
@@ -25,15 +26,9 @@ bool is_unfinished_description(std::string_view name) { return written_name(name
 
 template <typename Function>
 void for_each_elements_file(const std::string& directory, Function&& function) {
-  std::error_code code;
-  for (fs::directory_iterator entry(directory, code); !code && entry != fs::end(entry); entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(directory)) {
     if (is_like_elements_file_name(name) || is_unfinished_description(name)) function(name);
   }
-  if (!code) return;
-  throw ErrorException({.code = ErrorCode::kIo,
-                        .message = fmt::format("cannot read the folder: {}", code.message()),
-                        .shard = directory});
 }
 
 // Of the name of a file of elements.

@@ -16,6 +16,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/descriptor_lock.h"
+#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 namespace {
@@ -53,11 +54,7 @@ void sync(const fs::path& path) {
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
-  checked(folder, "cannot read the folder", [&](std::error_code& code) {
-    for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
-      entries.push_back(entry->path());
-    }
-  });
+  for (const std::string& name : names_in(folder.string())) entries.push_back(folder / name);
   return entries;
 }
 

@@ -17,6 +17,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/descriptor_lock.h"
+#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 namespace {
@@ -87,11 +88,8 @@ class Leftovers {
     if (folders_.size() == kMostFolders) folders_.erase(folders_.begin());
     Folder& folder = folders_.emplace_back(Folder{.path = path, .left = {}});
     std::error_code ignored;  // whether files can be made is seen when one is
-    for (std::filesystem::directory_iterator entry(path, ignored), end; !ignored && entry != end;
-         entry.increment(ignored)) {
-      std::string name = entry->path().filename().string();
-      if (!written_name(name).empty()) folder.left.push_back(std::move(name));
-    }
+    folder.left = names_in(path, ignored);
+    std::erase_if(folder.left, [](const std::string& name) { return written_name(name).empty(); });
     return folder.left;
   }
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -18,6 +17,8 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 
@@ -215,21 +216,16 @@ void expand(std::string found, std::string_view pattern, std::vector<std::string
   if (part.find_first_of("*?[") == std::string::npos) return go_on_with(unescaped(part));
   const size_t last = found.find_last_not_of('/');
   const std::string folder = found.empty() ? "." : last == std::string::npos ? "/" : found.substr(0, last + 1);
-  struct Close {
-    void operator()(DIR* opened) const { ::closedir(opened); }
-  };
-  const std::unique_ptr<DIR, Close> entries(::opendir(folder.c_str()));
+  std::error_code error;
+  std::vector<std::string> names = names_in(folder, error);
+  names.insert(names.end(), {".", ".."});  // as glob(3), of a pattern with a period
   // A folder that is not there matches nothing; one that may not be read could hide matches.
-  const auto refuse_unless_missing = [&](int number) {
-    if (number == 0 || number == ENOENT || number == ENOTDIR) return;
-    throw ErrorException(ErrorCode::kIo, fmt::format("{}: {}", folder, std::strerror(number)));
-  };
-  if (entries == nullptr) return refuse_unless_missing(errno);
-  errno = 0;
-  for (const dirent* entry; (entry = ::readdir(entries.get())) != nullptr; errno = 0) {
-    if (::fnmatch(part.c_str(), entry->d_name, FNM_PERIOD) == 0) go_on_with(entry->d_name);
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("{}: {}", folder, error.message()));
   }
-  refuse_unless_missing(errno);
+  for (const std::string& name : names) {
+    if (::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0) go_on_with(name);
+  }
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ Executor::Executor(int threads, int64_t memory_budget, bool has_reserved_slot)
       reserved_number_(next_thread_number()),
       memory_(pool_, memory_budget),
       arena_(worker_arena(threads, /*reserved=*/has_reserved_slot ? 1 : 0)) {
+  initialize(arena_);
   // A graph runs in the arena it is made in.
   arena_.execute([this] { graph_.emplace(); });
 }

@@ -15,4 +15,6 @@ tbb::task_arena worker_arena(int threads, int reserved) {
   return tbb::task_arena(reserved + std::min(threads - reserved, workers), static_cast<unsigned>(reserved));
 }
 
+void initialize(tbb::task_arena& arena) noexcept { arena.initialize(); }
+
 }  // namespace millrace

@@ -10,4 +10,9 @@ namespace millrace {
 /// task from outside forces one into being. Any thread.
 tbb::task_arena worker_arena(int threads, int reserved);
 
+/// Makes the arena, which is otherwise made when it is first used. Where there is no memory for it the process ends
+/// (std::terminate, with std::bad_alloc): oneTBB keeps its lock then, and whoever asks it for anything later would wait
+/// forever. Any thread.
+void initialize(tbb::task_arena& arena) noexcept;
+
 }  // namespace millrace

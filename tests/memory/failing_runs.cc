@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include <execinfo.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,7 +103,32 @@ class Run {
   bool hung_ = false;
 };
 
+std::string kind_of_end(const FailingRun& run, const FailingRun& right, AllocationKind kind) {
+  if (run.hung) return "hangs";
+  if (run.signal != 0) return fmt::format("ends by signal {}", run.signal);
+  if (run.exit_code == 0) return run.out == right.out ? "" : "gives something else without an error";
+  if (run.failed_at.empty()) return "fails without a failure";
+  // What the program remarks in any case comes first.
+  if (!run.err.starts_with(right.err)) return "loses its remarks";
+  const std::string line = run.err.substr(right.err.size());
+  if (std::count(line.begin(), line.end(), '\n') != 1 || !line.ends_with('\n')) return "does not end with one line";
+  // Of a library the line may say something else: a stream that is made without memory has failed, and no more.
+  if (kind == AllocationKind::kSmall) return "";
+  for (const char* what : {"out of memory", "out_of_memory", "Cannot allocate memory"}) {
+    if (line.find(what) != std::string::npos) return "";
+  }
+  return "does not say that memory ended";
+}
+
 }  // namespace
+
+std::string fault_of(const FailingRun& run, const FailingRun& right, const FailurePoint& point) {
+  const std::string fault = kind_of_end(run, right, point.kind);
+  if (fault.empty()) return "";
+  return fmt::format("{} at {} allocation {}{}:\n{}asked for by\n{}", fault,
+                     point.kind == AllocationKind::kLarge ? "large" : "small", point.number,
+                     point.and_later ? " and later" : "", run.err, run.failed_at);
+}
 
 std::vector<FailingRun> run_with_failures(const std::function<int()>& program, std::span<const FailurePoint> points) {
   sigset_t ends;

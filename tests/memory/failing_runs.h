@@ -35,4 +35,8 @@ struct FailingRun {
 /// failure, went from their beginning to their end: no clock says so.
 std::vector<FailingRun> run_with_failures(const std::function<int()>& program, std::span<const FailurePoint> points);
 
+/// What is wrong with how a run ended, which was to give what `right` gave with all memory, or to say in one line that
+/// there was none, with an exit code other than 0; empty: nothing.
+std::string fault_of(const FailingRun& run, const FailingRun& right, const FailurePoint& point);
+
 }  // namespace millrace::test

@@ -13,6 +13,7 @@
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/checkpoint/numbered_directory.h"
 #include "millrace/trainer/checkpoint/training_id.h"
@@ -70,9 +71,7 @@ void write_evaluation(const std::string& directory, const BestModel& model, cons
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code code;
-  for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
-    entries.push_back(entry->path());
-  }
+  for (const std::string& name : names_in(folder.string(), code)) entries.push_back(folder / name);
   if (code) fail(folder, "cannot read the folder", code);
   return entries;
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 namespace {
@@ -26,9 +27,8 @@ std::vector<std::string> numbered_directories(const std::string& folder, std::st
   std::vector<std::string> found;
   if (!fs::exists(folder)) return found;
   std::error_code code;
-  for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
-    const fs::path& path = entry->path();
-    if (is_numbered(path.filename().string(), prefix)) found.push_back(path.string());
+  for (const std::string& name : names_in(folder, code)) {
+    if (is_numbered(name, prefix)) found.push_back((fs::path(folder) / name).string());
   }
   if (code) {
     throw ErrorException(ErrorCode::kIo, fmt::format("cannot read the folder {}: {}", folder, code.message()));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/trainer/checkpoint/best_models.h"
 #include "millrace/trainer/metrics/scored_rows.h"
@@ -24,10 +25,9 @@ constexpr std::string_view kFold = "fold-";
 std::vector<int64_t> folds_in(const std::string& out) {
   std::vector<int64_t> folds;
   std::error_code code;  // where there is no such folder there are no folds
-  for (const auto& entry : std::filesystem::directory_iterator(out, code)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(out, code)) {
     int64_t fold = -1;
-    if (!entry.is_directory() || !name.starts_with(kFold)) continue;
+    if (!name.starts_with(kFold) || !std::filesystem::is_directory(std::filesystem::path(out) / name)) continue;
     std::from_chars(name.data() + kFold.size(), name.data() + name.size(), fold);
     if (name == fmt::format("{}{}", kFold, fold)) folds.push_back(fold);
   }

@@ -6,6 +6,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/pipeline/run/tbb_handoff.h"
+#include "millrace/pipeline/run/worker_arena.h"
 
 namespace millrace {
 
@@ -50,6 +51,7 @@ bool work_in_order(int threads, size_t slots, const std::function<bool()>& stop,
     handoff_release(&write_handoff);
   };
   tbb::task_arena arena(threads);
+  initialize(arena);
   arena.execute([&] {
     tbb::parallel_pipeline(slots, tbb::make_filter<void, size_t>(filter_mode::serial_in_order, read) &
                                       tbb::make_filter<size_t, size_t>(filter_mode::parallel, work) &

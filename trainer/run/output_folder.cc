@@ -10,6 +10,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/checkpoint/best_models.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
@@ -74,8 +75,8 @@ class EarlierRunRemover final : public Callback {
     const fs::path folder = out_ / "tensorboard";
     std::error_code code;
     if (!fs::exists(folder, code)) return;
-    for (fs::directory_iterator entry(folder, code); !code && entry != fs::end(entry); entry.increment(code)) {
-      if (entry->path().filename().string().starts_with("events.out.tfevents.")) event_files_.push_back(entry->path());
+    for (const std::string& name : names_in(folder.string(), code)) {
+      if (name.starts_with("events.out.tfevents.")) event_files_.push_back(folder / name);
     }
     if (code) fail("cannot read the folder", folder, code);
   }

@@ -1,16 +1,16 @@
 #include "millrace/trainer/run/same_description.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <system_error>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
@@ -56,17 +56,14 @@ void check_same_description(const std::string& checkpoint,
                             const std::function<void(const std::string& directory)>& save_description) {
   const TemporaryDirectory written;
   save_description(written.path());
-  std::vector<fs::path> names;
-  for (const auto& file : fs::directory_iterator(written.path())) names.push_back(file.path().filename());
-  std::ranges::sort(names);
-  for (const fs::path& name : names) {
+  for (const std::string& name : names_in(written.path())) {
     const fs::path there = fs::path(checkpoint) / name;
-    if (name.extension() != ".json" || !fs::exists(there)) continue;
-    if (is_same(read(there), read(written.path() / name))) continue;
+    if (!name.ends_with(".json") || !fs::exists(there)) continue;
+    if (is_same(read(there), read(fs::path(written.path()) / name))) continue;
     throw ErrorException(ErrorCode::kInvalidArgument,
                          fmt::format("checkpoint {} was written with another {} than this run has: go on with the data "
                                      "and options that it was trained with",
-                                     checkpoint, name.string()));
+                                     checkpoint, name));
   }
 }
 

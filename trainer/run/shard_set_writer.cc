@@ -10,6 +10,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_directory.h"
 #include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/folder_names.h"
 
 namespace millrace {
 namespace {
@@ -131,8 +132,8 @@ void ShardSetWriter::require_only_shards(const fs::path& folder) const {
                        path.string()));
   };
   if (status.type() != fs::file_type::directory) in_the_way(folder);
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (!is_shard(entry->path().filename().string())) in_the_way(entry->path());
+  for (const std::string& name : names_in(folder.string(), error)) {
+    if (!is_shard(name)) in_the_way(folder / name);
   }
   if (error) fail("cannot look into", folder, error);
 }
@@ -147,9 +148,9 @@ std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
   }
   std::error_code error;
   if (has_shards) {
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      const bool is_file = entry->symlink_status(error).type() == fs::file_type::regular;
-      if (is_file && is_shard(entry->path().filename().string())) entries.push_back(entry->path().filename());
+    for (const std::string& name : names_in(folder.string(), error)) {
+      const bool is_file = fs::symlink_status(folder / name).type() == fs::file_type::regular;
+      if (is_file && is_shard(name)) entries.emplace_back(name);
     }
   }
   if (error) fail("cannot look into", folder, error);

@@ -57,6 +57,7 @@ class StepGraph::Impl {
         predictions_(static_cast<size_t>(options_.replicas)),
         errors_(static_cast<size_t>(options_.replicas)) {
     if (num_buckets_ == 0) throw ErrorException(ErrorCode::kInvalidArgument, "the model has no parameters");
+    initialize(arena_);
     // A graph belongs to the arena in which it is made.
     arena_.execute([this] { graph_.emplace(*this); });
   }

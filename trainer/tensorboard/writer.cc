@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "millrace/formats/storage/atomic_directory.h"
+#include "millrace/formats/storage/folder_names.h"
 #include "trainer/tensorboard/event.pb.h"
 
 namespace millrace {
@@ -31,9 +32,7 @@ constexpr std::string_view kPrefix = "events.out.tfevents.";
 int64_t latest_in(const std::string& folder) {
   int64_t latest = -1;
   std::error_code end;  // a folder that cannot be listed is left to the clock
-  for (std::filesystem::directory_iterator entry(folder, end); !end && entry != std::filesystem::directory_iterator();
-       entry.increment(end)) {
-    const std::string name = entry->path().filename().string();
+  for (const std::string& name : names_in(folder, end)) {
     if (!name.starts_with(kPrefix)) continue;
     int64_t seconds = -1;
     const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);

@@ -36,7 +36,7 @@ struct BenchOptions {
   int threads = 0;
   double seconds = 5;
   double warmup_seconds = 1;
-  /// Stop after so many, counted from the start of the stream, and compute the stream hash.
+  /// Stop after this many batches, counted from the start of the stream, and compute the stream hash.
   std::optional<int64_t> batches;
   uint64_t seed = 42;
   bool ordered = true;

@@ -47,7 +47,7 @@ struct Error {
   int64_t offset = -1;  ///< byte in the shard (in the uncompressed bytes of a compressed one). Default: -1, unknown
   int64_t record = -1;  ///< index of the record in the shard, from 0. Default: -1, unknown
   /// Name of the operator, such as `parse_example`: the same for every plan of a dataset, so without its number there;
-  /// two operators of one name are told apart by the message alone. Default: none.
+  /// the message alone distinguishes two operators of one name. Default: none.
   std::string stage = {};
   int64_t lost_bytes = 0;  ///< bytes of the shard that give no records because of it; not printed. Default: 0
   /// Whether nothing follows because of it, so that no operator drops it with its element; not printed. Default: false

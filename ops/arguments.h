@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-/// A function of a user, told from others by its `name`. `kKind`: what it is called in messages.
+/// A function of a user, identified by its `name`. `kKind`: what it is called in messages.
 template <typename T>
 concept UserFunction = requires(const T& function) {
   T::kKind;

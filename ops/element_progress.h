@@ -6,7 +6,7 @@
 namespace millrace {
 
 /// Counts the elements that a map has come through inside its block, where whoever runs the map can see it: so that a
-/// slow function of the user is told from one that hangs. One store for each element.
+/// slow function of the user is distinguished from one that hangs. One store for each element.
 ///
 ///     ElementProgress progress;
 ///     for (size_t i = 0; i < block.num_elements(); ++i, progress.step()) ...

@@ -98,7 +98,7 @@ struct WrittenAs<Shards> {
   static Type to(const Shards& shards);
   static Shards from(const Type& files);
 };
-/// Which files they are is told apart by their names and contents.
+/// Files are identified by their names and contents.
 inline std::string text_of_argument(const Shards& shards, bool /*all*/) { return std::to_string(shards.size()); }
 
 /// A FeatureDescription without what follows from the rest of it.

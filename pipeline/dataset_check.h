@@ -23,7 +23,7 @@ struct CheckOptions {
   bool fixed_shapes = false;       ///< all shapes must be in the spec already. Default: they may vary
   bool known_cardinality = false;  ///< the number of elements must be known before they are read. Default: need not
   std::function<void(int64_t elements)> on_element =
-      nullptr;  ///< told how many were read, those to count padding too. Default: null
+      nullptr;  ///< called with the elements read so far, those to count padding too. Default: null
 };
 
 /// What a dataset is and what its first elements look like.

@@ -33,7 +33,7 @@ class PaddingCounter {
   /// The features that may be padded: those that are no scalars. Nothing is counted in them yet.
   [[nodiscard]] const std::vector<PaddingCount>& features() const { return features_; }
   /// Reads the operator's first elements, until they have this many rows or there are no more, in their order. Errors
-  /// are left out. `on_element`: null, or told how many were read. Throws what a pipeline throws.
+  /// are left out. `on_element`: null, or called with the elements read so far. Throws what a pipeline throws.
   [[nodiscard]] std::vector<PaddingCount> count(int64_t rows, StartOptions options,
                                                 const std::function<void(int64_t elements)>& on_element) const;
 

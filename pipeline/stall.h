@@ -7,7 +7,7 @@ namespace millrace {
 /// What the watchdog found: somebody waits in `Pipeline::next()`, or in `Dataset::start()` or
 /// `PipelineState::serialize()` for the storage, and nothing has moved for longer than `StartOptions::watchdog`.
 struct Stall {
-  double seconds = 0;  ///< nothing has moved for so long, at least
+  double seconds = 0;  ///< without progress, at least
   /// One line: what everybody waits for, as in `next() waits for 2:map (function="decode"), which has been running
   /// for 61.0 s, 17 elements into its block`.
   std::string cause = {};

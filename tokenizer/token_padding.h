@@ -31,7 +31,7 @@ struct TokenPadding {
   static TokenPadding read(const JsonNode& node);
   nlohmann::ordered_json to_json() const;
 
-  /// What an encoding of so many tokens is padded to.
+  /// What an encoding of `num_tokens` tokens is padded to.
   size_t padded_length(size_t num_tokens) const;
 
   bool operator==(const TokenPadding&) const = default;

@@ -49,7 +49,7 @@ class Tokenizer {
   /// The token with this id, valid as long as any copy of the tokenizer. Throws `kInvalidArgument` when there is none.
   std::string_view token_of(int32_t id) const;
 
-  /// Encodes a text of UTF-8, with the special tokens of the template for one text unless told otherwise. Throws
+  /// Encodes a text of UTF-8, by default with the special tokens of the template for one text. Throws
   /// `kParse` with the offset of the first byte that is not UTF-8, `kInvalidArgument` for texts of 256 MiB and more,
   /// for an unknown character that no unknown token can stand for (a BPE model that names none leaves it out), and when
   /// truncation cannot make the text fit.

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// What the programs for data sets are told alike.
+/// Options that the programs for data sets share.
 struct ShardProgramArguments {
   std::vector<std::string> paths;          ///< of the shards, sorted, each once
   std::optional<Compression> compression;  ///< nothing: as each shard's first bytes say

@@ -17,7 +17,7 @@ struct VerificationOptions {
   std::optional<uint64_t> num_records;            ///< that it is said to have. Default: not known
   uint64_t max_record_bytes = uint64_t{1} << 30;  ///< Default: 1 GiB
   bool use_index = true;                          ///< look for the index and read with it. Default: true
-  std::function<void(uint64_t)> on_progress;      ///< told the bytes of the file that are done. Default: nothing
+  std::function<void(uint64_t)> on_progress;      ///< called with the bytes of the file that are done. Default: none
 };
 
 /// What a shard was found to be.
@@ -26,7 +26,7 @@ struct ShardVerification {
   uint64_t records = 0;  ///< whose two CRCs are right
   uint64_t bytes = 0;    ///< of these with their frames, unpacked
   uint64_t file_bytes = 0;
-  std::optional<Compression> compression;  ///< nothing when that cannot be told
+  std::optional<Compression> compression;  ///< nothing when it is not known
   bool has_index = false;
   /// What is wrong with the index: broken, or of another content. Nothing when it matches or there is none.
   std::optional<Error> index_problem;

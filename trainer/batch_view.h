@@ -29,7 +29,7 @@ class FeatureView {
   /// The same, of whichever type they are.
   const Values& any_values() const { return values_; }
 
-  /// Rows `begin` to `begin + rows`. Throws `kInvalidArgument` when there are not so many.
+  /// Rows `begin` to `begin + rows`. Throws `kInvalidArgument` when there are fewer.
   FeatureView rows(int64_t begin, int64_t rows) const;
 
  private:

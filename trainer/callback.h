@@ -86,7 +86,7 @@ struct StepEnd {
   const StepReport& step;
   const TrainingReport& since_report;  ///< with this step; `limiting_stage` is left empty
   std::vector<ClockSpan> waits = {};   ///< for the step's batches, one for each
-  std::vector<ClockSpan> events = {};  ///< what callbacks were told since the step before, by event
+  std::vector<ClockSpan> events = {};  ///< calls of callbacks since the step before, by event
 };
 
 struct EvaluationReport {
@@ -131,8 +131,8 @@ struct TrainingSummary {
 /// Is told what happens in a training, in this order: the training starts; a phase begins; each batch comes in; each
 /// step ends, and when one is due the report over the steps since the last one; an evaluation ends; its model is kept
 /// as one of the best; an epoch ends; a checkpoint is written; the training ends. Called on the thread that trains;
-/// what it throws ends the training. Callbacks are told in the order in which they were added. A training that ends by
-/// an error tells nobody: the error reaches the caller of `train`.
+/// what it throws ends the training. Callbacks are called in the order in which they were added. A training that ends
+/// by an error tells nobody: the error reaches the caller of `train`.
 ///
 /// A callback with a state (the best value so far, ...) has a name and gives the state to checkpoints; it gets it back
 /// before `train_starts` when a training goes on.

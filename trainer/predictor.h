@@ -40,7 +40,7 @@ class Predictor {
 
   /// Of all rows of a batch. Throws what the model throws, with the replica in front.
   [[nodiscard]] Predictions predict(const BatchView& batch) { return graph_.predict(batch); }
-  /// Of every batch of a source, told in order: exactly the source's rows, however many they are, in its order. A
+  /// Of every batch of a source, in order: exactly the source's rows, however many they are, in its order. A
   /// `tfrecord` of several shards takes rows from them in turns, unless its `cycle_length` is 1.
   void predict(BatchSource& source, const std::function<void(const GlobalBatch&, const Predictions&)>& take);
   /// The loss over all rows of a source, which have labels, and metrics of their predictions: of a kept model on a test

@@ -135,7 +135,7 @@ class Trainer {
   std::optional<CheckpointFolder> checkpoints_;
   std::vector<std::unique_ptr<Callback>> callbacks_;
   bool resumed_ = false;           // and not trained since: the callbacks' states are still to be taken from progress_
-  std::vector<ClockSpan> events_;  // told since the last step
+  std::vector<ClockSpan> events_;  // calls of callbacks since the last step
   std::chrono::nanoseconds callback_time_{0};
   TrainingProgress progress_;
   std::optional<PipelineState> source_state_;  // after the last step's batch

@@ -52,7 +52,7 @@ struct TrainerOptions {
   /// of `Trainer::evaluate`. Default: null, the loss alone
   std::function<std::vector<std::unique_ptr<Metric>>()> metrics = nullptr;
   int64_t evaluate_every = 0;         ///< steps. Default: 0, when an epoch ends; and always at the end of the training
-  int64_t evaluate_every_epochs = 1;  ///< when epochs end: only each so many. Default: 1
+  int64_t evaluate_every_epochs = 1;  ///< at the end of every n-th epoch. Default: 1
   std::optional<KeepBest> keep_best = std::nullopt;  ///< Default: none
   /// What the batches are, in words: data, batch size, order. A checkpoint that was made with others is refused.
   /// Default: empty
@@ -60,7 +60,7 @@ struct TrainerOptions {
   std::string checkpoint_folder = {};          ///< Default: none, no checkpoints
   CheckpointFolder::Options checkpoints = {};  ///< how many are kept, what else they hold
   int64_t checkpoint_every = 0;  ///< steps. Default: 0, when an epoch ends; and always at the end of the training
-  int64_t checkpoint_every_epochs = 1;  ///< when epochs end: only each so many. Default: 1
+  int64_t checkpoint_every_epochs = 1;  ///< at the end of every n-th epoch. Default: 1
   int64_t most_skipped_in_a_row = 10;   ///< updates that were not finite; one more ends the training. Default: 10
 
   /// Throws `kInvalidArgument` for options out of range, and those that need one another.

@@ -21,7 +21,7 @@ class FloorBatch {
     return reinterpret_cast<T*>(columns_[c].memory->data());
   }
 
-  /// Reads a byte of each of so many rows in each column, as `touch_rows` does.
+  /// Reads a byte of each of the first `rows` rows in each column, as `touch_rows` does.
   uint64_t touch(size_t rows) const;
   /// `batch_hash` of what is in it.
   uint64_t digest() const;

@@ -27,7 +27,7 @@ struct TextClass {
 struct TextTask {
   std::string prefix = "quality: ";     ///< in front of the title
   int64_t max_length = 128;             ///< tokens of an input
-  int64_t head = 63;                    ///< of a longer one so many stay in front of `<extra_id_1>`, the others behind
+  int64_t head = 63;                    ///< tokens of a longer one before `<extra_id_1>`; the others stand after it
   bool html = false;                    ///< whether bodies are HTML
   std::vector<TextClass> classes = {};  ///< their numbers are their places
 

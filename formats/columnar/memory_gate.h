@@ -7,7 +7,7 @@ namespace millrace {
 /// What a reader asks before it takes memory for something large, such as a record of many MB.
 class MemoryGate {
  public:
-  /// Whether so many bytes may be taken now; if not, the waker of the asker is woken when asking again makes sense.
+  /// Whether `bytes` may be taken now; if not, the caller's waker is woken when asking again makes sense.
   /// Somebody whom the consumer waits for is never refused. After a yes `taken` says that the memory is taken.
   virtual bool admit(int64_t bytes) noexcept = 0;
   /// The same for something that nobody waits for yet; after a no nobody is woken.

@@ -24,7 +24,7 @@ class ZstdPacker {
   ZstdPacker(ZstdPacker&&) noexcept;
   ZstdPacker& operator=(ZstdPacker&&) noexcept;
 
-  /// What is written from here on is a record of so many bytes. Appends what is ready to `out`.
+  /// What is written from here on is a record of `bytes` bytes. Appends what is ready to `out`.
   void begin_record(uint64_t bytes, std::string& out);
   /// Bytes of the record; before the first one, bytes that belong to none.
   void write(std::string_view bytes, std::string& out);

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// How a CSV file is written: RFC 4180, with what TensorFlow's CsvDataset can be told.
+/// How a CSV file is written: RFC 4180, with the options of TensorFlow's CsvDataset.
 struct CsvFormat {
   char delimiter = ',';                      ///< between fields. Default: `,`
   bool quotes = true;                        ///< `"a,""b"""` is one field, `a,"b"`. Default: true

@@ -26,7 +26,7 @@ inline float number_of(Half value) {
   const uint32_t exponent = (value.bits >> 10) & 0x1f;
   const uint32_t fraction = value.bits & 0x3ff;
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
-  // Below the normal numbers: so many 2^-24.
+  // Below the normal numbers: multiples of 2^-24.
   if (exponent == 0) return (sign != 0 ? -1.0F : 1.0F) * static_cast<float>(fraction) * 0x1p-24F;
   return std::bit_cast<float>(sign | (exponent + 127 - 15) << 23 | fraction << 13);
 }

@@ -46,7 +46,7 @@ class RecordSplitter {
   RecordSplitter& operator=(const RecordSplitter&) = delete;
   virtual ~RecordSplitter() = default;
 
-  /// What is wrong with a file of so many unpacked bytes, when that is known before any is read.
+  /// What is wrong with a file of this size, in unpacked bytes, when that is known before any is read.
   virtual std::optional<Error> refuse_size(uint64_t) const { return std::nullopt; }
 
   /// Adds whole records, at most `max_records` (at least 1), and brings `place` after them. `bytes` are those from

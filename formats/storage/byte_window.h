@@ -28,7 +28,7 @@ class ByteWindow {
   }
   /// The first bytes of `room` were written.
   void commit(size_t bytes) { end_ += bytes; }
-  /// Moves to a buffer with room for so many bytes.
+  /// Moves to a buffer with room for `bytes`.
   void move_to_room_for(size_t bytes);
   /// Copies bytes to `room`, which must be large enough.
   void append(std::span<const std::byte> bytes);

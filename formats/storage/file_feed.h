@@ -116,7 +116,7 @@ class FileFeed final : public ReadSink, public OpenSink, public std::enable_shar
   std::mutex mutex_;
   bool busy_ = false;     // an open or a read is in flight
   bool calling_ = false;  // the call that started it has not returned
-  bool waiting_ = false;  // somebody was told kPending
+  bool waiting_ = false;  // `look` has returned kBusy
   bool closed_ = false;
   bool slow_ = false;
   bool may_read_ahead_ = false;

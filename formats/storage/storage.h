@@ -26,7 +26,7 @@ struct ReadResult {
   StorageError error = {};  ///< when not ok; its shard is the path
 };
 
-/// Is told when a read is done. Called exactly once for each read, on any thread, also inside the call that started it;
+/// Completion of a read. Called exactly once for each read, on any thread, also inside the call that started it;
 /// must not block and must not throw.
 class ReadSink {
  public:
@@ -48,7 +48,7 @@ class File {
   virtual std::string version() const = 0;
   /// Reads up to `destination.size()` (at least 1) bytes from `offset` on.
   virtual void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) = 0;
-  /// Asks a read in flight to come to an end soon; its sink is still told, with what was read or a final error. Any
+  /// Asks a read in flight to come to an end soon; its sink is still called, with what was read or a final error. Any
   /// thread. A store whose reads end soon anyway does nothing.
   virtual void cancel() {}
 };
@@ -59,7 +59,7 @@ struct OpenResult {
   StorageError error = {};          ///< when there is no file; its shard is the path
 };
 
-/// Is told when a file is open; the rules of `ReadSink`.
+/// Completion of an open; the rules of `ReadSink`.
 class OpenSink {
  public:
   virtual ~OpenSink() = default;

@@ -150,8 +150,8 @@ class ShardReader {
   bool lost_the_rest_ = false;  // an error could not be passed: the number of records means nothing
   std::optional<RecordReader> records_;
   std::optional<UnpackedFeed> unpacked_;  // of a compressed shard
-  std::optional<Error> failure_;          // found when fetching bytes; told when the records before it are delivered
-  bool failure_is_damage_ = false;        // of the content, not of the storage
+  std::optional<Error> failure_;    // found when fetching bytes; returned when the records before it are delivered
+  bool failure_is_damage_ = false;  // of the content, not of the storage
   RecordFault fault_;
 
   // While it is not known how the shard is stored and where to begin.

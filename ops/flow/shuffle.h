@@ -42,7 +42,7 @@ class ShuffleOperator final : public StageOperator {
   }
   Cardinality cardinality(std::span<const Cardinality> inputs) const override { return inputs[0]; }
   std::unique_ptr<Stage> open(std::vector<OpenStage> inputs, const StageContext& context) const override;
-  /// What is needed for so many elements of the input: the rows of the buffer, where the schema fixes their size, and a
+  /// What `elements` of the input need: the rows of the buffer, where the schema fixes their size, and a
   /// third more, as they may take three quarters of the budget. 0 where nobody knows how many there are: a large buffer
   /// is how everything is shuffled.
   int64_t memory_needed(std::span<const Cardinality> inputs) const override;

@@ -39,7 +39,7 @@ class ShuffleKeys {
     return std::max<int64_t>(0, static_cast<int64_t>(key >> kFractionBits) - longest_wait());
   }
   int64_t buffer_size() const { return buffer_size_; }
-  /// No row leaves later than so many rows after it.
+  /// The most rows after it that leave before it.
   int64_t longest_wait() const { return 5 * buffer_size_ - buffer_size_ / 8; }
 
   /// -ln((bits | 1) / 2^64) with 32 bits after the point, within 2e-7.

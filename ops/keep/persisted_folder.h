@@ -19,7 +19,7 @@ namespace millrace {
 /// The folder of a PersistedElementsOperator in one pipeline, and what is known of it by all runs. Any thread.
 class PersistedFolder final : public SharedByRuns {
  public:
-  /// `name`: of the operator, whose elements have the schema and, where that is known, so many of them.
+  /// `name`: of the operator, whose elements have the schema, with their number where that is known.
   PersistedFolder(std::string_view name, SchemaPtr schema, Cardinality cardinality);
 
   /// Blocks. Before any run. `digest`: of the dataset. `storage`: where its sources read.
@@ -42,7 +42,7 @@ class PersistedFolder final : public SharedByRuns {
                                                        const StageContext& context);
   /// Why the elements that this pipeline calculates are not kept, so far.
   void set_unkept(std::string why);
-  /// The folder is written, and so many elements have come.
+  /// The folder is written, with this many elements.
   void count(int64_t elements) { num_elements_.store(elements, std::memory_order_relaxed); }
   /// A line that the folder is not whole, and why; empty where it is, by whomever, and where nothing of it was asked
   /// for. Blocks.

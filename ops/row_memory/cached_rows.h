@@ -12,7 +12,7 @@ namespace millrace {
 class CachedRows final : public Resource {
  public:
   explicit CachedRows(const BufferPool& pool) : pool_(pool) {}
-  /// Room for so many bytes, to be filled by the caller.
+  /// Room for `bytes`, to be filled by the caller.
   [[nodiscard]] std::byte* add(size_t bytes);
   /// Bytes of memory that the rows take, with what is free for more.
   int64_t held_bytes() const { return held_bytes_; }

@@ -25,7 +25,7 @@ class PackedRowCodec {
   /// Writes the values of each feature to its place, and moves the place after them. `next`: a row that is decoded
   /// soon, or empty; its memory is asked for meanwhile.
   void decode(std::string_view row, std::string_view next, std::span<std::byte*> places) const;
-  /// Writes zeros for so many rows, and moves the places after them.
+  /// Writes zeros for `rows` rows, and moves the places after them.
   void write_zeros(size_t rows, std::span<std::byte*> places) const;
 
  private:

@@ -21,7 +21,7 @@ class RowSlab {
 
  public:
   static constexpr int kSmallest = 64;  ///< bytes that a slot has at least
-  /// Slots for so many bytes or more start and end at the borders of cache lines.
+  /// Slots of at least this many bytes start and end at the borders of cache lines.
   static constexpr size_t kWholeLines = 512;
 
   struct Slot {

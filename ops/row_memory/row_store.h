@@ -35,7 +35,7 @@ class RowStore : public std::enable_shared_from_this<RowStore> {
     bool are_in(const RowStore* store) const { return store_.get() == store; }
     // False when this was said of the same block before.
     bool begin(uint64_t block) { return std::exchange(block_, block) != block; }
-    // Takes a row that is among the next so many after the last one that was taken.
+    // Takes one of the next rows after the last one that was taken.
     bool take(const char* row, size_t looked_at);
 
    private:

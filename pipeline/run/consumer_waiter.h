@@ -27,7 +27,7 @@ struct HelpingPolicy {
   int64_t away_to_get = 8;
   /// Stays if it was away for at most 1/`away_to_keep` of the time. Default: 4
   int64_t away_to_keep = 4;
-  /// A caller that neither comes nor goes for so long works for itself, or waits for what no worker can hasten.
+  /// After this time without a call or a return the caller works for itself, or waits for what no worker can hasten.
   /// Default: 4 ms
   std::chrono::nanoseconds still = std::chrono::milliseconds(4);
 };
@@ -43,7 +43,7 @@ class ConsumerWaiter final : public Waker {
   void wake() noexcept override;
   bool wakes_thread() const noexcept override { return true; }
   void wait() { (void)wait_until_woken(nullptr); }
-  /// False when it was not woken for so long. Work that goes on is not left for that, but that is soon over.
+  /// False when the time passed without a wake. Work that goes on is not left for that, but that is soon over.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds most) { return wait_until_woken(&most); }
 
   /// One of the executor's workers, which must have a reserved slot for it: a thread of its own, and the caller in its

@@ -30,7 +30,7 @@ class LargeBlockLimit {
   /// Bytes of the last block, -1 before the first.
   int64_t bytes_of_last() const { return bytes_.load(std::memory_order_relaxed); }
   bool is_large() const { return bytes_of_last() >= kLargeBlock; }
-  /// A block was made, in so many nanoseconds of a body; 0: not known.
+  /// A block was made, in `nanoseconds` of a body; 0: not known.
   void made(int64_t bytes, int64_t nanoseconds);
   /// A block is on its way to its body: the first one is taken to become as large as it is.
   void expect(int64_t bytes);

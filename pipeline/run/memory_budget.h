@@ -25,7 +25,7 @@ class MemoryBudget {
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  /// Whether work that runs ahead may take so many bytes now.
+  /// Whether work that runs ahead may take `bytes` now.
   bool has_room(int64_t bytes) const noexcept;
   /// The same, and keeps them for the caller until `taken`.
   bool reserve(int64_t bytes) noexcept;
@@ -46,7 +46,7 @@ class MemoryBudget {
   void add_waiter(Waiter& waiter) { waiters_.push_back(&waiter); }
   /// From now on somebody waits: the next buffer that makes room tells all. Look for room once more after it.
   void expect_room() noexcept { pool_.expect_room(); }
-  /// Nobody is told any more when this returns.
+  /// Nobody is woken any more when this returns.
   void close();
 
  private:

@@ -98,7 +98,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
     uint64_t generation;
   };
 
-  // After so many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
+  // After this many blocks the poller requeues itself, so that bodies of other segments get their turn on few threads.
   static constexpr int kBlocksPerTurn = 16;
 
   void request(OpenStage open, std::optional<StageContext> context);
@@ -122,7 +122,7 @@ class Segment final : public Waker, public MemoryGate, public MemoryBudget::Wait
   // The poller's side; only inside run_node().
   ChainRun run_;
   bool ended_ = true;     // the chain gives no more blocks in this run
-  bool end_due_ = false;  // and the reader has not been told
+  bool end_due_ = false;  // and the reader has not been woken for it
   uint64_t generation_ = 0;
   bool waiting_for_output_ = false;
   bool is_quick_ = true;           // it was in the last turn that made blocks

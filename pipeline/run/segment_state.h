@@ -21,12 +21,12 @@ struct SegmentState {
   };
   struct Body {
     const StageStatistics* map = nullptr;  ///< that runs now
-    int64_t ns = 0;                        ///< for so long on one block
+    int64_t ns = 0;                        ///< of work on one block so far
     uint64_t elements = 0;                 ///< that it has come through, of a function of single elements
   };
 
   Chain chain = Chain::kIdle;
-  int64_t chain_ns = 0;                    ///< for so long; 0 when idle or due
+  int64_t chain_ns = 0;                    ///< of a run of the chain so far; 0 when idle or due
   const StageStatistics* stage = nullptr;  ///< the innermost that runs, of kRunning
   uint64_t elements = 0;                   ///< as of a body, where the stage is a map
   size_t slots = 0;                        ///< of the ring that may be in use now

@@ -14,7 +14,7 @@ namespace millrace {
 /// All that is known about a pipeline in which nothing moves.
 struct StalledPipeline {
   std::string_view call = "next()";     ///< that the caller waits in; for the storage alone when it is another
-  double still_seconds = 0;             ///< nothing moved for so long
+  double still_seconds = 0;             ///< without progress
   double waiting_seconds = 0;           ///< the caller has been in this wait
   int threads = 0;                      ///< of the pipeline's arena; 0: no matter
   std::vector<SegmentStates> segments;  ///< the last one's reader is the caller

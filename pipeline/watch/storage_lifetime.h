@@ -40,7 +40,7 @@ class StorageLifetime {
     const std::lock_guard lock(mutex_);
     if (--answering_ == 0) answered_.notify_all();
   }
-  /// For the storage's destructor: waits for those who are being told.
+  /// For the storage's destructor: waits for sinks that are being called.
   void end() {
     std::unique_lock lock(mutex_);
     has_ended_ = true;

@@ -17,7 +17,7 @@ struct WatchedFileState {
   Doing doing = Doing::kNothing;
   uint64_t begin = 0;  ///< of the read in flight; with nothing in flight, where the last one ended
   uint64_t end = 0;    ///< of the read in flight
-  int64_t ns = 0;      ///< in flight for so long
+  int64_t ns = 0;      ///< that it is in flight
 };
 
 /// Another storage, and a list of what is open and in flight in it: what the watchdog tells when the storage does not

@@ -14,7 +14,7 @@ namespace millrace {
 /// the same hash. Long words, and those with many tokens or with gaps between them, are not kept.
 class WordCache {
  public:
-  /// A model of a process, told apart from all others before and after it.
+  /// The number of a model, unique in the process.
   static uint64_t new_owner();
   /// The calling thread's.
   static WordCache& of_this_thread();

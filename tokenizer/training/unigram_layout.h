@@ -19,7 +19,7 @@ struct UnigramFile {
   std::vector<std::string> first;  ///< special tokens, ids from 0
   std::vector<std::string> last;   ///< those after the learnt pieces
   nlohmann::ordered_json json;     ///< the file but for its vocabulary
-  /// What sentencepiece is told about the first ones.
+  /// sentencepiece's options for the first ones.
   std::vector<std::pair<std::string, std::string>> learning;
 
   int32_t num_special() const { return static_cast<int32_t>(first.size() + last.size()); }

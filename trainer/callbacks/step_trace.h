@@ -20,7 +20,7 @@ struct StepTraceOptions {
 /// row for each thread the forward and backward passes of the replicas that it ran, within these the last addition of
 /// each bucket (`reduce`), then the decision and the updates (`optimizer`). Viewers can read the file while the
 /// training runs; it is whole JSON from its last step, or from the end of the training on (one that ended by an error:
-/// when the next one starts or the StepTrace is destroyed). Draws the first training that it is told of.
+/// when the next one starts or the StepTrace is destroyed). Draws the first training that it is attached to.
 class StepTrace final : public Callback {
  public:
   /// Throws `kIo` naming the file when it cannot be made, `kInvalidArgument` for negative numbers.
@@ -43,7 +43,7 @@ class StepTrace final : public Callback {
 
   StepTraceOptions options_;
   std::unique_ptr<GrowingFile> file_;  // null when it is closed
-  bool has_begun_ = false;             // whether it was told of a training
+  bool has_begun_ = false;             // whether a training has begun
   TimePoint began_;
   int64_t steps_seen_ = 0;
   int named_threads_ = 0;

@@ -28,7 +28,7 @@ struct TrainingProgress {
   int64_t accumulate = 1;       ///< global batches of a step
   int64_t replicas = 0;         ///< parts that a batch is divided into; 0: not known
   int64_t epoch = 0;            ///< of the last batch taken
-  bool in_epoch = false;        ///< the end of that epoch has not been told yet
+  bool in_epoch = false;        ///< callbacks have not been called for the end of that epoch
   bool evaluation_due = false;  ///< one was due after the last step, and a stop came before its end
   StepResult unreported = {};   ///< losses since the last report that was due: the next one covers them
   LossScale loss_scale = {};    ///< 1 without loss scaling

@@ -52,7 +52,7 @@ class OutputFolder {
   /// Where this run's log is written; it takes the place of an earlier run's with the first step.
   std::string log() const;
   /// Removes the earlier run that `overwrite` gives up, and puts the log in its place; null where there is neither. To
-  /// be told before TensorboardLog.
+  /// be called before TensorboardLog.
   std::unique_ptr<Callback> earlier_run_remover() const;
 
   /// Puts the list of what was left out into a checkpoint: with it the checkpoint can go on in any folder.

@@ -22,7 +22,7 @@ inline constexpr int64_t kMostRowsPerGroup = 1'000'000'000;
 struct GroupOptions {
   /// Rows whose tokens are joined before they are cut into records, up to `kMostRowsPerGroup`. Default: 1,000.
   int64_t rows_per_group = 1000;
-  /// Every so many-th group is validation. Default: 20.
+  /// One group in this many is validation. Default: 20.
   int64_t validation_every = 20;
 };
 

@@ -25,7 +25,7 @@ struct RunPhase {
   [[nodiscard]] std::unique_ptr<Optimizer> optimizer(const ParameterLayout& layout) const;
 };
 
-/// Steps of an epoch of so many batches, the last of which may have fewer than `accumulate`.
+/// Steps of an epoch of `batches` batches, the last of which may have fewer than `accumulate`.
 [[nodiscard]] constexpr int64_t steps_of(int64_t batches, int64_t accumulate) {
   return (batches + accumulate - 1) / accumulate;
 }

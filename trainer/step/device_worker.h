@@ -22,7 +22,7 @@ class DeviceWorker {
   virtual ~DeviceWorker() = default;
   /// As `Model::train_step`, with gradients and their order of becoming final that decide the weights bit for bit.
   /// `weights`: `[layout().size()]`, valid until it returns. `context.workspace` is null: the worker brings its own.
-  /// `context.listener` is told on the calling thread, of each gradient when it lies in `context.gradients`.
+  /// `context.listener` is called on the calling thread, for each gradient when it lies in `context.gradients`.
   virtual StepResult train_step(const BatchView& rows, const float* weights, ReplicaContext context) = 0;
   /// As `Model::evaluate`.
   virtual StepResult evaluate(const BatchView& rows, const float* weights) = 0;

@@ -19,7 +19,7 @@ namespace millrace {
 /// Notices that nothing moves within a step, and says which node of its graph everybody waits for: a replica and how
 /// far it is, the decision, or the update of a bucket; a model that does not return, a device that does not answer. (A
 /// step that waits for its batch is the pipeline's watchdog's.) What moves is told by the threads of the nodes, a store
-/// for each gradient that is final; a thread of its own looks every quarter of the limit. A stall is told once, and
+/// for each gradient that is final; a thread of its own looks every quarter of the limit. A stall is reported once, and
 /// again when something has moved in between.
 class StepWatchdog {
  public:

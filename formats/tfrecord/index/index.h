@@ -30,7 +30,7 @@ class Storage;
 /// Any thread.
 class ShardIndex {
  public:
-  /// In a compressed shard at most so many bytes are unpacked in front of a record that is to be reached.
+  /// The most bytes of a compressed shard that are unpacked before a record that is to be reached.
   static constexpr uint64_t kMostUnpackedBefore = 1 << 20;
   /// So its seek points lie at this distance, which is less by what points may lie after where they are wanted.
   static constexpr uint64_t kPointDistance = kMostUnpackedBefore - (64 << 10) - 512;

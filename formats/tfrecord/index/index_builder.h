@@ -18,7 +18,7 @@ struct IndexBuilderOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
   /// Unpacked bytes from one seek point of a compressed shard to the next. Default: what keeps `kMostUnpackedBefore`.
   uint64_t seek_point_distance = ShardIndex::kPointDistance;
-  /// Is told how many bytes of the file were read so far. Default: nothing.
+  /// Called with the bytes of the file that were read so far. Default: none.
   std::function<void(uint64_t)> on_progress = {};
 };
 

@@ -72,8 +72,8 @@ class Operator {
   virtual const Shards* shards() const { return nullptr; }
   /// A digest of what it gives that neither its arguments nor `shards()` say (rows from memory), or 0.
   virtual uint64_t content_digest() const { return 0; }
-  /// Bytes that it is known to need before it reads anything, in all, where its inputs have so many elements for
-  /// certain; 0: nothing is known. What it holds at a time.
+  /// Bytes that it holds at a time, as far as they follow from the numbers of elements that its inputs are certain to
+  /// have; 0: nothing is known.
   virtual int64_t memory_needed(std::span<const Cardinality> /*inputs*/) const { return 0; }
   /// What it promises. Default: nothing.
   virtual OperatorTraits traits() const { return {}; }

@@ -23,8 +23,8 @@ struct LaneReads {
   size_t chunk_bytes;
   size_t read_ahead;
 };
-/// The same with smaller chunks, of so many lanes, where all that is read would take more than an eighth of the budget;
-/// where chunks cannot be smaller, with fewer than are wanted, but not fewer than two.
+/// The same with smaller chunks where the reads of `num_lanes` lanes would take more than an eighth of the budget in
+/// all; where chunks cannot be smaller, with fewer than are wanted, but not fewer than two.
 [[nodiscard]] LaneReads lane_reads(const MemoryGate& memory, size_t num_lanes, const LaneReads& wanted);
 
 /// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only

@@ -43,7 +43,7 @@ class ConsumerWaiter final : public Waker {
   void wake() noexcept override;
   bool wakes_thread() const noexcept override { return true; }
   void wait() { (void)wait_until_woken(nullptr); }
-  /// False when the time passed without a wake. Work that goes on is not left for that, but that is soon over.
+  /// False when the time passed without a wake. Work that has begun is finished first, which does not take long.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds most) { return wait_until_woken(&most); }
 
   /// One of the executor's workers, which must have a reserved slot for it: a thread of its own, and the caller in its

@@ -16,9 +16,9 @@ namespace millrace::definition_proto_test {
 
 /// One of whose fields there may be.
 template <typename T>
-constexpr bool kOneOf = false;
+inline constexpr bool kOneOf = false;
 template <>
-constexpr bool kOneOf<WrittenLength> = true;
+inline constexpr bool kOneOf<WrittenLength> = true;
 
 /// Collects messages: those of steps, and the ones that are in them.
 class ProtoText {

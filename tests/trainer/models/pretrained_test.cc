@@ -182,7 +182,7 @@ TEST_F(Pretrained, OfTiedTensorsOneNameIsEnough) {
     const std::string path = (folder_ / "model.safetensors").string();
     const SafetensorsFile file(path);
     std::vector<NamedTensor> tensors = file.tensors();
-    std::erase_if(tensors, [&](const NamedTensor& tensor) { return tensor.name == second; });
+    std::erase_if(tensors, [&name = second](const NamedTensor& tensor) { return tensor.name == name; });
     std::ranges::find(tensors, first, &NamedTensor::name)->name = second;
     write_safetensors(path, tensors);
     expect_the_loss(folder_.string());
@@ -262,7 +262,7 @@ TEST_F(Pretrained, AFamilyIsWrittenAsWhatItWas) {
                                                         {"xlm-roberta", "XLMRobertaForMaskedLM"},
                                                         {"camembert", "CamembertForMaskedLM"}}) {
     copy("xlmr");
-    write_config([&](nlohmann::json& config) { config["model_type"] = family; });
+    write_config([&name = family](nlohmann::json& config) { config["model_type"] = name; });
     const RobertaConfig config = load_roberta_config(folder_.string());
     save_roberta_config(folder_.string(), config);
     const nlohmann::json written = test::read_json((folder_ / "config.json").string());

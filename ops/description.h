@@ -46,7 +46,8 @@ template <auto kMember>
 constexpr std::string_view name_of_member() {
   std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("kMember = "));
-  text = text.substr(0, text.find_first_of(";])"));
+  text = text.substr(0, text.find_first_of(";]"));
+  while (text.ends_with(')')) text.remove_suffix(1);
   return text.substr(text.rfind(':') + 1);
 }
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "millrace/ops/batch/padded_batch.h"
 #include "millrace/ops/batch/ragged_batch.h"
 #include "millrace/ops/features/map.h"
 #include "millrace/ops/sources/range.h"

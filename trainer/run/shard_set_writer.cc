@@ -149,8 +149,9 @@ std::vector<fs::path> ShardSetWriter::entries_in(const fs::path& folder) const {
   std::error_code error;
   if (has_shards) {
     for (const std::string& name : names_in(folder.string(), error)) {
-      const bool is_file = fs::symlink_status(folder / name).type() == fs::file_type::regular;
-      if (is_file && is_shard(name)) entries.emplace_back(name);
+      std::error_code gone;  // since the folder was read
+      if (!is_shard(name) || fs::symlink_status(folder / name, gone).type() != fs::file_type::regular) continue;
+      entries.emplace_back(name);
     }
   }
   if (error) fail("cannot look into", folder, error);

@@ -81,7 +81,7 @@ void file_feed(benchmark::State& state) {
   LocalStorage storage(executor);
   const BufferPool pool;
   const auto read_all = [&] {
-    const auto feed = std::make_shared<FileFeed>(pool, kChunkBytes, 2, 1, [] {});
+    const auto feed = std::make_shared<FileFeed>(pool, FileFeedOptions{.chunk_bytes = kChunkBytes}, [] {});
     feed->open(storage, shard.path());
     FileFeed::Chunk chunk;
     size_t bytes = 0;

@@ -36,7 +36,7 @@ ElementsReader::~ElementsReader() {
 ElementsReader::Step ElementsReader::read(size_t number, Block& out) {
   if (const size_t file = index_->file_of(number); feed_ == nullptr || file != file_) {
     if (feed_ != nullptr) feed_->close();
-    feed_ = std::make_shared<FileFeed>(pool_, 1, 0, kDefaultMaxAttempts, wake_);
+    feed_ = std::make_shared<FileFeed>(pool_, FileFeedOptions{.chunk_bytes = 1, .read_ahead = 0}, wake_);
     file_ = file;
     checked_ = false;
     feed_->open(storage_, index_->path(file));

@@ -21,7 +21,12 @@ RecordFileReader::RecordFileReader(Storage& storage, BufferPool& pool, std::stri
       path_(std::move(path)),
       options_(options),
       splitter_(std::move(splitter)),
-      feed_(std::make_shared<FileFeed>(pool, options.chunk_bytes, options.read_ahead, options.max_attempts,
+      feed_(std::make_shared<FileFeed>(pool,
+                                       FileFeedOptions{.chunk_bytes = options.chunk_bytes,
+                                                       .read_ahead = options.read_ahead,
+                                                       .num_files = options.num_files,
+                                                       .most_bytes = options.most_bytes_ahead,
+                                                       .max_attempts = options.max_attempts},
                                        std::move(wake))),
       place_(options.start),
       bytes_(pool) {}

@@ -30,6 +30,12 @@ struct RecordFileOptions {
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
+  /// What chunks may come to of a file that advises several reads in flight (`File::advice`). Default: 0, as many of
+  /// `chunk_bytes` as are read ahead of another.
+  size_t most_bytes_ahead = 0;
+  /// Files that are read at a time, this one included: they share the reads that such a storage has in flight.
+  /// Default: 1.
+  size_t num_files = 1;
   /// Whether reading goes on after a record that is damaged, where that can be found, and a file whose size cannot be
   /// is read up to there. Default: an error is the end.
   bool passes_damage = false;

@@ -32,7 +32,10 @@ std::string note_on_url(std::string_view path) {
   });
   if (!is_scheme) return "";
   if (scheme == "file") return "; local files are named by their path alone, without file://";
-  return fmt::format("; only local files are read, no {}://", scheme);
+  for (const std::string_view known : {"s3", "gs", "http", "https"}) {
+    if (scheme == known) return fmt::format("; only local files are read here, no {}://", scheme);
+  }
+  return fmt::format("; local files and URLs of s3, gs, http and https are read, no {}://", scheme);
 }
 
 namespace {

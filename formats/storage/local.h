@@ -41,8 +41,7 @@ class LocalStorage final : public Storage {
   IoExecutor& executor_;
 };
 
-/// What a message about a file that is not there adds where its name is a URL, `s3://bucket/key`: that only local files
-/// are read. Empty for others.
+/// What a message about a local file that is not there adds where its name is a URL. Empty for others.
 [[nodiscard]] std::string note_on_url(std::string_view path);
 
 /// What `LocalStorage::glob` does; needs no executor. A pattern that is the name of a file is that file alone, whatever

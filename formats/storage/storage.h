@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,6 +35,17 @@ class ReadSink {
   virtual void read_done(ReadResult result) noexcept = 0;
 };
 
+/// How a file is best read from beginning to end.
+struct ReadAdvice {
+  size_t bytes = 0;  ///< of a read, where there is memory for it; 0: any
+  /// Reads of the file that should be in flight at a time, each by a handle of its own; from 2 on the storage is one
+  /// whose answers come later than its calls return.
+  int in_flight = 1;
+  /// The same of all files that are read at a time, which share them: of many files each has fewer. Default: 0, there
+  /// may be any number
+  int in_all = 0;
+};
+
 /// One open file. Its content is taken not to change while it is open.
 ///
 /// A handle has one owner, who has at most one read in flight. The owner may drop the handle, and everything else
@@ -46,6 +58,8 @@ class File {
   virtual uint64_t size() const = 0;
   /// Text that differs between two contents of the same path (modification time, inode, entity tag).
   virtual std::string version() const = 0;
+  /// For whoever reads all of it. Default: one read at a time, of any size.
+  virtual ReadAdvice advice() const { return {}; }
   /// Reads up to `destination.size()` (at least 1) bytes from `offset` on.
   virtual void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) = 0;
   /// Asks a read in flight to come to an end soon; its sink is still called, with what was read or a final error. Any
@@ -65,6 +79,10 @@ class OpenSink {
   virtual ~OpenSink() = default;
   virtual void open_done(OpenResult result) noexcept = 0;
 };
+
+/// Is told, after each page of a store's listing, how many names have come so far. On the thread that asked; what it
+/// throws ends the listing.
+using GlobProgress = std::function<void(size_t names)>;
 
 /// Files at paths: a local disk, an object store. All calls from any thread. `open` and `File::read` never block:
 /// a slow store never holds a worker of a pipeline. Waiting between attempts after a retriable error is the store's

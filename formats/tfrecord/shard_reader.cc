@@ -44,7 +44,12 @@ ShardReader::ShardReader(Storage& storage, BufferPool& pool, std::string path, S
       path_(std::move(path)),
       options_(std::move(options)),
       known_{.index = options_.index, .frames = nullptr},
-      feed_(std::make_shared<FileFeed>(pool, options_.chunk_bytes, options_.read_ahead, options_.max_attempts,
+      feed_(std::make_shared<FileFeed>(pool,
+                                       FileFeedOptions{.chunk_bytes = options_.chunk_bytes,
+                                                       .read_ahead = options_.read_ahead,
+                                                       .num_files = options_.num_files,
+                                                       .most_bytes = options_.most_bytes_ahead,
+                                                       .max_attempts = options_.max_attempts},
                                        std::move(wake))) {}
 
 ShardReader::~ShardReader() { feed_->close(); }
@@ -355,7 +360,7 @@ ShardReader::Got ShardReader::fetch() { return unpacked_ ? fetch_unpacked() : fe
 
 ShardReader::Got ShardReader::fetch_plain() {
   // A long record is read straight to its place: no chunks of it ahead.
-  feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
+  feed_->allow_read_ahead(records_->num_missing() <= feed_->chunk_bytes());
   switch (feed_->look()) {
     case FileFeed::Now::kBusy: return Got::kPending;
     case FileFeed::Now::kBytes:
@@ -381,6 +386,7 @@ ShardReader::Got ShardReader::fetch_plain() {
   if (!is_slow) room = room->first(std::min(room->size(), std::max(options_.chunk_bytes, kPieceBytes)));
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
+  feed_->read_ahead();
   return Got::kBytes;
 }
 
@@ -399,11 +405,12 @@ std::optional<std::span<std::byte>> ShardReader::prepare(size_t wanted, bool ahe
 void ShardReader::plan() {
   if (unpacked_ || records_->num_missing() == 0 || !feed_->is_slow()) return;
   if (!feed_->is_idle() || feed_->error() || feed_->at_end()) return;
-  feed_->allow_read_ahead(records_->num_missing() <= options_.chunk_bytes);
+  feed_->allow_read_ahead(records_->num_missing() <= feed_->chunk_bytes());
   const auto room = prepare(options_.chunk_bytes, /*ahead=*/true);
   if (!room) return;
   feed_->start_direct(*room, records_->buffer());
   feed_->run();
+  feed_->read_ahead();
 }
 
 ShardReader::Got ShardReader::fetch_unpacked() {

@@ -43,6 +43,12 @@ struct ShardReaderOptions {
   size_t chunk_bytes = 256 << 10;
   /// Chunks that are read ahead while one is walked, when the storage does not answer at once. Default: 2.
   size_t read_ahead = 2;
+  /// What chunks may come to of a file that advises several reads in flight (`File::advice`). Default: 0, as many of
+  /// `chunk_bytes` as are read ahead of another.
+  size_t most_bytes_ahead = 0;
+  /// Files that are read at a time, this one included: they share the reads that such a storage has in flight.
+  /// Default: 1.
+  size_t num_files = 1;
   /// Is asked before memory for a record longer than a chunk is taken. Default: nobody.
   MemoryGate* memory = nullptr;
   /// How often a retriable error is tried, see range_reader.h. Default: 5.

@@ -187,8 +187,10 @@ std::unique_ptr<Stage> FileSourceOperator::open_records(const StageContext& cont
   if (context.memory != nullptr) {
     limited_by_memory = largest_record(*context.memory) < max_record_bytes;
     max_record_bytes = std::min(max_record_bytes, largest_record(*context.memory));
-    options.chunk_bytes =
-        lane_reads(*context.memory, num_lanes(), {options.chunk_bytes, options.read_ahead}).chunk_bytes;
+    const LaneReads reads = lane_reads(*context.memory, num_lanes(), {options.chunk_bytes, options.read_ahead});
+    options.chunk_bytes = reads.chunk_bytes;
+    options.most_bytes_ahead = reads.most_bytes;
+    options.num_files = std::min(num_lanes(), shards_.size());
   }
   std::vector<OpenStage> inputs;
   inputs.reserve(shards_.size());

@@ -10,7 +10,7 @@ namespace millrace {
 LaneReads lane_reads(const MemoryGate& memory, size_t num_lanes, const LaneReads& wanted) {
   const size_t bytes = static_cast<size_t>(memory.budget()) / (8 * num_lanes);  // of a lane
   const size_t chunk_bytes = std::clamp(bytes / (wanted.read_ahead + 1), kLeastChunk, wanted.chunk_bytes);
-  return {chunk_bytes, std::min(wanted.read_ahead, std::max<size_t>(bytes / chunk_bytes, 3) - 1)};
+  return {chunk_bytes, std::min(wanted.read_ahead, std::max<size_t>(bytes / chunk_bytes, 3) - 1), bytes};
 }
 
 std::vector<size_t> permutation(size_t count, uint64_t seed, const Iteration& iteration) {

@@ -18,13 +18,15 @@ namespace millrace {
 /// The least that a lane reads of its shard at a time.
 constexpr size_t kLeastChunk = 16 << 10;
 
-/// How a lane reads its shard: bytes at a time, and how many such chunks ahead of the one that is walked.
+/// How a lane reads its shard: bytes at a time, how many such chunks ahead of the one that is walked, and what chunks
+/// may come to where the storage wants more of them (`File::advice`).
 struct LaneReads {
   size_t chunk_bytes;
   size_t read_ahead;
+  size_t most_bytes = 0;
 };
-/// The same with smaller chunks where the reads of `num_lanes` lanes would take more than an eighth of the budget in
-/// all; where chunks cannot be smaller, with fewer than are wanted, but not fewer than two.
+/// The same, `num_lanes` lanes together in an eighth of the budget: with smaller chunks, and where these cannot be
+/// smaller, with fewer than are wanted, but not fewer than two.
 [[nodiscard]] LaneReads lane_reads(const MemoryGate& memory, size_t num_lanes, const LaneReads& wanted);
 
 /// The order of `count` things in one iteration: a uniform permutation that depends on the seed and the iteration only

@@ -289,6 +289,8 @@ std::unique_ptr<Stage> TfrecordOperator::open_records(const StageContext& contex
     }
     reader.chunk_bytes = reads.chunk_bytes;
     reader.read_ahead = reads.read_ahead;
+    reader.most_bytes_ahead = reads.most_bytes;
+    reader.num_files = std::min(num_lanes(), shards_.size());
     inputs.push_back([path = shards_.list()[shard].path, reader, skips](const StageContext& lane) {
       return std::make_unique<ShardRecordsStage>(path, reader, skips, lane);
     });

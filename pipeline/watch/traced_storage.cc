@@ -15,6 +15,7 @@ class TracedFile final : public File, public ReadSink, public std::enable_shared
 
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
+  ReadAdvice advice() const override { return wrapped_->advice(); }
   void cancel() override { wrapped_->cancel(); }
 
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {

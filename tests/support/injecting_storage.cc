@@ -159,6 +159,7 @@ class InjectingStorage::InjectedFile final : public File, public std::enable_sha
 
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
+  ReadAdvice advice() const override { return shared_->options.advice; }
 
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
     const InjectionOptions& options = shared_->options;

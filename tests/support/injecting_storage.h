@@ -23,6 +23,8 @@ struct InjectionOptions {
   double retriable_error_rate = 0;
   /// Share of reads that end in a final error. Default: 0.
   double final_error_rate = 0;
+  /// What files advise. Default: one read at a time.
+  ReadAdvice advice = {};
 };
 
 /// What has been injected so far: a test that wants faults can see that there were some.

@@ -28,6 +28,7 @@ struct ManualStorage::Queue {
 
   std::mutex mutex;
   AtOnce at_once;
+  ReadAdvice advice;
   std::deque<std::function<void()>> waiting;
   size_t reads = 0;
 };
@@ -35,10 +36,14 @@ struct ManualStorage::Queue {
 class ManualStorage::ManualFile final : public File {
  public:
   ManualFile(std::shared_ptr<Queue> queue, std::shared_ptr<File> wrapped)
-      : queue_(std::move(queue)), wrapped_(std::move(wrapped)) {}
+      : queue_(std::move(queue)), wrapped_(std::move(wrapped)) {
+    const std::lock_guard lock(queue_->mutex);
+    advice_ = queue_->advice;
+  }
 
   uint64_t size() const override { return wrapped_->size(); }
   std::string version() const override { return wrapped_->version(); }
+  ReadAdvice advice() const override { return advice_; }
   void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
     queue_->ask(Queue::Kind::kRead, [wrapped = wrapped_, offset, destination, sink = std::move(sink)] {
       wrapped->read(offset, destination, sink);
@@ -48,6 +53,7 @@ class ManualStorage::ManualFile final : public File {
  private:
   const std::shared_ptr<Queue> queue_;
   const std::shared_ptr<File> wrapped_;
+  ReadAdvice advice_;
 };
 
 ManualStorage::ManualStorage(Storage& wrapped, const AtOnce& at_once)
@@ -82,16 +88,27 @@ void ManualStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink
 
 std::vector<std::string> ManualStorage::glob(const std::string& pattern) { return wrapped_.glob(pattern); }
 
-bool ManualStorage::answer_one() {
-  std::function<void()> oldest;
+void ManualStorage::advise(const ReadAdvice& advice) {
+  const std::lock_guard lock(queue_->mutex);
+  queue_->advice = advice;
+}
+
+bool ManualStorage::answer_one(size_t place) {
+  std::function<void()> answer;
   {
     const std::lock_guard lock(queue_->mutex);
-    if (queue_->waiting.empty()) return false;
-    oldest = std::move(queue_->waiting.front());
-    queue_->waiting.pop_front();
+    if (queue_->waiting.size() <= place) return false;
+    const auto chosen = queue_->waiting.begin() + static_cast<std::ptrdiff_t>(place);
+    answer = std::move(*chosen);
+    queue_->waiting.erase(chosen);
   }
-  oldest();
+  answer();
   return true;
+}
+
+size_t ManualStorage::num_waiting() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->waiting.size();
 }
 
 void ManualStorage::answer_all() {

@@ -30,8 +30,13 @@ class ManualStorage final : public Storage {
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override;
 
-  /// Does the oldest open or read that waits and tells its sink. False when none waits.
-  bool answer_one();
+  /// What files that are opened from now on advise. Default: one read at a time.
+  void advise(const ReadAdvice& advice);
+  /// Does the open or read at this place of those that wait, the oldest by default, and tells its sink. False when
+  /// there is none.
+  bool answer_one(size_t place = 0);
+  /// How many wait.
+  size_t num_waiting() const;
   /// Answers until nothing waits: what an owner asks for inside an answer too.
   void answer_all();
   /// Lets every read wait that is asked for from now on.

@@ -17,8 +17,9 @@
 namespace millrace {
 namespace {
 
-// A remote store answers many shards at once.
 constexpr size_t kInFlight = 16;
+// Of a store that answers many at a time, as its files advise: there the time goes into the way.
+constexpr size_t kRemoteInFlight = 256;
 
 /// Opens one shard and reads its ends.
 class FingerprintReader final : public OpenSink,
@@ -31,8 +32,12 @@ class FingerprintReader final : public OpenSink,
 
   /// Sleeps until the ends are read. Once.
   [[nodiscard]] std::optional<Error> wait(const StorageWait& with) { return answer_.wait(with); }
+  [[nodiscard]] bool is_remote() const { return is_remote_; }
   ShardFingerprint fingerprint() const {
-    return {.name = path_.substr(path_.rfind('/') + 1), .bytes = bytes_, .first = first_, .last = last_};
+    // Without the query of a URL, which may be another signature the next time.
+    const bool is_http = path_.starts_with("http://") || path_.starts_with("https://");
+    const std::string_view path = std::string_view(path_).substr(0, is_http ? path_.find('?') : path_.size());
+    return {.name = std::string(path.substr(path.rfind('/') + 1)), .bytes = bytes_, .first = first_, .last = last_};
   }
 
  private:
@@ -55,6 +60,7 @@ class FingerprintReader final : public OpenSink,
 
   void read(std::shared_ptr<File> opened) {
     bytes_ = opened->size();
+    is_remote_ = opened->advice().in_flight > 1;
     end_.resize(static_cast<size_t>(std::min(bytes_, ShardFingerprint::kEndBytes)));
     first_ = last_ = XXH3_64bits(nullptr, 0);
     if (end_.empty()) return finish(std::nullopt);
@@ -92,6 +98,7 @@ class FingerprintReader final : public OpenSink,
   uint64_t first_ = 0;
   uint64_t last_ = 0;
   bool has_first_ = false;
+  bool is_remote_ = false;
   uint64_t offset_ = 0;  // of the read in flight
   std::shared_ptr<RangeReader> file_;
   std::vector<std::byte> end_;
@@ -105,9 +112,10 @@ std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::spa
   std::vector<ShardFingerprint> fingerprints;
   fingerprints.reserve(paths.size());
   std::deque<std::shared_ptr<FingerprintReader>> in_flight;
+  size_t most = kInFlight;
   std::optional<Error> error;  // nothing more is asked for, but what was asked is waited for: the storage may go
   for (size_t started = 0; started < paths.size() || !in_flight.empty();) {
-    for (; started < paths.size() && in_flight.size() < kInFlight && !error; ++started) {
+    for (; started < paths.size() && in_flight.size() < most && !error; ++started) {
       in_flight.push_back(std::make_shared<FingerprintReader>(paths[started]));
       in_flight.back()->start(storage);
     }
@@ -115,6 +123,7 @@ std::vector<ShardFingerprint> read_shard_fingerprints(Storage& storage, std::spa
     std::optional<Error> later = in_flight.front()->wait(wait);
     if (!error) error = std::move(later);
     fingerprints.push_back(in_flight.front()->fingerprint());
+    if (in_flight.front()->is_remote()) most = kRemoteInFlight;
     in_flight.pop_front();
   }
   if (error) throw ErrorException(std::move(*error));

@@ -265,6 +265,38 @@ TEST_F(ShardReaderTest, MemoryOfALongRecordIsAskedForOnce) {
   }
 }
 
+// The first bytes say how a shard is stored: from then on all is in flight that the store advises, whichever comes
+// first.
+TEST_F(ShardReaderTest, HasAllReadsInFlightOfAStoreThatAdvisesThem) {
+  const auto records = many_records([](size_t) { return size_t{1000}; }, 1000);
+  for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
+    for (const std::string name : {"a.tfrecord", "a.zst"}) {
+      const std::string path = write(name, records, {.compression = compression});
+      for (const bool last_first : {false, true}) {
+        ManualStorage storage(local_, {.opens = ManualStorage::kAll});
+        storage.advise({.bytes = 20000, .in_flight = 4});
+        ShardReader reader(storage, pool_, path, {.chunk_bytes = 20000, .most_bytes_ahead = 200000}, [] {});
+        std::vector<std::string> seen;
+        RecordBatch batch;
+        ASSERT_EQ(reader.next(batch), Step::kPending);
+        EXPECT_EQ(storage.num_waiting(), 1U);
+        storage.answer_one();
+        Step step = reader.next(batch);
+        EXPECT_EQ(storage.num_waiting(), compression == Compression::kZstd ? 1U : 4U);
+        for (; step != Step::kEnd; step = reader.next(batch)) {
+          ASSERT_NE(step, Step::kError) << reader.fault().error.to_string();
+          if (step == Step::kPending) {
+            ASSERT_TRUE(storage.answer_one(last_first ? storage.num_waiting() - 1 : 0));
+          } else {
+            for (const std::string_view payload : batch.payloads) seen.emplace_back(payload);
+          }
+        }
+        EXPECT_EQ(seen, records) << name;
+      }
+    }
+  }
+}
+
 TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
   const auto records = many_records(
       [](size_t i) { return i % 11 == 0  ? 40000 + i * 300
@@ -273,14 +305,17 @@ TEST_F(ShardReaderTest, MixedSizesComeWholeThroughEveryWayOfReading) {
   for (const Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZstd}) {
     const std::string path = write("a.tfrecord", records, {.compression = compression});
     for (const size_t read_ahead : {0, 1, 2, 5}) {
-      for (const uint64_t seed : {1, 2, 3}) {
+      for (const uint64_t seed : {1, 2, 3, 4, 5, 6}) {
         InjectingStorage storage(local_, {.seed = seed,
                                           .min_latency = microseconds(0),
                                           .max_latency = microseconds(100),
                                           .max_read_bytes = 60000,
-                                          .retriable_error_rate = 0.1});
-        const ReadShard read =
-            read_shard(storage, pool_, path, {.chunk_bytes = 20000, .read_ahead = read_ahead}, true, 50);
+                                          .retriable_error_rate = 0.1,
+                                          .advice = {.bytes = 30000, .in_flight = seed > 3 ? 4 : 1}});
+        const ReadShard read = read_shard(
+            storage, pool_, path,
+            {.chunk_bytes = 20000, .read_ahead = read_ahead, .most_bytes_ahead = size_t{200000} * (seed % 2)}, true,
+            50);
         ASSERT_TRUE(read.faults.empty()) << read.faults[0].error.to_string();
         ASSERT_EQ(payloads(read), records);
       }

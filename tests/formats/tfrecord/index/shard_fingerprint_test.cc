@@ -13,6 +13,7 @@
 
 #include "millrace/formats/error.h"
 #include "tests/support/injecting_storage.h"
+#include "tests/support/manual_storage.h"
 #include "tests/support/memory_storage.h"
 
 namespace millrace::shard_fingerprint_test {
@@ -62,20 +63,22 @@ TEST(ShardFingerprint, TheFirstFileWithAnErrorIsNamed) {
   }
 }
 
-/// Answers nobody before so many files were asked for.
+/// Answers nobody before so many files were asked for; then nobody before as many more as is said next.
 class HoldingStorage final : public Storage {
  public:
-  HoldingStorage(Storage& wrapped, size_t num_held) : wrapped_(wrapped), num_held_(num_held) {}
+  HoldingStorage(Storage& wrapped, std::vector<size_t> num_held) : wrapped_(wrapped), num_held_(std::move(num_held)) {}
   void open(const std::string& path, std::shared_ptr<OpenSink> sink) override {
     held_.emplace_back(path, std::move(sink));
-    if (held_.size() < num_held_) return;
+    if (held_.size() < num_held_.at(num_answered_)) return;
+    ++num_answered_;
     for (auto& [held_path, held_sink] : std::exchange(held_, {})) wrapped_.open(held_path, std::move(held_sink));
   }
   [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return wrapped_.glob(pattern); }
 
  private:
   Storage& wrapped_;
-  const size_t num_held_;
+  const std::vector<size_t> num_held_;
+  size_t num_answered_ = 0;
   std::vector<std::pair<std::string, std::shared_ptr<OpenSink>>> held_;
 };
 
@@ -86,8 +89,21 @@ TEST(ShardFingerprint, SeveralFilesAreAskedForAtOnce) {
     paths.push_back(std::to_string(i));
     memory.add(paths.back(), "content");
   }
-  HoldingStorage holding(memory, paths.size());
+  HoldingStorage holding(memory, {paths.size()});
   EXPECT_EQ(read_shard_fingerprints(holding, paths).size(), paths.size());  // one by one would wait forever
+}
+
+TEST(ShardFingerprint, ManyAreAskedForAtOnceOfAStoreThatAdvisesIt) {
+  MemoryStorage memory;
+  test::ManualStorage store(memory, {.opens = test::ManualStorage::kAll, .reads = test::ManualStorage::kAll});
+  store.advise({.bytes = 1 << 20, .in_flight = 4});
+  std::vector<std::string> paths;
+  for (int i = 0; i < 16 + 200; ++i) {
+    paths.push_back(std::to_string(i));
+    memory.add(paths.back(), "content");
+  }
+  HoldingStorage holding(store, {16, 200});
+  EXPECT_EQ(read_shard_fingerprints(holding, paths).size(), paths.size());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ packages=(
   libtbb-dev libfmt-dev libboost-program-options-dev
   libprotobuf-dev protobuf-compiler         # states of pipelines; tensorflow.Example in tests
   zlib1g-dev libisal-dev                    # compressed shards, CRC32C
+  libcurl4-openssl-dev libssl-dev libpugixml-dev # shards in object stores and at URLs: HTTP, signatures, listings
   libzstd-dev                               # zstd shards: read about twice as fast as gzip, from any frame on
   librandom123-dev libxxhash-dev libhwy-dev # Philox, digests of streams, portable SIMD
   libeigen3-dev libdnnl-dev                 # tensors and GEMM of the trainer

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/storage/shown_url.h"
 #include "millrace/formats/utf8.h"
 
 namespace millrace {
@@ -40,7 +41,7 @@ std::string Error::to_string() const {
   std::vector<std::string> places;
   // A file of a checkpoint, a tokenizer or a config is no shard: it has neither records nor a stage that reads it.
   const bool of_records = offset >= 0 || record >= 0 || !stage.empty();
-  if (!shard.empty()) places.push_back(fmt::format("{} {}", of_records ? "shard" : "file", shard));
+  if (!shard.empty()) places.push_back(fmt::format("{} {}", of_records ? "shard" : "file", shown_url(shard)));
   if (offset >= 0) places.push_back(fmt::format("offset {}", offset));
   if (record >= 0) places.push_back(fmt::format("record {}", record));
   if (!stage.empty()) places.push_back(fmt::format("stage {}", stage));

@@ -64,9 +64,9 @@ std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   const auto escape = [&shown](char c) {
-    constexpr char kDigits[] = "0123456789abcdef";
+    constexpr char kHexDigits[] = "0123456789abcdef";
     const auto byte = static_cast<uint8_t>(c);
-    shown += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    shown += {'\\', 'x', kHexDigits[byte >> 4U], kHexDigits[byte & 15U]};
   };
   size_t valid_to = valid_utf8_prefix(text);
   for (size_t i = 0; i < text.size(); ++i) {

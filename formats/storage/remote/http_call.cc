@@ -1,0 +1,208 @@
+#include "millrace/formats/storage/remote/http_call.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/error.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Of libcurl, for each call in flight.
+constexpr long kBufferBytes = 64 << 10;
+constexpr long kSmallBufferBytes = 16 << 10;
+
+// Without the certificates that are needed no attempt would do better, nor where the server speaks no TLS.
+HttpFailure failure_of(CURLcode code, std::string_view text) {
+  switch (code) {
+    case CURLE_SSL_CONNECT_ERROR:
+      for (const char* passing : {"alert", "unexpected eof"}) {  // the server's trouble, or the connection's
+        if (text.find(passing) != std::string_view::npos) return HttpFailure::kTransport;
+      }
+      return text.find("error:") == std::string_view::npos ? HttpFailure::kTransport : HttpFailure::kRefused;
+    case CURLE_OPERATION_TIMEDOUT: return HttpFailure::kTimeout;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_URL_MALFORMAT: return HttpFailure::kRefused;
+    default: return HttpFailure::kTransport;
+  }
+}
+
+}  // namespace
+
+HttpCall::HttpCall(uint64_t number, HttpRequest request, std::shared_ptr<HttpSink> sink, nanoseconds now)
+    : number_(number), request_(std::move(request)), sink_(std::move(sink)), made_at_(now) {}
+
+HttpCall::~HttpCall() = default;
+
+template <typename Value>
+void HttpCall::set(CURLoption option, Value value) {
+  const CURLcode code = curl_easy_setopt(easy_.get(), option, value);
+  if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (code != CURLE_OK) {
+    throw ErrorException(ErrorCode::kIo, fmt::format("libcurl does not take option {}: {}", static_cast<int>(option),
+                                                     curl_easy_strerror(code)));
+  }
+}
+
+void HttpCall::set_up(const std::string& ca_file, nanoseconds now) {
+  easy_.reset(curl_easy_init());
+  if (!easy_) throw std::bad_alloc();
+  begun_at_ = moved_at_ = now;
+  response_.waited = now - made_at_;
+  set(CURLOPT_PRIVATE, this);
+  set(CURLOPT_URL, request_.url.c_str());
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_PATH_AS_IS, 1L);  // keys of objects may have `..`
+  set(CURLOPT_QUICK_EXIT, 1L);
+  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // a proxy's answer is not the server's
+  set(CURLOPT_BUFFERSIZE, request_.is_small ? kSmallBufferBytes : kBufferBytes);
+  set(CURLOPT_ERRORBUFFER, error_.data());
+  set(CURLOPT_HEADERFUNCTION, &HttpCall::take_header);
+  set(CURLOPT_HEADERDATA, this);
+  set(CURLOPT_WRITEFUNCTION, &HttpCall::take_body);
+  set(CURLOPT_WRITEDATA, this);
+  if (request_.without_proxy) set(CURLOPT_NOPROXY, "*");
+  if (!ca_file.empty()) {  // in place of all that the system has
+    set(CURLOPT_CAINFO, ca_file.c_str());
+    set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  }
+  set_method();
+  for (const auto& [name, value] : request_.headers.fields()) {
+    // A field without a value ends in a semicolon for libcurl.
+    add_header(value.empty() ? name + ";" : fmt::format("{}: {}", name, value));
+  }
+  for (const char* own : {"Accept:", "Expect:"}) add_header(own);  // libcurl's are left out
+  set(CURLOPT_HTTPHEADER, headers_.get());
+}
+
+nanoseconds HttpCall::deadline() const {
+  if (easy_ == nullptr) return nanoseconds::max();
+  const HttpDeadlines& deadlines = request_.deadlines;
+  const nanoseconds next = response_.head.status == 0 ? begun_at_ + deadlines.first_byte : moved_at_ + deadlines.stall;
+  return std::min<nanoseconds>(next, begun_at_ + deadlines.whole);
+}
+
+void HttpCall::note_time(nanoseconds now) {
+  const size_t bytes = received_;
+  if (bytes < bytes_at_move_ + request_.deadlines.least_bytes && response_.head.status != 0 && head_seen_) return;
+  head_seen_ = response_.head.status != 0;
+  bytes_at_move_ = bytes;
+  moved_at_ = now;
+}
+
+void HttpCall::time_out() {
+  fail(HttpFailure::kTimeout,
+       response_.head.status == 0 ? "no answer came in time" : "the answer came too slowly, or not to its end");
+}
+
+void HttpCall::refuse(std::string reason) { fail(HttpFailure::kRefused, std::move(reason)); }
+
+void HttpCall::cancel() { fail(HttpFailure::kCancelled, "it was cancelled"); }
+
+void HttpCall::finish(CURLcode code) {
+  if (code != CURLE_OK && response_.failure == HttpFailure::kNone && !is_cut_) {
+    const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+    fail(failure_of(code, text), text);
+  }
+  easy_.reset();
+  sink_->answered(std::move(response_));
+}
+
+void HttpCall::set_method() {
+  switch (request_.method) {
+    case HttpMethod::kGet: set(CURLOPT_HTTPGET, 1L); return;
+    case HttpMethod::kHead: set(CURLOPT_NOBODY, 1L); return;
+    default: break;
+  }
+  set(CURLOPT_POST, 1L);
+  set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
+  set(CURLOPT_POSTFIELDS, request_.body.data());
+  set(CURLOPT_CUSTOMREQUEST, to_string(request_.method).data());
+}
+
+void HttpCall::add_header(const std::string& line) {
+  curl_slist* const longer = curl_slist_append(headers_.get(), line.c_str());
+  if (longer == nullptr) throw std::bad_alloc();
+  static_cast<void>(headers_.release());
+  headers_.reset(longer);
+}
+
+void HttpCall::fail(HttpFailure failure, std::string reason) {
+  response_.failure = failure;
+  response_.reason = std::move(reason);
+}
+
+size_t HttpCall::take_header(char* data, size_t /*one*/, size_t size, void* self) noexcept {
+  return static_cast<HttpCall*>(self)->header({data, size}) ? size : 0;
+}
+
+size_t HttpCall::take_body(char* data, size_t /*one*/, size_t size, void* self) noexcept {
+  return static_cast<HttpCall*>(self)->body({data, size}) ? size : 0;
+}
+
+bool HttpCall::header(std::string_view line) noexcept {
+  try {
+    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
+    if (line.starts_with("HTTP/")) {  // also after an interim answer
+      response_.head = {};
+      plan_ = {};
+      is_planned_ = false;
+      const size_t space = line.find(' ');
+      if (space != std::string_view::npos) {
+        std::from_chars(line.data() + space + 1, line.data() + line.size(), response_.head.status);
+      }
+      return true;
+    }
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return true;
+    std::string_view value = line.substr(colon + 1);
+    while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
+    response_.head.headers.add(std::string(line.substr(0, colon)), std::string(value));
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+bool HttpCall::body(std::string_view bytes) noexcept {
+  try {
+    if (!std::exchange(is_planned_, true)) {
+      if (request_.plan) plan_ = request_.plan(response_.head);
+      if (!plan_.refusal.empty()) fail(HttpFailure::kRefused, plan_.refusal);
+    }
+    if (response_.failure != HttpFailure::kNone) return false;
+    received_ += bytes.size();
+    if (!plan_.into) {
+      if (response_.body.size() + bytes.size() > kMostHttpBody) {
+        fail(HttpFailure::kTooLong, fmt::format("the answer has more than {} bytes", kMostHttpBody));
+        return false;
+      }
+      response_.body += bytes;
+      return true;
+    }
+    const std::span<std::byte> room = plan_.into->subspan(response_.bytes);
+    const size_t fits = std::min(bytes.size(), room.size());
+    if (fits > 0) std::memcpy(room.data(), bytes.data(), fits);
+    response_.bytes += fits;
+    if (fits == bytes.size()) return true;
+    is_cut_ = plan_.may_be_cut;
+    if (!is_cut_) {
+      fail(HttpFailure::kTooLong, fmt::format("the answer has more than the {} bytes asked for", plan_.into->size()));
+    }
+    return false;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace millrace

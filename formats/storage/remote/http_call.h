@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <curl/curl.h>
+
+#include "millrace/formats/storage/remote/http_message.h"
+
+namespace millrace {
+
+/// One call of libcurl's multi interface, from its start to the answer. All of the engine's thread.
+class HttpCall {
+ public:
+  HttpCall(uint64_t number, HttpRequest request, std::shared_ptr<HttpSink> sink, std::chrono::nanoseconds now);
+  ~HttpCall();
+  HttpCall(const HttpCall&) = delete;
+  HttpCall& operator=(const HttpCall&) = delete;
+
+  [[nodiscard]] uint64_t number() const { return number_; }
+  [[nodiscard]] const HttpRequest& request() const { return request_; }
+  [[nodiscard]] CURL* easy() const { return easy_.get(); }  ///< null before `set_up`
+  [[nodiscard]] int status() const { return response_.head.status; }
+  [[nodiscard]] size_t received() const { return received_; }  ///< bytes of the body
+
+  /// Makes the handle; the deadlines count from now on. `ca_file`: empty: the system's. Throws `kIo` and
+  /// `std::bad_alloc`.
+  void set_up(const std::string& ca_file, std::chrono::nanoseconds now);
+  /// When this call is given up unless something comes first; never before it was set up.
+  [[nodiscard]] std::chrono::nanoseconds deadline() const;
+  /// Looks at what has come until now.
+  void note_time(std::chrono::nanoseconds now);
+  void time_out();
+  /// No attempt would do better, for this reason.
+  void refuse(std::string reason);
+  void cancel();
+  /// Tells the sink, after which there is nothing more to be done. The handle is with libcurl no more.
+  void finish(CURLcode code);
+
+ private:
+  struct EasyDeleter {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  };
+  struct ListDeleter {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
+
+  template <typename Value>
+  void set(CURLoption option, Value value);
+  void set_method();
+  void add_header(const std::string& line);
+  void fail(HttpFailure failure, std::string reason);
+  static size_t take_header(char* data, size_t one, size_t size, void* self) noexcept;
+  static size_t take_body(char* data, size_t one, size_t size, void* self) noexcept;
+  bool header(std::string_view line) noexcept;
+  bool body(std::string_view bytes) noexcept;
+
+  const uint64_t number_;
+  const HttpRequest request_;
+  const std::shared_ptr<HttpSink> sink_;
+  std::unique_ptr<CURL, EasyDeleter> easy_;
+  std::unique_ptr<curl_slist, ListDeleter> headers_;
+  std::array<char, CURL_ERROR_SIZE> error_{};
+  HttpResponse response_;
+  HttpBodyPlan plan_;
+  bool is_planned_ = false;
+  bool is_cut_ = false;
+  bool head_seen_ = false;
+  size_t received_ = 0;
+  size_t bytes_at_move_ = 0;
+  const std::chrono::nanoseconds made_at_;
+  std::chrono::nanoseconds begun_at_{0};
+  std::chrono::nanoseconds moved_at_{0};  // when `least_bytes` more had come
+};
+
+}  // namespace millrace

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+enum class HttpMethod { kGet, kHead, kPut, kPost, kDelete };
+
+[[nodiscard]] std::string_view to_string(HttpMethod method);
+
+/// Fields of a message, in their order; names are compared without case.
+class HttpHeaders {
+ public:
+  void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
+  /// The value of the first field of this name, or null.
+  [[nodiscard]] const std::string* find(std::string_view name) const;
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& fields() const { return fields_; }
+  void clear() { fields_.clear(); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> fields_;
+};
+
+/// How long a call may take.
+struct HttpDeadlines {
+  /// From the beginning, connecting included, to the first byte of the answer. Default: 15 s
+  std::chrono::milliseconds first_byte{15'000};
+  /// Without `least_bytes` more of the body. Default: 15 s
+  std::chrono::milliseconds stall{15'000};
+  size_t least_bytes = 240 << 10;  ///< Default: 240 KiB, which is 16 KiB/s
+  /// In all. Default: 30 s, to which come the bytes that are asked for at 1 MiB/s
+  std::chrono::milliseconds whole{30'000};
+};
+
+/// The head of an answer.
+struct HttpHead {
+  int status = 0;
+  HttpHeaders headers = {};
+};
+
+/// What becomes of a body once its head is known.
+struct HttpBodyPlan {
+  /// The bytes go there, in order; more than fit are an error. Default: into `HttpResponse::body`
+  std::optional<std::span<std::byte>> into = {};
+  /// Reads no more than fit, and breaks the connection off. Default: false
+  bool may_be_cut = false;
+  /// The answer is of no use, for this reason: nothing of its body is read. Default: empty
+  std::string refusal = {};
+};
+
+struct HttpRequest {
+  HttpMethod method = HttpMethod::kGet;
+  std::string url = {};  ///< `http://` or `https://`, percent-encoded
+  HttpHeaders headers = {};
+  std::string body = {};
+  HttpDeadlines deadlines = {};
+  /// Straight to the host, whatever proxies the environment names: for addresses of the machine itself. Default: false
+  bool without_proxy = false;
+  bool is_retry = false;  ///< for `HttpStatistics`. Default: false
+  /// At most 64 KiB are asked for: the time goes into the way, and many are sent at a time. Default: false
+  bool is_small = false;
+  /// Is asked on the engine's thread when the head is there. Null: every body goes into `HttpResponse::body`
+  std::function<HttpBodyPlan(const HttpHead&)> plan = nullptr;
+};
+
+/// Why there is no whole answer.
+enum class HttpFailure {
+  kNone,
+  kTransport,  ///< no connection, or it broke off
+  kTimeout,    ///< a deadline
+  kRefused,    ///< by the `plan`; or no connection can be made, for the URL or certificates
+  kTooLong,    ///< the body had more bytes than there was room for
+  kCancelled,
+};
+
+struct HttpResponse {
+  HttpHead head = {};     ///< status 0: none came
+  std::string body = {};  ///< at most kMostHttpBody
+  size_t bytes = 0;       ///< of the body, in the place that the plan gave, also where it failed later
+  HttpFailure failure = HttpFailure::kNone;
+  std::string reason = {};             ///< of the failure
+  std::chrono::nanoseconds waited{0};  ///< until the call was sent, for others to the same host
+};
+
+/// The longest body that is not written to a place of the caller's: a page of a listing is some 300 KB.
+constexpr size_t kMostHttpBody = 16 << 20;
+
+/// Is told what a call came to. Called exactly once, on the engine's thread; must not block and must not throw.
+class HttpSink {
+ public:
+  virtual ~HttpSink() = default;
+  virtual void answered(HttpResponse response) noexcept = 0;
+};
+
+/// Whether a status says that asking again later may help.
+[[nodiscard]] bool is_busy_status(int status);
+
+/// With the letters of ASCII in lower case.
+[[nodiscard]] std::string lower_case(std::string_view text);
+
+/// Without these: a server may repeat what it was sent.
+[[nodiscard]] std::string without_secrets(std::string text, const std::vector<std::string>& secrets);
+
+/// Beginning of a text from elsewhere, for messages, on one line.
+[[nodiscard]] std::string one_line(std::string_view text);
+
+}  // namespace millrace

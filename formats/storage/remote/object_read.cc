@@ -1,0 +1,223 @@
+#include "millrace/formats/storage/remote/object_read.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "millrace/formats/storage/remote/byte_range.h"
+#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/shown_url.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostRedirects = 5;
+constexpr size_t kMostOfSmall = 64 << 10;
+
+std::string changed(const ObjectVersion& was, const std::string& is) {
+  return fmt::format("it was changed while it was read: was {}, is {}", was.to_string(), is);
+}
+
+class Read final : public std::enable_shared_from_this<Read> {
+ public:
+  Read(ObjectRequest request, std::function<void(ObjectAnswer)> done)
+      : request_(std::move(request)),
+        done_(std::move(done)),
+        call_(request_.store->read(request_.url, request_.pin)),
+        target_(request_.target) {}
+
+  std::shared_ptr<RetriedCall> start(const HttpCalls& calls) {
+    const auto self = shared_from_this();
+    return RetriedCall::start(
+        calls, {.request = [self](StoreCall::Ready ready) { self->call_->prepare(self->request(), std::move(ready)); },
+                .outcome = [self](const HttpResponse& response) { return self->outcome(response); },
+                .done = [self](const HttpResponse& response,
+                               int attempts) { self->done_(self->answer(response, attempts)); }});
+  }
+
+ private:
+  HttpRequest request() {
+    HttpRequest request{.url = target_, .is_small = request_.into.size() <= kMostOfSmall};
+    request.deadlines.whole += std::chrono::milliseconds(request_.into.size() >> 10);
+    request.headers.add("Range", range_field({.offset = request_.offset, .size = request_.into.size()}));
+    request.plan = [self = shared_from_this()](const HttpHead& head) { return self->plan(head); };
+    return request;
+  }
+
+  // Of the range that was asked for, or nothing is read.
+  HttpBodyPlan plan(const HttpHead& head) {
+    if (head.status != 200 && head.status != 206) return {};
+    const std::string* const field = head.headers.find("Content-Range");
+    // Some stores send a part with status 200, which else is the whole object.
+    if (head.status == 200 && field == nullptr) return plan_of_whole(head);
+    const auto content = field == nullptr ? std::nullopt : parse_content_range(*field);
+    if (!content || !content->range || !content->object_size) {
+      return {.refusal = fmt::format("its Content-Range '{}' cannot be read", field == nullptr ? "" : *field)};
+    }
+    if (content->range->offset != request_.offset || content->range->size > request_.into.size()) {
+      return {.refusal = fmt::format("it answers with other bytes, '{}', than were asked for, {} from {} on", *field,
+                                     request_.into.size(), request_.offset)};
+    }
+    return take(head, *content->object_size, content->range->size);
+  }
+
+  // A server without ranges, or one that gives a small object as a whole.
+  HttpBodyPlan plan_of_whole(const HttpHead& head) {
+    const std::string* const field = head.headers.find("Content-Length");
+    const auto size = field == nullptr ? std::nullopt : parse_count(*field);
+    if (!size) return {.refusal = "it sends no ranges, and does not say how long the object is"};
+    const std::string* const encoding = head.headers.find("Content-Encoding");
+    if (encoding != nullptr && *encoding != "identity") {
+      return {.refusal = fmt::format("it sends no ranges, and what it sends is encoded as '{}'", one_line(*encoding))};
+    }
+    if (request_.offset != 0 || *size > request_.into.size()) {
+      return {.refusal = fmt::format("it sends no ranges: of an object of {} bytes nothing can be read alone", *size)};
+    }
+    return take(head, *size, *size);
+  }
+
+  HttpBodyPlan take(const HttpHead& head, uint64_t object_size, uint64_t bytes) {
+    ObjectVersion version = linked_ ? *linked_ : call_->version(head, object_size);
+    if (linked_ && linked_->size != object_size) {
+      return {.refusal = fmt::format("it has {} bytes where it was redirected to, and {} by the redirect", object_size,
+                                     linked_->size)};
+    }
+    version.size = object_size;
+    // Of who was asked at once all that can be compared is the size.
+    const bool is_known_link = request_.pin && request_.pin->is_linked && !linked_;
+    if (is_known_link && object_size == request_.pin->size) version = *request_.pin;
+    if (request_.pin && !version.may_be(*request_.pin)) {
+      is_changed_ = true;
+      return {.refusal = changed(*request_.pin, version.to_string())};
+    }
+    version_ = std::move(version);
+    return {.into = request_.into.first(bytes)};
+  }
+
+  AttemptOutcome outcome(const HttpResponse& response) {
+    const int status = response.head.status;
+    if (response.failure == HttpFailure::kRefused) return AttemptOutcome::kAnswered;
+    if (response.failure == HttpFailure::kTooLong) return AttemptOutcome::kAnswered;
+    if (response.bytes > 0) {
+      num_read_ += response.bytes;
+      if (!request_.pin) request_.pin = version_;  // of the rest
+      request_.offset += response.bytes;
+      request_.into = request_.into.subspan(response.bytes);
+      if (response.failure == HttpFailure::kNone || request_.into.empty() || !expects_bytes())
+        return AttemptOutcome::kAnswered;
+      return response.bytes >= HttpDeadlines().least_bytes ? AttemptOutcome::kPartial : AttemptOutcome::kTransport;
+    }
+    if (response.failure != HttpFailure::kNone) return AttemptOutcome::kTransport;
+    if (status == 206 || status == 200) {
+      if (!version_) judged_.text = plan(response.head).refusal;  // nobody has asked for it: there is no body
+      return version_ && expects_bytes() ? AttemptOutcome::kTransport : AttemptOutcome::kAnswered;
+    }
+    if (status == 416 && size_beyond_which(response.head)) return AttemptOutcome::kAnswered;
+    const bool is_stale = !request_.target.empty() && target_ == request_.target && status >= 400 && status < 500;
+    if (is_stale && status != 412 && status != 408 && status != 429) {  // a link that has expired
+      request_.target.clear();
+      target_.clear();
+      return AttemptOutcome::kAgain;
+    }
+    judged_ = call_->judge(response);
+    switch (judged_.kind) {
+      case StoreOutcome::Kind::kBusy: return AttemptOutcome::kBusy;
+      case StoreOutcome::Kind::kAgain: return AttemptOutcome::kAgain;
+      case StoreOutcome::Kind::kRedirect:
+        return follow(response.head) ? AttemptOutcome::kAgain : AttemptOutcome::kAnswered;
+      default: return AttemptOutcome::kAnswered;
+    }
+  }
+
+  bool expects_bytes() const { return request_.offset < version_->size; }
+
+  bool follow(const HttpHead& head) {
+    const std::string* const location = head.headers.find("Location");
+    if (location == nullptr || ++redirects_ > kMostRedirects) return false;
+    const auto target = redirect_target(target_.empty() ? request_.url : target_, *location);
+    if (!target) return false;
+    target_ = *target;
+    // Hugging Face's Hub says whose content the other host sends.
+    const std::string* const tag = head.headers.find("X-Linked-Etag");
+    const std::string* const size = head.headers.find("X-Linked-Size");
+    if (tag != nullptr && size != nullptr) {
+      if (const auto bytes = parse_count(*size))
+        linked_ = ObjectVersion{.tag = strong_tag(*tag), .size = *bytes, .is_linked = true};
+    }
+    return true;
+  }
+
+  ObjectAnswer answer(const HttpResponse& response, int attempts) {
+    ObjectAnswer answer{.bytes = num_read_, .version = version_, .target = target_};
+    const int status = response.head.status;
+    const bool has_answer = response.failure == HttpFailure::kNone;
+    const bool is_whole = num_read_ > 0 && (request_.into.empty() || !expects_bytes());
+    if (is_whole || (has_answer && (status == 200 || status == 206) && version_)) return answer;
+    if (has_answer && status == 416) {
+      if (const auto size = size_beyond_which(response.head)) {
+        answer.version = call_->version(response.head, *size);
+        if (!request_.pin || answer.version->may_be(*request_.pin)) return answer;
+        is_changed_ = true;
+        answer.error = error_of(changed(*request_.pin, answer.version->to_string()), attempts);
+      }
+    }
+    if (!answer.error) answer.error = error_of(reason_of(response), attempts);
+    answer.error->not_found = has_answer && judged_.kind == StoreOutcome::Kind::kNotFound;
+    answer.is_changed = is_changed_ || (has_answer && judged_.kind == StoreOutcome::Kind::kChanged);
+    return answer;
+  }
+
+  // Of an answer that the object ends before. Not every store says where: of no object then, but an empty one, there
+  // are no bytes from its beginning on.
+  std::optional<uint64_t> size_beyond_which(const HttpHead& head) const {
+    const std::string* const field = head.headers.find("Content-Range");
+    const auto content = field == nullptr ? std::nullopt : parse_content_range(*field);
+    if (content && content->object_size) return content->object_size;
+    return request_.offset == 0 ? std::optional<uint64_t>(0) : std::nullopt;
+  }
+
+  std::string reason_of(const HttpResponse& response) const {
+    if (response.failure != HttpFailure::kNone) return response.reason;
+    if (judged_.kind == StoreOutcome::Kind::kChanged) return changed(*request_.pin, "another");
+    if (judged_.kind == StoreOutcome::Kind::kRedirect) {
+      return redirects_ > kMostRedirects ? fmt::format("more than {} redirects", kMostRedirects)
+                                         : fmt::format("status {}, which leads nowhere", response.head.status);
+    }
+    return judged_.text.empty() ? fmt::format("status {}", response.head.status) : judged_.text;
+  }
+
+  StorageError error_of(const std::string& reason, int attempts) const {
+    std::string message = "cannot read it: " + reason;
+    if (attempts > 1) message += fmt::format(" (after {} attempts)", attempts);
+    if (!target_.empty()) message += fmt::format(", where it was redirected to {}", host_of(target_));
+    message += call_->asked();
+    return {.error = {.code = ErrorCode::kIo, .message = std::move(message), .shard = shown_url(request_.url)}};
+  }
+
+  // Targets have signatures in their queries.
+  static std::string host_of(const std::string& url) {
+    const size_t begin = url.find("://");
+    return url.substr(0, url.find_first_of("/?#", begin == std::string::npos ? 0 : begin + 3));
+  }
+
+  ObjectRequest request_;
+  const std::function<void(ObjectAnswer)> done_;
+  const std::shared_ptr<StoreCall> call_;
+  // Of the engine's thread. `offset` and `into` of the request are those of what is missing.
+  size_t num_read_ = 0;
+  std::string target_;
+  int redirects_ = 0;
+  std::optional<ObjectVersion> linked_;   // what a redirect says of the content
+  std::optional<ObjectVersion> version_;  // of the answer that was read
+  StoreOutcome judged_;                   // the last answer that was neither
+  bool is_changed_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<RetriedCall> read_object(const HttpCalls& calls, ObjectRequest request,
+                                         std::function<void(ObjectAnswer)> done) {
+  return std::make_shared<Read>(std::move(request), std::move(done))->start(calls);
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+/// `s3://BUCKET/KEY`. The key is everything behind the slash after the bucket, byte by byte: nothing of it is decoded,
+/// and `?`, `#`, `%`, `//` and `..` are parts of keys as all other bytes are.
+struct ObjectUrl {
+  std::string scheme = {};  ///< `s3`
+  std::string bucket = {};
+  std::string key = {};  ///< may be empty
+
+  [[nodiscard]] std::string to_string() const { return scheme + "://" + bucket + "/" + key; }
+};
+
+/// Throws `kInvalidArgument` where there is no scheme, or no bucket of letters, digits, `.`, `-` and `_`.
+[[nodiscard]] ObjectUrl parse_object_url(std::string_view url);
+
+/// Every byte as `%XX`, except letters, digits, `-`, `.`, `_`, `~` (RFC 3986, 2.3) and those in `kept`.
+[[nodiscard]] std::string percent_encoded(std::string_view text, std::string_view kept = "");
+/// `%XX` are bytes again; a `%` before anything else stays. `plus_is_space`: as in forms
+/// (https://url.spec.whatwg.org/#urlencoded-parsing).
+[[nodiscard]] std::string percent_decoded(std::string_view text, bool plus_is_space = false);
+
+/// The parts of an `http(s)://` URL, as they stand in it.
+struct HttpUrl {
+  std::string origin = {};      ///< `https://example.org:8443`
+  std::string host = {};        ///< `example.org`
+  std::string host_field = {};  ///< what a `Host` field says of it: `example.org:8443`, without a scheme's own port
+  std::string path = {};        ///< `/a/b`; empty where it is
+  std::string query = {};       ///< behind the `?`
+};
+
+/// Throws `kInvalidArgument` where it is no such URL, or names a user.
+[[nodiscard]] HttpUrl parse_http_url(std::string_view url);
+
+/// The URL that a `Location` field names for whoever asked `base` (RFC 3986, 5); nothing where that is no URL of http
+/// or https, or leads from https to http.
+[[nodiscard]] std::optional<std::string> redirect_target(const std::string& base, const std::string& location);
+
+}  // namespace millrace

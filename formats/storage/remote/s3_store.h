@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "millrace/formats/storage/remote/object_read.h"
+#include "millrace/formats/storage/remote/object_store.h"
+#include "millrace/formats/storage/remote/s3_config.h"
+
+namespace millrace {
+
+/// Objects of S3, and of stores that speak its language: requests signed for the region of each bucket, with the
+/// credentials that hold when they are sent. A wrong region, credentials that have ended and a clock that goes wrong
+/// are corrected, once for each request.
+class S3Store final : public BucketStore {
+ public:
+  /// `calls`: for what requests need, a region or credentials. Throws `kInvalidArgument` as `resolve_s3`.
+  S3Store(const S3Options& options, const HttpCalls& calls, const Environment& environment = process_environment);
+  [[nodiscard]] std::shared_ptr<StoreCall> read(const std::string& url,
+                                                const std::optional<ObjectVersion>& pin) override;
+  [[nodiscard]] std::shared_ptr<StoreCall> list(const ListRequest& request) override;
+  [[nodiscard]] ListedPage parse_page(std::string_view body) const override;
+  [[nodiscard]] std::string scheme() const override { return "s3"; }
+  [[nodiscard]] std::string name() const override;
+
+ private:
+  class Shared;
+  class Call;
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace millrace

@@ -16,7 +16,8 @@ list(APPEND MILLRACE_PUBLIC_HEADERS
     formats/error.h formats/records/shards.h formats/records/damage_policy.h formats/tfrecord/reader.h
     formats/tfrecord/writer.h formats/tfrecord/index/index.h formats/tfrecord/index/index_builder.h
     formats/example/parser.h formats/example/writer.h formats/safetensors/reader.h formats/safetensors/writer.h
-    formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h)
+    formats/storage/storage.h formats/storage/local.h formats/storage/atomic_file.h
+    formats/storage/remote/remote_storage.h formats/storage/remote/routed_storage.h)
 if(MILLRACE_BUILD_TRAINER)
   # Tokenizers, and trainings: models, what updates them, what is reported; the operations of a model of one's own.
   list(APPEND MILLRACE_PUBLIC_HEADERS

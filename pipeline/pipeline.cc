@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/plan/plan_digest.h"
 #include "millrace/pipeline/run/consumer_waiter.h"
 #include "millrace/pipeline/run/executor.h"
@@ -111,7 +112,7 @@ void Batch::refuse_type(std::string_view feature, DType dtype) const {
 class Pipeline::Impl {
  public:
   Impl(PlanNodePtr plan, const PlanNode& written, const StartOptions& options, const HelpingPolicy& helping_policy)
-      : storage_(options.storage != nullptr ? options.storage : std::make_shared<LocalStorage>(io_threads_)),
+      : storage_(options.storage != nullptr ? options.storage : std::make_shared<RoutedStorage>(io_threads_)),
         executor_(checked_threads(options.threads), checked_memory_budget(options.memory_budget),
                   /*has_reserved_slot=*/may_work(*plan, options)),
         plan_(std::move(plan)),

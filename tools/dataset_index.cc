@@ -10,7 +10,7 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/tfrecord/index/index.h"
 #include "millrace/formats/tfrecord/index/index_builder.h"
 #include "tools/each_shard.h"
@@ -101,9 +101,14 @@ int run(int argc, char** argv) {
   const auto arguments =
       parse_shard_arguments(argc, argv, {.name = "dataset_index", .about = kAbout}, more, {{"force", &force}});
   if (!arguments) return 0;
+  for (const std::string& path : arguments->paths) {
+    if (!RemoteStorage::opens(path)) continue;
+    throw ErrorException(ErrorCode::kInvalidArgument,
+                         fmt::format("'{}' is at a URL; indexes are written beside local shards alone", path));
+  }
   std::vector<Indexed> results(arguments->paths.size());
   InlineExecutor executor;
-  LocalStorage storage(executor);
+  RoutedStorage storage(executor);
   for_each_shard(arguments->paths, arguments->threads, "indexing", [&](size_t shard, const auto& on_progress) {
     results[shard] = index_shard(storage, arguments->paths[shard], *arguments, force, on_progress);
   });

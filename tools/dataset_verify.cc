@@ -8,7 +8,7 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/records/shards.h"
-#include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "tools/each_shard.h"
 #include "tools/shard_arguments.h"
 #include "tools/shard_verification.h"
@@ -120,7 +120,7 @@ int run(int argc, char** argv) {
   if (!counts_from.empty()) shards = shards.counts_from(counts_from);
   std::vector<ShardVerification> results(shards.size());
   InlineExecutor executor;
-  LocalStorage storage(executor);
+  RoutedStorage storage(executor);
   for_each_shard(arguments->paths, arguments->threads, "reading", [&](size_t shard, const auto& on_progress) {
     results[shard] = verify_shard(storage, shards.path(shard),
                                   {.compression = arguments->compression,

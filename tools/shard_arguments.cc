@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "millrace/command_line/listed_shards.h"
 #include "millrace/command_line/number_options.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/records/shards.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
 
 namespace millrace {
 namespace {
@@ -20,12 +22,14 @@ namespace po = boost::program_options;
 std::vector<std::string> shards_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> paths;
   for (const std::string& argument : arguments) {
-    const bool is_glob = argument.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(argument);
+    const char* const special = RemoteStorage::opens(argument) ? "*?[{" : "*?[";
+    const bool is_glob = (argument.starts_with('@') || argument.find_first_of(special) != std::string::npos) &&
+                         !std::filesystem::exists(argument);
     if (!is_glob) {
       paths.push_back(argument);
       continue;
     }
-    const Shards matches = Shards::glob(argument);
+    const Shards matches = listed_shards(argument);
     for (const Shard& shard : matches.list()) paths.push_back(shard.path);
   }
   std::sort(paths.begin(), paths.end());
@@ -60,7 +64,7 @@ std::optional<ShardProgramArguments> parse_shard_arguments(int argc, const char*
   const std::string name = text.name;
   const auto given = parse_command_line(argc, argv, text, visible, {"shards..."}, hidden);
   if (!given) return std::nullopt;
-  if (shards.empty()) refuse(fmt::format("SHARDS is missing: files or globs; see {} --help", name));
+  if (shards.empty()) refuse(fmt::format("SHARDS is missing: files, globs, URLs or @LIST; see {} --help", name));
   if (!compression.empty()) {
     arguments.compression = compression_from_name(compression);
     if (!arguments.compression)

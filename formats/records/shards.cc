@@ -12,6 +12,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 namespace {
@@ -88,7 +89,24 @@ Shards from_matches(const std::string& pattern, std::vector<std::string> paths) 
                     "(NAME.tmp-PID-N)",
                     pattern, left_out));
   }
-  if (paths.empty()) refuse(fmt::format("no file matches '{}'{}", pattern, note_on_url(pattern)));
+  if (paths.empty()) {
+    refuse(fmt::format("no file matches '{}'{}", pattern, RemoteStorage::opens(pattern) ? "" : note_on_url(pattern)));
+  }
+  return Shards::files(std::move(paths));
+}
+
+// A path or URL in each line.
+Shards from_list(const std::string& list) {
+  const std::string text = read_whole_anywhere(list, "list of shards");
+  std::vector<std::string> paths;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty() && !line.starts_with('#')) paths.push_back(std::move(line));
+    begin = end + 1;
+  }
+  if (paths.empty()) refuse(fmt::format("the list '{}' names no file", list));
   return Shards::files(std::move(paths));
 }
 
@@ -154,12 +172,13 @@ bool match(std::string_view name, const std::vector<Part>& parts, size_t part, s
 
 }  // namespace
 
-Shards Shards::glob(const std::string& pattern) {
+Shards Shards::glob(const std::string& pattern, const GlobProgress& progress) {
   std::error_code unknown;
+  if (pattern.starts_with('@') && !std::filesystem::exists(pattern, unknown)) return from_list(pattern.substr(1));
   if (std::filesystem::is_directory(pattern, unknown)) {
     refuse(fmt::format("'{}' is a folder; its files are '{}/*'", pattern, pattern));
   }
-  return from_matches(pattern, glob_local(pattern));
+  return from_matches(pattern, glob_anywhere(pattern, progress));
 }
 
 Shards Shards::glob(Storage& storage, const std::string& pattern) {

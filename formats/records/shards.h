@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace millrace {
+#include "millrace/formats/storage/storage.h"
 
-class Storage;
+namespace millrace {
 
 /// One file of a sharded data set.
 struct Shard {
@@ -24,11 +24,19 @@ struct Shard {
 ///     Shards::glob("wikitext/train/dataset-*.tfrecord").counts_from("dataset-{index}-{count}.tfrecord")
 class Shards {
  public:
-  /// Local files that match `pattern` (`*`, `?`, `[a-z]`; not across `/`), sorted by the bytes of their paths. Left out
-  /// are their indexes (`NAME.index`, unless the pattern itself ends so), what is not finished (`NAME.tmp-PID-N`), and
-  /// folders whose names begin with `.`, or with `_` and have no `=`. Throws kInvalidArgument where no file matches, a
-  /// folder of another name does, or the pattern has `**`; kIo when a folder cannot be read.
-  [[nodiscard]] static Shards glob(const std::string& pattern);
+  /// Local files, or objects of `s3://BUCKET/KEY` and `gs://BUCKET/KEY`, that match `pattern` (`*`, `?`, `[a-z]`; not
+  /// across `/`), sorted by the bytes of their paths. Left out are their indexes (`NAME.index`, unless the pattern
+  /// itself ends so), what is not finished (`NAME.tmp-PID-N`), and folders whose names begin with `.`, or with `_` and
+  /// have no `=`. In `http://` and `https://`, which cannot be listed, `{00..15}` stands for these numbers.
+  ///
+  /// `@LIST` are those that a local file, or an object at a URL, names: a path or URL in each line, in their order;
+  /// lines that are empty or begin with `#` name none.
+  ///
+  /// Throws kInvalidArgument where no file matches, a folder of another name does, or the pattern has `**`; kIo when a
+  /// folder, a bucket or a list cannot be read.
+  ///
+  /// `progress`: of a long listing of a bucket. Default: null, nobody is told
+  [[nodiscard]] static Shards glob(const std::string& pattern, const GlobProgress& progress = nullptr);
   /// The same in another storage.
   [[nodiscard]] static Shards glob(Storage& storage, const std::string& pattern);
   /// The files of several patterns, those of one after those of the other; a file that two of them match comes once.

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/io_threads.h"
 #include "millrace/pipeline/run/stage_statistics.h"
 #include "millrace/pipeline/watch/stall_report.h"
@@ -17,7 +17,7 @@ namespace millrace {
 struct ShardDigestReader::Reading {
   Reading(std::shared_ptr<Storage> storage, std::shared_ptr<FileVersions> versions)
       : watched(std::make_shared<VersionCheckedStorage>(
-            storage != nullptr ? std::move(storage) : std::make_shared<LocalStorage>(threads), std::move(versions))) {}
+            storage != nullptr ? std::move(storage) : std::make_shared<RoutedStorage>(threads), std::move(versions))) {}
   ~Reading() { threads.stop(); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;

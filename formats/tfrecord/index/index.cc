@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <xxhash.h>
 
 #include "millrace/formats/storage/blocking_file.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
 #include "millrace/formats/tfrecord/frame.h"
 
 namespace millrace {
@@ -303,16 +305,28 @@ ShardIndex ShardIndex::parse(std::string_view bytes) {
 
 std::string index_path(std::string_view shard) { return fmt::format("{}.index", shard); }
 
+bool may_have_index(std::string_view shard) {
+  const bool is_http = shard.starts_with("http://") || shard.starts_with("https://");
+  return !is_http || shard.find('?') == std::string_view::npos;
+}
+
 std::shared_ptr<const ShardIndex> read_shard_index(Storage& storage, const std::string& shard) {
+  if (!may_have_index(shard)) return nullptr;
   const std::string path = index_path(shard);
-  std::string pattern;
-  for (const char c : path) {
-    if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
-    pattern += c;
+  // By a listing only of local files, where a folder in its place is none: HTTP has no listing, and whoever may read
+  // objects may not list them.
+  if (!RemoteStorage::opens(path)) {
+    std::string pattern;
+    for (const char c : path) {
+      if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
+      pattern += c;
+    }
+    const auto is_folder = [](const std::string& match) { return match.ends_with('/'); };
+    if (std::ranges::all_of(storage.glob(pattern), is_folder)) return nullptr;
   }
-  const auto is_folder = [](const std::string& match) { return match.ends_with('/'); };
-  if (std::ranges::all_of(storage.glob(pattern), is_folder)) return nullptr;
-  BlockingFile file(storage, path);
+  std::optional<BlockingFile> found = BlockingFile::find(storage, path);
+  if (!found) return nullptr;
+  BlockingFile& file = *found;
   try {
     std::string bytes(std::min(file.size(), ShardIndex::kBeginningBytes), '\0');
     file.read(0, std::as_writable_bytes(std::span(bytes)));

@@ -106,6 +106,10 @@ class ShardIndex {
 /// The file that holds the index of a shard: `SHARD.index`.
 [[nodiscard]] std::string index_path(std::string_view shard);
 
+/// Whether one may lie there: not beside a URL of http or https with a query, which, often a signature, is of the shard
+/// alone.
+[[nodiscard]] bool may_have_index(std::string_view shard);
+
 /// Reads and parses the index of `shard`; waits for the storage. Null when there is no such file. Throws `kIndex` for
 /// one that is broken, and the storage's errors. It may be of another content: a ShardReader compares the file's name
 /// and size, and each record that it comes to.

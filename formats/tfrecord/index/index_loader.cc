@@ -131,7 +131,9 @@ class IndexLoader::Read final : public OpenSink, public ReadSink, public std::en
 };
 
 IndexLoader::IndexLoader(Storage& storage, const std::string& shard, std::function<void()> wake, uint64_t most_bytes)
-    : path_(index_path(shard)), read_(std::make_shared<Read>(std::move(wake), most_bytes)) {
+    : path_(index_path(shard)) {
+  if (!may_have_index(shard)) return;
+  read_ = std::make_shared<Read>(std::move(wake), most_bytes);
   read_->start(storage, path_);
 }
 

@@ -1,6 +1,7 @@
 #include "millrace/formats/records/shards.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -68,12 +69,30 @@ TEST(Shards, GlobLeavesOutIndexesAndWhatIsNotFinished) {
   EXPECT_EQ(Shards::glob(storage, "even*").size(), 5U);
 }
 
-TEST(Shards, GlobOfAUrlSaysThatOnlyLocalFilesAreRead) {
-  EXPECT_THAT(message_of([] { (void)Shards::glob("gs://bucket/train-*"); }),
-              HasSubstr("no file matches 'gs://bucket/train-*'; only local files are read, no gs://"));
-  EXPECT_THAT(message_of([] { (void)Shards::glob("s3://bucket/a.tfrecord"); }), HasSubstr("only local files are read"));
+TEST(Shards, GlobOfAUrlSaysWhichAreRead) {
+  EXPECT_THAT(
+      message_of([] { (void)Shards::glob("az://bucket/train-*"); }),
+      HasSubstr("no file matches 'az://bucket/train-*'; local files and URLs of s3, gs, http and https are read, no "
+                "az://"));
   EXPECT_THAT(message_of([] { (void)Shards::glob("file:///no/such/*"); }), HasSubstr("without file://"));
   EXPECT_THAT(message_of([] { (void)Shards::glob("/no/such/a b://c"); }), Not(HasSubstr("local files")));
+}
+
+TEST(Shards, AListNamesFilesInItsOrder) {
+  const test::TemporaryFolder folder;
+  const std::string list = folder.path("list.txt");
+  std::ofstream(list) << "b.tfrecord\r\n\n# of the second day\n/data/a[1].tfrecord\ns3://bucket/a *.tfrecord";
+  EXPECT_THAT(Shards::glob("@" + list).list(), ElementsAre(Shard{"b.tfrecord", {}}, Shard{"/data/a[1].tfrecord", {}},
+                                                           Shard{"s3://bucket/a *.tfrecord", {}}));
+  std::ofstream(list) << "# nothing\n";
+  EXPECT_THAT(message_of([&] { (void)Shards::glob("@" + list); }), HasSubstr("list.txt' names no file"));
+  try {
+    (void)Shards::glob("@/no/such/list");
+    FAIL() << "no error";
+  } catch (const ErrorException& exception) {
+    EXPECT_EQ(exception.error().code, ErrorCode::kIo);
+    EXPECT_THAT(exception.what(), HasSubstr("cannot read the list of shards"));
+  }
 }
 
 TEST(Shards, EmptyGlobNamesThePattern) {

@@ -1,0 +1,262 @@
+#include "millrace/formats/storage/remote/remote_storage.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "millrace/formats/storage/remote/gcs_store.h"
+#include "millrace/formats/storage/remote/http_store.h"
+#include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/storage/remote/s3_store.h"
+#include "millrace/formats/storage/remote/url_pattern.h"
+#include "millrace/formats/storage/shown_url.h"
+
+namespace millrace {
+namespace {
+
+// What is asked for when an object is opened.
+constexpr size_t kFirstBytes = 64 << 10;
+
+// After a listing, for what is read next.
+constexpr std::chrono::minutes kKept{1};
+
+// Of all variables and the process: what is kept for one environment is of no use in another, nor in the child of a
+// fork.
+size_t digest_of_environment() {
+  std::string all = std::to_string(::getpid());
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    all.append(*variable) += '\0';
+  }
+  return std::hash<std::string>()(all);
+}
+
+bool is_in_bucket(std::string_view path) { return path.starts_with("s3://") || is_gcs_url(path); }
+
+}  // namespace
+
+// What handles of one object have in common.
+struct RemoteObject {
+  std::string url = {};
+  std::shared_ptr<ObjectStore> store = {};
+  std::string listed_as = {};  // empty: no listing has named it
+  ObjectVersion version = {};
+  std::vector<std::byte> first_bytes = {};  // for the first read at the beginning
+
+  std::mutex mutex = {};
+  std::string target = {};  // where it was redirected to
+};
+
+class RemoteStorage::Shared {
+ public:
+  explicit Shared(RemoteOptions options) : options_(std::move(options)) {
+    if (options_.listed == nullptr) options_.listed = ListedObjects::of_process();
+  }
+
+  std::shared_ptr<ObjectStore> store(const std::string& url) {
+    if (is_in_bucket(url)) return buckets(url);
+    static const auto http = std::make_shared<HttpStore>();
+    return http;
+  }
+  // That of the scheme of a URL.
+  std::shared_ptr<BucketStore> buckets(const std::string& url) {
+    const bool is_gcs = is_gcs_url(url);
+    const HttpCalls calls = this->calls(is_gcs ? "gs://" : "s3://");
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<BucketStore>& store = is_gcs ? gcs_ : s3_;
+    if (store == nullptr && is_gcs) store = std::make_shared<GcsStore>(options_.gcs, calls, options_.environment);
+    if (store == nullptr) store = std::make_shared<S3Store>(options_.s3, calls, options_.environment);
+    return store;
+  }
+  ListedObjects& listed() { return *options_.listed; }
+
+  HttpCalls calls(const std::string& url) {
+    const std::lock_guard lock(mutex_);
+    if (options_.engine == nullptr) options_.engine = HttpEngine::of_process();
+    const size_t host_end = url.find('/', url.find("://") + 3);
+    std::shared_ptr<RetryBudget>& budget = budgets_[url.substr(0, host_end)];
+    if (budget == nullptr) budget = std::make_shared<RetryBudget>();
+    return {.engine = options_.engine, .budget = budget, .retries = options_.retries};
+  }
+  const RemoteOptions& options() const { return options_; }
+
+  // The object of handles that are open, or null.
+  std::shared_ptr<RemoteObject> known(const std::string& url) {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find(url);
+    return found == objects_.end() ? nullptr : found->second.lock();
+  }
+  // Of two that were opened at a time the first one stays.
+  std::shared_ptr<RemoteObject> keep(std::shared_ptr<RemoteObject> object) {
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<RemoteObject>& place = objects_[object->url];
+    if (std::shared_ptr<RemoteObject> earlier = place.lock()) return earlier;
+    place = object;
+    std::erase_if(objects_, [&](const auto& entry) { return entry.second.expired(); });
+    return object;
+  }
+
+ private:
+  RemoteOptions options_;
+  std::mutex mutex_;
+  std::shared_ptr<BucketStore> s3_;                              // null: nobody has asked for one
+  std::shared_ptr<BucketStore> gcs_;                             // the same
+  std::map<std::string, std::shared_ptr<RetryBudget>> budgets_;  // of hosts and buckets
+  std::map<std::string, std::weak_ptr<RemoteObject>> objects_;
+};
+
+class RemoteFile final : public File, public std::enable_shared_from_this<RemoteFile> {
+ public:
+  RemoteFile(std::shared_ptr<RemoteObject> object, HttpCalls calls, const RemoteOptions& options)
+      : object_(std::move(object)), calls_(std::move(calls)), advice_(options.advice), listed_(options.listed) {}
+
+  uint64_t size() const override { return object_->version.size; }
+  std::string version() const override { return object_->version.to_string(); }
+  ReadAdvice advice() const override { return advice_; }
+
+  void read(uint64_t offset, std::span<std::byte> destination, std::shared_ptr<ReadSink> sink) override {
+    if (offset >= size()) return sink->read_done({});
+    const std::vector<std::byte>& first = object_->first_bytes;
+    if (offset < first.size()) {
+      const size_t bytes = std::min<size_t>(destination.size(), first.size() - offset);
+      std::memcpy(destination.data(), first.data() + offset, bytes);
+      return sink->read_done({.bytes = bytes});
+    }
+    const uint64_t left = size() - offset;
+    if (destination.size() > left) destination = destination.first(left);
+    std::string target;
+    {
+      const std::lock_guard lock(object_->mutex);
+      target = object_->target;
+    }
+    auto call = read_object(calls_,
+                            {.store = object_->store,
+                             .url = object_->url,
+                             .target = std::move(target),
+                             .offset = offset,
+                             .into = destination,
+                             .pin = object_->version},
+                            [self = shared_from_this(), sink = std::move(sink)](ObjectAnswer answer) {
+                              self->answered(std::move(answer), *sink);
+                            });
+    bool is_cancelled;
+    {
+      const std::lock_guard lock(mutex_);
+      is_cancelled = is_cancelled_;
+      call_ = call;
+    }
+    if (is_cancelled) call->cancel();
+  }
+
+  void cancel() override {
+    std::shared_ptr<RetriedCall> call;
+    {
+      const std::lock_guard lock(mutex_);
+      is_cancelled_ = true;
+      call = call_.lock();
+    }
+    if (call != nullptr) call->cancel();
+  }
+
+ private:
+  void answered(ObjectAnswer answer, ReadSink& sink) noexcept {
+    {
+      const std::lock_guard lock(object_->mutex);
+      object_->target = std::move(answer.target);
+    }
+    if (answer.is_changed && !object_->listed_as.empty()) listed_->forget(object_->listed_as);
+    if (answer.error) {
+      sink.read_done({.ok = false, .error = std::move(*answer.error)});
+    } else {
+      sink.read_done({.bytes = answer.bytes});
+    }
+  }
+
+  const std::shared_ptr<RemoteObject> object_;
+  const HttpCalls calls_;
+  const ReadAdvice advice_;
+  const std::shared_ptr<ListedObjects> listed_;
+  std::mutex mutex_;
+  bool is_cancelled_ = false;  // whoever cancels one read wants no other
+  std::weak_ptr<RetriedCall> call_;
+};
+
+RemoteStorage::RemoteStorage(RemoteOptions options) : shared_(std::make_shared<Shared>(std::move(options))) {}
+RemoteStorage::~RemoteStorage() = default;
+
+std::shared_ptr<RemoteStorage> RemoteStorage::of_process() {
+  static std::mutex mutex;
+  static std::weak_ptr<RemoteStorage> known;
+  static size_t environment = 0;
+  const size_t now = digest_of_environment();
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<RemoteStorage> storage = known.lock();
+  if (storage == nullptr || environment != now) known = storage = std::make_shared<RemoteStorage>();
+  environment = now;
+  return storage;
+}
+
+std::vector<std::string> RemoteStorage::glob_of_process(const std::string& pattern, const GlobProgress& progress) {
+  const std::shared_ptr<RemoteStorage> storage = of_process();
+  std::vector<std::string> urls = storage->glob(pattern, progress);
+  if (is_in_bucket(pattern)) storage->shared_->calls(pattern).engine->call_after(kKept, [storage] {});
+  return urls;
+}
+
+bool RemoteStorage::opens(std::string_view path) {
+  return is_in_bucket(path) || path.starts_with("http://") || path.starts_with("https://");
+}
+
+std::optional<uint64_t> RemoteStorage::listed_size(const std::string& url) {
+  if (!is_in_bucket(url)) return std::nullopt;
+  const auto version = shared_->listed().find(listed_name(*shared_->buckets(url), url));
+  return version ? std::optional<uint64_t>(version->size) : std::nullopt;
+}
+
+void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
+  const HttpCalls calls = shared_->calls(path);
+  const auto give = [shared = shared_, calls, sink](std::shared_ptr<RemoteObject> object) {
+    sink->open_done({.file = std::make_shared<RemoteFile>(std::move(object), calls, shared->options())});
+  };
+  if (auto object = shared_->known(path)) return give(std::move(object));
+  try {
+    auto object = std::make_shared<RemoteObject>();
+    object->url = path;
+    object->store = shared_->store(path);
+    if (is_in_bucket(path)) {
+      const std::string name = listed_name(*shared_->buckets(path), path);
+      if (auto version = shared_->listed().find(name)) {
+        object->listed_as = name;
+        object->version = std::move(*version);
+        return give(shared_->keep(std::move(object)));
+      }
+    }
+    object->first_bytes.resize(kFirstBytes);
+    ObjectRequest request{.store = object->store, .url = path, .into = object->first_bytes};
+    const auto done = [shared = shared_, give, object, sink](ObjectAnswer answer) {
+      if (answer.error) return sink->open_done({.error = std::move(*answer.error)});
+      object->version = answer.version.value_or(ObjectVersion{});
+      object->target = std::move(answer.target);
+      object->first_bytes.resize(answer.bytes);
+      give(shared->keep(object));
+    };
+    static_cast<void>(read_object(calls, std::move(request), done));
+  } catch (const ErrorException& exception) {  // before anybody was asked
+    StorageError error{.error = exception.error()};
+    error.error.shard = shown_url(path);
+    sink->open_done({.error = std::move(error)});
+  }
+}
+
+std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const GlobProgress& progress) {
+  if (!is_in_bucket(pattern)) return expand_url(pattern);
+  return glob_bucket(shared_->calls(pattern), *shared_->buckets(pattern), pattern, shared_->listed(), progress);
+}
+
+}  // namespace millrace

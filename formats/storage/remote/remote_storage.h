@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/formats/storage/remote/gcs_store.h"
+#include "millrace/formats/storage/remote/listed_objects.h"
+#include "millrace/formats/storage/remote/object_glob.h"
+#include "millrace/formats/storage/remote/object_read.h"
+#include "millrace/formats/storage/remote/s3_config.h"
+#include "millrace/formats/storage/storage.h"
+
+namespace millrace {
+
+struct RemoteOptions {
+  S3Options s3 = {};
+  GcsOptions gcs = {};
+  RetryOptions retries = {};
+  /// Of reads of a whole object: `File::advice`. Default: 8 MiB, 16 in flight, 64 of all
+  ReadAdvice advice = {.bytes = 8 << 20, .in_flight = 16, .in_all = 64};
+  /// Default: null, that of the process
+  std::shared_ptr<HttpEngine> engine = nullptr;
+  /// What listings have named. Default: null, what those of the process have
+  std::shared_ptr<ListedObjects> listed = nullptr;
+  /// Default: that of the process
+  Environment environment = process_environment;
+};
+
+/// Objects at `s3://BUCKET/KEY`, `gs://BUCKET/KEY`, and at `http://` and `https://` URLs of servers that send ranges of
+/// them (RFC 9110, 14). The version of an object, its generation, entity tag or date with its size, is that of the
+/// listing or first answer that names it: another one is an error that names both. Redirects of HTTP are followed, five
+/// at most; connections that fail and servers that are busy are asked again, up to `RetryOptions::give_up_after`
+/// without a byte.
+///
+///     RemoteStorage storage({.s3 = {.region = "eu-west-1"}});
+///     for (const std::string& url : storage.glob("s3://bucket/train/part-*.tfrecord")) storage.open(url, sink);
+///
+/// Opening an object that was listed asks nothing; any other takes one request, which brings the first 64 KiB too.
+/// Nothing starts before it. Wrong options of S3 are errors of what is opened or listed.
+class RemoteStorage final : public Storage {
+ public:
+  explicit RemoteStorage(RemoteOptions options = {});
+  ~RemoteStorage() override;
+  /// One for the process and its environment, with default options: what was listed is mostly read next, with the
+  /// connections, regions and credentials that are there. Kept as long as somebody has it.
+  static std::shared_ptr<RemoteStorage> of_process();
+  /// `glob` of that one, which is kept for a minute more.
+  [[nodiscard]] static std::vector<std::string> glob_of_process(const std::string& pattern,
+                                                                const GlobProgress& progress);
+  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
+  /// Of buckets: `glob_bucket`. HTTP cannot list: a pattern is the one URL it is, `kInvalidArgument` where it has `*`
+  /// or `[`; numbers in braces, `part-{00000..00127}.tfrecord`, stand for all of them.
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return glob(pattern, nullptr); }
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern, const GlobProgress& progress);
+
+  /// Bytes of an object in a bucket, where a listing has named it.
+  [[nodiscard]] std::optional<uint64_t> listed_size(const std::string& url);
+
+  /// Whether a path is a URL that this opens.
+  [[nodiscard]] static bool opens(std::string_view path);
+
+ private:
+  class Shared;
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/formats/storage/local.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
+
+namespace millrace {
+
+/// Local files, and objects at URLs: each path goes to the storage that has it. Nothing of the network is started
+/// before the first URL.
+class RoutedStorage final : public Storage {
+ public:
+  /// `executor`: of LocalStorage; must outlive every read.
+  explicit RoutedStorage(IoExecutor& executor) : local_(executor) {}
+  void open(const std::string& path, std::shared_ptr<OpenSink> sink) override;
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern) override { return glob(pattern, nullptr); }
+  /// Tells how a listing of a store gets on.
+  [[nodiscard]] std::vector<std::string> glob(const std::string& pattern, const GlobProgress& progress);
+
+ private:
+  RemoteStorage& remote();
+
+  LocalStorage local_;
+  std::mutex mutex_;
+  std::shared_ptr<RemoteStorage> remote_;
+};
+
+/// As `Storage::glob` of a RoutedStorage; needs no executor.
+[[nodiscard]] std::vector<std::string> glob_anywhere(const std::string& pattern,
+                                                     const GlobProgress& progress = nullptr);
+
+/// The path or URL of what is in a folder, which may end in a slash: a second one would be a part of an object's key.
+[[nodiscard]] std::string path_in(std::string_view folder, std::string_view name);
+/// Whether there is a file or object at a path or URL. Blocks. Throws `kIo` where a store does not say.
+[[nodiscard]] bool exists_anywhere(const std::string& path);
+
+/// How many bytes a local file has, or an object that a listing of this process has named; nothing for others: nobody
+/// is asked.
+[[nodiscard]] std::optional<uint64_t> known_size(const std::string& path);
+
+/// The bytes of a local file, as `read_whole_file`, or of an object at a URL, which is read once in a process as long
+/// as all such have no more than 64 MiB: a run goes on with what it began with. Blocks. Throws `kIo`: it cannot be
+/// read, or is longer than 1 GiB.
+[[nodiscard]] std::string read_whole_anywhere(const std::string& path, std::string_view what = "file");
+/// The same, and nothing where there is no such file or object.
+[[nodiscard]] std::optional<std::string> find_whole_anywhere(const std::string& path, std::string_view what = "file");
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+// In place of all others where the libraries are not there: a URL is known for one, and refused.
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/remote_storage.h"
+
+namespace millrace {
+namespace {
+
+Error refusal(const std::string& url) {
+  return {.code = ErrorCode::kInvalidArgument,
+          .message = "this Millrace was built without object stores and URLs: without libcurl, OpenSSL or pugixml",
+          .shard = url};
+}
+
+}  // namespace
+
+class RemoteStorage::Shared {};
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as the one that it stands for
+RemoteStorage::RemoteStorage(RemoteOptions) : shared_(std::make_shared<Shared>()) {}
+RemoteStorage::~RemoteStorage() = default;
+std::shared_ptr<RemoteStorage> RemoteStorage::of_process() { return std::make_shared<RemoteStorage>(); }
+std::vector<std::string> RemoteStorage::glob_of_process(const std::string& pattern, const GlobProgress&) {
+  throw ErrorException(refusal(pattern));
+}
+void RemoteStorage::open(const std::string& path, std::shared_ptr<OpenSink> sink) {
+  sink->open_done({.error = {.error = refusal(path)}});
+}
+std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const GlobProgress&) {
+  throw ErrorException(refusal(pattern));
+}
+std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
+bool RemoteStorage::opens(std::string_view path) {
+  return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("http://") ||
+         path.starts_with("https://");
+}
+
+std::optional<std::string> process_environment(std::string_view) { return std::nullopt; }
+std::shared_ptr<HttpEngine> HttpEngine::of_process() { return nullptr; }
+HttpStatistics HttpEngine::statistics() const { return {}; }
+HttpStatistics HttpStatistics::operator-(const HttpStatistics&) const { return {}; }
+
+}  // namespace millrace

@@ -90,6 +90,12 @@ ordered_json samples_json(const std::vector<RunSample>& samples) {
   return json;
 }
 
+double milliseconds(std::chrono::nanoseconds time) { return 1e-6 * static_cast<double>(time.count()); }
+
+double mean_first_byte_ms(const HttpStatistics& requests) {
+  return milliseconds(requests.first_byte) / static_cast<double>(std::max<uint64_t>(1, requests.answers));
+}
+
 ordered_json rounds_json(const std::vector<BenchResult::Round>& rounds) {
   ordered_json json = ordered_json::array();
   for (const BenchResult::Round& round : rounds) {
@@ -147,6 +153,15 @@ ordered_json to_json(const BenchResult& result) {
                      {"p90", result.latency.p90_us},
                      {"p99", result.latency.p99_us},
                      {"max", result.latency.max_us}};
+  if (result.requests) {
+    const HttpStatistics& requests = *result.requests;
+    json["requests"] = {{"number", requests.requests},
+                        {"retries", requests.retries},
+                        {"bytes", requests.bytes},
+                        {"bytes_per_s", static_cast<double>(requests.bytes) / result.wall_seconds},
+                        {"mean_first_byte_ms", mean_first_byte_ms(requests)},
+                        {"longest_first_byte_ms", milliseconds(requests.longest_first_byte)}};
+  }
   json["pipeline_s"] = result.statistics.wall_seconds;
   json["consumer_waiting_s"] = result.statistics.consumer_waiting_seconds;
   json["stages"] = stages_json(result.statistics);
@@ -182,6 +197,13 @@ std::string to_table(const BenchResult& result) {
   row("first batch", fmt::format("{:.1f} ms", result.first_batch_ms));
   row("next()", fmt::format("p50 {:.1f} us, p90 {:.1f}, p99 {:.1f}, max {:.1f}", result.latency.p50_us,
                             result.latency.p90_us, result.latency.p99_us, result.latency.max_us));
+  if (result.requests) {
+    const HttpStatistics& requests = *result.requests;
+    row("requests",
+        fmt::format("{}, {} of them again; {:.1f} MB/s; first byte after {:.1f} ms, at most {:.1f}", requests.requests,
+                    requests.retries, 1e-6 * static_cast<double>(requests.bytes) / result.wall_seconds,
+                    mean_first_byte_ms(requests), milliseconds(requests.longest_first_byte)));
+  }
   row("peak RSS", fmt::format("{:.0f} MB", result.peak_rss_mb));
   row("threads", fmt::format("{} ({} ran)", result.threads, result.distinct_workers));
   row("limited by", result.bottleneck);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/bench_shards.h"
 #include "benchmarks/hash_log.h"
 #include "benchmarks/latency_histogram.h"
 #include "benchmarks/live_display.h"
@@ -19,8 +20,9 @@
 #include "benchmarks/touch_rows.h"
 #include "millrace/command_line/skipped_at_error.h"
 #include "millrace/command_line/skipped_log.h"
-#include "millrace/formats/records/shards.h"
 #include "millrace/formats/storage/atomic_file.h"
+#include "millrace/formats/storage/remote/http_engine.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/storage/whole_file.h"
 #include "millrace/pipeline/stream_hash.h"
 
@@ -85,15 +87,16 @@ void require_writable(const std::string& path) {
 
 std::string skipped_text(const SkipReport& skipped) { return skipped.counts.regions > 0 ? skipped.to_string() : ""; }
 
-void describe_shards(const BenchOptions& options, BenchResult& result) {
-  if (options.shards.empty()) return;
-  const Shards shards = Shards::glob(options.shards);
-  for (const Shard& shard : shards.list()) {
+// Of the shards that are read over a network; null: there are none.
+std::shared_ptr<HttpEngine> describe_shards(const BenchOptions& options, BenchResult& result) {
+  if (options.shards.empty()) return nullptr;
+  std::shared_ptr<HttpEngine> engine;
+  for (const Shard& shard : bench_shards(options.shards).list()) {
     ++result.num_shards;
-    std::error_code error;
-    const uintmax_t bytes = std::filesystem::file_size(shard.path, error);
-    if (!error) result.shard_bytes += static_cast<int64_t>(bytes);
+    if (const auto bytes = known_size(shard.path)) result.shard_bytes += static_cast<int64_t>(*bytes);
+    if (engine == nullptr && RemoteStorage::opens(shard.path)) engine = HttpEngine::of_process();
   }
+  return engine;
 }
 
 }  // namespace
@@ -114,7 +117,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   BenchResult result;
   result.options = options;
   result.machine = describe_machine();
-  describe_shards(options, result);
+  const std::shared_ptr<HttpEngine> engine = describe_shards(options, result);
   StreamHash hash;
   uint64_t touched = 0;
   const auto started = Clock::now();
@@ -154,6 +157,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   // A run of a number of batches measures all of them; a timed one begins after the first batch and the warm-up.
   auto measured_from = started;
   ProcessUsage before = process_usage();
+  HttpStatistics requests_before = engine == nullptr ? HttpStatistics{} : engine->statistics();
   bool measuring = options.batches.has_value();
   bool first = true;
   RunSampler sampler(pipeline);
@@ -185,6 +189,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
       measuring = true;
       measured_from = Clock::now();
       before = process_usage();
+      if (engine != nullptr) requests_before = engine->statistics();
       sampler.begin();
       continue;
     }
@@ -213,6 +218,7 @@ BenchResult run_bench(const Dataset& dataset, const BenchOptions& options) {
   };
   result.latency = {percentile(0.5), percentile(0.9), percentile(0.99), 1e-3 * static_cast<double>(latencies.max_ns())};
   result.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+  if (engine != nullptr) result.requests = engine->statistics() - requests_before;
   result.peak_rss_mb = after.peak_rss_mb;
   result.statistics = pipeline.stats();
   if (options.damage.action == DamagePolicy::kSkip) result.skipped = pipeline.skipped();

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/bench_shards.h"
 #include "benchmarks/workload_features.h"
 #include "millrace/formats/example/survey.h"
 #include "millrace/formats/utf8.h"
@@ -14,7 +15,7 @@ namespace millrace {
 namespace {
 
 Dataset records(const BenchOptions& options, bool shuffle_shards = false) {
-  return Dataset::tfrecord(Shards::glob(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
+  return Dataset::tfrecord(bench_shards(options.shards), {.cycle_length = static_cast<size_t>(options.cycle_length),
                                                           .block_length = static_cast<size_t>(options.block_length),
                                                           .shuffle_shards = shuffle_shards,
                                                           .seed = options.seed,
@@ -30,7 +31,7 @@ MadeWorkload read_workload(const BenchOptions& options) {
 
 // The same records in one random order of all shards, another one in each epoch.
 MadeWorkload global_shuffle_workload(const BenchOptions& options) {
-  return {Dataset::global_shuffle(Shards::glob(options.shards), {.seed = options.seed, .damage = options.damage})
+  return {Dataset::global_shuffle(bench_shards(options.shards), {.seed = options.seed, .damage = options.damage})
               .repeat()
               .batch(options.batch, {.drop_remainder = true})
               .prefetch(options.prefetch)};

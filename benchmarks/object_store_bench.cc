@@ -1,0 +1,427 @@
+// How fast shards come from an object store whose latency and rates are known: a server of objects in memory, in a
+// process of its own, that keeps to rules. What is timed is compared with the same records from local files.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "benchmarks/object_store/child_process.h"
+#include "benchmarks/object_store/store_content.h"
+#include "benchmarks/object_store/store_reader.h"
+#include "benchmarks/object_store/store_server.h"
+#include "millrace/command_line/command_line.h"
+#include "millrace/command_line/number_options.h"
+
+namespace millrace {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Options {
+  std::vector<std::string> parts;
+  std::vector<int64_t> latencies{20, 50, 100};
+  StoreRules rules = {};  // of --serve, and the rates of all
+  ContentSize content = {};
+  RecordsRun run = {};
+  int64_t shard_mb = 64;
+  int64_t part_mb = 8;
+  int64_t in_flight = 16;
+  int64_t port = 0;
+  std::string folder = "/dev/shm";
+  std::string endpoint;
+  std::string child;
+  bool serves = false;
+  bool csv = false;
+};
+
+constexpr const char* kParts[] = {"read", "bytes", "first", "fingerprints", "stalls", "faults"};
+
+[[noreturn]] void refuse(const std::string& what) { throw ErrorException(ErrorCode::kInvalidArgument, what); }
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    words.emplace_back(text.substr(0, text.find(',')));
+    text.remove_prefix(std::min(text.size(), words.back().size() + 1));
+  }
+  return words;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  std::string parts;
+  std::string latencies;
+  po::options_description visible("options");
+  // clang-format off
+  visible.add_options()
+      ("parts", po::value(&parts), "of read, bytes, first, fingerprints, stalls, faults, with commas; all")
+      ("latency-ms", po::value(&latencies), "to the first byte of an answer, with commas; 20,50,100")
+      ("connection-mb", real_number(options.rules.connection_mb, {0, 1e6}), "MB/s of one connection; 0: any")
+      ("all-mb", real_number(options.rules.all_mb, {0, 1e6}), "MB/s of all connections; 0: any")
+      ("shards", whole_number(options.content.shards, {1, 100'000}), "objects that are read")
+      ("shard-mb", whole_number(options.shard_mb, {1, 1 << 20}), "MiB of each")
+      ("record-bytes", whole_number(options.content.record_bytes, {1, 1 << 30}), "of each record")
+      ("small", whole_number(options.content.small, {1, 100'000}), "further objects, for fingerprints")
+      ("memory-mb", whole_number(options.run.memory_mb, {1, limits::kMemoryMb}), "MiB for everything of a pipeline")
+      ("threads", whole_number(options.run.threads, {0, limits::kThreads}), "of a pipeline; 0: one for each core")
+      ("cycle-length", whole_number(options.run.cycle_length, {1, limits::kFew}), "shards that take turns")
+      ("part-mb", whole_number(options.part_mb, {1, 1024}), "bytes: MiB that a request asks for")
+      ("in-flight", whole_number(options.in_flight, {1, 1024}), "bytes: requests at a time")
+      ("folder", po::value(&options.folder), "where the same shards are local files for the time of the run")
+      ("csv", "a line for each figure: part,latency_ms,figure,value,bar")
+      ("serve",
+       "only serves, by the first latency and the rates, until standard input ends")
+      ("port", whole_number(options.port, {0, 65535}), "serve: of 127.0.0.1; 0: a free one")
+      ("stalled", real_number(options.rules.stalled, {0, 1}), "serve: share of requests whose answers come 5 s later")
+      ("failing", real_number(options.rules.failing, {0, 1}), "serve: share of requests that fail");
+  po::options_description hidden;
+  hidden.add_options()
+      ("child", po::value(&options.child), "")
+      ("endpoint", po::value(&options.endpoint), "")
+      ("pattern", po::value(&options.run.pattern), "")
+      ("batches", whole_number(options.run.batches, {0, limits::kCount}), "")
+      ("time-reads", "");
+  // clang-format on
+  const auto given = parse_command_line(
+      argc, argv,
+      {.name = "object_store_bench",
+       .about = "Measures reading from an object store: a server on this machine with the latency and rates that are "
+                "asked for.",
+       .usage = "[options]"},
+      visible, {}, hidden);
+  if (!given) return std::nullopt;
+  options.csv = given->count("csv") > 0;
+  options.serves = given->count("serve") > 0;
+  options.run.times_reads = given->count("time-reads") > 0;
+  options.parts = words_of(parts);
+  if (parts.empty()) options.parts.assign(std::begin(kParts), std::end(kParts));
+  for (const std::string& part : options.parts) {
+    if (std::ranges::find(kParts, part) == std::end(kParts)) refuse(fmt::format("--parts: there is no '{}'", part));
+  }
+  if (!latencies.empty()) options.latencies.clear();
+  for (const std::string& word : words_of(latencies)) {
+    char* end = nullptr;
+    const long latency = std::strtol(word.c_str(), &end, 10);
+    if (*end != '\0' || latency < 0 || latency > 60'000) refuse(fmt::format("--latency-ms: '{}' is none", word));
+    options.latencies.push_back(latency);
+  }
+  options.content.shard_bytes = options.shard_mb << 20;
+  options.rules.latency_ms = options.latencies.front();
+  return options;
+}
+
+using Measured = std::map<std::string, double>;
+
+// Prints figures as they come.
+class Table {
+ public:
+  explicit Table(bool csv) : csv_(csv) {
+    if (csv_) {
+      fmt::print("part,latency_ms,figure,value,bar\n");
+    } else {
+      fmt::print("{:<14}{:>8}  {:<44}{:>12}  {}\n", "part", "L, ms", "figure", "", "asked");
+    }
+  }
+  // `latency` -1: without a server.
+  void add(const std::string& part, int64_t latency, const std::string& figure, double value,
+           const std::string& bar = "") const {
+    const std::string at = latency < 0 ? "" : std::to_string(latency);
+    if (csv_) {
+      fmt::print("{},{},{},{:.6g},{}\n", part, at, figure, value, bar);
+    } else {
+      fmt::print("{:<14}{:>8}  {:<44}{:>12.4g}  {}\n", part, at.empty() ? "local" : at, figure, value, bar);
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const bool csv_;
+};
+
+// The shards of the content as files, as long as this is there.
+class LocalShards {
+ public:
+  LocalShards(const StoreContent& content, const std::string& folder)
+      : folder_(fmt::format("{}/object_store_bench-{}", folder, ::getpid())) {
+    std::filesystem::create_directories(folder_);
+    for (const auto& [key, slice] : content.objects()) {
+      if (!key.starts_with("train/")) continue;
+      std::ofstream file(folder_ + key.substr(key.rfind('/')), std::ios::binary);
+      const std::string_view bytes = content.bytes(slice);
+      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      if (!file.flush()) throw ErrorException(ErrorCode::kIo, "cannot write to " + folder_);
+    }
+  }
+  ~LocalShards() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  LocalShards(const LocalShards&) = delete;
+  LocalShards& operator=(const LocalShards&) = delete;
+  std::string pattern() const { return folder_ + "/*.tfrecord"; }
+
+ private:
+  const std::string folder_;
+};
+
+class Bench {
+ public:
+  explicit Bench(Options options) : options_(std::move(options)), table_(options_.csv) {}
+  ~Bench() {
+    std::error_code ignored;
+    if (!list_.empty()) std::filesystem::remove(list_, ignored);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  void run() {
+    for (const std::string& part : options_.parts) {
+      if (part == "read") measure_records();
+      if (part == "bytes") measure_bytes();
+      if (part == "first") measure_first();
+      if (part == "fingerprints") measure_fingerprints();
+      if (part == "stalls") measure_stalls();
+      if (part == "faults") measure_faults();
+    }
+  }
+
+ private:
+  std::vector<std::string> arguments(const StoreRules& rules) const {
+    std::vector<std::string> words;
+    const auto add = [&](const char* name, const auto& value) { words.push_back(fmt::format("--{}={}", name, value)); };
+    add("latency-ms", rules.latency_ms);
+    add("connection-mb", rules.connection_mb);
+    add("all-mb", rules.all_mb);
+    add("stalled", rules.stalled);
+    add("failing", rules.failing);
+    add("shards", options_.content.shards);
+    add("shard-mb", options_.shard_mb);
+    add("record-bytes", options_.content.record_bytes);
+    add("small", options_.content.small);
+    add("threads", options_.run.threads);
+    add("cycle-length", options_.run.cycle_length);
+    add("part-mb", options_.part_mb);
+    add("in-flight", options_.in_flight);
+    return words;
+  }
+
+  // What a reader of the server measured, with what the server counted as `server_…`.
+  Measured against(const StoreRules& rules, std::vector<std::string> reader) const {
+    std::vector<std::string> serving = arguments(rules);
+    serving.emplace_back("--serve");
+    ChildProcess server(std::move(serving));
+    const std::string endpoint = server.line();
+    reader.push_back("--endpoint=" + endpoint);
+    for (std::string& word : arguments(rules)) reader.push_back(std::move(word));
+    Measured measured = ChildProcess(std::move(reader)).finish();
+    for (const auto& [name, value] : server.finish()) measured["server_" + name] = value;
+    return measured;
+  }
+  std::vector<std::string> records_reader(const std::string& pattern, int64_t memory_mb, int64_t batches = 0) const {
+    return {"--child=records", "--pattern=" + pattern, fmt::format("--memory-mb={}", memory_mb),
+            fmt::format("--batches={}", batches)};
+  }
+  // The shards of which a part reads that many MiB.
+  std::string pattern(int64_t mb = 0) const {
+    const int64_t shards = mb == 0 ? options_.content.shards : std::max<int64_t>(mb / options_.shard_mb, 1);
+    if (shards >= options_.content.shards) return "s3://bench/train/*";
+    list_ = fmt::format("{}/object_store_bench-{}.txt", options_.folder, ::getpid());
+    std::ofstream file(list_);
+    for (int64_t i = 0; i < shards; ++i) file << fmt::format("s3://bench/train/part-{:05}.tfrecord\n", i);
+    return "@" + list_;
+  }
+
+  StoreRules rules(int64_t latency) const {
+    StoreRules rules = options_.rules;
+    rules.latency_ms = latency;
+    return rules;
+  }
+
+  const Measured& local() {
+    if (local_.empty()) {
+      const StoreContent content(options_.content);
+      const LocalShards shards(content, options_.folder);
+      std::vector<std::string> reader = records_reader(shards.pattern(), options_.run.memory_mb);
+      for (std::string& word : arguments(options_.rules)) reader.push_back(std::move(word));
+      local_ = ChildProcess(reader).finish();
+    }
+    return local_;
+  }
+
+  static double megabytes(const Measured& measured) { return measured.at("bytes") * 1e-6 / measured.at("seconds"); }
+  static double cpu_per_gb(const Measured& measured) {
+    return measured.at("cpu_seconds") / (measured.at("bytes") * 1e-9);
+  }
+  static void need_same(const Measured& measured, const Measured& expected) {
+    for (const char* figure : {"records", "bytes", "hash"}) {
+      if (measured.at(figure) == expected.at(figure)) continue;
+      throw std::runtime_error(
+          fmt::format("the records are others than those of the local files: {} is {:.0f}, not "
+                      "{:.0f}",
+                      figure, measured.at(figure), expected.at(figure)));
+    }
+  }
+
+  // The rules allow `N` requests of `P` bytes no more than this: min(all, N cP / (P + cL)), with as many requests in
+  // flight as the engine has connections.
+  double allowed(int64_t latency) const {
+    constexpr double kConnections = 64;
+    const double part = static_cast<double>(options_.part_mb << 20);
+    const double rate = 1e6 * options_.rules.connection_mb;
+    const double all = options_.rules.all_mb > 0 ? options_.rules.all_mb : HUGE_VAL;
+    const double one = rate > 0 ? rate * part / (part + rate * 1e-3 * static_cast<double>(latency))
+                                : part / (1e-3 * static_cast<double>(latency));
+    return std::min(all, kConnections * one * 1e-6);
+  }
+
+  void measure_records() {
+    table_.add("read", -1, "MB/s", megabytes(local()));
+    table_.add("read", -1, "CPU s/GB", cpu_per_gb(local()));
+    table_.add("read", -1, "peak MiB", local().at("peak_mb"));
+    for (const int64_t latency : options_.latencies) {
+      const Measured measured = against(rules(latency), records_reader(pattern(), options_.run.memory_mb));
+      need_same(measured, local());
+      table_.add("read", latency, "MB/s", megabytes(measured));
+      table_.add("read", latency, "of what the rules allow", megabytes(measured) / allowed(latency), ">= 0.90");
+      table_.add("read", latency, "CPU s/GB", cpu_per_gb(measured));
+      table_.add("read", latency, "CPU s/GB of the server",
+                 measured.at("server_cpu_seconds") / (measured.at("server_bytes") * 1e-9));
+      table_.add("read", latency, "peak MiB", measured.at("peak_mb"));
+      table_.add("read", latency, "MiB above local", measured.at("peak_mb") - local().at("peak_mb"));
+      table_.add("read", latency, "requests", measured.at("server_requests"));
+    }
+  }
+
+  void measure_bytes() {
+    for (const int64_t latency : options_.latencies) {
+      const Measured measured = against(rules(latency), {"--child=bytes"});
+      table_.add("bytes", latency, "MB/s", megabytes(measured));
+      table_.add("bytes", latency, "of what the rules allow", megabytes(measured) / allowed(latency));
+      table_.add("bytes", latency, "CPU s/GB", cpu_per_gb(measured));
+      table_.add("bytes", latency, "peak MiB", measured.at("peak_mb"));
+    }
+  }
+
+  void measure_first() {
+    for (const int64_t latency : options_.latencies) {
+      if (latency == 0) continue;
+      const double trip = 1e-3 * static_cast<double>(latency);
+      const auto measure = [&](const std::string& what, const std::string& shards) {
+        const Measured measured = against(rules(latency), records_reader(shards, options_.run.memory_mb, 1));
+        const double seconds = measured.at("first_seconds");
+        table_.add("first", latency, what + ", ms", 1e3 * seconds);
+        table_.add("first", latency, what + ", round trips more than local",
+                   (seconds - local().at("first_seconds")) / trip, "<= 3");
+      };
+      measure("first batch, listed", pattern());
+      measure("first batch, by a list", pattern(options_.content.shards * options_.shard_mb - 1));
+    }
+  }
+
+  void measure_fingerprints() {
+    for (const int64_t latency : options_.latencies) {
+      const Measured measured = against(rules(latency), {"--child=fingerprints"});
+      table_.add("fingerprints", latency, fmt::format("s for {:.0f}", measured.at("shards")), measured.at("seconds"),
+                 latency == 50 ? "<= 8" : "");
+      if (latency > 0) {
+        const double pages = std::ceil(measured.at("shards") / 1000);
+        table_.add("fingerprints", latency, "listing, round trips a page",
+                   measured.at("list_seconds") * 1e3 / (pages * static_cast<double>(latency)), "<= 1.1");
+      }
+      table_.add("fingerprints", latency, "requests for each", measured.at("server_requests") / measured.at("shards"));
+      table_.add("fingerprints", latency, "CPU s", measured.at("cpu_seconds"));
+    }
+  }
+
+  // Of 512 MiB by small reads, so that there are enough for their percentiles.
+  void measure_stalls() {
+    const int64_t latency = middle_latency();
+    const auto measure = [&](double share) {
+      StoreRules rules = this->rules(latency);
+      rules.stalled = share;
+      std::vector<std::string> reader = records_reader(pattern(512), 256);
+      reader.emplace_back("--time-reads");
+      return against(rules, std::move(reader));
+    };
+    const Measured before = measure(0);
+    const Measured measured = measure(0.01);
+    need_same(measured, before);
+    table_.add("stalls", latency, "MB/s without", megabytes(before));
+    table_.add("stalls", latency, "MB/s with 1% of requests 5 s later", megabytes(measured));
+    table_.add("stalls", latency, "p99.9 of a read without, ms", before.at("read_p999_ms"));
+    table_.add("stalls", latency, "p99.9 of a read with, ms", measured.at("read_p999_ms"));
+    table_.add("stalls", latency, "p99.9 of a read, with over without",
+               measured.at("read_p999_ms") / before.at("read_p999_ms"), "<= 3");
+    table_.add("stalls", latency, "p99.9 of waiting in next() without, ms", before.at("wait_p999_ms"));
+    table_.add("stalls", latency, "p99.9 of waiting in next() with, ms", measured.at("wait_p999_ms"));
+    table_.add("stalls", latency, "bytes sent, with over without",
+               measured.at("server_bytes") / before.at("server_bytes"), "<= 1.05");
+  }
+
+  void measure_faults() {
+    const int64_t latency = middle_latency();
+    const auto measure = [&](double share) {
+      StoreRules rules = this->rules(latency);
+      rules.failing = share;
+      return against(rules, records_reader(pattern(), options_.run.memory_mb));
+    };
+    const Measured before = measure(0);
+    const Measured measured = measure(0.05);
+    need_same(before, local());
+    need_same(measured, local());
+    table_.add("faults", latency, "MB/s without", megabytes(before));
+    table_.add("faults", latency, "MB/s with 5% of requests failing", megabytes(measured));
+    table_.add("faults", latency, "speed, with over without", megabytes(measured) / megabytes(before), ">= 0.8");
+    table_.add("faults", latency, "requests, with over without",
+               measured.at("server_requests") / before.at("server_requests"));
+  }
+
+  int64_t middle_latency() const { return options_.latencies[options_.latencies.size() / 2]; }
+
+  const Options options_;
+  const Table table_;
+  Measured local_;            // of all shards; empty: not read yet
+  mutable std::string list_;  // a file with names of shards
+};
+
+void print(const Figures& figures) {
+  for (const auto& [name, value] : figures) fmt::print("{} {:.17g}\n", name, value);
+}
+
+int run(const Options& options) {
+  if (options.serves) {
+    serve_store(StoreContent(options.content), options.rules, static_cast<uint16_t>(options.port));
+    return 0;
+  }
+  if (!options.endpoint.empty()) use_store(options.endpoint);
+  if (options.child == "records") {
+    print(read_records(options.run));
+  } else if (options.child == "bytes") {
+    print(read_bytes(StoreContent(options.content), options.part_mb << 20, options.in_flight));
+  } else if (options.child == "fingerprints") {
+    print(read_fingerprints(StoreContent(options.content)));
+  } else {
+    Bench(options).run();
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  return millrace::run_program("object_store_bench", [&] {
+    const auto options = millrace::parse(argc, argv);
+    return options ? millrace::run(*options) : 0;
+  });
+}

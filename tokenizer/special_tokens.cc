@@ -9,7 +9,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 namespace {
@@ -36,8 +36,9 @@ bool is_said(const SpecialTokens& tokens, const Role& role) {
 
 // Fills in what the file says and is not known yet. A token stands there as a text, or as an object with its `content`.
 void read_file(const std::filesystem::path& path, const Tokenizer& tokenizer, SpecialTokens& tokens) {
-  if (!std::filesystem::exists(path)) return;
-  const nlohmann::json file = parse_json(read_whole_file(path.string()), path.string());
+  const std::optional<std::string> bytes = find_whole_anywhere(path.string());
+  if (!bytes) return;
+  const nlohmann::json file = parse_json(*bytes, path.string());
   const auto refuse = [&path](std::string message) {
     throw ErrorException({.code = ErrorCode::kParse, .message = std::move(message), .shard = path.string()});
   };

@@ -8,7 +8,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
 #include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/tokenizer/added_vocabulary.h"
 #include "millrace/tokenizer/decoders/decoder.h"
@@ -302,7 +302,7 @@ TokenEncoding Tokenizer::State::encode_template(const std::vector<TemplatePiece>
   return encoding;
 }
 
-Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_file(path, "tokenizer"), path); }
+Tokenizer Tokenizer::load(const std::string& path) { return from_json(read_whole_anywhere(path, "tokenizer"), path); }
 
 Tokenizer Tokenizer::from_json(const std::string& json_text, const std::string& name) {
   return Tokenizer(std::make_shared<const State>(json_text, name));

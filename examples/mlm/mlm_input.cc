@@ -1,7 +1,6 @@
 #include "examples/mlm/mlm_input.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 
@@ -9,6 +8,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/dataset.h"
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/trainer/metrics/accuracy.h"
@@ -29,7 +29,7 @@ MlmInput::MlmInput(const TrainMlmOptions& options)
     : options_(options), vocab_size_(options.vocab_size > 0 ? options.vocab_size : kSyntheticVocabulary) {
   if (options_.synthetic) return;
   shards_ = MlmShards::find(options_.shards);
-  if (!std::filesystem::exists(options_.tokenizer)) {
+  if (!exists_anywhere(options_.tokenizer)) {
     throw MissingData(fmt::format("there is no tokenizer {}; train_unigram writes it", options_.tokenizer));
   }
   tokenizer_ = Tokenizer::load(options_.tokenizer);

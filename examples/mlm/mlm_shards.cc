@@ -4,32 +4,43 @@
 
 #include <fmt/format.h>
 
-#include "millrace/formats/storage/local.h"
+#include "millrace/command_line/listed_shards.h"
+#include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
 namespace {
 
-namespace fs = std::filesystem;
+bool has_some(const std::string& folder) {
+  namespace fs = std::filesystem;
+  if (folder.starts_with("http://") || folder.starts_with("https://")) {
+    throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                          .message = "its shards are found by a listing, which s3:// and gs:// have and HTTP has not",
+                          .shard = folder});
+  }
+  if (RemoteStorage::opens(folder)) return !glob_anywhere(path_in(folder, "dataset-*")).empty();
+  return fs::is_directory(folder) && !fs::is_empty(folder);
+}
 
-std::optional<Shards> shards_of(const fs::path& folder) {
-  if (!fs::is_directory(folder) || fs::is_empty(folder)) return std::nullopt;
+std::optional<Shards> shards_of(const std::string& folder) {
+  if (!has_some(folder)) return std::nullopt;
   // A set is stored in one way.
-  const bool is_zstd = !glob_local((folder / "dataset-*.tfrecord.zst").string()).empty();
+  const bool is_zstd = !glob_anywhere(path_in(folder, "dataset-*.tfrecord.zst")).empty();
   const std::string ending = is_zstd ? ".tfrecord.zst" : ".tfrecord";
-  return Shards::glob((folder / ("dataset-*" + ending)).string()).counts_from("dataset-{index}-{count}" + ending);
+  return listed_shards(path_in(folder, "dataset-*" + ending)).counts_from("dataset-{index}-{count}" + ending);
 }
 
 }  // namespace
 
 MlmShards MlmShards::find(const std::string& folder) {
-  const auto train = shards_of(fs::path(folder) / "train");
+  const auto train = shards_of(path_in(folder, "train"));
   if (!train) {
-    throw MissingData(fmt::format("no shards in {}/train; prepare_tfrecord_shards writes them", folder));
+    throw MissingData(fmt::format("no shards in {}; prepare_tfrecord_shards writes them", path_in(folder, "train")));
   }
-  MlmShards shards{.train = *train, .validation = shards_of(fs::path(folder) / "validation")};
-  if (fs::exists(fs::path(folder) / "statistics.json")) shards.statistics = read_shard_statistics(folder);
-  return shards;
+  return {.train = *train,
+          .validation = shards_of(path_in(folder, "validation")),
+          .statistics = find_shard_statistics(folder)};
 }
 
 }  // namespace millrace

@@ -8,7 +8,8 @@
 
 namespace millrace {
 
-/// The folder that prepare_tfrecord_shards wrote: `train/` and `validation/` with `dataset-{index}-{count}.tfrecord` or
+/// The folder that prepare_tfrecord_shards wrote, or its URL: `train/` and `validation/` with
+/// `dataset-{index}-{count}.tfrecord` or
 /// `.tfrecord.zst`, and `statistics.json`.
 struct MlmShards {
   Shards train;

@@ -18,6 +18,9 @@ usage: examples/mlm/run.sh [options]
                          fetched to DIR/packages.txt; where they cannot be, the dictionary of Debian's dict-gcide
   --text FILES...        another corpus, a text a line
   --invalid-utf8 MODE    refuse or replace bytes of --text that are not UTF-8. Default: refuse
+  --shards-url URL       no corpus: the shards that an earlier run wrote, copied from DIR/shards to s3://BUCKET/NAME/shards,
+                         gs://BUCKET/NAME/shards (docs/object_stores.md) or another folder
+  --tokenizer PATH       their tokenizer.json, or its URL. Default: tokenizer.json beside the folder of --shards-url
   --out DIR              everything goes here: packages.txt, tokenizer.json, shards/, model/, checkpoints/, log.jsonl.
                          Default: examples/mlm/out
   --overwrite            replace the model, checkpoints and log of an earlier run in DIR
@@ -51,7 +54,7 @@ TEXT
 }
 
 model_options="layers hidden heads dropout initializer-range mask-probability global-batch"
-read_options "overwrite json" "packages invalid-utf8 out resume threads seed vocab-size max-length $model_options
+read_options "overwrite json" "packages invalid-utf8 shards-url tokenizer out resume threads seed vocab-size max-length $model_options
   $run_options $schedule_options" "text fill phase" "$@"
 if [ ${#fill[@]} -eq 0 ]; then
   fill=("This package contains the header files and development [MASK]."
@@ -66,6 +69,23 @@ done
 need_file packages text
 [ -z "${is_given[resume]+x}" ] || refuse_given "is of tokenizer and shards, which are as they are with --resume" \
   packages text invalid-utf8 vocab-size
+if [ -n "${is_given[shards-url]+x}" ]; then
+  refuse_given "is of tokenizer and shards, which are there with --shards-url" packages text invalid-utf8 vocab-size
+  shards_url=${value[shards-url]}
+  while [[ $shards_url == *?/ ]]; do shards_url=${shards_url%/}; done
+  case $shards_url in
+    http://* | https://*) fail "--shards-url: the shards are found by a listing, which s3:// and gs:// have" ;;
+    s3://*/?* | gs://*/?*) above=${shards_url%/*} ;;
+    s3://* | gs://*)
+      [ -n "${is_given[tokenizer]+x}" ] || fail "--shards-url: '$shards_url' is a bucket; --tokenizer says where the tokenizer is"
+      above="" ;;
+    *) above=$(dirname "$shards_url") ;;
+  esac
+  set_of_rows=(--shards "$shards_url" --tokenizer "${value[tokenizer]-$above/tokenizer.json}")
+else
+  refuse_given "is for --shards-url" tokenizer
+  set_of_rows=()
+fi
 settle_length 200 "${phase[@]}"
 out=${value[out]}
 arguments_of json && json=("${arguments[@]}")
@@ -76,7 +96,7 @@ arguments_of threads max-length json && shards=("${arguments[@]}")
 take_training_options() {
   # shellcheck disable=SC2086  # names, a word each
   arguments_of overwrite resume seed threads max-length $model_options $run_options $schedule_options
-  training=("${arguments[@]}")
+  training=("${arguments[@]}" "${set_of_rows[@]}")
   for spec in "${phase[@]}"; do training+=(--phase "$spec"); done
 }
 take_training_options
@@ -85,7 +105,7 @@ build_programs train_unigram prepare_tfrecord_shards train_mlm fill_mask
 programs+=/mlm
 
 check() { "$programs/train_mlm" --check --out "$out" "${training[@]}" "$@"; }
-if [ -z "${value[resume]+x}" ]; then
+if [ ${#set_of_rows[@]} -eq 0 ] && [ -z "${value[resume]+x}" ]; then
   # Before hours of work: options and folder are such that the training can run. Shards of an earlier run are not looked
   # at: they are written anew.
   check --shards "$repository/build/$example/none" >/dev/null
@@ -102,7 +122,7 @@ if [ -z "${value[resume]+x}" ]; then
   echo "== writing shards" >&2
   "$programs/prepare_tfrecord_shards" --tokenizer "$out/tokenizer.json" --out "$out/shards" "${corpus[@]}" "${shards[@]}"
 fi
-if ! compgen -G "$out/shards/validation/*.tfrecord*" >/dev/null; then
+if [ ${#set_of_rows[@]} -eq 0 ] && ! compgen -G "$out/shards/validation/*.tfrecord*" >/dev/null; then
   drop_defaults evaluate-every
   take_training_options
 fi

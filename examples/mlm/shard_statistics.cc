@@ -8,7 +8,7 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 namespace {
@@ -63,9 +63,11 @@ std::string to_json(const ShardStatistics& statistics) {
   return json.dump(2) + "\n";
 }
 
-ShardStatistics read_shard_statistics(const std::string& folder) {
-  const std::string path = folder + "/statistics.json";
-  const auto json = parse_json<Json>(read_whole_file(path, "statistics of a set of shards"), path);
+std::optional<ShardStatistics> find_shard_statistics(const std::string& folder) {
+  const std::string path = path_in(folder, "statistics.json");
+  const std::optional<std::string> text = find_whole_anywhere(path, "statistics of a set of shards");
+  if (!text) return std::nullopt;
+  const auto json = parse_json<Json>(*text, path);
   try {
     ShardStatistics statistics;
     json.at("vocabulary_size").get_to(statistics.vocabulary_size);

@@ -46,8 +46,8 @@ std::optional<double> unigram_cross_entropy(std::span<const int64_t> train_count
 /// One JSON object, several lines, ending with a newline.
 std::string to_json(const ShardStatistics& statistics);
 
-/// Reads `statistics.json` in the folder of a set of shards; it is there only when the set is whole. Throws `kIo` or
-/// `kParse` naming the file.
-ShardStatistics read_shard_statistics(const std::string& folder);
+/// Reads `statistics.json` in the folder, or at the URL, of a set of shards; nothing where it is not there, as of a set
+/// that is not whole. Throws `kIo` or `kParse` naming the file.
+std::optional<ShardStatistics> find_shard_statistics(const std::string& folder);
 
 }  // namespace millrace

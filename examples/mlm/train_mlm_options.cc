@@ -45,7 +45,7 @@ std::optional<TrainMlmOptions> parse_train_mlm_options(int argc, const char* con
   add_run_options(options.run, "of start weights, order, masks and dropout", files, training, reports);
   // clang-format off
   files.add_options()
-      ("shards", po::value(&options.shards), "folder with train/ and validation/ (default: OUT/shards)")
+      ("shards", po::value(&options.shards), "folder with train/ and validation/, or its s3:// or gs:// URL (default: OUT/shards)")
       ("tokenizer", po::value(&options.tokenizer), "tokenizer.json (default: OUT/tokenizer.json)")
       ("synthetic", "measure: train on rows of random tokens, without shards and tokenizer, and write no files");
   model.add_options()

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
 
@@ -48,7 +49,7 @@ Dataset parse_quest(const Dataset& records, const QuestFormat& format, bool padd
 
 Dataset QuestData::rows(bool train) const {
   const Dataset records =
-      Dataset::tfrecord(Shards::files({folder_ + "/" + set_.shard_name(train, fold_)}), {.damage = options_.damage});
+      Dataset::tfrecord(Shards::files({path_in(folder_, set_.shard_name(train, fold_))}), {.damage = options_.damage});
   const Dataset parsed = parse_quest(records, set_.format, !options_.dynamic, /*labelled=*/true);
   return options_.dynamic ? lengths_.without_padding(parsed) : parsed;
 }

@@ -15,6 +15,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/example/writer.h"
 #include "millrace/formats/json/read_json.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/pipeline/run/executor.h"
 #include "millrace/trainer/run/cross_validation.h"
 #include "millrace/trainer/run/ordered_work.h"
@@ -67,7 +68,7 @@ QuestionAnswerTargets QuestFormat::by_head() const {
 }
 
 void QuestFormat::check_tokenizer(const std::string& tokenizer_file, const std::string& made_by) const {
-  if (digest_of(read_whole_file(tokenizer_file, "tokenizer")) == tokenizer_digest) return;
+  if (digest_of(read_whole_anywhere(tokenizer_file, "tokenizer")) == tokenizer_digest) return;
   throw ErrorException(ErrorCode::kInvalidArgument,
                        fmt::format("{} is another tokenizer than that of {} tokens which {} was made with",
                                    tokenizer_file, vocabulary_size, made_by));
@@ -169,16 +170,16 @@ QuestFormat read_quest_format(const std::string& folder) {
 }
 
 QuestStatistics read_quest_set(const std::string& folder) {
-  const std::string path = folder + "/statistics.json";
-  auto statistics = read_json<QuestStatistics>(path, "statistics of a set of shards");
+  const std::string path = path_in(folder, "statistics.json");
+  auto statistics = json_as<QuestStatistics>(read_whole_anywhere(path, "statistics of a set of shards"), path);
   if (const auto folds = std::ssize(statistics.fold_rows); folds < 2 || folds != statistics.format.folds) {
     throw ErrorException({.code = ErrorCode::kParse,
                           .message = fmt::format("{} folds, of which {} have rows", statistics.format.folds, folds),
                           .shard = path});
   }
   for (int64_t i = 0; i < 2 * std::ssize(statistics.fold_rows); ++i) {
-    const std::string shard = folder + "/" + statistics.shard_name(i % 2 == 0, i / 2);
-    if (std::filesystem::is_regular_file(shard)) continue;
+    const std::string shard = path_in(folder, statistics.shard_name(i % 2 == 0, i / 2));
+    if (exists_anywhere(shard)) continue;
     throw ErrorException(ErrorCode::kInvalidArgument, fmt::format("fold {} is not whole: {} is missing", i / 2, shard));
   }
   return statistics;

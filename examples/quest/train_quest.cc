@@ -51,7 +51,7 @@ std::optional<Options> parse(int argc, char** argv) {
   add_roberta_options(options.encoder, model);
   // clang-format off
   files.add_options()
-      ("shards", po::value(&options.shards), "folder that prepare_quest wrote (default: OUT/shards)")
+      ("shards", po::value(&options.shards), "folder that prepare_quest wrote, or its URL (default: OUT/shards)")
       ("tokenizer", po::value(&options.tokenizer), "its tokenizer (default: tokenizer.json in --model, else in OUT)");
   model.add_options()
       ("head-dropout", real_number(options.head_dropout, {0, 0.99}), "of what the heads see");

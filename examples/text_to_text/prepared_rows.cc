@@ -1,23 +1,21 @@
 #include "examples/text_to_text/prepared_rows.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "examples/text_to_text/preparation.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/json/parse_json.h"
-#include "millrace/formats/storage/whole_file.h"
 #include "millrace/trainer/run/missing_data.h"
 
 namespace millrace {
 PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
-  const std::string path = folder + "/statistics.json";
-  if (!std::filesystem::exists(path)) {
+  const std::string path = path_in(folder, "statistics.json");
+  const std::optional<std::string> statistics = find_whole_anywhere(path, "statistics of prepared rows");
+  if (!statistics) {
     throw MissingData(fmt::format("no rows in {}; prepare_text_to_text writes them", folder));
   }
-  const auto json = parse_json<nlohmann::ordered_json>(read_whole_file(path, "statistics of prepared rows"), path);
+  const auto json = parse_json<nlohmann::ordered_json>(*statistics, path);
   TextTask task;
   try {
     json.at("task").get_to(task);
@@ -33,14 +31,14 @@ PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
   }
   encoder_.emplace(std::move(task), tokenizer, tokenizer_file());
   for (size_t i = 0; i < kSplitNames.size(); ++i) {
-    if (std::filesystem::exists(folder + "/" + split_file(i, num_rows(i)))) continue;
+    if (exists_anywhere(path_in(folder, split_file(i, num_rows(i))))) continue;
     refuse(fmt::format("rows are missing: {} says that there is {}", path, split_file(i, num_rows(i))));
   }
 }
 
 Dataset PreparedRows::rows(size_t split, bool labels, const DamagePolicy& damage) const {
   const std::string file = split_file(split, num_rows(split));
-  const Shards shards = Shards::files({folder_ + "/" + file}).with_counts({static_cast<uint64_t>(num_rows(split))});
+  const Shards shards = Shards::files({path_in(folder_, file)}).with_counts({static_cast<uint64_t>(num_rows(split))});
   const int64_t length = encoder_->task().max_length;
   std::vector<FeatureDescription> features = {fixed_len("input_ids", {length}, DType::kInt64).as(DType::kInt32),
                                               fixed_len("attention_mask", {length}, DType::kInt64),

@@ -5,18 +5,19 @@
 #include <string>
 
 #include "examples/text_to_text/text_encoder.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/trainer/run/split.h"
 
 namespace millrace {
 
-/// The folder that prepare_text_to_text wrote.
+/// The folder that prepare_text_to_text wrote, or its URL.
 class PreparedRows {
  public:
   /// Throws `kIo` or `kParse` for a folder without such a set, and `kInvalidArgument` for one in which a file is
   /// missing, or its tokenizer is of another vocabulary.
   explicit PreparedRows(const std::string& folder);
 
-  std::string tokenizer_file() const { return folder_ + "/tokenizer.json"; }
+  std::string tokenizer_file() const { return path_in(folder_, "tokenizer.json"); }
   const TextEncoder& encoder() const { return *encoder_; }
   int32_t vocab_size() const { return vocab_size_; }
   int64_t num_rows(size_t split) const { return num_rows_[split]; }

@@ -43,7 +43,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add_t5_options(options.t5, model);
   // clang-format off
   files.add_options()
-      ("rows", po::value(&options.rows), "folder that prepare_text_to_text wrote (default: OUT/rows)");
+      ("rows", po::value(&options.rows), "folder that prepare_text_to_text wrote, or its URL (default: OUT/rows)");
   training.add_options()
       ("shuffle", whole_number(options.shuffle, {1, limits::kRows}), "rows in the shuffle buffer");
   // clang-format on

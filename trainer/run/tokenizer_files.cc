@@ -8,14 +8,14 @@
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/whole_file.h"
+#include "millrace/formats/storage/remote/routed_storage.h"
 #include "millrace/tokenizer/special_tokens.h"
 #include "millrace/tokenizer/tokenizer.h"
 
 namespace millrace {
 
 void save_tokenizer_files(const std::string& directory, const std::string& tokenizer_file, int64_t model_max_length) {
-  write_atomically(directory + "/tokenizer.json", read_whole_file(tokenizer_file));
+  write_atomically(directory + "/tokenizer.json", read_whole_anywhere(tokenizer_file, "tokenizer"));
   const SpecialTokens special = SpecialTokens::find(Tokenizer::load(tokenizer_file), tokenizer_file);
   nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (const auto& [role, token] :

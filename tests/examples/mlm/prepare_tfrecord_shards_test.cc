@@ -337,7 +337,7 @@ TEST_F(PrepareShards, InterruptedItLeavesTheFolderAsItWas) {
 TEST_F(PrepareShards, ReportSaysWhatTheStatisticsSay) {
   std::vector<std::string> arguments = command("text.txt", "out");
   const ChildResult text = run_child(arguments);
-  const ShardStatistics statistics = read_shard_statistics(path("out"));
+  const ShardStatistics statistics = find_shard_statistics(path("out")).value();
   EXPECT_THAT(text.out,
               AllOf(HasSubstr(fmt::format("{} records of 8 tokens", statistics.train.records)),
                     HasSubstr(fmt::format("{} records of 8 tokens", statistics.validation.records)),

@@ -245,7 +245,7 @@ TEST(ShardPreparation, StatisticsAreThoseOfAPlainComputation) {
   EXPECT_EQ(statistics.validation.tokens, tokens["validation"]);
   EXPECT_EQ(statistics.vocabulary_size, 32);
   EXPECT_EQ(statistics.max_length, 30);
-  EXPECT_EQ(read_shard_statistics(folder.path()), statistics);
+  EXPECT_EQ(find_shard_statistics(folder.path()), statistics);
 }
 
 TEST(ShardPreparation, TokensThatOnlyValidationHasAreCounted) {
@@ -265,7 +265,7 @@ TEST(ShardPreparation, TextWithoutValidationHasNoEntropy) {
   EXPECT_THAT(files_below(folder.path()).at("statistics.json"), HasSubstr("\"unigram_entropy\": null"));
   EXPECT_EQ(files_below(folder.path()).at("split-validation-records-count.txt"), "Total validation records: 0\n");
   EXPECT_TRUE(fs::is_directory(folder.path("validation")));
-  EXPECT_EQ(read_shard_statistics(folder.path()), statistics);
+  EXPECT_EQ(find_shard_statistics(folder.path()), statistics);
 }
 
 TEST(ShardPreparation, ProgressComesAfterEachGroupAndEndsAtTheSum) {

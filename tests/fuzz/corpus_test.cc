@@ -12,6 +12,11 @@
 #include "tests/fuzz/shard_index_fuzz.h"
 #include "tests/fuzz/shard_reader_fuzz.h"
 #include "tests/fuzz/zstd_unpacker_fuzz.h"
+#ifdef MILLRACE_FUZZ_REMOTE
+#include "tests/fuzz/aws_config_fuzz.h"
+#include "tests/fuzz/google_fuzz.h"
+#include "tests/fuzz/object_store_fuzz.h"
+#endif
 #ifdef MILLRACE_FUZZ_TOKENIZER
 #include "tests/fuzz/tokenizer_fuzz.h"
 #endif
@@ -32,6 +37,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Target{"definition_text", fuzz_definition_text, 3},
                       Target{"definition_json", fuzz_definition_json, 3}, Target{"safetensors", fuzz_safetensors, 4}),
     [](const auto& target) { return target.param.name; });
+
+#ifdef MILLRACE_FUZZ_REMOTE
+INSTANTIATE_TEST_SUITE_P(OfObjectStores, Corpus,
+                         ::testing::Values(Target{"s3_page", fuzz_s3_page, 3}, Target{"s3_error", fuzz_s3_error, 2},
+                                           Target{"object_url", fuzz_object_url, 3},
+                                           Target{"aws_config", fuzz_aws_config, 3},
+                                           Target{"aws_credential_answer", fuzz_aws_credential_answer, 5},
+                                           Target{"google_credentials", fuzz_google_credentials, 7},
+                                           Target{"gcs_list_page", fuzz_gcs_list_page, 3}),
+                         [](const auto& target) { return target.param.name; });
+#endif
 
 #ifdef MILLRACE_FUZZ_TOKENIZER
 INSTANTIATE_TEST_SUITE_P(OfTokenizers, Corpus,

@@ -1,0 +1,110 @@
+// Graphs of operators whose shards come over the network, from a server that fails: the same stream as from local
+// files, or one error that says where and why. Environment: MILLRACE_SOAK=1 for 1,000 scripts of faults instead of 100,
+// MILLRACE_GRAPH_SEED=N for the one of this seed.
+#include <sstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/contract/graph.h"
+#include "tests/contract/outcome.h"
+#include "tests/contract/save_points.h"
+#include "tests/contract/served_files.h"
+#include "tests/contract/shard_files.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/soak.h"
+
+namespace millrace::test::served_graphs_test {
+namespace {
+
+constexpr size_t kMostElements = 60;
+
+// What is wrong with a graph whose shards are served with the faults of its seed; empty: nothing. `resumed`: it was
+// saved after half of its elements and went on from the other kind of storage.
+std::string fault_of(const Graph& graph) {
+  const Dataset dataset = build(graph)->dataset();
+  const Outcome expected = run(dataset, {.threads = 2}, kMostElements);
+  const auto served = std::make_shared<ServedFiles>(drawn_faults(graph.seed));
+  const int threads = graph.seed % 2 == 0 ? 1 : 4;
+  std::string wrong = difference(expected, run(dataset, {.threads = threads, .storage = served}, kMostElements), true);
+  if (!wrong.empty()) return "served: " + wrong;
+  const size_t half = expected.elements.size() / 2;
+  for (const bool from_served : {true, false}) {
+    const RunOptions first{.threads = threads, .storage = from_served ? served : nullptr};
+    const RunOptions second{.threads = threads, .storage = from_served ? nullptr : served};
+    Outcome outcome;
+    std::string state;
+    {
+      Pipeline pipeline = dataset.start(first.start_options());
+      take_elements(pipeline, outcome, half);
+      if (!outcome.stopped) return "it ends before its half";
+      state = save(pipeline);
+    }
+    Pipeline pipeline = resume(dataset, second.start_options(), state);
+    take_elements(pipeline, outcome, kMostElements);
+    wrong = difference(expected, outcome, true);
+    if (!wrong.empty()) return fmt::format("saved {}, then resumed: {}", from_served ? "served" : "local", wrong);
+  }
+  return "";
+}
+
+TEST(ServedGraphs, GiveTheStreamOfLocalFiles) {
+  const int64_t count = soaking() ? 1000 : kSanitized ? 25 : 100;
+  uint64_t seed = seed_of_this_run();
+  const std::optional<int64_t> only = number_from_environment("MILLRACE_GRAPH_SEED");
+  for (int64_t tried = 0; tried < (only ? 1 : count); ++seed) {
+    const Graph graph = draw_graph(only ? static_cast<uint64_t>(*only) : seed);
+    if (!build(graph)->reads_shards()) continue;
+    ++tried;
+    const std::string fault = fault_of(graph);
+    std::ostringstream text;
+    text << graph;
+    ASSERT_EQ(fault, "") << text.str() << "once more: MILLRACE_GRAPH_SEED=" << graph.seed;
+  }
+}
+
+struct Final {
+  const char* name;
+  ServedFault fault;
+  const char* cause;
+};
+
+class ServedFaults : public testing::TestWithParam<Final> {};
+
+// Each fault that asking again does not mend, from its third request on: what came before is as it was, and the error
+// names the shard's URL and its cause.
+TEST_P(ServedFaults, IsOneError) {
+  const Final& tested = GetParam();
+  const Dataset dataset = Dataset::tfrecord(shards({"long-0", "long-1"}));
+  const Outcome expected = run(dataset, {.threads = 1});
+  for (const int threads : {1, 4}) {
+    const auto served = std::make_shared<ServedFiles>(
+        [&](const ServedRequest& request) { return request.number < 2 ? ServedFault() : tested.fault; });
+    const Outcome outcome = run(dataset, {.threads = threads, .storage = served});
+    ASSERT_EQ(outcome.error_code, "io");
+    EXPECT_THAT(outcome.error, testing::HasSubstr("http://127.0.0.1:"));
+    EXPECT_THAT(outcome.error, testing::HasSubstr(tested.cause));
+    ASSERT_LT(outcome.elements.size(), expected.elements.size());
+    for (size_t i = 0; i < outcome.elements.size(); ++i) ASSERT_EQ(outcome.elements[i], expected.elements[i]);
+  }
+}
+
+using Kind = ServedFault::Kind;
+INSTANTIATE_TEST_SUITE_P(
+    Served, ServedFaults,
+    testing::Values(Final{"forbidden", {.kind = Kind::kStatus, .status = 403, .text = "no"}, "status 403"},
+                    Final{"gone", {.kind = Kind::kStatus, .status = 404}, "status 404"},
+                    Final{"down", {.kind = Kind::kStatus, .status = 503}, "status 503"},
+                    Final{"resets", {.kind = Kind::kResetBeforeHead}, "attempts"},
+                    Final{"stalls", {.kind = Kind::kStallBeforeHead}, "no answer came in time"},
+                    Final{"other_range", {.kind = Kind::kWrongContentRange}, "other bytes"},
+                    Final{"no_range", {.kind = Kind::kNoContentRange}, "Content-Range"},
+                    Final{"more_bytes", {.kind = Kind::kMoreBytes}, "more than the"},
+                    Final{"whole", {.kind = Kind::kWholeObject}, "no ranges"},
+                    Final{"changed", {.kind = Kind::kOtherTag}, "was changed while it was read"}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace millrace::test::served_graphs_test

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace millrace::test {
+
+/// A request as the server read it.
+struct ServedRequest {
+  std::string method;
+  std::string path;                            ///< as it was sent, percent-encoded, with its query
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;
+  uint64_t number = 0;  ///< of all requests, from 0
+};
+
+/// What goes wrong with one answer.
+struct ServedFault {
+  enum class Kind {
+    kNone,
+    kStatus,  ///< `status`, with `headers` and `text`
+    kResetBeforeHead,
+    kResetInHead,
+    kResetInBody,      ///< after half of it
+    kCloseInBody,      ///< the same, in order
+    kStallBeforeHead,  ///< forever
+    kStallInBody,
+    kStallAfterAByte,
+    kWrongContentRange,  ///< of other bytes
+    kNoContentRange,
+    kWholeObject,  ///< 200 in place of 206
+    kPartAsWhole,  ///< 206 in all but its status, 200
+    kMoreBytes,    ///< than its Content-Length, and than were asked for
+    kOtherTag,
+    kWeakTag,
+    kChunked,  ///< without a Content-Length
+    kGarbage,  ///< no HTTP
+  };
+  Kind kind = Kind::kNone;
+  int status = 0;
+  std::map<std::string, std::string> headers = {};
+  std::string text = {};
+};
+
+/// What an object server that speaks the language of S3 does: every request is refused that is not signed by these.
+struct S3ServiceOptions {
+  std::string access_key_id = {};
+  std::string secret_access_key = {};
+  std::string session_token = {};  ///< empty: any, or none
+  std::string region = "us-east-1";
+  bool allows_anonymous = false;
+  bool allows_listing = true;
+  bool requester_pays = false;
+  std::chrono::seconds clock_ahead{0};
+  /// The token that has ended when this request comes. Null: none
+  std::function<std::string(const ServedRequest&)> ended_token = nullptr;
+};
+
+struct ObjectServerOptions {
+  /// Of each request; called on the server's thread. Null: nothing goes wrong
+  std::function<ServedFault(const ServedRequest&)> fault = nullptr;
+  std::chrono::milliseconds first_byte{0};  ///< that an answer takes before its head
+  double bytes_per_second = 0;              ///< of one connection; 0: any
+  double all_bytes_per_second = 0;          ///< of all of them; 0: any
+  /// Objects are those of S3, `BUCKET/KEY`. Default: none, any that asks gets them
+  std::optional<S3ServiceOptions> s3 = {};
+};
+
+/// An HTTP/1.1 server of objects in memory, on a port of 127.0.0.1 of its own and one thread: ranges, entity tags,
+/// `If-Match` and `If-Unmodified-Since`, kept connections; signatures and listings of S3. What goes wrong is what the
+/// test says of each request.
+class ObjectServer {
+ public:
+  explicit ObjectServer(ObjectServerOptions options = {});
+  ~ObjectServer();
+  ObjectServer(const ObjectServer&) = delete;
+  ObjectServer& operator=(const ObjectServer&) = delete;
+
+  /// Puts an object at `/NAME`, in place of an earlier one. In URLs the name is percent-encoded.
+  void put(const std::string& name, std::string content);
+  /// `http://127.0.0.1:PORT/NAME`
+  [[nodiscard]] std::string url(const std::string& name) const;
+  /// All so far, in their order.
+  [[nodiscard]] std::vector<ServedRequest> requests() const;
+  /// The most requests that were in work at a time.
+  [[nodiscard]] size_t most_in_flight() const;
+
+ private:
+  class Server;
+  const std::unique_ptr<Server> server_;
+};
+
+}  // namespace millrace::test

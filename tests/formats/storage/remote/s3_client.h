@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "millrace/formats/storage/remote/remote_storage.h"
+#include "tests/formats/storage/remote/object_server.h"
+#include "tests/support/shard_driver.h"
+
+namespace millrace::test {
+
+/// Credentials that must appear in no error.
+[[nodiscard]] const AwsCredentials& marked_credentials();
+
+/// S3 that takes these alone.
+[[nodiscard]] S3ServiceOptions marked_service();
+
+/// Options of a storage that reads from it, of a process whose environment is empty.
+[[nodiscard]] RemoteOptions s3_options(const ObjectServer& server);
+
+/// What reading an object comes to: an error that names its URL and shows no credentials, or `no error`.
+[[nodiscard]] std::string error_of(const RemoteOptions& options, const std::string& url);
+/// The same of a listing.
+[[nodiscard]] std::string error_of_glob(const RemoteOptions& options, const std::string& pattern);
+
+/// Is told of one opening and one read.
+struct ReadAndOpenSink final : OpenSink, ReadSink {
+  void open_done(OpenResult result) noexcept override {
+    open = std::move(result);
+    flag.wake();
+  }
+  void read_done(ReadResult result) noexcept override {
+    read = std::move(result);
+    flag.wake();
+  }
+  OpenResult open;
+  ReadResult read;
+  WakeFlag flag;
+};
+
+}  // namespace millrace::test

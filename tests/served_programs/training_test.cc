@@ -1,0 +1,131 @@
+// A training whose shards and tokenizer lie in a bucket, killed and gone on with: the weights of one on local files.
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/examples/mlm/preparation_text.h"
+#include "tests/formats/storage/remote/object_server.h"
+#include "tests/support/child_process.h"
+#include "tests/support/places.h"
+#include "tests/support/temporary_folder.h"
+
+namespace millrace::served_training_test {
+namespace {
+
+using test::ChildProcess;
+using test::ChildResult;
+using test::ObjectServer;
+using test::read_file;
+using test::ServedFault;
+using test::ServedRequest;
+
+constexpr int kSteps = 1000;
+
+class ServedTraining : public testing::Test {
+ protected:
+  ServedTraining() {
+    std::string text;
+    for (const std::string& row : test::numbered_rows(300)) text += row + "\n";
+    test::write_file(folder_.path("text.txt"), text);
+    test::write_file(folder_.path("tokenizer.json"), test::letter_tokenizer_json());
+    const ChildResult prepared = test::run_child(
+        {test::kPrepareShards, "--tokenizer", folder_.path("tokenizer.json"), "--out", folder_.path("shards"), "--text",
+         folder_.path("text.txt"), "--max-length", "16", "--rows-per-group", "50", "--validation-every", "5"});
+    EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
+    for (const auto& [path, content] : test::files_below(folder_.path("shards"))) {
+      server_.put("bucket/set/shards/" + path, content);
+    }
+    server_.put("bucket/set/tokenizer.json", test::letter_tokenizer_json());
+  }
+
+  std::vector<std::string> arguments(const std::string& out, const std::string& set) const {
+    return {test::kTrainMlm,
+            "--out",
+            folder_.path(out),
+            "--shards",
+            set + "/shards/",
+            "--tokenizer",
+            set + "/tokenizer.json",
+            "--layers",
+            "1",
+            "--hidden",
+            "64",
+            "--heads",
+            "2",
+            "--max-length",
+            "16",
+            "--global-batch",
+            "8",
+            "--warmup-steps",
+            "2",
+            "--steps",
+            std::to_string(kSteps),
+            "--checkpoint-every",
+            "50",
+            "--resume",
+            "last"};
+  }
+  test::ChildOptions environment() const {
+    return {.environment = {"AWS_ENDPOINT_URL=" + server_.url(""), "AWS_ACCESS_KEY_ID=AKIDEXAMPLE",
+                            "AWS_SECRET_ACCESS_KEY=secret", "AWS_REGION=us-east-1", "AWS_CONFIG_FILE=/dev/null",
+                            "AWS_SHARED_CREDENTIALS_FILE=/dev/null"}};
+  }
+
+  // Of this step or a later one.
+  bool has_checkpoint(int step) const {
+    const std::string least = fmt::format("checkpoint-{:08}", step);
+    std::error_code none_yet;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("bucket/checkpoints"), none_yet)) {
+      const std::string name = entry.path().filename();
+      if (name.size() == least.size() && name >= least) return true;
+    }
+    return false;
+  }
+
+  // One request in ten fails.
+  static ServedFault fault_of(const ServedRequest& request) {
+    if (request.number % 10 != 3) return {};
+    return {.kind = request.number % 20 == 3 ? ServedFault::Kind::kResetInBody : ServedFault::Kind::kStatus,
+            .status = 503};
+  }
+
+  const test::TemporaryFolder folder_;
+  ObjectServer server_{{.fault = &fault_of, .s3 = {{.access_key_id = "AKIDEXAMPLE", .secret_access_key = "secret"}}}};
+};
+
+TEST_F(ServedTraining, EndsWithTheWeightsOfALocalOneHoweverOftenItIsKilled) {
+  const ChildResult local = test::run_child(arguments("local", folder_.path()));
+  ASSERT_EQ(local.exit_code, 0) << local.err;
+  for (const int step : {100, 400, 700}) {
+    ChildProcess child(arguments("bucket", "s3://bucket/set"), environment());
+    while (child.running() && !has_checkpoint(step)) child.take_output();
+    child.signal(SIGKILL);
+    const ChildResult killed = child.wait();
+    ASSERT_EQ(killed.signal, SIGKILL) << killed.err << killed.out;
+  }
+  const ChildResult ended = test::run_child(arguments("bucket", "s3://bucket/set"), environment());
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_NE(read_file(folder_.path("local/model/model.safetensors")), "");
+  EXPECT_TRUE(read_file(folder_.path("local/model/model.safetensors")) ==
+              read_file(folder_.path("bucket/model/model.safetensors")));
+  EXPECT_EQ(read_file(folder_.path("local/model/tokenizer.json")),
+            read_file(folder_.path("bucket/model/tokenizer.json")));
+}
+
+TEST_F(ServedTraining, SaysWhatASetNeeds) {
+  const auto error_of = [&](const std::string& set) {
+    const ChildResult result = test::run_child(arguments("refused", set), environment());
+    EXPECT_EQ(result.exit_code, 1) << set;
+    return result.err;
+  };
+  EXPECT_EQ(error_of("s3://bucket/none"),
+            "train_mlm: io: no shards in s3://bucket/none/shards/train; prepare_tfrecord_shards writes them\n");
+  EXPECT_NE(error_of(server_.url("set")).find("s3:// and gs:// have and HTTP has not"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::served_training_test

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <utility>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/remote/curl_url.h"
 #include "millrace/formats/storage/remote/object_url.h"
 
 namespace millrace {
@@ -28,16 +28,12 @@ struct Address {
 
 // As libcurl will read the URL. `what` names who said it.
 Address address_of(const std::string& url, std::string_view what) {
-  struct Free {
-    void operator()(CURLU* parsed) const { curl_url_cleanup(parsed); }
-    void operator()(char* text) const { curl_free(text); }
-  };
-  const std::unique_ptr<CURLU, Free> parsed(curl_url());
+  const std::unique_ptr<CURLU, CurlUrlDeleter> parsed(curl_url());
   if (parsed == nullptr) throw std::bad_alloc();
   const auto part = [&](CURLUPart which) {
     char* text = nullptr;
     if (curl_url_get(parsed.get(), which, &text, 0) != CURLUE_OK) return std::string();
-    return std::string(std::unique_ptr<char, Free>(text).get());
+    return std::string(std::unique_ptr<char, CurlUrlDeleter>(text).get());
   };
   Address address;
   if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK) {

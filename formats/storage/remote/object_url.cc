@@ -4,11 +4,11 @@
 #include <memory>
 #include <new>
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/byte_range.h"
+#include "millrace/formats/storage/remote/curl_url.h"
 #include "millrace/formats/storage/remote/http_message.h"
 
 namespace millrace {
@@ -101,18 +101,14 @@ HttpUrl parse_http_url(std::string_view url) {
 }
 
 std::optional<std::string> redirect_target(const std::string& base, const std::string& location) {
-  struct Free {
-    void operator()(CURLU* url) const { curl_url_cleanup(url); }
-    void operator()(char* text) const { curl_free(text); }
-  };
-  const std::unique_ptr<CURLU, Free> url(curl_url());
+  const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
   if (url == nullptr) throw std::bad_alloc();
   if (curl_url_set(url.get(), CURLUPART_URL, base.c_str(), 0) != CURLUE_OK) return std::nullopt;
   // Relative to what is there.
   if (curl_url_set(url.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK) return std::nullopt;
   char* text = nullptr;
   if (curl_url_get(url.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) return std::nullopt;
-  const std::unique_ptr<char, Free> owned(text);
+  const std::unique_ptr<char, CurlUrlDeleter> owned(text);
   const std::string target(text);
   const bool is_secure = target.starts_with("https://");
   if (!is_secure && (base.starts_with("https://") || !target.starts_with("http://"))) return std::nullopt;

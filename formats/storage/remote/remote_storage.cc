@@ -1,6 +1,7 @@
 #include "millrace/formats/storage/remote/remote_storage.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -49,6 +50,8 @@ struct RemoteObject {
   ObjectVersion version = {};
   std::vector<std::byte> first_bytes = {};  // for the first read at the beginning
 
+  std::atomic<bool> has_changed = false;  // an answer was of another version: handles from now on begin anew
+
   std::mutex mutex = {};
   std::string target = {};  // where it was redirected to
 };
@@ -90,13 +93,15 @@ class RemoteStorage::Shared {
   std::shared_ptr<RemoteObject> known(const std::string& url) {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(url);
-    return found == objects_.end() ? nullptr : found->second.lock();
+    std::shared_ptr<RemoteObject> object = found == objects_.end() ? nullptr : found->second.lock();
+    return object == nullptr || object->has_changed ? nullptr : object;
   }
   // Of two that were opened at a time the first one stays.
   std::shared_ptr<RemoteObject> keep(std::shared_ptr<RemoteObject> object) {
     const std::lock_guard lock(mutex_);
     std::weak_ptr<RemoteObject>& place = objects_[object->url];
-    if (std::shared_ptr<RemoteObject> earlier = place.lock()) return earlier;
+    if (std::shared_ptr<RemoteObject> earlier = place.lock(); earlier != nullptr && !earlier->has_changed)
+      return earlier;
     place = object;
     std::erase_if(objects_, [&](const auto& entry) { return entry.second.expired(); });
     return object;
@@ -170,6 +175,7 @@ class RemoteFile final : public File, public std::enable_shared_from_this<Remote
       const std::lock_guard lock(object_->mutex);
       object_->target = std::move(answer.target);
     }
+    if (answer.is_changed) object_->has_changed = true;
     if (answer.is_changed && !object_->listed_as.empty()) listed_->forget(object_->listed_as);
     if (answer.error) {
       sink.read_done({.ok = false, .error = std::move(*answer.error)});

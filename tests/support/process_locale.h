@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tests/support/temporary_folder.h"
 
@@ -19,9 +20,8 @@ class ProcessLocale {
   ProcessLocale(const ProcessLocale&) = delete;
   ProcessLocale& operator=(const ProcessLocale&) = delete;
 
-  /// What gives a program the same locale: `LOCPATH=FOLDER` and `LC_ALL=NAME`.
-  std::string locpath() const { return "LOCPATH=" + folder_.path(); }
-  std::string lc_all() const { return "LC_ALL=" + name_; }
+  /// The variables that give a program the same locale: `LOCPATH=FOLDER` and `LC_ALL=NAME`.
+  std::vector<std::string> environment() const;
 
  private:
   TemporaryFolder folder_;

@@ -118,8 +118,9 @@ TEST_F(DatasetTools, NoVerdictDependsOnTimesOfFilesOrTheEnvironment) {
     std::filesystem::last_write_time(folder_.path(name), now + (name.ends_with(".index") ? -day : 400 * day));
   }
   const test::ProcessLocale german("de_DE");
-  const std::vector<std::vector<std::string>> environments = {
-      {}, {"TMPDIR=/no/such/folder", german.locpath(), german.lc_all()}, {"LC_ALL=no_SUCH"}};
+  std::vector<std::string> of_a_german = german.environment();
+  of_a_german.emplace_back("TMPDIR=/no/such/folder");
+  const std::vector<std::vector<std::string>> environments = {{}, of_a_german, {"LC_ALL=no_SUCH"}};
   for (std::vector<std::string> command : environments) {
     command.insert(command.begin(), {"/usr/bin/env", "--ignore-environment"});
     const size_t at = command.size();

@@ -79,8 +79,10 @@ TEST(TrainingProcess, NeitherTheTimeOfDayNorTheEnvironmentDecidesAnything) {
   const test::ProcessLocale pashto("ps_AF");
   for (const int64_t steps : {2, 3}) {  // the second goes on from the first
     std::vector<std::string> command = toy_training(folder.path(), steps, 1);
-    command.insert(command.begin(), {"/usr/bin/env", "--ignore-environment", "TMPDIR=/no/such/folder",
-                                     "MILLRACE_CLOCK_JUMPS=1", pashto.locpath(), pashto.lc_all()});
+    const std::vector<std::string> locale = pashto.environment();
+    command.insert(command.begin(), locale.begin(), locale.end());
+    command.insert(command.begin(),
+                   {"/usr/bin/env", "--ignore-environment", "TMPDIR=/no/such/folder", "MILLRACE_CLOCK_JUMPS=1"});
     const ChildResult result = run_child(command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }

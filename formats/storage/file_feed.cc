@@ -17,13 +17,13 @@ constexpr size_t kFirstBytes = 1 << 20;
 class FileFeed::Handle final : public OpenSink, public ReadSink, public std::enable_shared_from_this<Handle> {
  public:
   void open(std::shared_ptr<FileFeed> feed, Storage& storage, const std::string& path, int max_attempts) {
-    feed_ = std::move(feed);
-    open_with_retries(storage, path, max_attempts, shared_from_this());
+    ask(std::move(feed), [&] { open_with_retries(storage, path, max_attempts, shared_from_this()); });
   }
   void read(std::shared_ptr<FileFeed> feed) {
     const std::shared_ptr<Part> part = part_;  // by the end of the call there may be another one
-    feed_ = std::move(feed);
-    file_->read(part->offset, {part->chunk.buffer->data() + part->chunk.begin, part->asked()}, shared_from_this());
+    ask(std::move(feed), [&] {
+      file_->read(part->offset, {part->chunk.buffer->data() + part->chunk.begin, part->asked()}, shared_from_this());
+    });
     part->calling = false;
   }
   void open_done(OpenResult result) noexcept override {
@@ -38,6 +38,18 @@ class FileFeed::Handle final : public OpenSink, public ReadSink, public std::ena
   std::shared_ptr<RangeReader> file_;  // null until it is open
   std::shared_ptr<Part> part_;         // null: it reads nothing
  private:
+  // What throws has no answer that would let the feed go.
+  template <typename Call>
+  void ask(std::shared_ptr<FileFeed> feed, const Call& call) {
+    feed_ = std::move(feed);
+    try {
+      call();
+    } catch (...) {
+      feed_ = nullptr;
+      throw;
+    }
+  }
+
   std::shared_ptr<FileFeed> feed_;
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <boost/asio.hpp>
 #include <fmt/format.h>

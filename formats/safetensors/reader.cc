@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 #include <set>
 #include <span>
@@ -25,6 +24,21 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr size_t kLengthBytes = 8;
 // The reference implementation refuses longer headers too.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
+// A file of the local disk, and what it is read with.
+struct LocalFile {
+  explicit LocalFile(const std::string& path) : file(storage, path) {}
+
+  InlineExecutor executor;
+  LocalStorage storage{executor};
+  BlockingFile file;
+};
+
+std::shared_ptr<BlockingFile> open(const std::string& path) {
+  const auto opened = std::make_shared<LocalFile>(path);
+  return {opened, &opened->file};
+}
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw ErrorException(Error{.code = ErrorCode::kParse, .message = "safetensors: " + why, .shard = path});
@@ -70,10 +84,38 @@ json parse_header(const std::string& path, std::string_view text) {
 
 }  // namespace
 
+void StoredTensor::read(uint64_t offset, std::span<std::byte> destination) const {
+  file->read(begin + offset, destination);
+}
+
+void StoredTensor::each_piece(
+    const std::function<void(uint64_t offset, std::span<const std::byte> bytes)>& take) const {
+  std::vector<std::byte> piece(std::min(num_bytes, kPieceBytes));
+  for (uint64_t offset = 0; offset < num_bytes; offset += piece.size()) {
+    piece.resize(std::min<uint64_t>(piece.size(), num_bytes - offset));
+    read(offset, piece);
+    take(offset, piece);
+  }
+}
+
+bool is_equal(const StoredTensor& a, const StoredTensor& b) {
+  if (a.type != b.type || a.shape != b.shape) return false;
+  if (a.file == b.file && a.begin == b.begin) return true;
+  std::vector<std::byte> of_a(std::min(a.num_bytes, kPieceBytes));
+  std::vector<std::byte> of_b(of_a.size());
+  for (uint64_t offset = 0; offset < a.num_bytes; offset += of_a.size()) {
+    of_a.resize(std::min<uint64_t>(of_a.size(), a.num_bytes - offset));
+    of_b.resize(of_a.size());
+    a.read(offset, of_a);
+    b.read(offset, of_b);
+    if (of_a != of_b) return false;
+  }
+  return true;
+}
+
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  InlineExecutor executor;
-  LocalStorage storage(executor);
-  BlockingFile file(storage, path);
+  const std::shared_ptr<BlockingFile> opened = open(path);
+  BlockingFile& file = *opened;
   if (file.size() < kLengthBytes) {
     refuse(path, fmt::format("{} bytes; the length of the header needs 8", file.size()));
   }
@@ -90,12 +132,6 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   const json header = parse_header(path, header_text);
   const uint64_t body_bytes = file.size() - kLengthBytes - header_bytes;
 
-  struct Placed {
-    uint64_t begin;
-    uint64_t end;
-    NamedTensor tensor;
-  };
-  std::vector<Placed> placed;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       if (entry.is_null()) continue;  // as Go writes none
@@ -137,7 +173,11 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
     if (!shape.is_array() || !std::all_of(shape.begin(), shape.end(), is_count)) {
       refuse(path, fmt::format("tensor '{}' has a shape that is not a list of sizes", shown_name));
     }
-    NamedTensor tensor{.name = name, .type = *type, .shape = {}, .bytes = {}};
+    StoredTensor tensor{.name = name,
+                        .type = *type,
+                        .file = opened,
+                        .begin = kLengthBytes + header_bytes + begin,
+                        .num_bytes = end - begin};
     uint64_t needed = size_of(*type);
     for (const json& size : shape) {
       const auto count = size.get<uint64_t>();
@@ -150,39 +190,34 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
       refuse(path,
              fmt::format("tensor '{}' has {} bytes, its shape and type need {}", shown_name, end - begin, needed));
     }
-    placed.push_back({begin, end, std::move(tensor)});
+    tensors_.push_back(std::move(tensor));
   }
 
   // Tensors follow each other without gap or overlap, to the end of the file.
-  std::sort(placed.begin(), placed.end(),
-            [](const Placed& a, const Placed& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
-  uint64_t at = 0;
-  for (const auto& [begin, end, tensor] : placed) {
-    if (begin > at) refuse(path, fmt::format("bytes [{}, {}) belong to no tensor", at, begin));
-    if (begin < at) refuse(path, fmt::format("tensor '{}' overlaps the one before it", shown(tensor.name)));
-    at = end;
+  std::ranges::sort(tensors_, {}, [](const StoredTensor& tensor) { return std::pair(tensor.begin, tensor.num_bytes); });
+  const uint64_t first = kLengthBytes + header_bytes;
+  uint64_t at = first;
+  for (const StoredTensor& tensor : tensors_) {
+    if (tensor.begin > at) {
+      refuse(path, fmt::format("bytes [{}, {}) belong to no tensor", at - first, tensor.begin - first));
+    }
+    if (tensor.begin < at) {
+      refuse(path, fmt::format("tensor '{}' overlaps the one before it", shown(tensor.name)));
+    }
+    at += tensor.num_bytes;
   }
-  if (at != body_bytes) refuse(path, fmt::format("{} bytes after the last tensor", body_bytes - at));
-
-  // Memory is taken for what the header accounts for.
-  data_.resize(body_bytes);
-  file.read(kLengthBytes + header_bytes, std::as_writable_bytes(std::span(data_)));
-  const std::span<const std::byte> body = std::as_bytes(std::span(data_));
-  for (auto& [begin, end, tensor] : placed) {
-    tensor.bytes = body.subspan(begin, end - begin);
-    tensors_.push_back(std::move(tensor));
-  }
+  if (at != file.size()) refuse(path, fmt::format("{} bytes after the last tensor", file.size() - at));
 }
 
-const NamedTensor* SafetensorsFile::find(std::string_view name) const {
-  for (const NamedTensor& tensor : tensors_) {
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  for (const StoredTensor& tensor : tensors_) {
     if (tensor.name == name) return &tensor;
   }
   return nullptr;
 }
 
-const NamedTensor& SafetensorsFile::get(std::string_view name, TensorType type) const {
-  const NamedTensor* tensor = find(name);
+const StoredTensor& SafetensorsFile::get(std::string_view name, TensorType type) const {
+  const StoredTensor* tensor = find(name);
   if (tensor == nullptr) {
     throw ErrorException(Error{.code = ErrorCode::kMissingFeature,
                                .message = fmt::format("safetensors: no tensor '{}'", name),

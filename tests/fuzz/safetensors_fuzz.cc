@@ -7,14 +7,15 @@
 #include "millrace/formats/safetensors/reader.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "tests/fuzz/fuzz_error.h"
+#include "tests/support/loaded_tensors.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::test {
 namespace {
 
-std::optional<SafetensorsFile> read(const std::string& path) {
+std::optional<LoadedTensors> read(const std::string& path) {
   try {
-    return SafetensorsFile(path);
+    return LoadedTensors(path);
   } catch (const ErrorException& exception) {
     require_refusal(exception, {ErrorCode::kParse});
     require(exception.error().shard == path);
@@ -38,10 +39,10 @@ void fuzz_safetensors(std::string_view bytes) {
   static const TemporaryFolder folder;
   for (const std::string& some : {std::string(bytes), as_header(bytes)}) {
     write_file(folder.path("any"), some);
-    const std::optional<SafetensorsFile> file = read(folder.path("any"));
+    const std::optional<LoadedTensors> file = read(folder.path("any"));
     if (!file) continue;
     write_safetensors(folder.path("again"), file->tensors(), file->metadata());
-    const std::optional<SafetensorsFile> again = read(folder.path("again"));
+    const std::optional<LoadedTensors> again = read(folder.path("again"));
     require(again && again->metadata() == file->metadata() && again->tensors().size() == file->tensors().size());
     for (const NamedTensor& tensor : file->tensors()) {
       const NamedTensor* found = again->find(tensor.name);

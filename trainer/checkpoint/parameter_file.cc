@@ -24,14 +24,20 @@ std::string first_names(const std::vector<std::string>& names) {
   return text;
 }
 
-// `floats`: the bytes of the tensor's values as float32.
-void need_finite(const std::string& tensor, std::span<const std::byte> floats, const std::string& path) {
+// `floats`: the bytes of the tensor's values as float32, from value `first` on.
+void need_finite(const std::string& tensor, size_t first, std::span<const std::byte> floats, const std::string& path) {
   const auto found = first_not_finite(floats);
   if (!found) return;
-  throw ErrorException(
-      {.code = ErrorCode::kInvalidArgument,
-       .message = fmt::format("tensor '{}' is not finite: its value {} is {}", tensor, found->position, found->value),
-       .shard = path});
+  throw ErrorException({.code = ErrorCode::kInvalidArgument,
+                        .message = fmt::format("tensor '{}' is not finite: its value {} is {}", tensor,
+                                               first + found->position, found->value),
+                        .shard = path});
+}
+
+void need_finite(const StoredTensor& tensor, const std::string& path) {
+  tensor.each_piece([&](uint64_t offset, std::span<const std::byte> floats) {
+    need_finite(tensor.name, offset / sizeof(float), floats, path);
+  });
 }
 
 // What an Eigen type of half the width holds, as floats; the bytes need not be aligned.
@@ -46,18 +52,18 @@ void widen(std::span<const std::byte> bytes, float* to) {
 
 // A parameter in a file, of a type that is taken and of the shape that the layout says.
 struct FoundTensor {
-  const NamedTensor* tensor;
+  const StoredTensor* tensor;
   size_t buffer;   // by the place of its suffix
   int64_t offset;  // in it
 };
 
 // All parameters, under each of the suffixes. Throws as `read_parameters`. `from_others`: as `read_weights` has it.
-std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, const std::string& path,
+std::vector<FoundTensor> find_parameters(std::span<const StoredTensor> tensors, const std::string& path,
                                          const ParameterLayout& layout, std::span<const std::string> suffixes,
                                          const ParametersInFile& there, bool from_others) {
-  std::map<std::string_view, const NamedTensor*> by_name;
-  for (const NamedTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
-  const auto find = [&by_name](const std::string& name) -> const NamedTensor* {
+  std::map<std::string_view, const StoredTensor*> by_name;
+  for (const StoredTensor& tensor : tensors) by_name.emplace(tensor.name, &tensor);
+  const auto find = [&by_name](const std::string& name) -> const StoredTensor* {
     const auto tensor = by_name.find(name);
     return tensor == by_name.end() ? nullptr : tensor->second;
   };
@@ -66,9 +72,9 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
   std::vector<std::string> misshapen;
   std::vector<std::string> differing;
   std::vector<std::string> known(there.ignored.begin(), there.ignored.end());
-  const auto first_copy_of = [&](const std::string& parameter) -> const NamedTensor* {
+  const auto first_copy_of = [&](const std::string& parameter) -> const StoredTensor* {
     for (const TiedCopy& copy : there.copies) {
-      const NamedTensor* tensor = copy.parameter == parameter ? find(copy.name) : nullptr;
+      const StoredTensor* tensor = copy.parameter == parameter ? find(copy.name) : nullptr;
       if (tensor != nullptr) return tensor;
     }
     return nullptr;
@@ -76,17 +82,15 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
   // Of a parameter that is missing, the first of its copies stands for it.
   const auto check_copy = [&](const std::string& name, const std::string& copy) {
     known.push_back(copy);
-    const NamedTensor* first = find(name);
+    const StoredTensor* first = find(name);
     if (first == nullptr) first = first_copy_of(name);
-    const NamedTensor* second = find(copy);
+    const StoredTensor* second = find(copy);
     if (first == nullptr || second == nullptr) return;
-    const bool same =
-        first->type == second->type && first->shape == second->shape && std::ranges::equal(first->bytes, second->bytes);
-    if (!same) differing.push_back(fmt::format("{} and {}", first->name, copy));
+    if (!is_equal(*first, *second)) differing.push_back(fmt::format("{} and {}", first->name, copy));
   };
   // The parameter itself; else, of others' files, the first of its copies.
   const auto find_parameter = [&](const Parameter& parameter, const std::string& suffix) {
-    const NamedTensor* tensor = find(parameter.name + suffix);
+    const StoredTensor* tensor = find(parameter.name + suffix);
     if (tensor != nullptr || !from_others) return tensor;
     if (!parameter.second_name.empty()) tensor = find(parameter.second_name + suffix);
     return tensor != nullptr ? tensor : first_copy_of(parameter.name);
@@ -101,7 +105,7 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
       const Parameter& parameter = layout.parameters()[id];
       const std::string name = parameter.name + suffixes[buffer];
       known.push_back(name);
-      const NamedTensor* tensor = find_parameter(parameter, suffixes[buffer]);
+      const StoredTensor* tensor = find_parameter(parameter, suffixes[buffer]);
       if (tensor == nullptr) {
         missing.push_back(name);
       } else if (!is_taken(tensor->type) || tensor->shape != parameter.shape) {
@@ -115,7 +119,7 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
   }
   std::sort(known.begin(), known.end());
   std::vector<std::string> unexpected;
-  for (const NamedTensor& tensor : tensors) {
+  for (const StoredTensor& tensor : tensors) {
     if (!std::binary_search(known.begin(), known.end(), tensor.name)) unexpected.push_back(tensor.name);
   }
   std::vector<std::string> complaints;
@@ -128,20 +132,25 @@ std::vector<FoundTensor> find_parameters(std::span<const NamedTensor> tensors, c
                           .message = fmt::format("the file is of another model; {}", fmt::join(complaints, "; ")),
                           .shard = path});
   }
-  for (const FoundTensor& each : found) {
-    if (each.tensor->type == TensorType::kF32) need_finite(each.tensor->name, each.tensor->bytes, path);
-  }
   return found;
 }
 
-void copy(const FoundTensor& found, std::span<float> values) {
-  float* to = values.data() + found.offset;
-  const std::span<const std::byte> bytes = found.tensor->bytes;
-  switch (found.tensor->type) {
-    case TensorType::kF16: return widen<Eigen::half>(bytes, to);
-    case TensorType::kBF16: return widen<Eigen::bfloat16>(bytes, to);
-    default: std::memcpy(to, bytes.data(), bytes.size());
+// Reads it as floats; returns where they are.
+std::span<const float> read(const FoundTensor& found, std::span<float> buffer) {
+  const StoredTensor& tensor = *found.tensor;
+  const std::span<float> values =
+      buffer.subspan(static_cast<size_t>(found.offset), tensor.num_bytes / size_of(tensor.type));
+  const auto widened = [&]<typename Half>(Half) {
+    tensor.each_piece([&](uint64_t offset, std::span<const std::byte> bytes) {
+      widen<Half>(bytes, values.data() + offset / sizeof(Half));
+    });
+  };
+  switch (tensor.type) {
+    case TensorType::kF16: widened(Eigen::half()); break;
+    case TensorType::kBF16: widened(Eigen::bfloat16()); break;
+    default: tensor.read(0, std::as_writable_bytes(values));
   }
+  return values;
 }
 
 }  // namespace
@@ -170,10 +179,10 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there) {
   std::vector<std::string> suffixes;
   for (const ParameterBuffer& buffer : buffers) suffixes.push_back(buffer.suffix);
-  for (const FoundTensor& found :
-       find_parameters(file.tensors(), path, layout, suffixes, there, /*from_others=*/false)) {
-    copy(found, buffers[found.buffer].values);
-  }
+  const std::vector<FoundTensor> found =
+      find_parameters(file.tensors(), path, layout, suffixes, there, /*from_others=*/false);
+  for (const FoundTensor& each : found) need_finite(*each.tensor, path);
+  for (const FoundTensor& each : found) read(each, buffers[each.buffer].values);
 }
 
 FlatBuffer load_parameters(const std::string& directory, const ParameterLayout& layout) {
@@ -184,20 +193,14 @@ FlatBuffer load_parameters(const std::string& directory, const ParameterLayout& 
   return weights;
 }
 
-FlatBuffer read_weights(std::span<const NamedTensor> tensors, const std::string& path, const ParameterLayout& layout,
+FlatBuffer read_weights(std::span<const StoredTensor> tensors, const std::string& path, const ParameterLayout& layout,
                         const ParametersInFile& there) {
   const std::string no_suffix;
   const std::vector<FoundTensor> found =
       find_parameters(tensors, path, layout, {&no_suffix, 1}, there, /*from_others=*/true);
   FlatBuffer weights(layout.size());
   for (const FoundTensor& each : found) {
-    copy(each, weights.span());
-    if (each.tensor->type == TensorType::kF32) continue;
-    int64_t size = 1;
-    for (const int64_t dimension : each.tensor->shape) size *= dimension;
-    need_finite(each.tensor->name,
-                std::as_bytes(weights.span().subspan(static_cast<size_t>(each.offset), static_cast<size_t>(size))),
-                path);
+    need_finite(each.tensor->name, 0, std::as_bytes(read(each, weights.span())), path);
   }
   return weights;
 }

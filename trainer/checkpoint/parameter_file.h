@@ -34,8 +34,8 @@ struct ParametersInFile {
 /// Reads each parameter of `layout` into each of `buffers` from a safetensors file, of which `path` is the name for
 /// messages. Throws `kInvalidArgument` with the names that are missing, of another type or shape, or unexpected
 /// (neither a parameter's nor in `there`), when the values of a copy or under a second name differ from the
-/// parameter's, and for the first tensor with a value that is infinite or NaN; nothing is written then. A second name
-/// may be missing.
+/// parameter's, and for the first tensor with a value that is infinite or NaN; nothing is written then. Throws what the
+/// storage does, after which anything may have been written. A second name may be missing.
 void read_parameters(const SafetensorsFile& file, const std::string& path, const ParameterLayout& layout,
                      std::span<const ParameterBuffer> buffers, const ParametersInFile& there = {});
 /// The weights in `model.safetensors` of a directory: of a checkpoint, or of a model that `KeepBest` has kept, for a
@@ -44,7 +44,7 @@ void read_parameters(const SafetensorsFile& file, const std::string& path, const
 /// The same of weights that others have written, into a buffer of its own, which takes no memory before the tensors
 /// have been found to fit: a layout that a config alone describes may be of any size. Half precision and bfloat16 are
 /// widened. A parameter that is missing is read from a copy of it that is there.
-[[nodiscard]] FlatBuffer read_weights(std::span<const NamedTensor> tensors, const std::string& path,
+[[nodiscard]] FlatBuffer read_weights(std::span<const StoredTensor> tensors, const std::string& path,
                                       const ParameterLayout& layout, const ParametersInFile& there = {});
 
 }  // namespace millrace

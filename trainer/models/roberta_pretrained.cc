@@ -74,10 +74,10 @@ void load_roberta_encoder(const std::string& directory, const RobertaEncoder& en
   ParameterLayout alone;
   const RobertaEncoder same(alone, encoder.config());
   alone.finish();
-  std::vector<NamedTensor> tensors(files.tensors().begin(), files.tensors().end());
+  std::vector<StoredTensor> tensors(files.tensors().begin(), files.tensors().end());
   std::vector<std::string> ignored;
   const bool bare = files.find(kWordEmbeddings) == nullptr;
-  for (NamedTensor& tensor : tensors) {
+  for (StoredTensor& tensor : tensors) {
     if (bare) tensor.name.insert(0, kPrefix);
     if (!alone.find(tensor.name)) ignored.push_back(tensor.name);
   }

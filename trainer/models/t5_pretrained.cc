@@ -52,12 +52,12 @@ void read_feed_forward(const ConfigFile& file, T5Config& config) {
 void untie_from_another_matrix(const std::string& directory, T5Config& config) {
   if (!config.tie_word_embeddings || !WeightFiles::are_in(directory)) return;
   const WeightFiles files(directory);
-  const NamedTensor* matrix = files.find(kOutputMatrix);
-  const NamedTensor* embeddings = files.find(kEmbeddings);
+  const StoredTensor* matrix = files.find(kOutputMatrix);
+  const StoredTensor* embeddings = files.find(kEmbeddings);
   for (const char* copy : {kEncoderEmbeddings, kDecoderEmbeddings}) {
     if (embeddings == nullptr) embeddings = files.find(copy);
   }
-  if (matrix == nullptr || embeddings == nullptr || std::ranges::equal(matrix->bytes, embeddings->bytes)) return;
+  if (matrix == nullptr || embeddings == nullptr || is_equal(*matrix, *embeddings)) return;
   config.scale_decoder_outputs = config.scales_outputs();
   config.tie_word_embeddings = false;
 }

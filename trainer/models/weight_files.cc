@@ -69,35 +69,36 @@ WeightFiles::WeightFiles(const std::string& directory) {
   }
 }
 
-void WeightFiles::add(const std::string& path) {
-  const SafetensorsFile& file = files_.emplace_back(path);
+SafetensorsFile WeightFiles::add(const std::string& path) {
+  SafetensorsFile file(path);
   tensors_.insert(tensors_.end(), file.tensors().begin(), file.tensors().end());
   for (const auto& [name, kept] : file.metadata()) {
-    const NamedTensor* tensor = file.find(kept);
+    const StoredTensor* tensor = file.find(kept);
     if (tensor == nullptr || file.find(name) != nullptr) continue;
     tensors_.push_back(*tensor);
     tensors_.back().name = name;
   }
+  return file;
 }
 
 void WeightFiles::add_parts(const std::string& directory) {
   for (const auto& [part, names] : read_weight_map(path_)) {
     const std::string path = model_file(directory, part.c_str());
-    add(path);
+    const SafetensorsFile file = add(path);
     for (const std::string& name : names) {
-      if (files_.back().find(name) == nullptr) {
+      if (file.find(name) == nullptr) {
         refuse(path, fmt::format("no tensor '{}', which {} says is here", name, kIndex));
       }
     }
   }
   std::set<std::string_view> seen;
-  for (const NamedTensor& tensor : tensors_) {
+  for (const StoredTensor& tensor : tensors_) {
     if (!seen.insert(tensor.name).second) refuse(path_, fmt::format("tensor '{}' is in two parts", tensor.name));
   }
 }
 
-const NamedTensor* WeightFiles::find(std::string_view name) const {
-  const auto found = std::ranges::find(tensors_, name, &NamedTensor::name);
+const StoredTensor* WeightFiles::find(std::string_view name) const {
+  const auto found = std::ranges::find(tensors_, name, &StoredTensor::name);
   return found == tensors_.end() ? nullptr : &*found;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,7 +12,7 @@ namespace millrace {
 /// The weights of a model in a directory, in the layout of Hugging Face transformers: `model.safetensors`, or several
 /// parts that `model.safetensors.index.json` names (`weight_map`: tensor → file). Where safetensors' `save_model` has
 /// left out a tensor that shares its memory with another one, and the metadata say which (name → name), it is there all
-/// the same. Read into memory; immutable; any thread.
+/// the same. Tensors are read when they are asked for, by one thread at a time.
 class WeightFiles {
  public:
   /// Throws `kIo` when there is neither file or a part cannot be read, and `kParse` naming the file for what is
@@ -24,18 +23,17 @@ class WeightFiles {
 
   /// The file that was opened, for messages: of several the one that names them.
   const std::string& path() const { return path_; }
-  /// Those of all parts; they point into this.
-  std::span<const NamedTensor> tensors() const { return tensors_; }
+  /// Those of all parts.
+  std::span<const StoredTensor> tensors() const { return tensors_; }
   /// By name, or null.
-  const NamedTensor* find(std::string_view name) const;
+  const StoredTensor* find(std::string_view name) const;
 
  private:
-  void add(const std::string& path);
+  SafetensorsFile add(const std::string& path);
   void add_parts(const std::string& directory);
 
   std::string path_;
-  std::deque<SafetensorsFile> files_;
-  std::vector<NamedTensor> tensors_;
+  std::vector<StoredTensor> tensors_;
 };
 
 }  // namespace millrace

@@ -382,11 +382,8 @@ TEST_F(Quest, MakesOneStepOfTwoBatchesInEightReplicasAsOfOneOfTwiceTheRows) {
     succeed(train(name, Command{"--fold", "0", "--dropout", "0", "--head-dropout", "0", "--replicas", "8", "--steps",
                                 "1", "--warmup-steps", "0", "--evaluate-every", "1", "--learning-rate", "1"} +
                             more));
-    const SafetensorsFile tensors(path(name + "/fold-0/model/model.safetensors"));
-    const auto bytes = tensors.find("heads.joint.gate.reduce.weight")->bytes;
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
+    return SafetensorsFile(path(name + "/fold-0/model/model.safetensors"))
+        .values<float>("heads.joint.gate.reduce.weight");
   };
   const std::vector<float> at_once = weights("at-once", {"--global-batch", "16"});
   const std::vector<float> in_two = weights("in-two", {"--global-batch", "8", "--accumulate", "2"});
@@ -435,9 +432,9 @@ TEST_F(Quest, StartsFromATrainedEncoder) {
   const SafetensorsFile before(path("run/fold-0/model/model.safetensors"));
   const SafetensorsFile after(path("tuned/fold-0/model/model.safetensors"));
   const char* words = "roberta.embeddings.word_embeddings.weight";
-  EXPECT_TRUE(std::ranges::equal(before.find(words)->bytes, after.find(words)->bytes));
+  EXPECT_TRUE(is_equal(*before.find(words), *after.find(words)));
   const char* head = "heads.question.output.weight";
-  EXPECT_FALSE(std::ranges::equal(before.find(head)->bytes, after.find(head)->bytes));
+  EXPECT_FALSE(is_equal(*before.find(head), *after.find(head)));
   EXPECT_THAT(refusal(from_model + Command{"--overwrite", "--hidden", "32"}),
               HasSubstr("--hidden is what --model has"));
   // More tokens than the encoder has positions for.

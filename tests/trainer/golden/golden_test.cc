@@ -9,6 +9,7 @@
 
 #include "millrace/formats/safetensors/reader.h"
 #include "millrace/formats/safetensors/writer.h"
+#include "tests/support/loaded_tensors.h"
 #include "tests/support/places.h"
 #include "tests/trainer/golden/directory.h"
 #include "tests/trainer/golden/json_file.h"
@@ -111,7 +112,7 @@ TEST(Golden, AChangedFigureIsFound) {
     fs::copy(kData, copy, fs::copy_options::recursive);
     fs::permissions(copy / file, fs::perms::owner_write, fs::perm_options::add);
     {
-      const SafetensorsFile original(kData + "/" + file);
+      const test::LoadedTensors original(kData + "/" + file);
       std::vector<NamedTensor> tensors = original.tensors();
       std::vector<std::vector<std::byte>> bytes;
       for (NamedTensor& t : tensors) {
@@ -268,7 +269,7 @@ TEST(Golden, WhatAModelsFilesHaveBesideItIsFound) {
   };
   const auto with_tensors = [&](const auto& change) {
     return changed([&] {
-      const SafetensorsFile original(kData + "/roberta_tiny/io.safetensors");
+      const test::LoadedTensors original(kData + "/roberta_tiny/io.safetensors");
       std::vector<NamedTensor> tensors = original.tensors();
       std::vector<std::byte> bytes;  // of a tensor that is changed
       change(tensors, bytes);

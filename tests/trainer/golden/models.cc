@@ -30,7 +30,7 @@ struct Ids {
     values.assign(wide.begin(), wide.end());
   }
   static std::vector<int64_t> shape_of(const SafetensorsFile& file, const std::string& name) {
-    const NamedTensor* tensor = file.find(name);
+    const StoredTensor* tensor = file.find(name);
     return tensor == nullptr ? std::vector<int64_t>() : tensor->shape;
   }
   FeatureView feature(const std::string& name) const { return {name, std::span<const int32_t>(values), shape}; }
@@ -165,7 +165,7 @@ void check_golden_t5(const std::string& folder, GoldenReport& report) {
     Arena arena;
     Tape<float> tape(arena);
     int sets = 0;
-    for (const NamedTensor& tensor : io.tensors()) {
+    for (const StoredTensor& tensor : io.tensors()) {
       constexpr std::string_view kLabels = ".labels";
       if (!tensor.name.ends_with(kLabels)) continue;
       ++sets;

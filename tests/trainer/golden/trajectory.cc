@@ -100,7 +100,7 @@ void check_golden_gradients(const std::string& name, const std::string& path, co
   report.expect(
       name + " gradients", expected.tensors().size() == model.layout().parameters().size(),
       fmt::format("{} in the file, {} in the model", expected.tensors().size(), model.layout().parameters().size()));
-  for (const NamedTensor& tensor : expected.tensors()) {
+  for (const StoredTensor& tensor : expected.tensors()) {
     const std::string label = name + " gradient of " + tensor.name;
     const auto id = model.layout().find(tensor.name);
     if (!id) {

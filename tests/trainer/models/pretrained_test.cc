@@ -14,6 +14,7 @@
 #include "millrace/trainer/models/roberta_pretrained.h"
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "millrace/trainer/models/weight_files.h"
+#include "tests/support/loaded_tensors.h"
 #include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/golden/json_file.h"
@@ -92,13 +93,17 @@ TEST_F(Pretrained, EveryNumberOfHalfTheWidthIsWidened) {
     layout.add("x", {size});
     layout.finish();
     const NamedTensor tensor{.name = "x", .type = type, .shape = {size}, .bytes = std::as_bytes(std::span(bits))};
-    const FlatBuffer weights = read_weights({&tensor, 1}, "file", layout);
+    const test::TemporaryFolder folder;
+    const std::string path = folder.path("halves.safetensors");
+    write_safetensors(path, std::span(&tensor, 1));
+    const FlatBuffer weights = read_weights(SafetensorsFile(path).tensors(), path, layout);
     for (size_t i = 0; i < bits.size(); ++i) {
       ASSERT_EQ(std::bit_cast<uint32_t>(weights.span()[i]), std::bit_cast<uint32_t>(value_of(bits[i]))) << bits[i];
     }
     bits[7] = type == TensorType::kF16 ? 0xfc00 : 0xff80;
+    write_safetensors(path, std::span(&tensor, 1));
     try {
-      (void)read_weights({&tensor, 1}, "file", layout);
+      (void)read_weights(SafetensorsFile(path).tensors(), path, layout);
       ADD_FAILURE() << "nothing thrown";
     } catch (const ErrorException& error) {
       EXPECT_THAT(error.what(), HasSubstr("tensor 'x' is not finite: its value 7 is -inf"));
@@ -120,7 +125,7 @@ TEST_F(Pretrained, TensorsOfEightBitsAreRefusedByName) {
 
 // Splits the weights into two parts and an index, as transformers does above max_shard_size.
 void split(const fs::path& folder, const std::function<void(nlohmann::json&)>& change) {
-  const SafetensorsFile file((folder / "model.safetensors").string());
+  const test::LoadedTensors file((folder / "model.safetensors").string());
   const std::vector<NamedTensor>& all = file.tensors();
   nlohmann::json map = nlohmann::json::object();
   for (const size_t part : {0, 1}) {
@@ -180,7 +185,7 @@ TEST_F(Pretrained, OfTiedTensorsOneNameIsEnough) {
            {"roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"}}) {
     copy("xlmr");
     const std::string path = (folder_ / "model.safetensors").string();
-    const SafetensorsFile file(path);
+    const test::LoadedTensors file(path);
     std::vector<NamedTensor> tensors = file.tensors();
     std::erase_if(tensors, [&name = second](const NamedTensor& tensor) { return tensor.name == name; });
     std::ranges::find(tensors, first, &NamedTensor::name)->name = second;

@@ -25,6 +25,7 @@
 #include "millrace/trainer/step/step_graph.h"
 #include "millrace/trainer/tensor/cross_entropy.h"
 #include "millrace/trainer/tensor/embedding.h"
+#include "tests/support/loaded_tensors.h"
 #include "tests/support/places.h"
 
 namespace millrace::roberta_test {
@@ -674,9 +675,9 @@ TEST(Roberta, IsWrittenAndReadInTheLayoutOfTransformers) {
   theirs.erase("use_cache");
   EXPECT_EQ(ours, theirs);
 
-  std::vector<NamedTensor> tensors = file.tensors();
   const std::string damaged = (directory / "model.safetensors").string();
-  const SafetensorsFile kept(damaged);  // the tensors point into its memory
+  const test::LoadedTensors kept(damaged);
+  std::vector<NamedTensor> tensors = kept.tensors();
   std::vector<float> other_bias = file.values<float>("lm_head.bias");
   other_bias[3] += 1;
   std::ranges::find(tensors, "lm_head.decoder.bias", &NamedTensor::name)->bytes =
@@ -712,7 +713,7 @@ TEST(Roberta, LoadsFilesWithThePositionsAndThePoolerThatPublishedOnesHold) {
   const fs::path directory = fs::path(testing::TempDir()) / "millrace_roberta_published";
   fs::remove_all(directory);
   fs::create_directory(directory);
-  const SafetensorsFile file(golden("model.safetensors"));
+  const test::LoadedTensors file(golden("model.safetensors"));
   std::vector<NamedTensor> tensors = file.tensors();
   for (const char* part : {"weight", "bias"}) {
     NamedTensor pooler = *file.find(std::string("lm_head.dense.") + part);

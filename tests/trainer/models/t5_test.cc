@@ -16,6 +16,7 @@
 #include "millrace/trainer/models/t5_pretrained.h"
 #include "millrace/trainer/optimizers/adam.h"
 #include "millrace/trainer/step/step_graph.h"
+#include "tests/support/loaded_tensors.h"
 #include "tests/support/places.h"
 #include "tests/trainer/golden/json_file.h"
 
@@ -159,9 +160,9 @@ TEST(T5, IsWrittenAndReadInTheLayoutOfTransformers) {
   EXPECT_EQ(ours, theirs);
 
   const std::string path = (directory / "model.safetensors").string();
-  const SafetensorsFile kept(path);  // the tensors point into its memory
+  const test::LoadedTensors kept(path);
   std::vector<NamedTensor> tensors = kept.tensors();
-  std::vector<float> other = kept.values<float>("shared.weight");
+  std::vector<float> other = SafetensorsFile(path).values<float>("shared.weight");
   NamedTensor copy = *kept.find("shared.weight");
   copy.name = "encoder.embed_tokens.weight";
   tensors.push_back(copy);
@@ -207,9 +208,9 @@ TEST(T5, UsesTheOutputMatrixOfItsFileAlsoWhereItIsSaidToBeTied) {
   fs::remove_all(directory);
   fs::create_directory(directory);
   fs::copy_file(kGolden + "/config.json", directory / "config.json");
-  const SafetensorsFile golden(kGolden + "/model.safetensors");
+  const test::LoadedTensors golden(kGolden + "/model.safetensors");
   std::vector<NamedTensor> tensors = golden.tensors();
-  std::vector<float> matrix = golden.values<float>("shared.weight");
+  std::vector<float> matrix = SafetensorsFile(kGolden + "/model.safetensors").values<float>("shared.weight");
   tensors.push_back(*golden.find("shared.weight"));
   tensors.back().name = "lm_head.weight";
   const std::string path = (directory / "model.safetensors").string();
@@ -249,7 +250,7 @@ TEST(T5, LoadsThePublishedFilesThatHoldATableNobodyReads) {
   fs::remove_all(directory);
   fs::create_directory(directory);
   fs::copy_file(kGolden + "/config.json", directory / "config.json");
-  const SafetensorsFile golden(kGolden + "/model.safetensors");
+  const test::LoadedTensors golden(kGolden + "/model.safetensors");
   std::vector<NamedTensor> tensors = golden.tensors();
   NamedTensor table = *golden.find("decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight");
   table.name = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";

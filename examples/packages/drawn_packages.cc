@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -93,6 +94,15 @@ void set_groups(std::vector<PackageText>& packages) {
   }
 }
 
+// The list has them by name, and so those of a section, such as fonts, beside each other; whoever shuffles a part of
+// them at a time would see few sections in each.
+void set_order(std::vector<PackageText>& packages, uint64_t seed) {
+  const CounterRng rng(seed, operator_id("order_of_drawn_packages"));
+  std::ranges::sort(packages, {}, [&rng](const PackageText& package) {
+    return std::pair(rng.bits(operator_id(package.name)), std::string_view(package.name));
+  });
+}
+
 }  // namespace
 
 std::string without_name(const std::string& text, const std::string& name) {
@@ -137,6 +147,7 @@ DrawnPackages drawn_packages(const DrawnPackagesOptions& options) {
     if (names.contains(text.name)) result.packages.push_back(std::move(text));
   }
   set_groups(result.packages);
+  set_order(result.packages, options.seed);
   result.left_out = {{"of other sections", num_texts - num_of_sections},
                      {"more than are wanted of a section", num_of_sections - std::ssize(result.packages)},
                      {"with the text of another package", num_repeated},

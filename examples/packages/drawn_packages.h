@@ -23,12 +23,12 @@ struct DrawnPackagesOptions {
   std::vector<std::string> sections = {};  ///< Default: none, the most frequent ones
   int64_t num_sections = 8;                ///< of them. Default: 8
   int64_t packages_per_section = 1000;     ///< at most. Default: 1,000
-  uint64_t seed = 42;                      ///< of the choice. Default: 42
+  uint64_t seed = 42;                      ///< of the choice and the order. Default: 42
 };
 
 struct DrawnPackages {
   std::vector<std::string> sections = {};
-  std::vector<PackageText> packages = {};                      ///< in the order of the list
+  std::vector<PackageText> packages = {};                      ///< in an order drawn by their names
   std::vector<std::pair<std::string, int64_t>> left_out = {};  ///< why, and how many
 };
 

@@ -1,7 +1,9 @@
 #include "examples/packages/drawn_packages.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -59,9 +61,10 @@ TEST_F(DrawnPackagesOf, GroupsThoseOfASourceAndThoseWithADescription) {
   test::write_file(path(), package("a", "one", "first text") + package("bb", "two", "second text") +
                                package("ccc", "three", "third text") + package("dddd", "two", "third text") +
                                package("eeeee", "four", "first text") + package("ffffff", "five", "fifth text"));
-  std::string groups;
-  for (const PackageText& text : draw({.sections = {"libs"}}).packages) groups += text.group + " ";
-  EXPECT_EQ(groups, "one two two two one five ");
+  std::map<std::string, std::string> groups;
+  for (const PackageText& text : draw({.sections = {"libs"}}).packages) groups[text.name] = text.group;
+  EXPECT_THAT(groups, ElementsAre(Pair("a", "one"), Pair("bb", "two"), Pair("ccc", "two"), Pair("dddd", "two"),
+                                  Pair("eeeee", "one"), Pair("ffffff", "five")));
 }
 
 TEST_F(DrawnPackagesOf, TakesTheMostFrequentSectionsAndCountsWhatItLeavesOut) {
@@ -71,11 +74,11 @@ TEST_F(DrawnPackagesOf, TakesTheMostFrequentSectionsAndCountsWhatItLeavesOut) {
                                           Pair("with the text of another package", 1),
                                           Pair("without synopsis or description, but for the name", 1)));
   ASSERT_EQ(drawn.packages.size(), 9U);
-  const PackageText& last = drawn.packages.back();
-  EXPECT_EQ(last.name, "lib3");
-  EXPECT_EQ(last.source, "lib3-source");
-  EXPECT_EQ(last.synopsis, "library 3");
-  EXPECT_EQ(last.description, "library 3 of");
+  const auto lib3 = std::ranges::find(drawn.packages, "lib3", &PackageText::name);
+  ASSERT_NE(lib3, drawn.packages.end());
+  EXPECT_EQ(lib3->source, "lib3-source");
+  EXPECT_EQ(lib3->synopsis, "library 3");
+  EXPECT_EQ(lib3->description, "library 3 of");
 }
 
 TEST_F(DrawnPackagesOf, DrawsByTheSeed) {
@@ -86,6 +89,22 @@ TEST_F(DrawnPackagesOf, DrawsByTheSeed) {
     EXPECT_EQ(names(draw(options)), names(draw(options)));
   }
   EXPECT_GT(draws.size(), 3U);
+}
+
+// A shuffle of a tenth of them must see each section in about its share.
+TEST_F(DrawnPackagesOf, MixesTheSections) {
+  std::string list;
+  for (int i = 0; i < 400; ++i) {
+    list += paragraph(fmt::format("package{:03}", i), i < 200 ? "utils" : "libs", fmt::format("number {}", i));
+  }
+  test::write_file(path(), list);
+  const DrawnPackages drawn = draw({});
+  ASSERT_EQ(drawn.packages.size(), 400U);
+  for (size_t first = 0; first < 400; first += 40) {
+    const auto tenth = std::span(drawn.packages).subspan(first, 40);
+    EXPECT_NEAR(static_cast<double>(std::ranges::count(tenth, "utils", &PackageText::section)), 20, 12) << first;
+  }
+  EXPECT_NE(names(drawn), names(draw({.seed = 43})));
 }
 
 TEST_F(DrawnPackagesOf, RefusesASectionThatNoPackageIsIn) {

@@ -23,6 +23,8 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
   virtual ~Workspace() = default;
+  /// Bytes that it has taken for steps so far. Default: 0, not known.
+  virtual int64_t bytes() const { return 0; }
 };
 
 /// Told by a model, during `train_step`, where it is and which gradients nothing will touch any more.

@@ -12,6 +12,8 @@ namespace {
 
 class TapeWorkspace final : public Workspace {
  public:
+  int64_t bytes() const override { return static_cast<int64_t>(arena.capacity()); }
+
   Arena arena;
   Tape<float> tape{arena};
 };

@@ -13,6 +13,7 @@
 #include "millrace/trainer/run/run_trainer.h"
 #include "millrace/trainer/run/same_description.h"
 #include "millrace/trainer/run/shape_limit.h"
+#include "millrace/trainer/step/distributor.h"
 #include "millrace/trainer/trained_state.h"
 #include "millrace/trainer/trainer.h"
 
@@ -47,7 +48,39 @@ std::vector<FeatureSpec> specs_of(const BatchView& batch) {
   return specs;
 }
 
-void look_at_batches(const RunOptions& options, const RunData& data, RunSpec& spec, RunSpec::Memory& memory) {
+struct Silent final : GradientListener {
+  void gradient_final(int) override {}
+};
+
+// By a step of the first replica, which has most rows; nothing is changed by it.
+int64_t activations_of(const RunOptions& options, const RunParts& parts, const RunPhase& phase,
+                       const BatchView& batch) {
+  const Model& model = parts.trained.model;
+  const TrainedState trained(model.layout(), *phase.optimizer(model.layout()), phase.options.freeze);
+  std::vector<int> trainable;
+  for (size_t id = 0; id < trained.trainable.size(); ++id) {
+    if (trained.trainable[id] != 0) trainable.push_back(static_cast<int>(id));
+  }
+  const bool all = trainable.size() == trained.trainable.size();
+  FlatBuffer weights(model.layout().size());
+  model.initialize(weights.span(), static_cast<uint64_t>(options.seed));
+  FlatBuffer gradients(model.layout().size());
+  const std::unique_ptr<Workspace> workspace = model.make_workspace();
+  Silent listener;
+  const StepGraphOptions step = step_options(options, parts.data).step;
+  ReplicaContext context{.seed = step.seed,
+                         .gradients = gradients.span(),
+                         .activations = step.activations,
+                         .trainable = all ? std::nullopt : std::optional<std::span<const int>>(trainable),
+                         .listener = &listener,
+                         .workspace = workspace.get()};
+  (void)model.train_step(Distributor(options.replicas).split(batch).front(), weights.data(), context);
+  const int64_t replicas = std::min<int64_t>(options.replicas, batch.rows());
+  return workspace->bytes() * std::min<int64_t>(replicas, checked_threads(options.threads));
+}
+
+void look_at_batches(const RunOptions& options, const RunParts& parts, RunSpec& spec, RunSpec::Memory& memory) {
+  const RunData& data = parts.data;
   PipelineSource source(
       data.training.start({.threads = options.threads, .watchdog = options.watchdog, .on_stall = exit_on_stall}));
   ShapeLimit shapes(data.max_shapes);
@@ -55,7 +88,11 @@ void look_at_batches(const RunOptions& options, const RunData& data, RunSpec& sp
   for (; spec.batches_looked_at < kBatchesToLookAt; ++spec.batches_looked_at) {
     std::optional<GlobalBatch> batch = source.next();
     if (!batch) break;
-    if (spec.features.empty()) spec.features = specs_of(batch->view);
+    if (spec.features.empty()) {
+      spec.features = specs_of(batch->view);
+      const auto most = std::ranges::max_element(spec.phases, {}, &RunSpec::Phase::num_trained);
+      memory.activations = activations_of(options, parts, most->phase, batch->view);
+    }
     shapes.batch_inputs(*batch, spec.batches_looked_at);
     for (size_t i = 0; i < zeros.size(); ++i) count_zeros(batch->view.feature(data.masks[i]), zeros[i]);
   }
@@ -165,7 +202,7 @@ RunSpec run_spec(const RunOptions& options, const std::function<RunParts()>& mak
   add_epoch(options, parts->data, spec);
   add_model(options, parts->trained.model, spec, memory);
   check_metric(options, *parts, spec.phases.front().phase);
-  look_at_batches(options, parts->data, spec, memory);
+  look_at_batches(options, *parts, spec, memory);
   spec.memory = memory;
   return spec;
 }

@@ -31,8 +31,9 @@ struct RunSpec {
     int64_t slots = 0;             ///< of the phase that has most
     int64_t gradients = 0;         ///< at most
     int64_t gradient_buffers = 0;  ///< which these are
-    int64_t pipeline = 0;          ///< the most that its buffers took for the first batches
-    int64_t pipeline_budget = 0;   ///< that they may take
+    int64_t activations = 0;  ///< of the first batch's replicas that run at once, where most is trained; 0: not known
+    int64_t pipeline = 0;     ///< the most that its buffers took for the first batches
+    int64_t pipeline_budget = 0;  ///< that they may take
   };
 
   std::string why_not_known = {};  ///< which data are missing; then there are neither model nor batches

@@ -73,9 +73,13 @@ void print_json(const RunSpec& spec) {
   json["rows_per_replica_of_short_batch"] = json_unless_empty(spec.rows_per_replica_of_short_batch);
   json["memory"] = nullptr;
   if (const auto& memory = spec.memory) {
-    json["memory"] = {{"weights", memory->weights},     {"slots", memory->slots},
-                      {"gradients", memory->gradients}, {"gradient_buffers", memory->gradient_buffers},
-                      {"pipeline", memory->pipeline},   {"pipeline_budget", memory->pipeline_budget}};
+    json["memory"] = {{"weights", memory->weights},
+                      {"slots", memory->slots},
+                      {"gradients", memory->gradients},
+                      {"gradient_buffers", memory->gradient_buffers},
+                      {"activations", memory->activations > 0 ? Json(memory->activations) : Json()},
+                      {"pipeline", memory->pipeline},
+                      {"pipeline_budget", memory->pipeline_budget}};
   }
   std::cout << json_line(json) << "\n";
 }
@@ -139,9 +143,12 @@ std::string memory_text(const RunSpec& spec) {
   const auto mib = [](int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
   const RunSpec::Memory& memory = *spec.memory;
   return fmt::format(
-      "weights {}, slots {}, gradients at most {} in {} buffers, pipeline {} so far of at most {}; activations not "
-      "known",
-      mib(memory.weights), mib(memory.slots), mib(memory.gradients), memory.gradient_buffers, mib(memory.pipeline),
+      "{}about {}: weights {}, slots {}, gradients at most {} in {} buffers, activations {}, pipeline {} so far of at "
+      "most {}",
+      memory.activations > 0 ? "" : "more than ",
+      mib(memory.weights + memory.slots + memory.gradients + memory.activations + memory.pipeline), mib(memory.weights),
+      mib(memory.slots), mib(memory.gradients), memory.gradient_buffers,
+      memory.activations > 0 ? mib(memory.activations) : std::string(kNotKnown), mib(memory.pipeline),
       mib(memory.pipeline_budget));
 }
 

@@ -186,7 +186,8 @@ TEST_F(TrainMlm, SaysBeforehandWhatTheRunIsAndShowsItsFirstRow) {
                                HasSubstr("\na batch               input_ids int32 [8,16], attention_mask int64 [8,16], "
                                          "labels int32 [8,16]\n"),
                                HasSubstr("\npadding               0.0% by attention_mask, of the first 10 batches\n"),
-                               HasSubstr("\nrows of a replica     1 in each of 8\n")));
+                               HasSubstr("\nrows of a replica     1 in each of 8\n"),
+                               ContainsRegex("\nmemory                about .*, activations [1-9][0-9.]* MiB, ")));
   const ChildResult missing = run_child(command("run", {"--check", "--shards", folder_.path("none"), "--json"}));
   EXPECT_EQ(missing.exit_code, 0) << missing.err;
   const nlohmann::json spec = nlohmann::json::parse(missing.out);

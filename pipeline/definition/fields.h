@@ -70,7 +70,7 @@ class FieldWriter {
     if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {
       if (value) put<kForm>(name, *value);
     } else if constexpr (UserFunction<T>) {
-      check_registered(value);
+      (void)registered_function<T>(value.name);
       set(field_of(message_, name), value.name);
     } else if constexpr (Rewritten<T>) {
       put<kForm>(name, WrittenAs<T>::to(value));
@@ -103,42 +103,37 @@ class FieldWriter {
 
   template <typename T>
   void set(const FieldDescriptor* field, const T& value) {
-    const auto* reflection = message_.GetReflection();
-    if constexpr (std::is_same_v<T, bool>) {
-      reflection->SetBool(&message_, field, value);
-    } else if constexpr (std::is_enum_v<T>) {
-      reflection->SetEnumValue(&message_, field, static_cast<int>(value) + 1);  // 0 stands for none
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      check_text(field, value);
-      reflection->SetString(&message_, field, value);
-    } else if constexpr (std::is_floating_point_v<T>) {
-      reflection->SetDouble(&message_, field, value);
-    } else if constexpr (std::is_unsigned_v<T>) {
-      reflection->SetUInt64(&message_, field, value);
-    } else if constexpr (std::is_integral_v<T>) {
-      reflection->SetInt64(&message_, field, value);
+    if constexpr (description::kIsVector<T>) {
+      for (const auto& one : value) set_one(field, one);
     } else {
-      for (const auto& one : value) add(field, one);
+      set_one(field, value);
     }
   }
+  // Of a field that has several, one more.
   template <typename T>
-  void add(const FieldDescriptor* field, const T& value) {
-    const auto* reflection = message_.GetReflection();
-    if constexpr (std::is_same_v<T, std::string>) {
+  void set_one(const FieldDescriptor* field, const T& value) {
+    const auto* to = message_.GetReflection();
+    const bool adds = field->is_repeated();
+    if constexpr (std::is_same_v<T, bool>) {
+      adds ? to->AddBool(&message_, field, value) : to->SetBool(&message_, field, value);
+    } else if constexpr (std::is_enum_v<T>) {
+      const int number = static_cast<int>(value) + 1;  // 0 stands for none
+      adds ? to->AddEnumValue(&message_, field, number) : to->SetEnumValue(&message_, field, number);
+    } else if constexpr (std::is_same_v<T, std::string>) {
       check_text(field, value);
-      reflection->AddString(&message_, field, value);
+      adds ? to->AddString(&message_, field, value) : to->SetString(&message_, field, value);
     } else if constexpr (std::is_same_v<T, float>) {
-      reflection->AddFloat(&message_, field, value);
+      adds ? to->AddFloat(&message_, field, value) : to->SetDouble(&message_, field, value);
     } else if constexpr (std::is_floating_point_v<T>) {
-      reflection->AddDouble(&message_, field, value);
+      adds ? to->AddDouble(&message_, field, value) : to->SetDouble(&message_, field, value);
     } else if constexpr (std::is_unsigned_v<T>) {
-      reflection->AddUInt64(&message_, field, value);
+      adds ? to->AddUInt64(&message_, field, value) : to->SetUInt64(&message_, field, value);
     } else if constexpr (std::is_integral_v<T>) {
-      reflection->AddInt64(&message_, field, value);
+      adds ? to->AddInt64(&message_, field, value) : to->SetInt64(&message_, field, value);
     } else if constexpr (Rewritten<T>) {
-      FieldWriter(*reflection->AddMessage(&message_, field)).write(WrittenAs<T>::to(value));
+      set_one(field, WrittenAs<T>::to(value));
     } else {
-      FieldWriter(*reflection->AddMessage(&message_, field)).write(value);
+      FieldWriter(*to->AddMessage(&message_, field)).write(value);
     }
   }
 
@@ -178,15 +173,14 @@ class FieldReader {
   template <Form kForm, typename T>
   bool get(std::string_view name, T& value) const {
     if constexpr (description::kIsOptional<T>) {
-      using Value = typename T::value_type;
-      return get_new<kForm, Value>(name, [&value](Value&& read) { value = std::move(read); });
+      return take<kForm, typename T::value_type>(name, value);
     } else if constexpr (description::kIsShared<T>) {
       std::remove_const_t<typename T::element_type> read{};
       const bool is_there = get<kForm>(name, read);
       value = std::make_shared<typename T::element_type>(std::move(read));
       return is_there;
     } else if constexpr (UserFunction<T> || Rewritten<T>) {
-      return get_new<kForm, T>(name, [&value](T&& read) { value = std::move(read); });
+      return take<kForm, T>(name, value);
     } else if constexpr (kForm == Form::kShape) {
       const FieldDescriptor* field = field_of(message_, name);
       if (!is_there(field)) return false;
@@ -205,21 +199,21 @@ class FieldReader {
       return true;
     }
   }
-  // The same for a type that need not have a default.
-  template <Form kForm, typename T, typename Take>
-  bool get_new(std::string_view name, const Take& take) const {
+  // The same for a new T, which need not have a default.
+  template <Form kForm, typename T, typename To>
+  bool take(std::string_view name, To& to) const {
     if constexpr (UserFunction<T>) {
       std::string function;
       if (!get<kForm>(name, function)) return false;
-      take(registered_function<T>(function));
+      to = registered_function<T>(function);
     } else if constexpr (Rewritten<T>) {
       typename WrittenAs<T>::Type written{};
       if (!get<kForm>(name, written)) return false;
-      take(WrittenAs<T>::from(written));
+      to = WrittenAs<T>::from(written);
     } else {
       T value{};
       if (!get<kForm>(name, value)) return false;
-      take(std::move(value));
+      to = std::move(value);
     }
     return true;
   }
@@ -256,49 +250,43 @@ class FieldReader {
 
   template <typename T>
   void set(const FieldDescriptor* field, T& value) const {
-    const auto* reflection = message_.GetReflection();
+    if constexpr (description::kIsVector<T>) {
+      value.clear();
+      const int size = message_.GetReflection()->FieldSize(message_, field);
+      for (int i = 0; i < size; ++i) value.push_back(one<typename T::value_type>(field, i));
+    } else {
+      value = one<T>(field);
+    }
+  }
+  // Of a field that has several, the i-th.
+  template <typename T>
+  T one(const FieldDescriptor* field, int i = 0) const {
+    const auto* from = message_.GetReflection();
+    const bool several = field->is_repeated();
     if constexpr (std::is_same_v<T, bool>) {
-      value = reflection->GetBool(message_, field);
+      return several ? from->GetRepeatedBool(message_, field, i) : from->GetBool(message_, field);
     } else if constexpr (std::is_enum_v<T>) {
-      const int number = reflection->GetEnumValue(message_, field);
+      const int number = several ? from->GetRepeatedEnumValue(message_, field, i) : from->GetEnumValue(message_, field);
       if (number == 0 || field->enum_type()->FindValueByNumber(number) == nullptr) {
         refuse_argument(fmt::format("'{}' is not one of the names of {}", field->name(),
                                     field->enum_type()->containing_type()->name()));
       }
-      value = static_cast<T>(number - 1);
+      return static_cast<T>(number - 1);
     } else if constexpr (std::is_same_v<T, std::string>) {
-      value = reflection->GetString(message_, field);
-    } else if constexpr (std::is_floating_point_v<T>) {
-      value = reflection->GetDouble(message_, field);
-    } else if constexpr (std::is_unsigned_v<T>) {
-      value = reflection->GetUInt64(message_, field);
-    } else if constexpr (std::is_integral_v<T>) {
-      value = reflection->GetInt64(message_, field);
-    } else {
-      value.clear();
-      for (int i = 0; i < reflection->FieldSize(message_, field); ++i) {
-        value.push_back(repeated<typename T::value_type>(field, i));
-      }
-    }
-  }
-  template <typename T>
-  T repeated(const FieldDescriptor* field, int i) const {
-    const auto* reflection = message_.GetReflection();
-    if constexpr (std::is_same_v<T, std::string>) {
-      return reflection->GetRepeatedString(message_, field, i);
+      return several ? from->GetRepeatedString(message_, field, i) : from->GetString(message_, field);
     } else if constexpr (std::is_same_v<T, float>) {
-      return reflection->GetRepeatedFloat(message_, field, i);
+      return several ? from->GetRepeatedFloat(message_, field, i) : static_cast<T>(from->GetDouble(message_, field));
     } else if constexpr (std::is_floating_point_v<T>) {
-      return reflection->GetRepeatedDouble(message_, field, i);
+      return several ? from->GetRepeatedDouble(message_, field, i) : from->GetDouble(message_, field);
     } else if constexpr (std::is_unsigned_v<T>) {
-      return reflection->GetRepeatedUInt64(message_, field, i);
+      return static_cast<T>(several ? from->GetRepeatedUInt64(message_, field, i) : from->GetUInt64(message_, field));
     } else if constexpr (std::is_integral_v<T>) {
-      return reflection->GetRepeatedInt64(message_, field, i);
+      return static_cast<T>(several ? from->GetRepeatedInt64(message_, field, i) : from->GetInt64(message_, field));
     } else if constexpr (Rewritten<T>) {
-      return FieldReader(reflection->GetRepeatedMessage(message_, field, i)).from<T>();
+      return WrittenAs<T>::from(one<typename WrittenAs<T>::Type>(field, i));
     } else {
       T value{};
-      FieldReader(reflection->GetRepeatedMessage(message_, field, i)).read(value);
+      FieldReader(from->GetRepeatedMessage(message_, field, i)).read(value);
       return value;
     }
   }

@@ -34,6 +34,13 @@ HttpFailure failure_of(CURLcode code, std::string_view text) {
   }
 }
 
+// With which a proxy has refused a connection; 0: none has.
+int proxy_refusal(CURL* easy) {
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &status);
+  return status >= 400 ? static_cast<int>(status) : 0;
+}
+
 }  // namespace
 
 HttpCall::HttpCall(uint64_t number, HttpRequest request, std::shared_ptr<HttpSink> sink, nanoseconds now)
@@ -112,7 +119,12 @@ void HttpCall::cancel() { fail(HttpFailure::kCancelled, "it was cancelled"); }
 void HttpCall::finish(CURLcode code) {
   if (code != CURLE_OK && response_.failure == HttpFailure::kNone && !is_cut_) {
     const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
-    fail(failure_of(code, text), text);
+    if (const int status = proxy_refusal(easy_.get()); status != 0) {
+      fail(is_busy_status(status) ? HttpFailure::kTransport : HttpFailure::kRefused,
+           fmt::format("the proxy refuses the connection: {}", text));
+    } else {
+      fail(failure_of(code, text), text);
+    }
   }
   easy_.reset();
   sink_->answered(std::move(response_));

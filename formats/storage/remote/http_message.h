@@ -76,7 +76,7 @@ enum class HttpFailure {
   kNone,
   kTransport,  ///< no connection, or it broke off
   kTimeout,    ///< a deadline
-  kRefused,    ///< by the `plan`; or no connection can be made, for the URL or certificates
+  kRefused,    ///< by the `plan`; or no connection can be made, for the URL, certificates or a proxy
   kTooLong,    ///< the body had more bytes than there was room for
   kCancelled,
 };

@@ -107,6 +107,25 @@ TEST_F(Https, FindsTheFileInTheEnvironmentOfTheProcess) {
   }
 }
 
+// Such as one that wants to be told who asks: 407 is no trouble that passes.
+TEST_F(Https, AProxyThatRefusesIsNotAskedAgain) {
+  for (const int status : {403, 407, 503}) {
+    const ObjectServer proxy({.fault = [status](const ServedRequest&) {
+      return ServedFault{.kind = ServedFault::Kind::kStatus, .status = status};
+    }});
+    ::setenv("https_proxy", proxy.url("").c_str(), 1);
+    RemoteStorage storage(believing(ca_file_));
+    const Fetched fetched = fetch(storage, "https://millrace.invalid/a.tfrecord");
+    ::unsetenv("https_proxy");
+    ASSERT_TRUE(fetched.error);
+    EXPECT_THAT(fetched.error->message,
+                AllOf(HasSubstr(std::to_string(status)), HasSubstr("the proxy refuses the connection")));
+    ASSERT_FALSE(proxy.requests().empty());
+    EXPECT_EQ(proxy.requests().front().method, "CONNECT");
+    EXPECT_EQ(proxy.requests().size() > 1, status == 503) << proxy.requests().size();
+  }
+}
+
 // The first of the three that is set, whatever the others name.
 TEST_F(Https, TakesTheFileOfAwsBeforeThatOfCurlAndThatOfOpenSsl) {
   std::map<std::string, std::string> variables;

@@ -50,11 +50,15 @@ std::string fault_of(const Graph& graph) {
   return "";
 }
 
-TEST(ServedGraphs, GiveTheStreamOfLocalFiles) {
-  const int64_t count = soaking() ? 1000 : kSanitized ? 25 : 100;
-  uint64_t seed = seed_of_this_run();
+// A part of the graphs, which run beside each other.
+constexpr uint64_t kParts = 4;
+class ServedGraphs : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(ServedGraphs, GiveTheStreamOfLocalFiles) {
+  const int64_t count = (soaking() ? 1000 : kSanitized ? 24 : 100) / static_cast<int64_t>(kParts);
+  uint64_t seed = seed_of_this_run() + GetParam();
   const std::optional<int64_t> only = number_from_environment("MILLRACE_GRAPH_SEED");
-  for (int64_t tried = 0; tried < (only ? 1 : count); ++seed) {
+  for (int64_t tried = 0; tried < (only ? 1 : count); seed += kParts) {
     const Graph graph = draw_graph(only ? static_cast<uint64_t>(*only) : seed);
     if (!build(graph)->reads_shards()) continue;
     ++tried;
@@ -64,6 +68,8 @@ TEST(ServedGraphs, GiveTheStreamOfLocalFiles) {
     ASSERT_EQ(fault, "") << text.str() << "once more: MILLRACE_GRAPH_SEED=" << graph.seed;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Part, ServedGraphs, testing::Range(uint64_t{0}, kParts));
 
 struct Final {
   const char* name;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/spawning.h"
 
 namespace millrace {
 namespace {
@@ -37,12 +38,10 @@ ChildProcess::ChildProcess(std::vector<std::string> arguments) {
     words.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) words.push_back(argument.data());
     words.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    error = ::posix_spawn(&pid_, "/proc/self/exe", &files, nullptr, words.data(), environ);
-    posix_spawn_file_actions_destroy(&files);
+    Spawning spawning;
+    posix_spawn_file_actions_adddup2(&spawning.files, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&spawning.files, out[1], STDOUT_FILENO);
+    error = ::posix_spawn(&pid_, "/proc/self/exe", &spawning.files, nullptr, words.data(), environ);
   }
   close_end(in[0]);
   close_end(out[1]);

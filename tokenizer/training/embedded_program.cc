@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/spawning.h"
 
 namespace millrace {
 namespace {
@@ -69,23 +70,6 @@ class MemoryFile {
  private:
   const std::string program_;
   int file_;
-};
-
-// What posix_spawn is told.
-struct Spawning {
-  Spawning() {
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-  }
-  ~Spawning() {
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-  }
-  Spawning(const Spawning&) = delete;
-  Spawning& operator=(const Spawning&) = delete;
-
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
 };
 
 // Where the caller's program takes the end of all its children (SIGCHLD is ignored, or another thread waits for any of

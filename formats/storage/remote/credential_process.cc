@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "millrace/formats/error.h"
+#include "millrace/formats/storage/spawning.h"
 
 namespace millrace {
 namespace {
@@ -26,23 +27,6 @@ using std::chrono::milliseconds;
 constexpr size_t kMostOutput = 64 << 10;
 
 [[noreturn]] void fail(const std::string& what) { throw ErrorException(ErrorCode::kIo, what); }
-
-// What posix_spawn is told.
-struct Spawning {
-  Spawning() {
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-  }
-  ~Spawning() {
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-  }
-  Spawning(const Spawning&) = delete;
-  Spawning& operator=(const Spawning&) = delete;
-
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-};
 
 class Pipe {
  public:

@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "millrace/formats/error.h"
-#include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/json/read_json.h"
 #include "millrace/formats/storage/remote/routed_storage.h"
 
 namespace millrace {
@@ -24,18 +23,24 @@ Json json_of(const SplitStatistics& split) {
           {"dropped_tokens", split.dropped_tokens}};
 }
 
-SplitStatistics split_of(const Json& json) {
-  SplitStatistics split;
+}  // namespace
+
+static void from_json(const nlohmann::json& json, SplitStatistics& split) {
   json.at("rows").get_to(split.rows);
   json.at("shards").get_to(split.shards);
   json.at("records").get_to(split.records);
   json.at("tokens").get_to(split.tokens);
   json.at("ordinary_tokens").get_to(split.ordinary_tokens);
   json.at("dropped_tokens").get_to(split.dropped_tokens);
-  return split;
 }
 
-}  // namespace
+static void from_json(const nlohmann::json& json, ShardStatistics& statistics) {
+  json.at("vocabulary_size").get_to(statistics.vocabulary_size);
+  json.at("max_length").get_to(statistics.max_length);
+  for (const Split split : kTrainAndValidation) json.at(std::string(to_string(split))).get_to(statistics.of(split));
+  if (!json.at("unigram_entropy").is_null()) statistics.unigram_entropy = json.at("unigram_entropy").get<double>();
+  json.at("unseen_tokens").get_to(statistics.unseen_tokens);
+}
 
 std::optional<double> unigram_cross_entropy(std::span<const int64_t> train_counts,
                                             std::span<const int64_t> validation_counts) {
@@ -67,19 +72,7 @@ std::optional<ShardStatistics> find_shard_statistics(const std::string& folder) 
   const std::string path = path_in(folder, "statistics.json");
   const std::optional<std::string> text = find_whole_anywhere(path, "statistics of a set of shards");
   if (!text) return std::nullopt;
-  const auto json = parse_json<Json>(*text, path);
-  try {
-    ShardStatistics statistics;
-    json.at("vocabulary_size").get_to(statistics.vocabulary_size);
-    json.at("max_length").get_to(statistics.max_length);
-    for (const Split split : kTrainAndValidation)
-      statistics.of(split) = split_of(json.at(std::string(to_string(split))));
-    if (!json.at("unigram_entropy").is_null()) statistics.unigram_entropy = json.at("unigram_entropy").get<double>();
-    json.at("unseen_tokens").get_to(statistics.unseen_tokens);
-    return statistics;
-  } catch (const nlohmann::json::exception& e) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = e.what(), .shard = path});
-  }
+  return json_as<ShardStatistics>(*text, path);
 }
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ PreparedRows::PreparedRows(const std::string& folder) : folder_(folder) {
   if (!statistics) {
     throw MissingData(fmt::format("no rows in {}; prepare_text_to_text writes them", folder));
   }
-  const auto json = parse_json<nlohmann::ordered_json>(*statistics, path);
+  const auto json = parse_json(*statistics, path);
   TextTask task;
   try {
     json.at("task").get_to(task);

@@ -8,9 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/error.h"
-#include "millrace/formats/json/parse_json.h"
+#include "millrace/formats/json/read_json.h"
 #include "millrace/formats/storage/atomic_file.h"
-#include "millrace/formats/storage/whole_file.h"
 
 namespace millrace {
 namespace {
@@ -59,24 +58,18 @@ void to_json(Json& json, const TextTask& task) {
   for (const TextClass& one : task.classes) json["classes"].push_back({{"name", one.name}, {"word", one.word}});
 }
 
-void from_json(const Json& json, TextTask& task) {
+void from_json(const nlohmann::json& json, TextTask& task) {
   json.at("prefix").get_to(task.prefix);
   json.at("max_length").get_to(task.max_length);
   json.at("head").get_to(task.head);
   json.at("html").get_to(task.html);
-  for (const Json& one : json.at("classes")) task.classes.push_back({one.at("name"), one.at("word")});
+  for (const nlohmann::json& one : json.at("classes")) task.classes.push_back({one.at("name"), one.at("word")});
 }
 
 TextTask load_text_task(const std::string& directory) {
-  const std::string path = directory + kTaskFile;
-  const auto json = parse_json<Json>(read_whole_file(path, "task of a model"), path);
-  try {
-    TextTask task = json;
-    task.check();
-    return task;
-  } catch (const nlohmann::json::exception& e) {
-    throw ErrorException({.code = ErrorCode::kParse, .message = e.what(), .shard = path});
-  }
+  auto task = read_json<TextTask>(directory + kTaskFile, "task of a model");
+  task.check();
+  return task;
 }
 
 void save_text_task(const std::string& directory, const TextTask& task) {

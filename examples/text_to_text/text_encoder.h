@@ -39,7 +39,7 @@ struct TextTask {
   void check() const;
 };
 void to_json(nlohmann::ordered_json& json, const TextTask& task);
-void from_json(const nlohmann::ordered_json& json, TextTask& task);
+void from_json(const nlohmann::json& json, TextTask& task);
 
 /// Of a model's folder. Reading throws `kIo`, `kParse` for another document, and as `check`.
 [[nodiscard]] TextTask load_text_task(const std::string& directory);

@@ -1,6 +1,8 @@
 #include "examples/mlm/mlm_shards.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,21 +14,20 @@
 namespace millrace {
 namespace {
 
-bool has_some(const std::string& folder) {
+std::optional<Shards> shards_of(const std::string& folder) {
   namespace fs = std::filesystem;
   if (folder.starts_with("http://") || folder.starts_with("https://")) {
     throw ErrorException({.code = ErrorCode::kInvalidArgument,
                           .message = "its shards are found by a listing, which s3:// and gs:// have and HTTP has not",
                           .shard = folder});
   }
-  if (RemoteStorage::opens(folder)) return !glob_anywhere(path_in(folder, "dataset-*")).empty();
-  return fs::is_directory(folder) && !fs::is_empty(folder);
-}
-
-std::optional<Shards> shards_of(const std::string& folder) {
-  if (!has_some(folder)) return std::nullopt;
+  const bool is_local = !RemoteStorage::opens(folder);
+  if (is_local && (!fs::is_directory(folder) || fs::is_empty(folder))) return std::nullopt;
+  const std::vector<std::string> files = glob_anywhere(path_in(folder, "dataset-*"));
+  if (files.empty() && !is_local) return std::nullopt;
   // A set is stored in one way.
-  const bool is_zstd = !glob_anywhere(path_in(folder, "dataset-*.tfrecord.zst")).empty();
+  const bool is_zstd =
+      std::ranges::any_of(files, [](const std::string& file) { return file.ends_with(".tfrecord.zst"); });
   const std::string ending = is_zstd ? ".tfrecord.zst" : ".tfrecord";
   return listed_shards(path_in(folder, "dataset-*" + ending)).counts_from("dataset-{index}-{count}" + ending);
 }

@@ -189,15 +189,10 @@ class Read final : public std::enable_shared_from_this<Read> {
   StorageError error_of(const std::string& reason, int attempts) const {
     std::string message = "cannot read it: " + reason;
     if (attempts > 1) message += fmt::format(" (after {} attempts)", attempts);
-    if (!target_.empty()) message += fmt::format(", where it was redirected to {}", host_of(target_));
+    // Targets have signatures in their queries.
+    if (!target_.empty()) message += fmt::format(", where it was redirected to {}", origin_of(target_));
     message += call_->asked();
     return {.error = {.code = ErrorCode::kIo, .message = std::move(message), .shard = shown_url(request_.url)}};
-  }
-
-  // Targets have signatures in their queries.
-  static std::string host_of(const std::string& url) {
-    const size_t begin = url.find("://");
-    return url.substr(0, url.find_first_of("/?#", begin == std::string::npos ? 0 : begin + 3));
   }
 
   ObjectRequest request_;

@@ -74,17 +74,23 @@ std::string percent_decoded(std::string_view text, bool plus_is_space) {
   return decoded;
 }
 
+std::string origin_of(std::string_view url) {
+  const size_t scheme_end = url.find("://");
+  return std::string(url.substr(0, url.find_first_of("/?#", scheme_end == url.npos ? 0 : scheme_end + 3)));
+}
+
 HttpUrl parse_http_url(std::string_view url) {
   const bool is_secure = url.starts_with("https://");
   if (!is_secure && !url.starts_with("http://")) refuse(url, "is no URL of http or https");
   const size_t begin = is_secure ? 8 : 7;
-  const size_t end = std::min(url.find_first_of("/?#", begin), url.size());
+  HttpUrl parts{.origin = origin_of(url)};
+  const size_t end = parts.origin.size();
   const size_t path_end = std::min(url.find_first_of("?#", end), url.size());
   const std::string_view authority = url.substr(begin, end - begin);
   if (authority.find('@') != authority.npos) refuse(url.substr(0, begin), "may name no user or password");
   // An address of IPv6 has colons inside its brackets.
   const size_t colon = authority.find(':', authority.starts_with('[') ? authority.find(']') : 0);
-  HttpUrl parts{.origin = std::string(url.substr(0, end)), .host = std::string(authority.substr(0, colon))};
+  parts.host = authority.substr(0, colon);
   parts.path = url.substr(end, path_end - end);
   if (path_end < url.size() && url[path_end] == '?') {
     parts.query = url.substr(path_end + 1, url.find('#', path_end) - path_end - 1);

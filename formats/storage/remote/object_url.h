@@ -25,9 +25,12 @@ struct ObjectUrl {
 /// (https://url.spec.whatwg.org/#urlencoded-parsing).
 [[nodiscard]] std::string percent_decoded(std::string_view text, bool plus_is_space = false);
 
+/// `https://example.org:8443` or `s3://bucket`: what stands before the path of a URL, which may be none that is valid.
+[[nodiscard]] std::string origin_of(std::string_view url);
+
 /// The parts of an `http(s)://` URL, as they stand in it.
 struct HttpUrl {
-  std::string origin = {};      ///< `https://example.org:8443`
+  std::string origin = {};      ///< see `origin_of`
   std::string host = {};        ///< `example.org`
   std::string host_field = {};  ///< what a `Host` field says of it: `example.org:8443`, without a scheme's own port
   std::string path = {};        ///< `/a/b`; empty where it is

@@ -82,8 +82,7 @@ class RemoteStorage::Shared {
   HttpCalls calls(const std::string& url) {
     const std::lock_guard lock(mutex_);
     if (options_.engine == nullptr) options_.engine = HttpEngine::of_process();
-    const size_t host_end = url.find('/', url.find("://") + 3);
-    std::shared_ptr<RetryBudget>& budget = budgets_[url.substr(0, host_end)];
+    std::shared_ptr<RetryBudget>& budget = budgets_[origin_of(url)];
     if (budget == nullptr) budget = std::make_shared<RetryBudget>();
     return {.engine = options_.engine, .budget = budget, .retries = options_.retries};
   }

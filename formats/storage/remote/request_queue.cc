@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "millrace/formats/storage/remote/object_url.h"
+
 namespace millrace {
 
 void RequestQueue::add(uint64_t request, const std::string& url, bool is_small) {
-  const size_t begin = url.find("://");
-  const size_t end = url.find_first_of("/?#", begin == std::string::npos ? 0 : begin + 3);
-  Host& host = hosts_[url.substr(0, end) + (is_small ? " small" : "")];
+  Host& host = hosts_[origin_of(url) + (is_small ? " small" : "")];
   if (host.limit == 0) {
     host.most = is_small ? limits_.most_small : limits_.most;
     host.limit = std::min(kFirst, host.most);

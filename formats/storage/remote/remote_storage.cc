@@ -214,10 +214,6 @@ std::vector<std::string> RemoteStorage::glob_of_process(const std::string& patte
   return urls;
 }
 
-bool RemoteStorage::opens(std::string_view path) {
-  return is_in_bucket(path) || path.starts_with("http://") || path.starts_with("https://");
-}
-
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string& url) {
   if (!is_in_bucket(url)) return std::nullopt;
   const auto version = shared_->listed().find(listed_name(*shared_->buckets(url), url));

@@ -61,7 +61,10 @@ class RemoteStorage final : public Storage {
   [[nodiscard]] std::optional<uint64_t> listed_size(const std::string& url);
 
   /// Whether a path is a URL that this opens.
-  [[nodiscard]] static bool opens(std::string_view path);
+  [[nodiscard]] static bool opens(std::string_view path) {
+    return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("http://") ||
+           path.starts_with("https://");
+  }
 
  private:
   class Shared;

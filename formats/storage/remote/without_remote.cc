@@ -29,10 +29,6 @@ std::vector<std::string> RemoteStorage::glob(const std::string& pattern, const G
   throw ErrorException(refusal(pattern));
 }
 std::optional<uint64_t> RemoteStorage::listed_size(const std::string&) { return std::nullopt; }
-bool RemoteStorage::opens(std::string_view path) {
-  return path.starts_with("s3://") || path.starts_with("gs://") || path.starts_with("http://") ||
-         path.starts_with("https://");
-}
 
 std::optional<std::string> process_environment(std::string_view) { return std::nullopt; }
 std::shared_ptr<HttpEngine> HttpEngine::of_process() { return nullptr; }

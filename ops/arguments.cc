@@ -39,14 +39,6 @@ std::string text_of(const std::vector<bool>& values) {
   return fmt::format("{} of digest {:016x}", digits.size(), XXH3_64bits(digits.data(), digits.size()));
 }
 
-std::string lower_case(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
 }  // namespace description
 
 }  // namespace millrace

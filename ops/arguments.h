@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "millrace/formats/text/lower_case.h"
 #include "millrace/ops/description.h"
 
 namespace millrace {
@@ -106,7 +107,6 @@ namespace description {
 std::string quoted(std::string_view text);
 std::string text_of(double number);
 std::string text_of(const std::vector<bool>& values);
-std::string lower_case(std::string_view name);
 
 }  // namespace description
 
@@ -131,7 +131,7 @@ std::string text_of_value(const T& value, bool all) {
   } else if constexpr (std::is_integral_v<T>) {
     return fmt::to_string(value);
   } else if constexpr (NamedEnum<T>) {
-    return description::lower_case(names_of(static_cast<const T*>(nullptr)).values[static_cast<size_t>(value)]);
+    return lower_case(names_of(static_cast<const T*>(nullptr)).values[static_cast<size_t>(value)]);
   } else if constexpr (UserFunction<T>) {
     return description::quoted(value.name);
   } else if constexpr (description::kIsOptional<T> || description::kIsShared<T>) {

@@ -12,15 +12,11 @@
 #include "millrace/command_line/text_files.h"
 #include "millrace/formats/error.h"
 #include "millrace/formats/random/counter_rng.h"
+#include "millrace/formats/text/lower_case.h"
 #include "millrace/trainer/run/cross_validation.h"
 
 namespace millrace {
 namespace {
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 bool is_of_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '_' || (c & 0x80) != 0;
@@ -106,8 +102,8 @@ void set_order(std::vector<PackageText>& packages, uint64_t seed) {
 }  // namespace
 
 std::string without_name(const std::string& text, const std::string& name) {
-  const std::string searched = lower(text);
-  const std::string wanted = lower(name);
+  const std::string searched = lower_case(text);
+  const std::string wanted = lower_case(name);
   std::string result;
   for (size_t i = 0; i < text.size();) {
     const size_t end = i + wanted.size();

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "millrace/formats/text/lower_case.h"
+
 namespace millrace {
 
 std::string_view to_string(Compression compression) {
@@ -15,11 +17,7 @@ std::string_view to_string(Compression compression) {
 }
 
 std::optional<Compression> compression_from_name(std::string_view name) {
-  std::string lower(name);
-  // Not tolower: an I is no i in the locale of a Turkish program.
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  const std::string lower = lower_case(name);
   if (lower.empty() || lower == "none") return Compression::kNone;
   if (lower == "zlib") return Compression::kZlib;
   if (lower == "gzip") return Compression::kGzip;

@@ -64,7 +64,7 @@ std::string value_in(const std::string& comment) {
   if (std::regex_match(text, parts, std::regex("([0-9]+) to ([0-9]+)"))) {
     return fmt::format("{{least={}.0, most={}.0}}", parts[1].str(), parts[2].str());
   }
-  if (std::regex_match(text, parts, std::regex("k([A-Z][A-Za-z0-9]*)"))) return description::lower_case(parts[1].str());
+  if (std::regex_match(text, parts, std::regex("k([A-Z][A-Za-z0-9]*)"))) return lower_case(parts[1].str());
   if (text.starts_with("none")) return "none";
   return text == "\"\"" ? "none" : text;
 }

@@ -8,6 +8,7 @@
 #include "millrace/formats/error.h"
 #include "millrace/formats/storage/remote/http_message.h"
 #include "millrace/formats/storage/remote/small_file.h"
+#include "millrace/formats/text/lower_case.h"
 
 namespace millrace {
 namespace {

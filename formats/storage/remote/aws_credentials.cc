@@ -11,6 +11,7 @@
 #include "millrace/formats/storage/remote/credential_process.h"
 #include "millrace/formats/storage/remote/http_message.h"
 #include "millrace/formats/storage/remote/small_file.h"
+#include "millrace/formats/text/lower_case.h"
 
 namespace millrace {
 namespace {

@@ -27,12 +27,6 @@ const std::string* HttpHeaders::find(std::string_view name) const {
 
 bool is_busy_status(int status) { return status == 408 || status == 429 || status == 499 || status >= 500; }
 
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return result;
-}
-
 std::string without_secrets(std::string text, const std::vector<std::string>& secrets) {
   constexpr std::string_view kShown = "...";
   for (const std::string& secret : secrets) {

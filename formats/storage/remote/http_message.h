@@ -103,9 +103,6 @@ class HttpSink {
 /// Whether a status says that asking again later may help.
 [[nodiscard]] bool is_busy_status(int status);
 
-/// With the letters of ASCII in lower case.
-[[nodiscard]] std::string lower_case(std::string_view text);
-
 /// Without these: a server may repeat what it was sent.
 [[nodiscard]] std::string without_secrets(std::string text, const std::vector<std::string>& secrets);
 

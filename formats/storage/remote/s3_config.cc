@@ -10,6 +10,7 @@
 #include "millrace/formats/storage/remote/aws_config.h"
 #include "millrace/formats/storage/remote/http_message.h"
 #include "millrace/formats/storage/remote/object_url.h"
+#include "millrace/formats/text/lower_case.h"
 
 namespace millrace {
 namespace {

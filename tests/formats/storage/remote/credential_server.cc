@@ -1,7 +1,6 @@
 #include "tests/formats/storage/remote/credential_server.h"
 
 #include <algorithm>
-#include <cctype>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -10,6 +9,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
+
+#include "millrace/formats/text/lower_case.h"
 
 namespace millrace::test {
 namespace {
@@ -48,9 +49,7 @@ CredentialRequest request_of(const http::request<http::string_body>& message) {
   CredentialRequest request{
       .method = std::string(message.method_string()), .path = std::string(message.target()), .body = message.body()};
   for (const auto& field : message) {
-    std::string name(field.name_string());
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    request.headers[name] = std::string(field.value());
+    request.headers[lower_case(std::string(field.name_string()))] = std::string(field.value());
   }
   const auto type = request.headers.find("content-type");
   if (type != request.headers.end() && type->second.starts_with("application/x-www-form-urlencoded")) {

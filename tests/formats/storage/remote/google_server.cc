@@ -1,7 +1,6 @@
 #include "tests/formats/storage/remote/google_server.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <mutex>
 #include <optional>
@@ -19,6 +18,7 @@
 #include <openssl/rsa.h>
 
 #include "millrace/formats/base64.h"
+#include "millrace/formats/text/lower_case.h"
 
 namespace millrace::test {
 namespace {
@@ -353,9 +353,7 @@ class GoogleServer::Server::Connection : public std::enable_shared_from_this<Con
                           .target = std::string(request_.target()),
                           .body = request_.body()};
     for (const auto& field : request_) {
-      std::string name(field.name_string());
-      std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-      request.headers[name] = std::string(field.value());
+      request.headers[lower_case(std::string(field.name_string()))] = std::string(field.value());
     }
     GoogleFault fault = server_.note(request);
     if (fault.kind == Kind::kHang) return wait_for_close();

@@ -1,7 +1,6 @@
 #include "tests/formats/storage/remote/object_server.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <deque>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <boost/asio.hpp>
 #include <fmt/format.h>
 
+#include "millrace/formats/text/lower_case.h"
 #include "tests/formats/storage/remote/s3_service.h"
 
 namespace millrace::test {
@@ -24,11 +24,6 @@ using Clock = std::chrono::steady_clock;
 using Kind = ServedFault::Kind;
 
 constexpr size_t kPiece = 64 << 10;  // of a body whose rate is limited
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 struct Object {
   std::shared_ptr<const std::string> content;
@@ -182,7 +177,7 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
     for (begin += 2; head.compare(begin, 2, "\r\n") != 0;) {
       const size_t end = head.find("\r\n", begin);
       const size_t colon = head.find(':', begin);
-      request.headers[lower(head.substr(begin, colon - begin))] = head.substr(colon + 2, end - colon - 2);
+      request.headers[lower_case(head.substr(begin, colon - begin))] = head.substr(colon + 2, end - colon - 2);
       begin = end + 2;
     }
     fault_ = server_.note(request);

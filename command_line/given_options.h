@@ -10,6 +10,9 @@ namespace millrace {
 /// Whether an option is there with a value that is not its default one.
 [[nodiscard]] bool was_given(const boost::program_options::variables_map& given, const char* option);
 
+/// Throws `kInvalidArgument` with this message unless `holds`.
+void require(bool holds, const std::string& message);
+
 /// Throws `kInvalidArgument` for the first of these options that was given: `--NAME why`.
 void refuse_given(const boost::program_options::variables_map& given, std::initializer_list<const char*> options,
                   const std::string& why);

@@ -7,7 +7,6 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
 
 namespace millrace {
@@ -18,10 +17,6 @@ namespace po = boost::program_options;
 constexpr int64_t kMostHidden = kMostSize / 4;  // the feed-forward layers are 4 times as wide
 // There is a position more than tokens, and one for each id up to that of the padding.
 constexpr int64_t kMostTokens = kMostSize / 2;
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 void check_synthetic(const TrainMlmOptions& options, const po::variables_map& given) {
   for (const char* file : {"resume", "shards", "tokenizer", "overwrite", "check", "out", "checkpoint-every",

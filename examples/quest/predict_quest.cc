@@ -10,8 +10,8 @@
 #include "examples/csv/csv_table.h"
 #include "examples/quest/quest_data.h"
 #include "millrace/command_line/command_line.h"
+#include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/pipeline/run/executor.h"
@@ -51,10 +51,6 @@ struct Models {
 
   const std::string& first() const { return best.front().folder; }
 };
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;

@@ -11,7 +11,6 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/formats/json/names.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/pipeline/run/executor.h"
@@ -41,10 +40,6 @@ struct Options {
   QuestSetOptions set;
   bool json = false;
 };
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 void check(const Options& options, const po::variables_map& given) {
   require(!options.tokenizer.empty() && !options.out.empty(), "--tokenizer and --out are needed");

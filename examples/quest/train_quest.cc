@@ -8,7 +8,6 @@
 #include "millrace/command_line/command_line.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/trainer/metrics/constant_columns.h"
 #include "millrace/trainer/run/cross_validation.h"
 #include "millrace/trainer/run/run_spec.h"
@@ -36,10 +35,6 @@ struct Options {
   double head_dropout = 0.5;
   QuestDataOptions data;
 };
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;

@@ -24,10 +24,6 @@ po::typed_value<int64_t>* count(int64_t& variable) {
   return variable > 0 ? whole_number(variable, limits) : whole_number(&variable, limits);
 }
 
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
-
 // `steps=1,freeze=a,b` as --steps=1 --freeze=a,b.
 std::vector<std::string> arguments_of(std::string_view text) {
   constexpr std::string_view kLast = "freeze=";

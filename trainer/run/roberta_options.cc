@@ -7,7 +7,6 @@
 
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/formats/safetensors/writer.h"
 #include "millrace/formats/storage/atomic_file.h"
 #include "millrace/tokenizer/special_tokens.h"
@@ -22,10 +21,6 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr int64_t kMostHidden = kMostSize / 4;  // the feed-forward layers are 4 times as wide
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include "millrace/command_line/damage_options.h"
 #include "millrace/command_line/given_options.h"
 #include "millrace/command_line/number_options.h"
-#include "millrace/formats/error.h"
 #include "millrace/trainer/models/config_limits.h"
 #include "millrace/trainer/run/run_phases.h"
 #include "millrace/trainer/trainer_options.h"
@@ -18,10 +17,6 @@ namespace po = boost::program_options;
 // An option whose default is the value that is there.
 auto value(std::string& variable) { return po::value(&variable)->default_value(variable); }
 auto interval(const Interval& value) { return po::value<std::string>()->default_value(to_string(value)); }
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw ErrorException(ErrorCode::kInvalidArgument, message);
-}
 
 // `steps` and `epochs` of the training are those of phases that say neither.
 void take_phases(RunOptions& options, const po::variables_map& given) {

@@ -156,7 +156,7 @@ int run(int argc, char** argv) {
   nlohmann::ordered_json json = {{"targets", names}, {"folds", models.folds}, {"rows", rows.rows.size()}};
   std::string text = fmt::format("models of the folds {}\n", fmt::join(models.folds, " "));
   if (!gain.raw.empty()) {
-    json.update(nlohmann::ordered_json::parse(to_json(gain)));
+    json.update(to_json(gain));
     text += to_text(gain, names, models.folds);
   }
   if (!rows.rows.empty()) {
@@ -168,7 +168,7 @@ int run(int argc, char** argv) {
       if (std::ssize(ids) > options->show) continue;
       const auto said = std::span(values).subspan((ids.size() - 1) * names.size());
       const ShownRow shown = shown_row(row.id, row.title, names, said);
-      json["shown"].push_back(nlohmann::ordered_json::parse(to_json(shown)));
+      json["shown"].push_back(to_json(shown));
       text += fmt::format("\n{}", to_text(shown));
     }
     write_atomically(options->out, csv_of_numbers("qa_id", names, ids,

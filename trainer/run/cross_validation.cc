@@ -151,19 +151,17 @@ std::string to_text(const BinningGain& gain, std::span<const std::string> column
   return text;
 }
 
-std::string to_json(const BinningGain& gain) {
+nlohmann::ordered_json to_json(const BinningGain& gain) {
   nlohmann::ordered_json bins = nlohmann::ordered_json::array();
   for (const auto& [k, least, largest] : gain.bins) bins.push_back({{"k", k}, {"least", least}, {"largest", largest}});
   const std::vector<double> raw = means_of(gain.raw);
   const std::vector<double> binned = means_of(gain.binned);
-  return nlohmann::ordered_json{
-      {"spearman", gain.raw},
-      {"binned_spearman", gain.binned},
-      {"mean_spearman", raw},
-      {"mean_binned_spearman", binned},
-      {"mean_of_folds", {{"spearman", mean_of_defined(raw)}, {"binned_spearman", mean_of_defined(binned)}}},
-      {"bins", bins}}
-      .dump();
+  return {{"spearman", gain.raw},
+          {"binned_spearman", gain.binned},
+          {"mean_spearman", raw},
+          {"mean_binned_spearman", binned},
+          {"mean_of_folds", {{"spearman", mean_of_defined(raw)}, {"binned_spearman", mean_of_defined(binned)}}},
+          {"bins", bins}};
 }
 
 }  // namespace millrace

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "millrace/trainer/metrics/binning.h"
 
 namespace millrace {
@@ -35,8 +37,9 @@ std::vector<FoldModel> best_models_of_folds(const std::string& out, std::vector<
 /// A table for people: the rank correlations of each column by fold and their mean, in how many steps its scores are
 /// rounded, and the means of all with and without rounding. `folds`: their numbers.
 std::string to_text(const BinningGain& gain, std::span<const std::string> columns, std::span<const int64_t> folds);
-/// The same figures as an object, NaN as null: `spearman` and `binned_spearman`, `[folds][columns]`; `mean_spearman`
-/// and `mean_binned_spearman`, `[folds]`, and `mean_of_folds` of both; `bins`, by column `k`, `least`, `largest`.
-std::string to_json(const BinningGain& gain);
+/// The same figures as an object, whose text has null for NaN: `spearman` and `binned_spearman`, `[folds][columns]`;
+/// `mean_spearman` and `mean_binned_spearman`, `[folds]`, and `mean_of_folds` of both; `bins`, by column `k`, `least`,
+/// `largest`.
+[[nodiscard]] nlohmann::ordered_json to_json(const BinningGain& gain);
 
 }  // namespace millrace

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "millrace/formats/json/names.h"
 #include "millrace/formats/utf8.h"
 #include "millrace/trainer/pipeline_source.h"
 #include "millrace/trainer/predictor.h"
@@ -44,10 +43,10 @@ std::string to_text(const ShownRow& row, size_t most) {
   return text + "\n";
 }
 
-std::string to_json(const ShownRow& row) {
+nlohmann::ordered_json to_json(const ShownRow& row) {
   nlohmann::ordered_json said = nlohmann::ordered_json::object();
   for (const auto& [name, value] : row.said) said[name] = value;
-  return json_line(nlohmann::ordered_json{{"id", row.id}, {"title", row.title}, {"said", said}});
+  return {{"id", row.id}, {"title", row.title}, {"said", said}};
 }
 
 }  // namespace millrace

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "millrace/pipeline/dataset.h"
 #include "millrace/trainer/model.h"
 
@@ -31,6 +33,6 @@ struct ShownRow {
 /// Two lines with the first `most` numbers; texts that others have written are made printable.
 [[nodiscard]] std::string to_text(const ShownRow& row, size_t most = 5);
 /// An object: `id`, `title` and `said`, an object with all numbers.
-[[nodiscard]] std::string to_json(const ShownRow& row);
+[[nodiscard]] nlohmann::ordered_json to_json(const ShownRow& row);
 
 }  // namespace millrace

@@ -120,7 +120,7 @@ TEST(BinningGainTable, HasALineForEachColumnAndTheMeansWithoutThoseThatAreNotDef
 }
 
 TEST(BinningGainTable, HasTheSameFiguresAsJson) {
-  const auto json = nlohmann::json::parse(to_json(some_gain()));
+  const auto json = nlohmann::json::parse(to_json(some_gain()).dump());
   EXPECT_TRUE(json.at("spearman")[1][1].is_null());
   EXPECT_EQ(json.at("mean_spearman"), nlohmann::json({0.5, 0.25}));
   EXPECT_EQ(json.at("mean_binned_spearman"), nlohmann::json({0.75, 0.5}));

@@ -1,10 +1,7 @@
 // dataset_bench as a process that is killed at random moments and goes on from the state that it left.
 #include <charconv>
-#include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <map>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,19 +9,16 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/example/writer.h"
-#include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
-#include "tests/support/soak.h"
 #include "tests/support/temporary_folder.h"
 
 namespace millrace::killed_bench_test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
 using test::ChildResult;
 using test::read_file;
 using test::run_child;
@@ -108,32 +102,17 @@ TEST_F(KilledBench, GoesOnByteForByteWheneverItWasKilled) {
   const auto stream_hash = nlohmann::json::parse(straight.out).at("stream_hash");
 
   test::KillHistogram histogram(kStateEvery, kBatches);
-  const CounterRng rng(test::seed_of_this_run(), operator_id("kills"));
+  const auto start = [&](uint64_t attempt) { return logged(1 + static_cast<int>(attempt % 3), fs::exists(state_)); };
+  const auto batches_in = [](const std::string& lines) {
+    const Hashes so_far = hashes_of(lines);
+    return so_far.empty() ? 0 : so_far.rbegin()->first + 1;
+  };
   for (uint64_t stream = 0; !histogram.has_enough(); ++stream) {
     fs::remove(state_);
     fs::remove(log_);
     // One stream may be killed several times.
-    ChildResult last;
-    for (uint64_t attempt = 0;; ++attempt) {
-      const bool resumed = fs::exists(state_);
-      const int64_t before = lines_of(log_);
-      ChildProcess child(logged(1 + static_cast<int>(attempt % 3), resumed));
-      if (histogram.has_enough()) {
-        last = child.wait();
-        break;
-      }
-      const int64_t target =
-          before + static_cast<int64_t>(uniform_below(rng.bits(stream, attempt), static_cast<uint64_t>(kBatches)));
-      while (child.running() && lines_of(log_) < target) std::this_thread::sleep_for(std::chrono::microseconds(200));
-      child.signal(SIGKILL);
-      last = child.wait();
-      if (last.signal != SIGKILL) {
-        histogram.add(-1);
-        break;
-      }
-      const Hashes so_far = hashes_of(read_file(log_).substr(0, read_file(log_).rfind('\n') + 1));
-      histogram.add(so_far.empty() ? 0 : so_far.rbegin()->first + 1);
-    }
+    const ChildResult last =
+        histogram.kill_until_it_ends({.log = log_, .command = start, .steps_in = batches_in}, stream);
     ASSERT_EQ(last.exit_code, 0) << last.err;
     ASSERT_EQ(hashes_of(read_file(log_)), expected) << "stream " << stream;
     const auto json = nlohmann::json::parse(last.out);

@@ -1,15 +1,43 @@
 #include "tests/support/killed_runs.h"
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <numeric>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "millrace/formats/random/counter_rng.h"
 #include "tests/support/soak.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace::test {
 
-int num_kills() { return static_cast<int>(number_from_environment("MILLRACE_KILLS").value_or(soaking() ? 100 : 10)); }
+int num_kills(int usual, int in_soak) {
+  return static_cast<int>(number_from_environment("MILLRACE_KILLS").value_or(soaking() ? in_soak : usual));
+}
+
+ChildResult KillHistogram::kill_until_it_ends(const KilledProgram& program, uint64_t run) {
+  const CounterRng rng(seed_of_this_run(), operator_id("kills"));
+  const auto num_lines = [&] { return std::ranges::count(read_file(program.log), '\n'); };
+  for (uint64_t attempt = 0;; ++attempt) {
+    const auto until =
+        num_lines() + static_cast<int64_t>(uniform_below(rng.bits(run, attempt), static_cast<uint64_t>(length_)));
+    ChildProcess child(program.command(attempt));
+    if (has_enough()) return child.wait();
+    while (child.running() && num_lines() < until) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    child.signal(SIGKILL);
+    ChildResult result = child.wait();
+    if (result.signal != SIGKILL) {
+      add(-1);
+      return result;
+    }
+    const std::string log = read_file(program.log);
+    add(program.steps_in(log.substr(0, log.rfind('\n') + 1)));
+  }
+}
 
 void KillHistogram::add(int64_t steps) {
   if (steps < 0 || steps >= length_) {

@@ -1,26 +1,40 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "tests/support/child_process.h"
 
 namespace millrace::test {
 
 /// How many real processes a test kills between the first state and the end: what the environment's MILLRACE_KILLS
-/// says, else 10, or 100 in a long run.
-[[nodiscard]] int num_kills();
+/// says, else `usual`, or `in_soak` in a long run.
+[[nodiscard]] int num_kills(int usual = 10, int in_soak = 100);
+
+/// A program that goes on from the last state it saved, and logs a line for each step at least.
+struct KilledProgram {
+  std::string log;                                                    ///< its path
+  std::function<std::vector<std::string>(uint64_t attempt)> command;  ///< of each start, from 0
+  /// Steps that are done, by the whole lines of a log.
+  std::function<int64_t(const std::string& lines)> steps_in;
+};
 
 /// Where kills fell in a run of `length` steps whose first state was saved after `first_state` of them. Kills come when
 /// the system lets them, so one that came too early or too late is not counted, and the test goes on:
 ///
-///     while (!histogram.has_enough()) {
+///     for (uint64_t run = 0; !histogram.has_enough(); ++run) {
+///       ASSERT_EQ(histogram.kill_until_it_ends(program, run).exit_code, 0);
 ///       …
-///       histogram.add(steps);
 ///     }
 ///     EXPECT_GE(histogram.num_that_count(), num_kills());
 class KillHistogram {
  public:
   KillHistogram(int64_t first_state, int64_t length) : first_state_(first_state), length_(length), tenths_(10) {}
+  /// Starts a program, kills it at a random moment and starts it again, until it ends by itself or kills are enough.
+  /// Gives how it ended. `run`: of several, which are killed at other moments.
+  ChildResult kill_until_it_ends(const KilledProgram& program, uint64_t run);
   /// A process that was killed when it had done `steps`; negative: it had ended before.
   void add(int64_t steps);
   /// Kills after the first state and before the end.

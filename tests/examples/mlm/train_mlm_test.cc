@@ -18,7 +18,6 @@
 #include <nlohmann/json.hpp>
 
 #include "millrace/formats/example/writer.h"
-#include "millrace/formats/random/counter_rng.h"
 #include "millrace/formats/safetensors/reader.h"
 #include "millrace/formats/tfrecord/writer.h"
 #include "millrace/trainer/checkpoint/training_checkpoint.h"
@@ -26,7 +25,6 @@
 #include "tests/support/child_process.h"
 #include "tests/support/killed_runs.h"
 #include "tests/support/places.h"
-#include "tests/support/soak.h"
 #include "tests/support/stalled_child.h"
 #include "tests/trainer/training_files.h"
 
@@ -394,39 +392,22 @@ TEST_F(TrainMlm, KilledAtAnyMomentItGoesOnFromItsNewestCheckpointAsIfNothingHapp
   };
 
   KillHistogram histogram(kEvery, kSteps);
-  const CounterRng rng(seed_of_this_run(), operator_id("kills"));
-  const auto logged = [](const std::string& path) {
-    const std::string log = read_file(path);
-    return std::count(log.begin(), log.end(), '\n');
-  };
-  for (int run = 0; !histogram.has_enough(); ++run) {
+  for (uint64_t run = 0; !histogram.has_enough(); ++run) {
     const std::string out = fmt::format("killed{}", run);
     const std::string log = folder_.path(out + "/log.jsonl");
-    ChildResult last;
-    for (uint64_t attempt = 0;; ++attempt) {
+    const auto start = [&](uint64_t attempt) {
       std::vector<std::string> options = steps;
       const std::vector<std::string> checkpoints = CheckpointFolder(folder_.path(out + "/checkpoints"), {}).paths();
       if (!checkpoints.empty()) options.insert(options.end(), {"--resume", checkpoints.back()});
       if (checkpoints.empty() && attempt > 0) options.emplace_back("--overwrite");
       if (attempt % 2 == 1) options.insert(options.end(), {"--threads", "1"});
-      ChildProcess child(command(out, options));
-      if (histogram.has_enough()) {
-        last = child.wait();
-        break;
-      }
-      const auto target = logged(log) + static_cast<int64_t>(uniform_below(
-                                            rng.bits(static_cast<uint64_t>(run), attempt), uint64_t{kSteps}));
-      while (child.running() && logged(log) < target) std::this_thread::sleep_for(std::chrono::microseconds(500));
-      child.signal(SIGKILL);
-      last = child.wait();
-      if (last.signal != SIGKILL) {
-        histogram.add(-1);
-        break;
-      }
-      const std::string text = read_file(log);
-      const auto so_far = losses_of(text.substr(0, text.rfind('\n') + 1));
-      histogram.add(so_far.empty() ? 0 : so_far.rbegin()->first);
-    }
+      return command(out, options);
+    };
+    const auto last_step = [](const std::string& lines) {
+      const auto losses = losses_of(lines);
+      return losses.empty() ? 0 : losses.rbegin()->first;
+    };
+    const ChildResult last = histogram.kill_until_it_ends({.log = log, .command = start, .steps_in = last_step}, run);
     ASSERT_EQ(last.exit_code, 0) << last.err;
     EXPECT_TRUE(model_file(out) == model_file("straight")) << "run " << run;
     EXPECT_EQ(losses_of(read_file(log)), expected);

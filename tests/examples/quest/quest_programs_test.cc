@@ -511,9 +511,9 @@ TEST_F(Quest, KilledPreparationsTrainingsAndPredictionsLeaveNothingHalfWritten) 
   const std::string csv = test::read_file(path("whole.csv"));
   const auto trained = test::files_below(path("run/fold-0/model"));
   const Command training = train("killed-run", {"--fold", "0", "--resume", "last"});
-  const auto kills = test::number_from_environment("MILLRACE_KILLS").value_or(test::soaking() ? 50 : 2);
+  const int kills = test::num_kills(2, 50);
   const CounterRng rng(test::seed_of_this_run(), 36);
-  for (int64_t kill = 0; kill < kills; ++kill) {
+  for (int kill = 0; kill < kills; ++kill) {
     uint32_t most = 120;  // milliseconds, about as long as each takes
     for (const Command& command : {prepare("killed"), predict("table.csv", "killed.csv", binned), training}) {
       ChildProcess child(command);

@@ -85,10 +85,9 @@ std::map<std::string, std::string> numbers_in(const std::string& log) {
   return numbers;
 }
 
-// Of a log whose last line may be cut.
 int64_t last_step(const std::string& log) {
   int64_t step = 0;
-  std::istringstream lines(log.substr(0, log.rfind('\n') + 1));
+  std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line);
     if (json["event"] == "report") step = json["step"];
@@ -198,27 +197,13 @@ TEST_F(TrainedKilled, TrainingGoesOnToTheSameFilesAndAnswers) {
   EXPECT_FALSE(expected.at("model").empty());
 
   test::KillHistogram histogram(kFirstCheckpoint, kSteps);
-  const CounterRng rng(test::seed_of_this_run(), operator_id("kills"));
-  const auto lines = [&](const std::string& out) { return std::ranges::count(log(out), '\n'); };
   for (uint64_t run = 0; !histogram.has_enough(); ++run) {
     const std::string out = fmt::format("killed{}", run);
-    ChildResult last;
-    for (uint64_t attempt = 0;; ++attempt) {
-      ChildProcess child(training(out, {"--resume", "last", "--threads", std::to_string(1 + attempt % 2)}));
-      if (histogram.has_enough()) {
-        last = child.wait();
-        break;
-      }
-      const auto until = lines(out) + static_cast<int64_t>(uniform_below(rng.bits(run, attempt), uint64_t{kSteps}));
-      while (child.running() && lines(out) < until) std::this_thread::sleep_for(std::chrono::microseconds(500));
-      child.signal(SIGKILL);
-      last = child.wait();
-      if (last.signal != SIGKILL) {
-        histogram.add(-1);
-        break;
-      }
-      histogram.add(last_step(log(out)));
-    }
+    const auto start = [&](uint64_t attempt) {
+      return training(out, {"--resume", "last", "--threads", std::to_string(1 + attempt % 2)});
+    };
+    const ChildResult last = histogram.kill_until_it_ends(
+        {.log = run_.path(out + "/log.jsonl"), .command = start, .steps_in = &last_step}, run);
     ASSERT_EQ(last.exit_code, 0) << last.err;
     EXPECT_TRUE(files(out) == expected) << out;
     EXPECT_EQ(numbers_in(log(out)), expected_numbers) << out;

@@ -2,12 +2,13 @@
 
 #include <array>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <fmt/format.h>
+
+#include "tests/formats/storage/remote/accepting_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -21,22 +22,14 @@ using boost::system::error_code;
 class TlsFront::Front {
  public:
   Front(const Certificate& certificate, uint16_t port_of_server)
-      : server_(asio::ip::address_v4::loopback(), port_of_server),
-        acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
+      : server_(asio::ip::address_v4::loopback(), port_of_server) {
     const auto buffer = [](const std::string& text) { return asio::buffer(text.data(), text.size()); };
     tls_.use_certificate_chain(buffer(certificate.certificate));
     tls_.use_private_key(buffer(certificate.private_key), asio::ssl::context::pem);
-    accept();
-    thread_ = std::thread([this] { context_.run(); });
+    thread_.start([this](tcp::socket socket) { serve(std::move(socket)); });
   }
-  ~Front() {
-    context_.stop();
-    thread_.join();
-  }
-  Front(const Front&) = delete;
-  Front& operator=(const Front&) = delete;
 
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return thread_.port(); }
   std::string asked_for() const {
     const std::lock_guard lock(mutex_);
     return asked_for_;
@@ -45,13 +38,6 @@ class TlsFront::Front {
  private:
   class Connection;
 
-  void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-      if (error) return;
-      serve(std::move(socket));
-      accept();
-    });
-  }
   void serve(tcp::socket socket);
   void note(std::string host) {
     const std::lock_guard lock(mutex_);
@@ -59,19 +45,17 @@ class TlsFront::Front {
   }
 
   const tcp::endpoint server_;
-  asio::io_context context_;
   asio::ssl::context tls_{asio::ssl::context::tls_server};
-  tcp::acceptor acceptor_;
   mutable std::mutex mutex_;
   std::string asked_for_;
-  std::thread thread_;
+  AcceptingThread thread_;
 };
 
 // A client, and the connection to the server that is its own.
 class TlsFront::Front::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Front& front, tcp::socket socket)
-      : front_(front), client_(std::move(socket), front.tls_), server_(front.context_) {}
+      : front_(front), client_(std::move(socket), front.tls_), server_(client_.get_executor()) {}
 
   void read_connect() {
     asio::async_read_until(client_.next_layer(), asio::dynamic_buffer(head_), "\r\n\r\n",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include <boost/asio.hpp>
@@ -11,14 +10,14 @@
 #include <fmt/format.h>
 
 #include "millrace/formats/text/lower_case.h"
+#include "tests/formats/storage/remote/accepting_thread.h"
 
 namespace millrace::test {
 namespace {
 
-namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
-using asio::ip::tcp;
+using boost::asio::ip::tcp;
 
 std::string decoded(const std::string& text) {
   std::string result;
@@ -127,18 +126,11 @@ CredentialAnswer answer_to(const CredentialRequest& request, const ServedCredent
 class CredentialServer::Server {
  public:
   explicit Server(std::function<std::optional<CredentialAnswer>(const CredentialRequest&)> fault)
-      : fault_(std::move(fault)), acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
-    accept();
-    thread_ = std::thread([this] { context_.run(); });
+      : fault_(std::move(fault)) {
+    thread_.start([this](tcp::socket socket) { std::make_shared<Connection>(*this, std::move(socket))->read(); });
   }
-  ~Server() {
-    context_.stop();
-    thread_.join();
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return thread_.port(); }
   void set(ServedCredentials served) {
     const std::lock_guard lock(mutex_);
     served_ = std::move(served);
@@ -180,13 +172,6 @@ class CredentialServer::Server {
     http::response<http::string_body> response;
   };
 
-  void accept() {
-    acceptor_.async_accept([this](const auto& error, tcp::socket socket) {
-      if (error) return;
-      std::make_shared<Connection>(*this, std::move(socket))->read();
-      accept();
-    });
-  }
   CredentialAnswer answer(CredentialRequest request) {
     ServedCredentials served;
     {
@@ -202,12 +187,10 @@ class CredentialServer::Server {
   }
 
   const std::function<std::optional<CredentialAnswer>(const CredentialRequest&)> fault_;
-  asio::io_context context_;
-  tcp::acceptor acceptor_;
   mutable std::mutex mutex_;
   ServedCredentials served_;
   std::vector<CredentialRequest> requests_;
-  std::thread thread_;
+  AcceptingThread thread_;
 };
 
 CredentialServer::CredentialServer(std::function<std::optional<CredentialAnswer>(const CredentialRequest&)> fault)

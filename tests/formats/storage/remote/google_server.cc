@@ -5,7 +5,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include <boost/asio.hpp>
@@ -19,6 +18,7 @@
 
 #include "millrace/formats/base64.h"
 #include "millrace/formats/text/lower_case.h"
+#include "tests/formats/storage/remote/accepting_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -121,20 +121,12 @@ RsaKey make_rsa_key(unsigned bits) {
 
 class GoogleServer::Server {
  public:
-  explicit Server(GoogleServerOptions options)
-      : options_(std::move(options)), acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
+  explicit Server(GoogleServerOptions options) : options_(std::move(options)) {
     if (!options_.now) options_.now = &system_clock::now;
+    thread_.start([this](tcp::socket socket) { serve(std::move(socket)); });
   }
 
-  void start() {
-    accept();
-    thread_ = std::thread([this] { context_.run(); });
-  }
-  void stop() {
-    context_.stop();
-    thread_.join();
-  }
-  std::string host() const { return fmt::format("127.0.0.1:{}", acceptor_.local_endpoint().port()); }
+  std::string host() const { return fmt::format("127.0.0.1:{}", thread_.port()); }
 
   std::string put(const std::string& bucket, const std::string& key, std::string content) {
     const std::lock_guard lock(mutex_);
@@ -150,13 +142,6 @@ class GoogleServer::Server {
  private:
   class Connection;
 
-  void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-      if (error) return;
-      serve(std::move(socket));
-      accept();
-    });
-  }
   void serve(tcp::socket socket);
 
   GoogleFault note(GoogleRequest& request) {
@@ -323,9 +308,6 @@ class GoogleServer::Server {
   }
 
   GoogleServerOptions options_;
-  asio::io_context context_;
-  tcp::acceptor acceptor_;
-  std::thread thread_;
 
   mutable std::mutex mutex_;
   std::map<std::string, std::map<std::string, Object>> buckets_;
@@ -333,6 +315,8 @@ class GoogleServer::Server {
   std::vector<GoogleRequest> requests_;
   uint64_t num_puts_ = 0;
   uint64_t num_tokens_ = 0;
+
+  AcceptingThread thread_;
 };
 
 // One connection: a request, its answer, the next one.
@@ -390,10 +374,8 @@ void GoogleServer::Server::serve(tcp::socket socket) {
   std::make_shared<Connection>(*this, std::move(socket))->read();
 }
 
-GoogleServer::GoogleServer(GoogleServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {
-  server_->start();
-}
-GoogleServer::~GoogleServer() { server_->stop(); }
+GoogleServer::GoogleServer(GoogleServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
+GoogleServer::~GoogleServer() = default;
 std::string GoogleServer::put(const std::string& bucket, const std::string& key, std::string content) {
   return server_->put(bucket, key, std::move(content));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <thread>
 #include <utility>
 
 #include <boost/asio.hpp>
@@ -11,6 +10,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
+
+#include "tests/formats/storage/remote/accepting_thread.h"
 
 namespace millrace::test {
 namespace {
@@ -24,46 +25,31 @@ using boost::system::error_code;
 
 class HttpsServer::Server {
  public:
-  explicit Server(HttpsServerOptions options)
-      : options_(std::move(options)), acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
+  explicit Server(HttpsServerOptions options) : options_(std::move(options)) {
     const auto buffer = [](const std::string& text) { return asio::buffer(text.data(), text.size()); };
     tls_.use_certificate_chain(buffer(options_.certificate.certificate));
     tls_.use_private_key(buffer(options_.certificate.private_key), asio::ssl::context::pem);
+    thread_.start([this](tcp::socket socket) {
+      ++connections_;
+      serve(std::move(socket));
+    });
   }
 
-  void start() {
-    accept();
-    thread_ = std::thread([this] { context_.run(); });
-  }
-  void stop() {
-    context_.stop();
-    thread_.join();
-  }
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return thread_.port(); }
   uint64_t connections() const { return connections_; }
   uint64_t requests() const { return requests_; }
 
  private:
   class Connection;
 
-  void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-      if (error) return;
-      ++connections_;
-      serve(std::move(socket));
-      accept();
-    });
-  }
   void serve(tcp::socket socket);
   http::response<http::string_body> answer(const http::request<http::empty_body>& request);
 
   const HttpsServerOptions options_;
-  asio::io_context context_;
   asio::ssl::context tls_{asio::ssl::context::tls_server};
-  tcp::acceptor acceptor_;
   std::atomic<uint64_t> connections_ = 0;
   std::atomic<uint64_t> requests_ = 0;
-  std::thread thread_;
+  AcceptingThread thread_;
 };
 
 // One connection: the handshake, then a request, its answer, the next one.
@@ -125,10 +111,8 @@ http::response<http::string_body> HttpsServer::Server::answer(const http::reques
   return response;
 }
 
-HttpsServer::HttpsServer(HttpsServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {
-  server_->start();
-}
-HttpsServer::~HttpsServer() { server_->stop(); }
+HttpsServer::HttpsServer(HttpsServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
+HttpsServer::~HttpsServer() = default;
 std::string HttpsServer::url(const std::string& name) const {
   return fmt::format("https://127.0.0.1:{}/{}", server_->port(), name);
 }

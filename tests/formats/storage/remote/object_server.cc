@@ -5,13 +5,13 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include <boost/asio.hpp>
 #include <fmt/format.h>
 
 #include "millrace/formats/text/lower_case.h"
+#include "tests/formats/storage/remote/accepting_thread.h"
 #include "tests/formats/storage/remote/s3_service.h"
 
 namespace millrace::test {
@@ -60,20 +60,11 @@ struct Answer {
 
 class ObjectServer::Server {
  public:
-  explicit Server(ObjectServerOptions options)
-      : options_(std::move(options)),
-        acceptor_(context_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
-        all_(options_.all_bytes_per_second) {}
+  explicit Server(ObjectServerOptions options) : options_(std::move(options)), all_(options_.all_bytes_per_second) {
+    thread_.start([this](tcp::socket socket) { serve(std::move(socket)); });
+  }
 
-  void start() {
-    accept();
-    thread_ = std::thread([this] { context_.run(); });
-  }
-  void stop() {
-    context_.stop();
-    thread_.join();
-  }
-  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  uint16_t port() const { return thread_.port(); }
 
   void put(const std::string& name, std::string content) {
     const std::lock_guard lock(mutex_);
@@ -94,14 +85,6 @@ class ObjectServer::Server {
  private:
   class Connection;
 
-  void accept() {
-    auto socket = std::make_shared<tcp::socket>(context_);
-    acceptor_.async_accept(*socket, [this, socket](const error_code& error) {
-      if (error) return;
-      serve(std::move(*socket));
-      accept();
-    });
-  }
   void serve(tcp::socket socket);
 
   ServedFault note(ServedRequest& request) {
@@ -135,9 +118,6 @@ class ObjectServer::Server {
   Answer whole_answer(const ServedRequest& request, const ServedFault& fault) const;
 
   const ObjectServerOptions options_;
-  asio::io_context context_;
-  tcp::acceptor acceptor_;
-  std::thread thread_;
   RateLimit all_;
 
   mutable std::mutex mutex_;
@@ -146,6 +126,8 @@ class ObjectServer::Server {
   size_t in_flight_ = 0;
   size_t most_in_flight_ = 0;
   int num_puts_ = 0;
+
+  AcceptingThread thread_;
 };
 
 // One connection: a request, its answer, the next one.
@@ -154,7 +136,7 @@ class ObjectServer::Server::Connection : public std::enable_shared_from_this<Con
   Connection(Server& server, tcp::socket socket)
       : server_(server),
         socket_(std::move(socket)),
-        timer_(server_.context_),
+        timer_(socket_.get_executor()),
         rate_(server_.options_.bytes_per_second) {}
 
   void read_request() {
@@ -337,10 +319,8 @@ Answer ObjectServer::Server::whole_answer(const ServedRequest& request, const Se
   return answer;
 }
 
-ObjectServer::ObjectServer(ObjectServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {
-  server_->start();
-}
-ObjectServer::~ObjectServer() { server_->stop(); }
+ObjectServer::ObjectServer(ObjectServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
+ObjectServer::~ObjectServer() = default;
 void ObjectServer::put(const std::string& name, std::string content) { server_->put(name, std::move(content)); }
 std::string ObjectServer::url(const std::string& name) const {
   return fmt::format("http://127.0.0.1:{}/{}", server_->port(), name);

@@ -134,9 +134,9 @@ TEST_F(RefusedGoogleCredentials, ThatCannotBeReadAreOneLine) {
     variables_["GOOGLE_APPLICATION_CREDENTIALS"] = path;
     EXPECT_THAT(get_once().error, AllOf(HasSubstr(c.message), HasSubstr(path)));
   }
-  variables_["GOOGLE_APPLICATION_CREDENTIALS"] = folder_ + "/none.json";
+  variables_["GOOGLE_APPLICATION_CREDENTIALS"] = folder_.path("none.json");
   EXPECT_THAT(get_once().error, AllOf(HasSubstr("cannot read the Google credentials"), HasSubstr("none.json")));
-  variables_["GOOGLE_APPLICATION_CREDENTIALS"] = folder_;
+  variables_["GOOGLE_APPLICATION_CREDENTIALS"] = folder_.path();
   EXPECT_THAT(get_once().error, HasSubstr("Is a directory"));
   EXPECT_EQ(server_->requests().size(), 0U);
 }

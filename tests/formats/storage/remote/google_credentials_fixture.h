@@ -3,13 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,11 +16,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 
 #include "millrace/formats/storage/remote/google_credentials.h"
 #include "tests/formats/storage/remote/google_server.h"
 #include "tests/formats/storage/remote/manual_http_clock.h"
+#include "tests/support/temporary_folder.h"
 
 namespace millrace::test {
 
@@ -40,13 +38,7 @@ class GoogleCredentialsTest : public testing::Test {
  protected:
   using Fetched = Refreshed<GoogleToken>::Fetched;
 
-  GoogleCredentialsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "google_credentials.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder");
-    folder_ = pattern;
-    variables_["HOME"] = folder_;
-  }
-  ~GoogleCredentialsTest() override { std::filesystem::remove_all(folder_); }
+  GoogleCredentialsTest() { variables_["HOME"] = folder_.path(); }
 
   GoogleServer& serve(GoogleServerOptions options = {}) {
     options.now = [clock = clock_] { return clock->wall_now(); };
@@ -77,10 +69,10 @@ class GoogleCredentialsTest : public testing::Test {
             {"token_uri", server_->token_uri()}};
   }
   std::string write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path path = std::filesystem::path(folder_) / name;
+    const std::filesystem::path path = folder_.path(name);
     std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-    return path.string();
+    write_file(path, text);
+    return path;
   }
   std::string write(const std::string& name, const nlohmann::json& document) const {
     return write(name, document.dump());
@@ -126,7 +118,7 @@ class GoogleCredentialsTest : public testing::Test {
     return found;
   }
 
-  std::string folder_;
+  const TemporaryFolder folder_;
   std::map<std::string, std::string> variables_;
   std::shared_ptr<ManualHttpClock> clock_ = std::make_shared<ManualHttpClock>();
   std::shared_ptr<HttpEngine> engine_ = std::make_shared<HttpEngine>(HttpEngineOptions{.clock = clock_});

@@ -35,7 +35,7 @@ TEST_F(GoogleCredentials, OfTheOptionsGoBeforeAllOthers) {
 
   const Fetched of_file = get_once({.file = write("user.json", user())});
   ASSERT_TRUE(of_file.value) << of_file.error;
-  EXPECT_EQ(of_file.value->source, fmt::format("user of {}/user.json", folder_));
+  EXPECT_EQ(of_file.value->source, fmt::format("user of {}/user.json", folder_.path()));
 }
 
 TEST_F(GoogleCredentials, OfAServiceAccountSignClaims) {
@@ -65,7 +65,7 @@ TEST_F(GoogleCredentials, OfAUserAreFoundInTheFolderOfTheCommandLineTool) {
   nlohmann::json elsewhere = user();
   elsewhere.erase("quota_project_id");
   const std::string other = write("sdk/application_default_credentials.json", elsewhere);
-  variables_["CLOUDSDK_CONFIG"] = folder_ + "/sdk";
+  variables_["CLOUDSDK_CONFIG"] = folder_.path("sdk");
   const Fetched second = get_once();
   ASSERT_TRUE(second.value) << second.error;
   EXPECT_EQ(second.value->source, "user of " + other);
@@ -90,7 +90,7 @@ TEST_F(GoogleCredentials, AreNoneWhereNoneAreFoundAndItIsSaidWhereTheyWereLooked
   const std::string looked_at = fmt::format(
       "anonymous: GOOGLE_APPLICATION_CREDENTIALS is not set, there is no {}/.config/gcloud/"
       "application_default_credentials.json, no metadata server at ",
-      folder_);
+      folder_.path());
   Fetched token = get_once();
   ASSERT_TRUE(token.value) << token.error;
   EXPECT_EQ(token.value->access_token, "");
